@@ -32,6 +32,15 @@ namespace {
 constexpr std::string_view kProgramSuffix = "_perf";  // nccl-tests' NAME_SUFFIX may follow: all_reduce_perf_mpi
 constexpr std::string_view kEngineName = "busbw-engine";
 
+struct CollectiveDescription {
+  std::string_view name;
+  std::string_view description;  // verb phrase: "reduces a buffer of every rank, ..."
+};
+
+constexpr CollectiveDescription kDescriptions[]{
+#include "common/values/collective_descriptions.inc"
+};
+
 /// Program name, collective and arguments of this process.
 struct Invocation {
   std::string program;
@@ -84,6 +93,14 @@ std::string version_text() {
                      kSchemaVersion);
 }
 
+/// Returns a sentence for the help that says what the program measures.
+std::string purpose_text(const Invocation& invocation) {
+  if (invocation.program == kEngineName)
+    return fmt::format("{} COLLECTIVE measures one of{}.", kEngineName, collectives_text());
+  const auto entry = std::ranges::find(kDescriptions, invocation.collective, &CollectiveDescription::name);
+  return fmt::format("Measures {}, which {}.", entry->name, entry->description);
+}
+
 /// Prints one line per GPU: index, bus id, name. If there is no GPU, the reason goes to stderr; that is not an error.
 void list_devices(const std::string& program) {
   const GpuSurvey survey = survey_gpus(/*forks_follow=*/false);
@@ -111,7 +128,7 @@ int run(int argc, char** argv) {
                               detect_launched_processes);
   if (const auto* request = std::get_if<InfoRequest>(&parsed)) {
     switch (*request) {
-      case InfoRequest::help: fmt::print("{}", help_text(invocation.program)); break;
+      case InfoRequest::help: fmt::print("{}", help_text(invocation.program, purpose_text(invocation))); break;
       case InfoRequest::version: fmt::print("{}", version_text()); break;
       case InfoRequest::devices: list_devices(invocation.program); break;
       case InfoRequest::world:

@@ -34,7 +34,9 @@ constexpr std::string_view kAllowedPrefixes[] = {"NCCL_",
                                                  "SLURM_NTASKS",
                                                  "SLURM_NNODES",
                                                  "LD_PRELOAD"};
-constexpr std::string_view kSecretWords[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", "APIKEY"};
+// The same as in src/busbw/secret_variables.py; a test compares both.
+constexpr std::string_view kSecretWords[] = {"TOKEN",      "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "_KEY",
+                                             "CREDENTIAL", "APIKEY", "AUTH",     "BEARER", "COOKIE"};
 
 bool is_allowed(std::string_view variable) {
   // OMPI_MCA_ variables contain lower-case names, so compare secret words in upper case.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/support/exit_code_meanings.hpp"
+
 namespace busbw {
 namespace {
 
@@ -15,6 +17,23 @@ constexpr std::string_view kMeasuring = "Measuring";
 constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kGpu = "Only with GPUs (an error on the host backend)";
 constexpr std::string_view kTests = "For tests";
+
+/// Returns a paragraph with every exit code, in lines of up to 120 characters.
+std::string exit_codes_text() {
+  constexpr std::size_t kMaxLineLength = 120;
+  std::string text;
+  std::string line = "Exit codes:";
+  for (const auto& [code, meaning] : kExitCodeMeanings) {
+    const std::string entry =
+        fmt::format(" {} {}{}", static_cast<int>(code), meaning, code == kExitCodeMeanings.back().code ? "." : ",");
+    if (line.size() + entry.size() > kMaxLineLength) {
+      text += line + "\n";
+      line.clear();
+    }
+    line += line.empty() ? entry.substr(1) : entry;
+  }
+  return text + line + "\n";
+}
 
 }  // namespace
 
@@ -86,12 +105,13 @@ std::string spelling(std::string_view long_name) {
   return fmt::format("{} ({})", flag->short_name, long_name);
 }
 
-std::string help_text(std::string_view program) {
+std::string help_text(std::string_view program, std::string_view purpose) {
   std::string text = fmt::format(
       "Usage: {} [options]\n"
-      "Measures one collective operation over a sweep of sizes, checks its results, and prints nccl-tests' table.\n"
+      "{}\n"
+      "Measures a sweep of sizes, checks the results, and prints nccl-tests' table with time, algbw and busbw.\n"
       "Example: {} -t 4 -b 8 -e 64M -f 2\n",
-      program, program);
+      program, purpose, program);
   std::string_view section;
   for (const Flag& flag : flag_table()) {
     if (flag.section != section) text += fmt::format("\n{}:\n", flag.section);
@@ -110,11 +130,8 @@ std::string help_text(std::string_view program) {
       "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,\n"
       "MATRIX_SCALE,PRINT_SUMMARY}, BUSBW_NCCL_LIBRARY (as --library).\n"
       "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
-      "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/clusters.md).\n"
-      "Exit codes: 0 good, 1 wrong data, 2 usage, 3 environment, 4 a rank was lost or timed out, 5 slower than "
-      "demanded,\n"
-      "130 interrupted, 143 terminated or hung up, 141 output closed by its reader.\n";
-  return text;
+      "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/clusters.md).\n";
+  return text + exit_codes_text();
 }
 
 }  // namespace busbw

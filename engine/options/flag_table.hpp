@@ -26,7 +26,7 @@ const std::vector<Flag>& flag_table();
 /// Returns a flag's names for messages: "-b (--minbytes)".
 std::string spelling(std::string_view long_name);
 
-/// Returns the complete text of --help.
-std::string help_text(std::string_view program);
+/// Returns the complete text of --help. `purpose` is a sentence that says what the program measures.
+std::string help_text(std::string_view program, std::string_view purpose);
 
 }  // namespace busbw

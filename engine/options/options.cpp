@@ -3,6 +3,7 @@
 #include "options/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <map>
 
 #include "common/support/error.hpp"
+#include "common/support/near_miss.hpp"
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
 #include "options/flag_table.hpp"
@@ -18,6 +20,13 @@
 
 namespace busbw {
 namespace {
+
+/// Returns the suggestion for an unknown flag, which may have its value after "=".
+std::string flag_suggestion(std::string_view word) {
+  std::vector<std::string_view> names{"--help", "--version", "--list-devices"};
+  for (const Flag& flag : flag_table()) names.push_back(flag.long_name);
+  return suggestion(word.substr(0, word.find('=')), names);
+}
 
 /// Splits the arguments into flags and values. Sets `request` if a flag such as --help is present.
 FlagValues read_command_line(const std::string& program, const std::vector<std::string>& arguments,
@@ -53,10 +62,12 @@ FlagValues read_command_line(const std::string& program, const std::vector<std::
     throw UsageError(fmt::format("{}; see {} --help", error.what(), program));
   }
   const auto extras = app.remaining();
-  if (!extras.empty())
-    throw UsageError(fmt::format("{} \"{}\"; see {} --help",
-                                 extras.front().starts_with('-') ? "unknown option" : "unexpected argument",
-                                 extras.front(), program));
+  if (!extras.empty()) {
+    const std::string& extra = extras.front();
+    if (!extra.starts_with('-'))
+      throw UsageError(fmt::format("unexpected argument \"{}\"; see {} --help", extra, program));
+    throw UsageError(fmt::format("unknown option \"{}\"{}; see {} --help", extra, flag_suggestion(extra), program));
+  }
   return FlagValues(std::move(values));
 }
 
@@ -115,9 +126,10 @@ std::vector<Value> parse_one_or_all(const FlagValues& flags, const std::string& 
   const std::string text = flags.text(flag, fallback);
   if (text == "all") return {all_values.begin(), all_values.end()};
   if (const auto value = find_by_name(text)) return {*value};
-  std::string names;
-  for (const Value value : all_values) names += std::string(name(value)) + " ";
-  throw flags.invalid_value(flag, names + "all");
+  std::vector<std::string_view> names;
+  for (const Value value : all_values) names.push_back(name(value));
+  names.push_back("all");
+  throw flags.invalid_value(flag, fmt::format("{}{}", fmt::join(names, " "), suggestion(text, names)));
 }
 
 void read_data(const FlagValues& flags, Options& options) {

@@ -13,6 +13,7 @@ import msgspec
 
 from busbw.errors import UsageError
 from busbw.files import read_user_file
+from busbw.near_misses import suggestion
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -71,7 +72,9 @@ class Catalog(Generic[T]):
             except OSError as error:
                 remedy = "name a readable file"
                 raise UsageError(f"cannot read {name}: {error.strerror}", remedy=remedy) from error
-        raise UsageError(f'there is no {self._kind} "{name}"', remedy=self._remedy_unknown(list(self.all)))
+        names = list(self.all)
+        remedy = suggestion(name, names) + self._remedy_unknown(names)
+        raise UsageError(f'there is no {self._kind} "{name}"', remedy=remedy)
 
     def _decode(self, content: bytes, file_name: str) -> T:
         try:

@@ -19,6 +19,8 @@ class Collective(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: str
     """Name in records. The program is the name with the suffix `_perf`."""
+    description: str
+    """Verb phrase for the program's help: "reduces a buffer of every rank, ..."."""
     spelling: str
     """Regular expression of the name in logs. It ignores case."""
     bus_factor: Factor

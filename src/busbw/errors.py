@@ -17,6 +17,22 @@ class ExitCode(IntEnum):
     OUTPUT_CLOSED = 141
 
 
+EXIT_CODE_MEANINGS: dict[int, str] = {
+    ExitCode.GOOD: "good",
+    ExitCode.WRONG_DATA: "wrong data",
+    ExitCode.USAGE: "usage",
+    ExitCode.ENVIRONMENT: "environment",
+    ExitCode.RANK_LOST: "a rank was lost or timed out",
+    ExitCode.SLOWER_THAN_DEMANDED: "slower than demanded",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.OUTPUT_CLOSED: "output closed by its reader",
+    128 + signal.SIGTERM: "terminated or hung up",
+}
+"""Meaning of each exit code in help texts, the same as in the engine (common/support/exit_code_meanings.hpp)."""
+
+EXIT_CODES_TEXT = f"Exit codes: {', '.join(f'{int(code)} {meaning}' for code, meaning in EXIT_CODE_MEANINGS.items())}."
+"""Sentence with all exit codes, for help texts."""
+
 SIGNALLED = 128
 """A program that a signal ended has this exit code plus the signal's number."""
 INTERRUPT_CODES = frozenset({int(ExitCode.INTERRUPTED), SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGHUP})

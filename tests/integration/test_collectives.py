@@ -3,6 +3,7 @@
 import pytest
 
 from busbw.collectives import collectives
+from busbw.errors import EXIT_CODES_TEXT
 
 from .programs import Programs, of_kind, records_of, run_and_record
 
@@ -30,3 +31,10 @@ def test_a_row_of_the_engine_agrees(programs: Programs, name: str) -> None:
     assert shares == (RANKS if collective.size == "shares" else 1)
     assert (row["redop"] is not None) == (collective.redop != "never")
     assert (row["root"] is not None) == collective.has_root
+
+
+@pytest.mark.parametrize("name", sorted(collectives()))
+def test_the_help_of_each_program_says_what_it_measures(programs: Programs, name: str) -> None:
+    finished = programs.run(f"{name}_perf", "--help")
+    assert f"Measures {name}, which {collectives()[name].description}." in finished.stdout.splitlines()
+    assert EXIT_CODES_TEXT in " ".join(finished.stdout.split())

@@ -3,12 +3,14 @@
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from polling import HANG_GUARD_S
 
 from busbw import readers
+from busbw.judge import GRADES
 from busbw.logs import Figure, Log, Refusal, Row, Table
 from busbw.report import ReportInput, build, render
 
@@ -263,3 +265,75 @@ def test_on_paper_all_rows_are_open_and_nothing_is_cut(browser: Browser, pages: 
         assert page.locator("button.copy").first.is_hidden()
         made = page.pdf(path=tmp_path / "report.pdf", format="A4")
         assert made.startswith(b"%PDF-")
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_the_bandwidth_axis_is_linear_and_can_be_logarithmic(
+    browser: Browser, pages: dict[str, str], has_script: bool
+) -> None:
+    with Opened(browser, pages["records"], java_script_enabled=has_script) as opened:
+        page = opened.page
+        switch = page.locator("input.switch").first
+        figure = switch.locator("xpath=ancestor::figure")
+
+        def ticks() -> list[float]:
+            (shown,) = [one for one in figure.locator("svg.drawing").all() if one.is_visible()]
+            return [float(text.replace(",", "")) for text in shown.locator(".tick.end").all_text_contents()]
+
+        linear = ticks()
+        assert linear[0] == 0
+        steps = [after - before for before, after in pairwise(linear)]
+        assert max(steps) == pytest.approx(min(steps))
+        page.get_by_text("Logarithmic axis").first.click()
+        logarithmic = ticks()
+        assert logarithmic[0] > 0
+        assert logarithmic != linear
+        switch.press("Space")
+        assert ticks() == linear
+        page.get_by_text("Logarithmic axis").first.click()
+        page.emulate_media(media="print")
+        assert ticks() == logarithmic  # paper has the chosen axis
+        assert switch.is_hidden()
+
+
+@pytest.mark.parametrize("name", ["seeds", "records", "hostile"])
+def test_every_cell_of_every_table_is_readable_on_a_phone(browser: Browser, pages: dict[str, str], name: str) -> None:
+    with Opened(browser, pages[name], "phone") as opened:
+        page = opened.page
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        problems = page.evaluate(
+            """() => [...document.querySelectorAll('td, tbody th')].map((one) => {
+                if (!one.textContent.trim()) return null;
+                const box = one.getBoundingClientRect(), style = getComputedStyle(one);
+                const label = getComputedStyle(one, '::before').content;
+                const isCut = one.scrollWidth > one.clientWidth + 1;
+                const isOutside = box.left < 0 || box.right > document.documentElement.clientWidth;
+                const isSmall = parseFloat(style.fontSize) < 11 || box.width < 100;
+                const hasName = label !== 'none' && label !== '""';
+                return isCut || isOutside || isSmall || !hasName ? one.textContent.slice(0, 40) : null;
+            }).filter((one) => one !== null)"""
+        )
+        assert problems == []
+        regions = page.evaluate(
+            "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+        )
+        assert regions == 0
+
+
+def test_a_table_keeps_its_meaning_on_a_phone(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["records"], "phone") as opened:
+        page = opened.page
+        page.locator("section.configuration details > summary").first.click()
+        assert page.get_by_role("table").count() > 0
+        assert page.get_by_role("cell").count() > 10
+
+
+def test_the_worst_result_is_first(browser: Browser, pages: dict[str, str]) -> None:
+    with Opened(browser, pages["seeds"]) as opened:
+        for summary in opened.page.locator("ul.summary").all():
+            words = [text.split()[-1] for text in summary.locator("> li > .badge").all_inner_texts()]
+            assert words == sorted(words, key=GRADES.index)
+        firsts = [one.locator("> li > .badge").first.inner_text() for one in opened.page.locator("ul.summary").all()]
+        ranks = [GRADES.index(text.split()[-1]) for text in firsts]
+        assert ranks == sorted(ranks)
+        assert len(set(ranks)) > 1

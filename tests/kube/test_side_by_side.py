@@ -42,7 +42,7 @@ def test_the_token_is_in_no_command_line_and_no_pod(cluster: Cluster, nodes: Kub
     wait_until(lambda: len(left_over(cluster)) >= 5, "the job")
     wait_until(lambda: _processes(cluster, nodes), "its processes")
     (secret,) = cluster.objects("secrets", "-l", "app.kubernetes.io/name=busbw")
-    token = base64.b64decode(secret["data"]["token"]).decode()
+    token = base64.b64decode(secret["data"]["BUSBW_TOKEN"]).decode()
     assert len(token) >= 32
     every = b"".join(command_lines())
     assert b"all_reduce_perf" in every

@@ -44,6 +44,8 @@ _GRADE_STYLES: dict[Grade, str] = {
     "BROKEN": "bold red",
     "UNSURE": "bold cyan",
 }
+_GRADE_WIDTH = 7
+"""Width of the column of grades."""
 
 
 @click.command()
@@ -145,9 +147,13 @@ def _print_summary(console: Console, titles: Sequence[tuple[JudgedConfiguration,
     console.print(", ".join(f"{number} {grade}" for grade, number in counts.items()), style="bold")
     for configuration, title in titles:
         verdict = configuration.verdict
-        line = Text(f"{verdict.grade:<7}", style=_GRADE_STYLES[verdict.grade])
-        line.append(plain(f"{title}: {verdict.reasons[0] if verdict.reasons else ''}"), style="default")
-        line.truncate(terminal_width(), overflow="ellipsis")
+        line = Text(f"{verdict.grade:<{_GRADE_WIDTH}}", style=_GRADE_STYLES[verdict.grade])
+        text = plain(": ".join([title, *verdict.reasons[:1]]))
+        indent = " " * _GRADE_WIDTH
+        wrapped = textwrap.fill(
+            text, terminal_width(), initial_indent=indent, subsequent_indent=indent, break_long_words=False
+        )
+        line.append(wrapped.removeprefix(indent), style="default")
         console.print(line)
 
 
@@ -183,7 +189,7 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
         sizes = [figure.size_bytes for figure in band.judged]
         measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
         line = Text(f"  {band.band:<10} ")
-        line.append(f"{band.grade:<7}", style=_GRADE_STYLES[band.grade])
+        line.append(f"{band.grade:<{_GRADE_WIDTH}}", style=_GRADE_STYLES[band.grade])
         line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
         line.append(
             f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{_ratio_text(band.worst.ratio):>6}"

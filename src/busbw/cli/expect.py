@@ -21,6 +21,7 @@ from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, R
 from busbw.expect import expect as expectation_of
 from busbw.json_output import json_object
 from busbw.judge import ReferenceComparison, compare_with_reference
+from busbw.near_misses import suggestion
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine
 from busbw.terminal import console, terminal_width
@@ -159,7 +160,8 @@ def _with_sharp(node_system: system.System) -> system.System:
 def _check_dtype(name: str | None) -> str | None:
     if name is None or name in DTYPES:
         return name
-    raise UsageError(f'-d "{name}" is not an element type', remedy=f"allowed are {', '.join(ELEMENT_BYTES)}")
+    remedy = f"{suggestion(name, ELEMENT_BYTES)}allowed are {', '.join(ELEMENT_BYTES)}"
+    raise UsageError(f'-d "{name}" is not an element type', remedy=remedy)
 
 
 def _parse_algorithm(name: str | None) -> str | None:

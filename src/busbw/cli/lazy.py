@@ -1,6 +1,5 @@
 """Group of click commands that imports a command only when it is called, because some import slow libraries."""
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from keyword import iskeyword
@@ -10,6 +9,7 @@ import click
 
 from busbw.cli.options.deprecated import warn_deprecated
 from busbw.errors import UsageError
+from busbw.near_misses import suggestion
 
 
 class LazyGroup(click.Group):
@@ -64,11 +64,9 @@ class LazyGroup(click.Group):
             args = [new_name, *args[1:]]
         is_unknown = bool(args) and args[0] not in names and not args[0].startswith("-")
         if is_unknown and not context.resilient_parsing:  # shell completion parses without errors
-            similar = difflib.get_close_matches(args[0], names, n=1)
-            hint = f"did you mean {similar[0]}? " if similar else ""
             raise UsageError(
                 f'"{args[0]}" is not a command of {context.command_path}',
-                remedy=f"{hint}{context.command_path} --help lists them",
+                remedy=f"{suggestion(args[0], names)}{context.command_path} --help lists them",
             )
         return super().resolve_command(context, args)
 

@@ -12,7 +12,7 @@ import click
 
 from busbw import __version__, engine
 from busbw.cli.lazy import LazyGroup
-from busbw.errors import BusbwError, ExitCode, UsageError, interrupt_exit_code
+from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError, interrupt_exit_code
 from busbw.units import plain
 
 COMMANDS = {
@@ -49,6 +49,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, is_set:
     cls=LazyGroup,
     package="busbw.cli",
     sections={"Commands": COMMANDS},
+    epilog=EXIT_CODES_TEXT,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

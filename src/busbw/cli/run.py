@@ -11,10 +11,16 @@ import click
 
 from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
-from busbw.cli.options.engine_flags import parse_collective, rank_flags, sweep_flags, used_flags
+from busbw.cli.options.engine_flags import (
+    parse_collective,
+    rank_flags,
+    reject_near_miss_options,
+    sweep_flags,
+    used_flags,
+)
 from busbw.cli.options.run_destination import destination_options, is_abandoned, open_destination
 from busbw.cli.outcome import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
-from busbw.errors import ExitCode, UsageError
+from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.processes import ExitStatus, documented_exit_code
 from busbw.terminal.progress import Progress
@@ -24,7 +30,8 @@ from busbw.terminal.progress import Progress
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
     epilog="All other options are engine flags; `all_reduce_perf --help` lists them. Default: one rank per GPU, or 4 "
-    "ranks on the host, and 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.",
+    "ranks on the host, and 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.\n\n"
+    f"{EXIT_CODES_TEXT}",
 )
 @click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine (the engine's -t).")
 @click.option("--preload", metavar="LIBRARY", help="Load a library before all others, only into the engine.")
@@ -40,6 +47,8 @@ def run(
     words: tuple[str, ...],
 ) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
+    own_options = [name for each in click.get_current_context().command.params for name in each.opts]
+    reject_near_miss_options(words, [name for name in own_options if name.startswith("--")])
     collective = parse_collective(words)
     flags = used_flags(words[1:])
     if ranks is not None and "-t" in flags:

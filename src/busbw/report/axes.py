@@ -1,4 +1,4 @@
-"""Logarithmic axes of all pictures with curves: scales, ticks and labels. Coordinates are SVG units, y downwards."""
+"""Axes of all pictures with curves, logarithmic or linear. Coordinates are SVG units, y downwards."""
 
 import math
 from collections.abc import Iterable
@@ -17,22 +17,28 @@ LEGEND_ICON_WIDTH = 34.0
 
 _MAX_SIZE_LABELS = 7
 _MAX_VALUE_LABELS = 7
+_LINEAR_MARGIN = 1.06
+"""Ratio of the upper end of a linear scale to the greatest value."""
 _LINEAR_TICKS_BELOW = 6.0
 """Ratio of the ends of a range below which its labels are evenly spaced."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Logarithmic mapping of the values from `low` to `high` to the coordinates from `start` to `end`."""
+    """Mapping of the values from `low` to `high` to the coordinates from `start` to `end`. By default logarithmic."""
 
     low: float
     high: float
     start: float
     end: float
+    is_linear: bool = False
 
     def __call__(self, value: float) -> float:
         """Returns the coordinate of a value."""
-        fraction = math.log(value / self.low) / math.log(self.high / self.low)
+        if self.is_linear:
+            fraction = (value - self.low) / (self.high - self.low)
+        else:
+            fraction = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + fraction * (self.end - self.start)
 
 
@@ -44,11 +50,16 @@ def size_scale(sizes: Iterable[int]) -> Scale:
 
 
 def value_scale(values: Iterable[float]) -> Scale:
-    """Makes the vertical scale, with a margin at both ends."""
+    """Makes the logarithmic vertical scale, with a margin at both ends."""
     value_list = list(values)
     low, high = min(value_list), max(value_list)
     margin = max((high / low) ** 0.05, 1.08)
     return Scale(low / margin, high * margin, BOTTOM, TOP)
+
+
+def linear_value_scale(values: Iterable[float]) -> Scale:
+    """Makes the linear vertical scale, which begins at 0, so that heights are in the ratio of the values."""
+    return Scale(0.0, max(values) * _LINEAR_MARGIN, BOTTOM, TOP, is_linear=True)
 
 
 def size_ticks(sizes: Iterable[int]) -> list[int]:
@@ -62,8 +73,11 @@ def size_ticks(sizes: Iterable[int]) -> list[int]:
 
 
 def value_ticks(scale: Scale) -> list[float]:
-    """Returns round values: evenly spaced in a narrow range, else some digits times powers of ten. At most seven."""
-    if scale.high / scale.low < _LINEAR_TICKS_BELOW:
+    """Returns round values: evenly spaced in a narrow range, else some digits times powers of ten.
+
+    At most seven, and 0 on a linear scale.
+    """
+    if scale.is_linear or scale.high / scale.low < _LINEAR_TICKS_BELOW:
         return _even_ticks(scale.low, scale.high)
     low_power, high_power = math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high))
     ticks: list[float] = []

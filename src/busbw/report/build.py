@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from busbw import __version__
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
-from busbw.judge import Grade, ReferenceSelection, worst
+from busbw.judge import GRADES, Grade, ReferenceSelection, worst
 from busbw.late_ranks import late_ranks, other_warnings
 from busbw.logs import Log, Table
 from busbw.report import topology
@@ -29,7 +29,7 @@ from busbw.report.page import (
     VerdictView,
 )
 from busbw.report.ratios import comparison_section
-from busbw.report.verdicts import headline, summary_lines
+from busbw.report.verdicts import headline, severity_rank, summary_lines
 from busbw.system import System
 from busbw.units import count_text
 
@@ -93,7 +93,7 @@ def build(
         headline=headline(grades, len(inputs)),
         badge=Badge.of(worst(grades)),
         counts=tuple((Badge.of(grade), grades.count(grade)) for grade in _GRADE_ORDER if grade in grades),
-        summary=tuple(SummarySection(section.title, section.anchor, _summary_lines(section)) for section in sections),
+        summary=_summary_sections(sections),
         comparison=comparison,
         logs=tuple(sections),
         warnings=(*warnings, *comparison_warnings),
@@ -102,7 +102,15 @@ def build(
     )
 
 
+_LAST_RANK = (len(GRADES), 0.0)
+"""Rank of a log without a line in the summary."""
 _GRADE_ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
+
+
+def _summary_sections(sections: Sequence[LogSection]) -> tuple[SummarySection, ...]:
+    """Makes the summary of all logs. The log with the worst line is the first."""
+    summaries = [SummarySection(section.title, section.anchor, _summary_lines(section)) for section in sections]
+    return tuple(sorted(summaries, key=lambda summary: min(map(severity_rank, summary.lines), default=_LAST_RANK)))
 
 
 def _summary_lines(section: LogSection) -> tuple[SummaryLine, ...]:

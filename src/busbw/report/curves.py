@@ -1,4 +1,4 @@
-"""Draws curves over message size on logarithmic axes, with the range of a healthy system and a reference.
+"""Draws curves over message size, with the range of a healthy system and a reference.
 
 A style is a number that selects color, mark and dashes of a line. A mark is the symbol at each point.
 """
@@ -17,6 +17,8 @@ from busbw.units import size_text
 
 STYLES = 6
 """Number of styles. Further lines repeat them."""
+_BANDWIDTH_UNIT = "GB/s"
+"""Unit with a linear axis and a switch. Times over all sizes differ by powers of ten, so their axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -59,24 +61,28 @@ def picture(plot: CurvePlot) -> Picture | None:
     expected = _restrict_range(plot.expected, sizes)
     reference = Curve(plot.reference.label, _restrict_points(plot.reference.points, sizes)) if plot.reference else None
     reference = reference if reference and reference.points else None
-    y = axes.value_scale(_all_values(lines, expected, reference))
-    elements = [
-        axes.value_axis(y, plot.unit),
-        axes.size_axis(x, sizes),
-        *([_draw_range(expected, x, y)] if expected else []),
-        *(_draw_curve(line, index, x, y) for index, line in enumerate(lines)),
-        *([_draw_reference(reference, x, y)] if reference else []),
-        axes.frame(),
-        element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
-    ]
+    values = _all_values(lines, expected, reference)
     alt_text = _alt_text(plot, lines, expected, reference)
-    svg = axes.drawing(
-        *elements,
-        label=alt_text,
-        data_at=" ".join(f"{x(size):.1f}" for size in sizes),
-        data_says=json.dumps([_point_text(size, plot.unit, lines, expected, reference) for size in sizes]),
-    )
-    return Picture(plot.title, alt_text, svg, _legend(lines, expected, reference), plot.note)
+
+    def draw(y: Scale) -> Markup:
+        return axes.drawing(
+            axes.value_axis(y, plot.unit),
+            axes.size_axis(x, sizes),
+            *([_draw_range(expected, x, y)] if expected else []),
+            *(_draw_curve(line, index, x, y) for index, line in enumerate(lines)),
+            *([_draw_reference(reference, x, y)] if reference else []),
+            axes.frame(),
+            element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
+            label=alt_text,
+            data_at=" ".join(f"{x(size):.1f}" for size in sizes),
+            data_says=json.dumps([_point_text(size, plot.unit, lines, expected, reference) for size in sizes]),
+        )
+
+    log_svg = draw(axes.value_scale(values))
+    legend = _legend(lines, expected, reference)
+    if plot.unit != _BANDWIDTH_UNIT:
+        return Picture(plot.title, alt_text, log_svg, legend, plot.note)
+    return Picture(plot.title, alt_text, draw(axes.linear_value_scale(values)), legend, plot.note, log_svg)
 
 
 def mark(style: int, x: float, y: float) -> Markup:

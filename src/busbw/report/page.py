@@ -82,8 +82,11 @@ class Picture:
     alt_text: str
     """Alternative text that describes the drawing."""
     svg: Markup
+    """The drawing. Its value axis is linear if there is a `log_svg`."""
     legend: tuple[LegendEntry, ...] = ()
     note: str = ""
+    log_svg: Markup | None = None
+    """The same drawing with a logarithmic value axis, which the reader can switch to. None without a switch."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,8 @@ class VerdictView:
     sparkline: Sparkline | None = None
     obstacle: str | None = None
     """Kind of the reason for which no figure could be judged. None if figures were judged."""
+    worst_ratio: float | None = None
+    """Greatest ratio of measured to typical time. None if no figure was judged."""
 
     @property
     def reason(self) -> str:
@@ -198,6 +203,8 @@ class SummaryLine:
     """Name and badge of each band."""
     reason: str
     sparkline: Sparkline | None = None
+    worst_ratio: float | None = None
+    """That of the verdict."""
     also: tuple[str, ...] = ()
     """Titles of the other configurations in this line."""
 

@@ -18,6 +18,7 @@ def verdict_view(verdict: judge.Verdict, sparkline: Sparkline | None = None) -> 
         bands=tuple(map(_band_evidence, verdict.bands)),
         notes=tuple(NamedValue(label, text) for label, text in verdict.labeled_sentences()),
         sparkline=sparkline,
+        worst_ratio=max((band.worst.ratio for band in verdict.bands), default=None),
         obstacle=verdict.reason_kind if verdict.grade == "UNSURE" and not verdict.bands else None,
     )
 
@@ -48,7 +49,7 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
     """Makes a line for each (anchor, title, verdict). Verdicts with the same kind of obstacle share a line.
 
-    The line has the reason of the first one. The others name theirs if it differs.
+    The line has the reason of the first one. The others name theirs if it differs. The worst line is the first.
     """
     lines: list[SummaryLine] = []
     index_by_obstacle: dict[str, int] = {}
@@ -60,8 +61,15 @@ def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[Summ
             lines[index] = replace(lines[index], sparkline=None, also=also)
             continue
         bands = tuple((band.band, band.badge) for band in verdict.bands)
-        lines.append(SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.sparkline))
-    return tuple(lines)
+        lines.append(
+            SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.sparkline, verdict.worst_ratio)
+        )
+    return tuple(sorted(lines, key=severity_rank))
+
+
+def severity_rank(line: SummaryLine) -> tuple[int, float]:
+    """Sort key of a summary line: the worst grade first, and within a grade the greatest ratio of times."""
+    return [Badge.of(grade) for grade in judge.GRADES].index(line.badge), -(line.worst_ratio or 0.0)
 
 
 def headline(grades: list[judge.Grade], logs: int) -> str:

@@ -66,6 +66,11 @@ def seconds_left(rows: int, size_sum: float, spent: Sequence[tuple[int, float]])
     return fixed_s * rows + per_byte_s * size_sum
 
 
+def progress_line(text: str, *, is_reason: bool) -> Text:
+    """Returns the text to draw: the reason of a wait whole, in several lines if necessary, others cut to one line."""
+    return Text(text, style="dim", overflow="fold" if is_reason else "ellipsis", no_wrap=not is_reason)
+
+
 def duration_text(seconds: float) -> str:
     """Text of an estimated duration, rounded: "about 40 s", "about 3 min"."""
     if seconds < 1:
@@ -129,7 +134,7 @@ class Progress:
         text = self.text()
         if text != self._shown_text:
             self._shown_text = text
-            self._live.update(Text(text, style="dim", overflow="ellipsis", no_wrap=True), refresh=True)
+            self._live.update(progress_line(text, is_reason=bool(self._status)), refresh=True)
 
     def text(self) -> str:
         """Reads new records and returns the line of progress."""

@@ -34,9 +34,10 @@ TEST_CASE("tuning_environment: other variables are excluded") {
 }
 
 TEST_CASE("tuning_environment: names of secrets are excluded, in upper and lower case") {
-  for (const char* variable : {"NCCL_TOKEN", "NCCL_AUTH_TOKEN", "UCX_SECRET", "BUSBW_PASSWORD", "BUSBW_PASSWD",
-                               "FI_CREDENTIALS", "NCCL_API_KEY", "BUSBW_KEY_FILE", "OMPI_MCA_sec_password",
-                               "OMPI_MCA_auth_token", "OMPI_MCA_my_secret", "OMPI_MCA_ssl_key", "BUSBW_APIKEY"})
+  for (const char* variable :
+       {"NCCL_TOKEN", "NCCL_AUTH_TOKEN", "UCX_SECRET", "BUSBW_PASSWORD", "BUSBW_PASSWD", "FI_CREDENTIALS",
+        "NCCL_API_KEY", "BUSBW_KEY_FILE", "OMPI_MCA_sec_password", "OMPI_MCA_auth_token", "NCCL_NET_AUTH",
+        "UCX_AUTHORIZATION", "BUSBW_PASSPHRASE", "OMPI_MCA_my_secret", "OMPI_MCA_ssl_key", "BUSBW_APIKEY"})
     CHECK_MESSAGE(!keeps(variable), variable);
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("spelling: both names of a flag") {
 }
 
 TEST_CASE("help_text: names the program, every flag, the environment and the exit codes; sections are contiguous") {
-  const std::string text = help_text("gather_perf");
+  const std::string text = help_text("gather_perf", "Measures gather.");
   CHECK(text.starts_with("Usage: gather_perf "));
   for (const Flag& flag : flag_table()) {
     CHECK(text.find(flag.long_name) != std::string::npos);
@@ -76,6 +76,8 @@ TEST_CASE("help_text: names the program, every flag, the environment and the exi
     CHECK(text.find(heading) != std::string::npos);
     CHECK(text.find(heading) == text.rfind(heading));
   }
-  for (const char* word : {"--help", "--version", "NCCL_TESTS_SPLIT", "NCCL_TESTS_MIN_BW", "Exit codes"})
+  for (const char* word :
+       {"--help", "--version", "NCCL_TESTS_SPLIT", "NCCL_TESTS_MIN_BW", "Measures gather.",
+        "Exit codes: 0 good, 1 wrong data,", "5 slower than demanded", "143 terminated or hung up.\n"})
     CHECK(text.find(word) != std::string::npos);
 }

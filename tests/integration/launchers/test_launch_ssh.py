@@ -41,7 +41,9 @@ def words(sshd: PrivateSshd, hosts: str, *more: str, ssh: str = "") -> list[str]
 def refused(launched: Launched) -> str:
     """The only sentence of a launch that nothing came of, beside what it waits for on a busy machine."""
     assert launched.code == 3, launched.stderr
-    (sentence,) = [line for line in launched.stderr.splitlines() if not re.match("busbw: (connecting|starting)", line)]
+    (sentence,) = [
+        line for line in launched.stderr.splitlines() if not re.match("busbw: (copying|connecting|starting)", line)
+    ]
     assert list(launched.folder.iterdir()) == []
     return sentence
 
@@ -107,6 +109,53 @@ def test_the_token_is_on_no_command_line_there_either(sshd: PrivateSshd, here: P
         running.interrupt()
         launched = running.finish()
     assert token.decode() not in launched.stdout + launched.stderr
+
+
+# ---- a copy of the program ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copies(here: Path) -> Path:
+    folder = here.parent / "copies"
+    folder.mkdir()
+    return folder
+
+
+def test_the_program_is_copied_used_and_removed(sshd: PrivateSshd, here: Path, copies: Path) -> None:
+    where = words(sshd, "node1,node3:2", "--copy-to", str(copies), "--env", f"MARK={here}")
+    with Launching([*where, "--", "all_reduce", *ENDLESS], here) as running:
+        running.wait_for_rows()
+        programs = {str(Path(f"/proc/{pid}/exe").readlink()) for pid in processes_with(f"MARK={here}\0")}
+        copied = {str(path) for path in copies.glob("*/all_reduce_perf")}
+        assert len(copied) == 2
+        assert copied <= programs
+        assert all(Path(path).parent.stat().st_mode & 0o777 == 0o700 for path in copied)
+        running.interrupt()
+        assert running.finish().code == 130
+    assert list(copies.iterdir()) == []
+
+
+def test_a_copy_needs_no_program_on_the_hosts_and_is_removed_after_the_run(
+    sshd: PrivateSshd, here: Path, copies: Path
+) -> None:
+    launched = launch([*words(sshd, "node1,node2", "--copy-to", str(copies)), "--", "all_gather", *SMALL], here)
+    assert launched.code == 0, launched.stderr
+    assert "Collective test concluded: all_gather_perf" in launched.stdout
+    assert list(copies.iterdir()) == []
+
+
+def test_a_folder_that_cannot_take_the_copy_is_named(sshd: PrivateSshd, here: Path) -> None:
+    launched = launch([*words(sshd, "node1,node2", "--copy-to", "/proc/none"), "--", "all_reduce", *SMALL], here)
+    sentence = refused(launched)
+    assert sentence.startswith("busbw: node1: cannot copy the program (mkdir: ")
+    assert "--copy-to" in sentence
+
+
+def test_a_host_that_fails_leaves_no_copy_on_the_others(sshd: PrivateSshd, here: Path, copies: Path) -> None:
+    launched = launch([*words(sshd, "node1,nowhere.invalid", "--copy-to", str(copies)), "--", "all_reduce"], here)
+    assert launched.code == 3
+    assert "nowhere.invalid: ssh cannot connect" in launched.stderr
+    assert list(copies.iterdir()) == []
 
 
 # ---- the end of it --------------------------------------------------------------------------------------------------

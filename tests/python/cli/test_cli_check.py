@@ -50,6 +50,22 @@ def test_a_healthy_log_is_good_on_one_screen(
     assert "\x1b" not in shown
 
 
+@pytest.mark.parametrize("columns", ["80", "60", "200"])
+def test_the_summary_has_every_reason_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    log = next((GOLDEN / "seeds").glob("003_*"))
+    _, shown, _ = check(capsys, str(log), "--json")
+    verdicts = json.loads(shown)["verdicts"]
+    _, shown, _ = check(capsys, str(log))
+    summary = " ".join(shown.split("\n\n")[0].split())
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    for verdict in verdicts:
+        assert " ".join(verdict["reasons"][0].split()) in summary
+    assert max(map(len, shown.splitlines())) <= int(columns)
+
+
 HOST_RUN = """# nccl-tests version 2.19.6 nccl-headers=none nccl-library=none busbw=0.1.0 backend=host
 # Collective test starting: all_reduce_perf
 # nThread 2 nGpus 1 minBytes 8 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1

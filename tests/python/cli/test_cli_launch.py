@@ -225,6 +225,7 @@ def test_a_system_fills_in_what_its_nodes_need(busbw: Busbw) -> None:
         (["local", "all_reduce", "--processes", "2"], ["--processes", "before the collective"]),
         (["local", "all_reduce", "--dry-run"], ["--dry-run", "before the collective"]),
         (["local", "--env", "A", "--", "all_reduce"], ["--env", '"A"', "NCCL_DEBUG=INFO"]),
+        (["local", "--env", "MY-TOKEN=hush", "--", "all_reduce"], ['--env "MY-TOKEN=(redacted)"', "NCCL_DEBUG=INFO"]),
         (["local", "--env", "1=2", "--", "all_reduce"], ["--env"]),
         (["local", "--env", "BUSBW_RANK=1", "--", "all_reduce"], ["BUSBW_RANK", "set by the launcher"]),
         (["local", "--machine-type", "no-such", "--", "all_reduce"], ["no-such", "p5.48xlarge"]),

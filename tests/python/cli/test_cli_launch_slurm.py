@@ -1,6 +1,7 @@
 """`busbw launch slurm`: its options, and its messages without Slurm."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,39 @@ def test_options_of_the_job_go_to_slurm(capsys: pytest.CaptureFixture[str]) -> N
     assert "--exclusive" not in text
     (step,) = [line for line in text.splitlines() if line.startswith("  srun ")]
     assert "--mem-bind=local" in step
+
+
+def test_short_options_are_those_of_slurm(capsys: pytest.CaptureFixture[str]) -> None:
+    """The engine's flags after the collective keep their meaning."""
+    short = ["-p", "gpu", "-N", "3", "-t", "10", "-w", "n[1-3]", "-A", "team", "-C", "h100", "-x", "n9", "-q", "high"]
+    long = ["--partition=gpu", "--nodes=3", "--time=10", "--nodelist=n[1-3]", "--account=team"]
+    long += ["--constraint=h100", "--exclude=n9", "--qos=high"]
+    shown = []
+    for options in (short, long):
+        assert main(["launch", "slurm", "--dry-run", *options, "--", "all_reduce", "-t", "2", "-w", "5"]) == 0
+        shown.append(re.sub(r"busbw-all-reduce-[0-9a-f]+", "NAME", capsys.readouterr().out))
+    assert shown[0] == shown[1]
+    for option in long:
+        assert option in shown[0].replace("'", "")
+    assert "-t 2 -w 5" in shown[0]
+
+
+def test_a_printed_script_has_no_secret(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = ["--env", "HF_TOKEN=hush", "--env=MY_KEY=hush"]
+    words = ["launch", "slurm", "--print-script", "--program-path", "/opt/bin", *secrets, "--", "all_reduce"]
+    monkeypatch.setattr("sys.argv", ["busbw", *words])
+    assert main(words) == 0
+    script = capsys.readouterr().out
+    assert "hush" not in script
+    assert "--env 'HF_TOKEN=(redacted)'" in script
+    assert "${MY_KEY?" in script
+
+
+def test_an_export_that_drops_a_secret_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["launch", "slurm", "--dry-run", "--env", "HF_TOKEN=hush"]
+    assert main([*options, "--slurm-arg=--export=NONE", "--", "all_reduce"]) == 2
+    assert "--export=NONE would not pass on --env HF_TOKEN" in capsys.readouterr().err
+    assert main([*options, "--slurm-arg=--export=ALL,A=1", "--", "all_reduce"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,8 @@ def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> 
         (["-t", "2", "all_reduce"], ['"-t"', "put the collective first"]),
         (["all_reduce", "--ranks", "2", "-t", "2"], ["--ranks 2", "-t"]),
         (["all_reduce", "--ranks", "0"], ["--ranks", "0"]),
+        (["all_reduce", "--rank", "2"], ["there is no option --rank; did you mean --ranks?"]),
+        (["--rank", "2", "all_reduce"], ["there is no option --rank; did you mean --ranks?"]),
         (["all_reduce", "--preload", "libnone.so"], ["--preload: there is no library libnone.so"]),
         (["all_reduce", "--plot", "maybe"], ["--plot", "maybe", "always"]),
         (["all_reduce", "--records", "a", "--store", "b"], ["--records", "--store"]),

@@ -7,9 +7,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from launch_jobs import TARGETS
+from launch_jobs import DRY_RUNS, TARGETS
 
 from busbw import engine
+from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.launchers import LAUNCHERS, Command, Job, local
 from busbw.launchers.job.processes import run
@@ -54,6 +55,35 @@ def test_the_token_is_neither_shown_nor_on_a_command_line(name: str) -> None:
     assert token not in plan.text()
     assert token not in repr(plan)
     assert not any(token in word for command in plan.commands for word in command.words)
+
+
+SECRETS = {
+    "HF_TOKEN": "hush-1",
+    "NCCL_NET_AUTH": "hush-2",
+    "aws_secret_access_key": "hush 3",
+    "HTTPS_PROXY": "https://me:hush-4@proxy",
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_secret_variables_are_on_no_command_line_and_in_no_file_that_stays(name: str) -> None:
+    job = replace(JOB, records=None, nodes=2, token="feedc0de" * 8, environment=tuple(SECRETS.items()))
+    plan = module(name).render(job, *TARGETS.get(name, ()))
+    assert "hush" not in repr(plan)
+    assert not any("hush" in word for command in plan.commands for word in command.words)
+    assert not any("hush" in file.text for file in plan.files)
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_a_dry_run_names_secret_variables_without_their_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for pair in SECRETS.items() for word in ("--env", "=".join(pair))]
+    options = ["launch", name, "--dry-run", *DRY_RUNS[name], *words, "--env=NOTE=plain", "--", "all_reduce"]
+    assert main(options) == 0
+    out = capsys.readouterr().out
+    assert "hush" not in out
+    assert "plain" in out
+    for variable in SECRETS:
+        assert variable in out
 
 
 def test_local_runs_the_program_itself() -> None:

@@ -1,6 +1,7 @@
-"""Logarithmic axes: order, ends, and labels that are round and few."""
+"""Axes of pictures: order, ends, and labels that are round and few."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -32,6 +33,21 @@ def test_larger_values_lie_higher_and_within_the_frame(values: list[float]) -> N
     places = [scale(value) for value in sorted(values)]
     assert places == sorted(places, reverse=True)
     assert all(axes.TOP <= place <= axes.BOTTOM for place in places)
+
+
+@given(st.lists(POSITIVE, min_size=1, max_size=20))
+def test_a_linear_axis_begins_at_zero_and_has_even_labels(values: list[float]) -> None:
+    scale = axes.linear_value_scale(values)
+    assert scale(0.0) == axes.BOTTOM
+    for value in values:
+        height = (axes.BOTTOM - scale(value)) / (axes.BOTTOM - axes.TOP)
+        assert height == pytest.approx(value / scale.high)
+        assert 0 <= height <= 1
+    ticks = value_ticks(scale)
+    assert ticks[0] == 0
+    assert 3 <= len(ticks) <= 8
+    steps = [after - before for before, after in pairwise(ticks)]
+    assert steps == pytest.approx([steps[0]] * len(steps))
 
 
 @given(SIZES)

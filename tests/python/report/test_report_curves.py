@@ -42,11 +42,28 @@ def test_every_point_lies_in_the_frame_in_the_order_of_its_values() -> None:
 def test_the_range_encloses_the_typical_curve() -> None:
     made = picture(sight())
     assert made is not None
-    paths = {one.get("class"): one.get("d") or "" for one in svg_root(made.svg).iter("path")}
+    assert made.log_svg is not None  # the small values coincide on the linear axis
+    paths = {one.get("class"): one.get("d") or "" for one in svg_root(made.log_svg).iter("path")}
     around, middle = numbers_of(paths["range"]), numbers_of(paths["typical"])
     upper, lower = around[: len(SIZES)], around[len(SIZES) :][::-1]
     for (_, above), (_, between), (_, below) in zip(upper, middle, lower, strict=True):
         assert above < between < below  # paper is measured downwards
+
+
+def test_heights_on_the_linear_axis_are_in_the_ratio_of_the_values() -> None:
+    values = {8: 100.0, 16: 50.0, 32: 25.0}
+    made = picture(sight(lines=[Curve("measured", values)], expected=None, reference=None))
+    assert made is not None
+    (line,) = [one.get("d") or "" for one in svg_root(made.svg).iter("path") if one.get("class") == "line"]
+    heights = [axes.BOTTOM - y for _, y in numbers_of(line)]
+    assert heights[0] / heights[2] == pytest.approx(4, rel=0.01)
+    assert heights[1] / heights[2] == pytest.approx(2, rel=0.01)
+
+
+def test_only_bandwidth_has_a_linear_axis() -> None:
+    made = picture(sight(unit="us"))
+    assert made is not None
+    assert made.log_svg is None
 
 
 def test_the_text_of_each_size_has_all_figures() -> None:

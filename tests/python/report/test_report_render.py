@@ -21,7 +21,7 @@ EVIL = (
 ALLOWED = {
     "html head meta title style body a header p h1 h2 h3 h4 main section span b ul ol li div nav strong table caption",
     "thead tbody tr th td dl dt dd details summary figure figcaption svg g",
-    "path rect text circle button footer sup script",
+    "path rect text circle button footer sup script input label",
 }
 
 
@@ -54,6 +54,7 @@ def test_text_of_a_log_stays_text() -> None:
     names = {name for name, _ in parsed.elements}
     assert names <= {name for group in ALLOWED for name in group.split()}
     assert len(parsed.named("script")) == 1
+    assert all(attributes["type"] == "checkbox" for name, attributes in parsed.elements if name == "input")
     for name, attributes in parsed.elements:
         assert not any(key.startswith("on") for key in attributes), (name, attributes)
     assert "alert(1)</script><img src=x" in parsed.words

@@ -64,10 +64,10 @@ def test_lines_with_the_same_kind_of_obstacle_are_merged() -> None:
     ]
     lines = summary_lines(entries)
     assert [(line.anchor, line.title, line.also) for line in lines] == [
-        ("#1", "a", ("b: the figures contradict each other: line 9",)),
-        ("#3", "c", ()),
         ("#4", "d", ()),
         ("#5", "e", ()),
+        ("#1", "a", ("b: the figures contradict each other: line 9",)),
+        ("#3", "c", ()),
     ]
 
 

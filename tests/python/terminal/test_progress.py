@@ -1,12 +1,14 @@
 """Which row of how many, and the remaining time."""
 
+import io
 from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console, Group
 
 from busbw import records
-from busbw.terminal.progress import Progress, duration_text, seconds_left
+from busbw.terminal.progress import Progress, duration_text, progress_line, seconds_left
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"
 
@@ -83,6 +85,18 @@ def test_the_line_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     # 16 and 32 MiB are to come: 48 s by the rate of one second for each MiB.
     assert shown[5] == "done: 8 MiB float sum out of place, row 4 of 6, 15 s, about 50 s left"
     assert shown[6] == "done: 8 MiB float sum out of place, row 4 of 6, 25 s, about 40 s left"
+
+
+def test_a_reason_is_shown_whole_and_other_texts_in_one_line() -> None:
+    reason = "waiting: 2 of 2 pods pending (0/6 nodes are available: 6 Insufficient nvidia.com/gpu, " + "x" * 100 + ")"
+    for is_reason in (True, False):
+        console = Console(width=80, file=io.StringIO())
+        with console.capture() as capture:
+            console.print(Group(progress_line(reason, is_reason=is_reason)))  # a bare Text loses its overflow
+        shown = capture.get().splitlines()
+        assert max(map(len, shown)) <= 80
+        assert ("".join("".join(shown).split()) == "".join(reason.split())) == is_reason
+        assert (len(shown) == 1) != is_reason
 
 
 def test_an_endless_run_has_no_time_left(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ it to `execute.execute_plan`, which prints or submits it and handles output, rec
 import click
 
 from busbw.cli.lazy import LazyGroup
+from busbw.errors import EXIT_CODES_TEXT
 from busbw.launchers import LAUNCHERS
 
 OTHER_COMMANDS = {
@@ -22,7 +23,7 @@ OTHER_COMMANDS = {
     sections={"Launchers": LAUNCHERS, "Other commands": OTHER_COMMANDS},
     renamed={"systems": "machine-types"},
     subcommand_metavar="LAUNCHER [OPTIONS] -- COLLECTIVE [ENGINE OPTIONS]...",
-    epilog="busbw launch LAUNCHER --help lists the options of a launcher.",
+    epilog=f"busbw launch LAUNCHER --help lists the options of a launcher.\n\n{EXIT_CODES_TEXT}",
 )
 def launch() -> None:
     """Starts COLLECTIVE as one job of many processes, shows its table as it grows, and keeps its record.

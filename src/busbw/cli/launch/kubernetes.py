@@ -49,7 +49,8 @@ _GPU = "nvidia.com/gpu"
     "resources",
     multiple=True,
     metavar="NAME=AMOUNT",
-    help="Resource of each pod, such as vpc.amazonaws.com/efa=32, rdma/hca_shared_devices_a=1, memory=64Gi or cpu=16.",
+    help="Resource of each pod, such as vpc.amazonaws.com/efa=32, rdma/hca_shared_devices_a=1, memory=64Gi or cpu=16. "
+    "[default: requests of 1 CPU and 1Gi per rank]",
 )
 @click.option(
     "--huge-pages",
@@ -58,7 +59,7 @@ _GPU = "nvidia.com/gpu"
     metavar="SIZE=AMOUNT",
     help="Huge pages of each pod, such as 2Mi=5120Mi.",
 )
-@click.option("--shm", default="", metavar="AMOUNT", help="Size of /dev/shm, such as 16Gi.")
+@click.option("--shm", default="", metavar="AMOUNT", help="Size of /dev/shm, such as 16Gi.  [default: 1Gi]")
 @click.option(
     "--node-selector", "selectors", multiple=True, metavar="LABEL=VALUE", help="Use only nodes with this label."
 )
@@ -74,7 +75,10 @@ _GPU = "nvidia.com/gpu"
     help="Linux capability of the container, such as IPC_LOCK; root only.",
 )
 @click.option(
-    "--run-as-user", type=click.IntRange(min=0), metavar="UID", help="User of the container.  [default: the image's]"
+    "--run-as-user",
+    type=click.IntRange(min=0),
+    metavar="UID",
+    help="User of the container; 0: root.  [default: the image's, not root]",
 )
 @click.option("--host-network", is_flag=True, help="Use the network of the nodes in the pods.")
 @click.option("--share-nodes", is_flag=True, help="Allow several pods on one node.")
@@ -112,6 +116,15 @@ _GPU = "nvidia.com/gpu"
     help="Give up after SECONDS in a state such as ImagePullBackOff; 0: never.",
 )
 @renamed_option("--patience", "--pending-timeout")
+@click.option(
+    "--active-deadline",
+    "active_limit_s",
+    type=click.IntRange(min=1),
+    default=KubernetesTarget.active_limit_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="The cluster ends the job after SECONDS, including its wait for nodes.",
+)
 @click.option("--keep", is_flag=True, help="Keep the job in the cluster for an hour after its end.")
 @common_options
 def kubernetes(
@@ -140,6 +153,7 @@ def kubernetes(
     port: int,
     ssh_folder: str,
     pending_timeout_s: int,
+    active_limit_s: int,
     keep: bool,
 ) -> int:
     """Starts COLLECTIVE in a Kubernetes cluster through kubectl, as one pod per node."""
@@ -171,6 +185,7 @@ def kubernetes(
         share_nodes=share_nodes,
         port=port,
         pending_limit_s=pending_timeout_s,
+        active_limit_s=active_limit_s,
         keep=keep,
         ssh_folder=ssh_folder,
     )

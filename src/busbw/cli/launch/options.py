@@ -25,6 +25,7 @@ from busbw.engine import REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.slurm.allocation import allocated_gpus_per_node
+from busbw.secret_variables import REDACTED, may_be_secret
 
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType
@@ -111,6 +112,8 @@ class LaunchOptions:
     def job(self, program: str, *, nodes: int = 1, processes_per_node: int = 1, requested_gpus: int | None) -> Job:
         """Returns the job with a new name and token. `--env` overrides the machine type's variables.
 
+        The job of a dry run has no secret values.
+
         Args:
             program: Path or name of the program.
             nodes: Number of nodes.
@@ -128,7 +131,7 @@ class LaunchOptions:
         }
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
-        return Job(
+        job = Job(
             program,
             (*sweep_flags(used_flags(self.flags)), *self.flags),
             name=f"busbw-{self.collective.replace('_', '-')}-{secrets.token_hex(3)}",
@@ -139,6 +142,7 @@ class LaunchOptions:
             machine_type=self.machine_type,
             token=secrets.token_hex(32),
         )
+        return job.without_secrets() if self.dry_run else job
 
 
 _OPTIONS = (
@@ -272,7 +276,8 @@ def _load_machine_type(name: str | None) -> "MachineType | None":
 def _parse_assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not _VARIABLE.match(name):
-        raise UsageError(f'--env "{text}" is not NAME=VALUE', remedy="write it like NCCL_DEBUG=INFO")
+        shown = f"{name}={REDACTED}" if equals and may_be_secret(name, value) else text
+        raise UsageError(f'--env "{shown}" is not NAME=VALUE', remedy="write it like NCCL_DEBUG=INFO")
     if name in WORLD_VARIABLES:
         raise UsageError(f"--env {name} is set by the launcher", remedy="remove it")
     if "\n" in value or "\0" in value:

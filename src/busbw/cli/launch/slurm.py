@@ -23,6 +23,7 @@ from busbw.cli.launch.slurm_steps import execute_steps
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import used_flags
 from busbw.cli.options.param_types import NonEmptyPath
+from busbw.cli.options.run_destination import without_secrets
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.launchers import slurm as launcher
 from busbw.launchers.job.hosts import HostSlots
@@ -39,26 +40,27 @@ _CONTAINER_JOIN_LIMIT_S = 600.0
 """Time limit for all processes to join, if each node first imports a container image. The same as for pods."""
 
 _SLURM_OPTIONS = {
-    "partition": "Partition.",
-    "account": "Account to charge.",
-    "qos": "Quality of service.",
-    "time": "Time limit: minutes, or HH:MM:SS.",
-    "reservation": "Reservation.",
-    "constraint": "Features that the nodes must have.",
-    "nodelist": "Nodes to include: n[1-4].",
-    "exclude": "Nodes to exclude.",
+    "-p --partition": "Partition.",
+    "-A --account": "Account to charge.",
+    "-q --qos": "Quality of service.",
+    "-t --time": "Time limit: minutes, or HH:MM:SS.",
+    "--reservation": "Reservation.",
+    "-C --constraint": "Features that the nodes must have.",
+    "-w --nodelist": "Nodes to include: n[1-4].",
+    "-x --exclude": "Nodes to exclude.",
 }
-"""Options that are passed to Slurm unchanged."""
+"""Options that are passed to Slurm unchanged, with Slurm's short names."""
 
 
 def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
-    for name, text in reversed(_SLURM_OPTIONS.items()):
-        command = click.option(f"--{name}", metavar="TEXT", help=f"Slurm's: {text}")(command)
+    for names, text in reversed(_SLURM_OPTIONS.items()):
+        command = click.option(*names.split(), metavar="TEXT", help=f"Slurm's: {text}")(command)
     return command
 
 
 @click.command(context_settings=COMMAND_SETTINGS)
 @click.option(
+    "-N",
     "--nodes",
     type=click.IntRange(min=1),
     metavar="N",
@@ -196,6 +198,8 @@ def slurm(
         processes_per_node=default_processes,
         requested_gpus=requested_gpus,
     )
+    if is_batch:
+        _require_export(job, job_options)
     target = SlurmTarget(
         folder=_job_folder(folder, job) if is_batch else None,
         in_allocation=bool(current_allocation.job),
@@ -260,6 +264,17 @@ def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_b
         )
 
 
+def _require_export(job: Job, options: Sequence[str]) -> None:
+    """Refuses options that keep secrets from the batch job, which gets them from the environment of sbatch."""
+    for option in options:
+        value = option.removeprefix("--export=")
+        if job.secrets and value != option and value.split(",")[0] != "ALL":
+            raise UsageError(
+                f"{option} would not pass on --env {next(iter(job.secrets))}, which may be secret",
+                remedy="use --slurm-arg=--export=ALL",
+            )
+
+
 def _order_hosts(
     names: Sequence[str], hosts: Sequence[HostSlots], nodes_by_switch: list[str], *, default_processes: int
 ) -> tuple[HostSlots, ...]:
@@ -275,7 +290,7 @@ def _has_join_limit(options: LaunchOptions) -> bool:
 
 
 def _print_script(job: Job, target: SlurmTarget) -> None:
-    command_line = shlex.join(["busbw", *sys.argv[1:]]).replace("\n", " ")
+    command_line = shlex.join(["busbw", *without_secrets(sys.argv[1:])]).replace("\n", " ")
     click.echo(batch_script(job, replace(target, standalone=True), command_line), nl=False)
 
 

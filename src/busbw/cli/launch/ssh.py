@@ -1,17 +1,38 @@
 """`busbw launch ssh`: options of the launcher `busbw.launchers.ssh`."""
 
+import hashlib
 import secrets
 from pathlib import Path
 
 import click
 
+from busbw import engine
 from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.hosts import PORTS, host_options, port_option, read_hosts, root_address_option, split_command
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options, require_valid_size
-from busbw.errors import UsageError
+from busbw.errors import BusbwError, UsageError
 from busbw.launchers import ssh as launcher
 from busbw.launchers.job.hosts import process_count, root_address_by_name
 from busbw.launchers.ssh.preflight import resolve_host_name
+
+
+def _program_copy(options: LaunchOptions, parent: str) -> launcher.ProgramCopy:
+    """Returns this machine's engine as the program to copy.
+
+    Raises:
+        UsageError: `--program-path` is also given, or the folder is not plain.
+        BusbwError: The engine is not installed, and this is no dry run.
+    """
+    if options.program_path:
+        raise UsageError("--copy-to and --program-path exclude each other", remedy="give only one")
+    folder = launcher.require_plain_folder(parent)
+    try:
+        source = engine.program(engine.ENGINE).resolve()
+    except BusbwError:
+        if options.dry_run:
+            return launcher.ProgramCopy(Path(engine.ENGINE), "SHA256", folder)
+        raise
+    return launcher.ProgramCopy(source, hashlib.sha256(source.read_bytes()).hexdigest(), folder)
 
 
 @click.command(context_settings=COMMAND_SETTINGS)
@@ -24,6 +45,11 @@ from busbw.launchers.ssh.preflight import resolve_host_name
     metavar="COMMAND",
     help="ssh with its options: 'ssh -p 2222'.",
 )
+@click.option(
+    "--copy-to",
+    metavar="FOLDER",
+    help="Copy the program to a new folder in FOLDER of each host, such as /tmp; remove it afterwards.",
+)
 @root_address_option
 @port_option
 @common_options
@@ -33,10 +59,11 @@ def ssh(
     hostfile: Path | None,
     processes_per_node: int | None,
     ssh_text: str,
+    copy_to: str | None,
     root_address: str | None,
     port: int | None,
 ) -> int:
-    """Starts COLLECTIVE on hosts over ssh without a password. The hosts need only the programs."""
+    """Starts COLLECTIVE on hosts over ssh without a password. The hosts need only the programs, or --copy-to."""
     host_slots = read_hosts(hosts, hostfile, processes=options.processes_per_node(processes_per_node))
     if not host_slots:
         raise UsageError("no host is given", remedy="set --hosts a,b or --hostfile FILE")
@@ -49,6 +76,8 @@ def ssh(
         ssh=ssh_words,
         root_address=root_address or root_address_by_name(host_slots, resolve_host_name(ssh_words, host_slots[0])),
         programs=programs,
+        copy=_program_copy(options, copy_to) if copy_to else None,
     )
-    job = options.job(programs[0], nodes=len(host_slots), requested_gpus=options.requested_gpus)
+    program = options.program_name if copy_to else programs[0]
+    job = options.job(program, nodes=len(host_slots), requested_gpus=options.requested_gpus)
     return execute_plan(options, launcher.render(job, target), launcher.submit)

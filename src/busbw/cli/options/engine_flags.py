@@ -3,13 +3,15 @@
 Only the flags for ranks and sizes, and `-c`, are interpreted here. The engine checks all flags.
 """
 
-import difflib
 from collections.abc import Sequence
 
 from busbw import engine
 from busbw.collectives import COLLECTIVES
 from busbw.errors import UsageError
+from busbw.near_misses import near_misses, suggestion
 
+_OPTION_SIMILARITY = 0.85
+_MIN_OPTION_LENGTH = len("--ran")
 _SHORT_NAMES = {
     "--nthreads": "-t",
     "--ngpus": "-g",
@@ -50,10 +52,26 @@ def find_collective(name: str, prefix: str = "") -> str:
     collective = engine.collective_name(name)
     if collective in COLLECTIVES:
         return collective
-    allowed = ", ".join(COLLECTIVES)
-    similar = difflib.get_close_matches(name, COLLECTIVES, n=1)
-    remedy = f"did you mean {similar[0]}? Allowed are {allowed}" if similar else f"allowed are {allowed}"
+    remedy = f"{suggestion(collective, COLLECTIVES)}allowed are {', '.join(COLLECTIVES)}"
     raise UsageError(f'{prefix}there is no collective "{name}"', remedy=remedy)
+
+
+def reject_near_miss_options(words: Sequence[str], options: Sequence[str]) -> None:
+    """Refuses a misspelled option of the command, which would otherwise go to the engine as an unknown flag.
+
+    Args:
+        words: Words that may be flags of the engine.
+        options: Long options of the command. No flag of the engine may be as similar to them as `_OPTION_SIMILARITY`.
+
+    Raises:
+        UsageError: A word is similar to an option.
+    """
+    for word in words:
+        name = word.partition("=")[0]
+        if len(name) < _MIN_OPTION_LENGTH or not name.startswith("--") or name in options:
+            continue
+        if near := near_misses(name, options, min_similarity=_OPTION_SIMILARITY):
+            raise UsageError(f"there is no option {name}", remedy=f"did you mean {near[0]}?")
 
 
 def used_flags(words: Sequence[str]) -> set[str]:

@@ -15,6 +15,7 @@ import msgspec
 
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import UsageError
+from busbw.secret_variables import REDACTED, may_be_secret
 from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
 
 
@@ -85,7 +86,7 @@ def open_destination(records_path: Path | None, store: Path | None, collective: 
 def _begin_run_file(folder: Path) -> Callable[[int], None]:
     """Writes `run.json` with the command line, and returns a function that adds the exit code at the end."""
     run = RunFile(
-        command=_without_secrets(sys.argv[1:]), started=datetime.now(timezone.utc).isoformat(timespec="seconds")
+        command=without_secrets(sys.argv[1:]), started=datetime.now(timezone.utc).isoformat(timespec="seconds")
     )
     write_run_file(folder, run)
 
@@ -96,18 +97,14 @@ def _begin_run_file(folder: Path) -> Callable[[int], None]:
     return on_exit
 
 
-_SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "_KEY", "CREDENTIAL", "APIKEY")
-"""Parts of variable names that mark secrets; the same as the engine's (common/os/provenance.cpp)."""
-
-
-def _without_secrets(words: Sequence[str]) -> list[str]:
-    """Returns the command line with the values of `--env` redacted if their names mark secrets."""
+def without_secrets(words: Sequence[str]) -> list[str]:
+    """Returns the command line with the values of `--env` redacted if they may be secret."""
     redacted: list[str] = []
     for word in words:
         is_joined = word.startswith("--env=")  # option and value are one word
-        name, equals, _ = word.removeprefix("--env=").partition("=")
+        name, equals, value = word.removeprefix("--env=").partition("=")
         is_value = is_joined or (bool(redacted) and redacted[-1] == "--env")
-        if is_value and equals and any(secret in f"_{name.upper()}" for secret in _SECRET_WORDS):
-            word = f"{'--env=' if is_joined else ''}{name}=(redacted)"
+        if is_value and equals and may_be_secret(name, value):
+            word = f"{'--env=' if is_joined else ''}{name}={REDACTED}"
         redacted.append(word)
     return redacted

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.secret_variables import may_be_secret, redacted_variables
+
 if TYPE_CHECKING:
     from busbw.launchers.machine_types.machine_type import MachineType
 
@@ -55,6 +57,20 @@ class Job:
     def command(self) -> tuple[str, ...]:
         """Command line of each process."""
         return (str(self.program), *self.arguments, "--records", str(self.records or RECORDS_ON_STDOUT))
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Variables of `environment` that may be secret. Launchers pass them on like the token."""
+        return {name: value for name, value in self.environment if may_be_secret(name, value)}
+
+    @property
+    def plain_environment(self) -> dict[str, str]:
+        """Variables of `environment` that are not secret."""
+        return {name: value for name, value in self.environment if name not in self.secrets}
+
+    def without_secrets(self) -> "Job":
+        """Returns the job for a dry run, which shows no secret of `environment`."""
+        return replace(self, environment=redacted_variables(self.environment))
 
     def with_environment(self, variables: Mapping[str, str]) -> "Job":
         """Returns the job with variables that only the program sees, not the processes that start it.

@@ -21,11 +21,12 @@ from busbw.launchers.kubernetes.manifests import (
     with_owner,
 )
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL
-from busbw.launchers.kubernetes.target import KubernetesTarget
+from busbw.launchers.kubernetes.target import KubernetesTarget, has_fixed_content
+from busbw.secret_variables import REDACTED
 from busbw.termination_signals import logged_signals
 
 _CREATION_COMMENT = """\
-# The final objects. To create them with `kubectl apply -f -`, replace <token> with a token of your own.
+# The final objects. To create them with `kubectl apply -f -`, replace <token> with a token of your own{secrets}.
 # busbw launch creates the {kind} first{suspended}, then the rest with it as their owner{resumed}:"""
 _POLL_COMMENT = """\
 # It polls the pods until the job ends (also events and nodes while a pod waits), and reads the log of process 0:"""
@@ -56,7 +57,7 @@ class KubernetesPlan(LaunchPlan):
             if self.job_manifests.suspend_path
             else {"suspended": "", "resumed": ""}
         )
-        lines.append(_CREATION_COMMENT.format(kind=kind, **start_texts))
+        lines.append(_CREATION_COMMENT.format(kind=kind, secrets=self._secrets_text(), **start_texts))
         lines += [
             f"#   {command.text()}{note}" for command, note in zip(self.commands, self._creation_notes(), strict=False)
         ]
@@ -69,6 +70,11 @@ class KubernetesPlan(LaunchPlan):
         # UID is unknown.
         documents = yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True, width=110)
         return redact_token("\n".join([*lines, documents.rstrip("\n")]), self.token)
+
+    def _secrets_text(self) -> str:
+        """Text for the comment on the objects, if variables of --env are hidden."""
+        secret = next(manifest for manifest in self.job_manifests.owned if manifest["kind"] == "Secret")
+        return f", and {REDACTED} with your values" if REDACTED in secret["stringData"].values() else ""
 
     def _creation_notes(self) -> tuple[str, str]:
         """Comments on the two creation commands: the objects as sent have fields that the shown objects do not have."""
@@ -122,6 +128,17 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
 
 
 def _remarks(target: KubernetesTarget) -> tuple[str, ...]:
+    return (*_image_remarks(target), *_capability_remarks(target))
+
+
+def _image_remarks(target: KubernetesTarget) -> tuple[str, ...]:
+    """Warns that an image may differ between nodes and between runs."""
+    if has_fixed_content(target.image):
+        return ()
+    return (f"{target.image} may be another image on each node; use --image NAME:TAG or NAME@sha256:DIGEST",)
+
+
+def _capability_remarks(target: KubernetesTarget) -> tuple[str, ...]:
     """Warns that capabilities of a container have an effect only for processes of root."""
     runs_as_root = target.run_as_user == 0 and target.kind != "mpijob"
     if not target.capabilities or runs_as_root:

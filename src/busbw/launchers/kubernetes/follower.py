@@ -4,6 +4,7 @@ The leader pod is that of process 0, or the one that runs mpirun (MPIJob). Its l
 exit code is that of the leader pod or, if that is 0, of another process that failed.
 """
 
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic, sleep
@@ -43,6 +44,8 @@ _TAIL_LINES = 20
 """Number of last log lines that are shown for a failed pod."""
 _MAX_FAILED_SHOWN = 16
 """Maximum number of failed pods that are shown."""
+_TERMINATED = SIGNALLED + signal.SIGTERM
+"""Exit code of a program that the cluster ended."""
 _CANCEL_STATUS = "interrupted: canceling the job; Ctrl-C again exits at once"
 
 
@@ -228,6 +231,9 @@ class JobFollower:
         if problem := status.find_start_problem(leader):
             raise BusbwError(problem.text, remedy=problem.remedy)
         code = status.exit_code(leader)
+        if code == _TERMINATED and (message := self._deadline_message()):
+            self._print_error(message)
+            return ExitCode.RANK_LOST
         if text := status.end_message(leader):
             self._print_error(f"pod {leader.metadata.name} ended: {text}")
         end_s = monotonic() + _GRACE_S
@@ -258,9 +264,19 @@ class JobFollower:
                 self._read_remaining_log(self._reader)
         leader = self._seen_leader
         name = leader.metadata.name if leader else f"of process 0 of {self._name}"
-        reason = reason or (status.end_message(leader) if leader else "") or "it was deleted, or its node is lost"
+        reason = self._deadline_message() or reason or (status.end_message(leader) if leader else "")
+        reason = reason or "it was deleted, or its node is lost"
         self._print_error(f"the pod {name} was lost: {reason}")
         return ExitCode.RANK_LOST
+
+    def _deadline_message(self) -> str:
+        """Message about the job's time limit if the cluster ended the job for it. Empty if it did not."""
+        try:
+            selector = ("--field-selector", "reason=DeadlineExceeded")
+            events = self._client.get(objects.EventList, "events", *selector).items
+        except BusbwError:
+            return ""  # the lost pod is reported anyway
+        return status.deadline_message(events, self._name)
 
     def _leader_pod(self) -> objects.Pod | None:
         leader = status.leader_pod(self._pods)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from busbw.launchers.job.job import Job
 from busbw.launchers.kubernetes import pods
-from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL, TOKEN_KEY, Manifest
+from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL, Manifest
 from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _JOIN_LIMIT_S = "600"
@@ -46,7 +46,9 @@ def build_manifests(job: Job, target: KubernetesTarget) -> Manifests:
     """Builds the objects of a job."""
     build = {"job": _build_job, "jobset": _build_jobset, "mpijob": _build_mpijob}[target.kind]
     workload, services, suspend_path, pod_count = build(job, target)
-    return Manifests(workload, (*services, _build_secret(job, target)), suspend_path, pod_count, pods.requests(target))
+    return Manifests(
+        workload, (*services, _build_secret(job, target)), suspend_path, pod_count, pods.requests(job, target)
+    )
 
 
 def suspended_workload(job_manifests: Manifests) -> Manifest:
@@ -136,12 +138,12 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
     per_node = str(job.processes_per_node)
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
-        **dict(job.environment),
+        **job.plain_environment,
         "BUSBW_LAUNCHER": "openmpi",
         "BUSBW_RENDEZVOUS": f"tcp://{job.name}-worker-0.{job.name}:{target.port}",
     }
     # -x has only the names. mpirun takes the values from its environment, so the token is not on a command line.
-    exported = [argument for name in (*environment, "BUSBW_TOKEN") for argument in ("-x", name)]
+    exported = [argument for name in (*environment, *pods.secret_values(job)) for argument in ("-x", name)]
     mpirun = ["mpirun", "-np", str(job.processes), "--map-by", f"ppr:{per_node}:node", "--bind-to", "none"]
     allow_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     launcher = pods.pod_template(
@@ -152,6 +154,7 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
             **pods.image(target),
             "command": [*mpirun, "--hostfile", _HOSTFILE, *exported, *map(pods.escape_variables, job.command)],
             "env": pods.env({**environment, **allow_root}, job),
+            **pods.launcher_resources(),
         },
         measures=False,
     )
@@ -161,9 +164,9 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
         {
             "name": CONTAINER,
             **pods.image(target),
-            **pods.resources(target),
+            **pods.resources(job, target),
             **pods.worker_security(target),
-            **pods.mounts(target),
+            **pods.mounts(),
         },
         measures=True,
     )
@@ -178,6 +181,7 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
             "runPolicy": {
                 "cleanPodPolicy": "Running",
                 "backoffLimit": 0,
+                "activeDeadlineSeconds": target.active_limit_s,
                 "ttlSecondsAfterFinished": target.ttl_s,
             },
             "mpiReplicaSpecs": {
@@ -202,7 +206,7 @@ def _indexed_job_spec(job: Job, target: KubernetesTarget, *, leader_host: str, s
     """
     environment = {
         "BUSBW_JOIN_TIMEOUT_S": _JOIN_LIMIT_S,
-        **dict(job.environment),
+        **job.plain_environment,
         "BUSBW_LAUNCHER": "kubernetes",
         "BUSBW_SIZE": str(job.nodes),
         "BUSBW_RENDEZVOUS": f"tcp://{leader_host}:{target.port}",
@@ -213,9 +217,9 @@ def _indexed_job_spec(job: Job, target: KubernetesTarget, *, leader_host: str, s
         "command": [pods.escape_variables(job.command[0])],
         "args": [pods.escape_variables(word) for word in job.command[1:]],
         "env": pods.env(environment, job),
-        **pods.resources(target),
+        **pods.resources(job, target),
         **pods.security(target),
-        **pods.mounts(target),
+        **pods.mounts(),
     }
     return {
         "completionMode": "Indexed",
@@ -224,6 +228,7 @@ def _indexed_job_spec(job: Job, target: KubernetesTarget, *, leader_host: str, s
         # Failed pods are not retried, and the other pods keep running to report their results. A limit for the whole
         # job (backoffLimit 0) would kill them and delete their logs at once.
         "backoffLimitPerIndex": 0,
+        "activeDeadlineSeconds": target.active_limit_s,
         "template": pods.pod_template(job, target, container, measures=True, subdomain=subdomain),
     }
 
@@ -235,7 +240,7 @@ def _build_secret(job: Job, target: KubernetesTarget) -> Manifest:
         "metadata": _metadata(job.name, job, target),
         "type": "Opaque",
         "immutable": True,
-        "stringData": {TOKEN_KEY: job.token},
+        "stringData": pods.secret_values(job),
     }
 
 

@@ -1,22 +1,30 @@
 """Builds the pods of a job: container, resources and placement. Pure functions of the job and the target."""
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from busbw.launchers.job.job import Job
-from busbw.launchers.kubernetes.target import KubernetesTarget
+from busbw.launchers.kubernetes.target import KubernetesTarget, Toleration
 
 Manifest = dict[str, Any]
 
 CONTAINER = "busbw"
 """Name of the container that runs the program, or mpirun."""
-TOKEN_KEY = "token"
-"""Key in the Secret of the job."""
+TOKEN_VARIABLE = "BUSBW_TOKEN"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label with the job's name on all objects of a job."""
 
-_MEMORY_FOR_HUGE_PAGES = "1Gi"
-"""Memory request of a pod that requests huge pages and neither CPU nor memory."""
+_DEFAULT_SHM = "1Gi"
+"""Size of /dev/shm if neither user nor machine type state one. Source: NCCL's user guide, "Troubleshooting", "Docker",
+which starts containers with --shm-size=1g."""
+_GIB_PER_RANK = 1
+"""Memory request for each rank."""
+_LAUNCHER_REQUESTS = {"cpu": "500m", "memory": "512Mi"}
+"""Requests of the launcher pod of an MPIJob, which runs mpirun."""
+_ZONE_LABEL = "topology.kubernetes.io/zone"
+_ZONE_WEIGHT = 100
+"""Weight of the same zone in the scheduler's order of the nodes, the maximum."""
 
 
 def pod_template(
@@ -40,16 +48,38 @@ def pod_template(
         spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if target.node_selector and measures:
         spec["nodeSelector"] = dict(target.node_selector)
-    if target.tolerations:
-        spec["tolerations"] = [toleration.manifest() for toleration in target.tolerations]
-    if measures and not target.share_nodes and job.nodes > 1:
-        spec["affinity"] = _one_pod_per_node(job, target)
-    if target.run_as_user is not None:
-        spec["securityContext"] = {"runAsUser": target.run_as_user, "runAsNonRoot": target.run_as_user != 0}
+    if tolerations := _tolerations(target) if measures else target.tolerations:
+        spec["tolerations"] = [toleration.manifest() for toleration in tolerations]
+    if measures and job.nodes > 1:
+        spec["affinity"] = _same_zone(job) | ({} if target.share_nodes else _one_pod_per_node(job, target))
+    user = {} if target.run_as_user is None else {"runAsUser": target.run_as_user}
+    spec["securityContext"] = user | {"runAsNonRoot": target.run_as_user != 0}
     spec["containers"] = [container]
-    if target.shm and measures:
-        spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": target.shm}}]
+    if measures:
+        size = target.shm or _DEFAULT_SHM
+        spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}]
     return {"metadata": {"labels": labels(job)}, "spec": spec}
+
+
+def _tolerations(target: KubernetesTarget) -> tuple[Toleration, ...]:
+    """Tolerations of the target, and one for each requested device that has none.
+
+    Nodes with devices often have a taint with the name of the resource, as Kubernetes' admission plugin
+    ExtendedResourceToleration expects.
+    """
+    tolerated = {toleration.key for toleration in target.tolerations}
+    devices = [name for name, _ in target.resources if "/" in name and name not in tolerated]
+    return (*target.tolerations, *(Toleration(name, effect="NoSchedule") for name in devices))
+
+
+def _same_zone(job: Job) -> Manifest:
+    """Affinity that prefers nodes in one zone.
+
+    It is no requirement, because nodes without the label of a zone would then hold no pod. `--node-selector` requires.
+    """
+    term = {"topologyKey": _ZONE_LABEL, "labelSelector": {"matchLabels": {INSTANCE_LABEL: job.name}}}
+    preference = {"weight": _ZONE_WEIGHT, "podAffinityTerm": term}
+    return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
 
 
 def _one_pod_per_node(job: Job, target: KubernetesTarget) -> Manifest:
@@ -64,10 +94,17 @@ def _one_pod_per_node(job: Job, target: KubernetesTarget) -> Manifest:
 
 
 def env(environment: Mapping[str, str], job: Job) -> list[Manifest]:
-    """Environment of the container, with the token from the job's Secret."""
+    """Environment of the container, with the token and the secrets from the job's Secret."""
     plain = [{"name": name, "value": escape_variables(value)} for name, value in environment.items()]
-    secret = {"secretKeyRef": {"name": job.name, "key": TOKEN_KEY}}
-    return [*plain, {"name": "BUSBW_TOKEN", "valueFrom": secret}]
+    secret = [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": job.name, "key": name}}} for name in secret_values(job)
+    ]
+    return [*plain, *secret]
+
+
+def secret_values(job: Job) -> dict[str, str]:
+    """Content of the job's Secret: variables with their values."""
+    return {**job.secrets, TOKEN_VARIABLE: job.token}
 
 
 def escape_variables(text: str) -> str:
@@ -80,18 +117,30 @@ def image(target: KubernetesTarget) -> Manifest:
     return {"image": target.image} | ({"imagePullPolicy": target.pull_policy} if target.pull_policy else {})
 
 
-def requests(target: KubernetesTarget) -> dict[str, str]:
-    """Resource requests of a container by resource name."""
-    requested = dict(target.resources)
-    if any(name.startswith("hugepages-") for name in requested) and not {"cpu", "memory"} & requested.keys():
-        requested["memory"] = _MEMORY_FOR_HUGE_PAGES  # the API rejects huge pages without a CPU or memory request
-    return requested
+def requests(job: Job, target: KubernetesTarget) -> dict[str, str]:
+    """Resource requests of a measuring container by resource name. By default, each rank gets a CPU and 1 GiB."""
+    ranks = job.processes_per_node * job.ranks_per_process
+    defaults = {"cpu": str(ranks), "memory": f"{ranks * _GIB_PER_RANK}Gi"}
+    own = dict(target.resources)
+    return _without_zeros(own | {name: amount for name, amount in defaults.items() if name not in own})
 
 
-def resources(target: KubernetesTarget) -> Manifest:
-    """Resource section of a container. Empty without requests."""
-    requested = requests(target)
-    return {"resources": {"limits": requested, "requests": dict(requested)}} if requested else {}
+def resources(job: Job, target: KubernetesTarget) -> Manifest:
+    """Resource section of a measuring container.
+
+    Default requests are no limits: a CPU limit would throttle the ranks, and a memory limit could end them.
+    """
+    limits = _without_zeros(dict(target.resources))
+    return {"resources": ({"limits": limits} if limits else {}) | {"requests": requests(job, target)}}
+
+
+def launcher_resources() -> Manifest:
+    """Resource section of the launcher pod of an MPIJob."""
+    return {"resources": {"requests": dict(_LAUNCHER_REQUESTS)}}
+
+
+def _without_zeros(amounts: Mapping[str, str]) -> dict[str, str]:
+    return {name: amount for name, amount in amounts.items() if amount != "0"}
 
 
 def security(target: KubernetesTarget) -> Manifest:
@@ -113,11 +162,20 @@ def worker_security(target: KubernetesTarget) -> Manifest:
     return {"securityContext": {"capabilities": {"add": list(target.capabilities)}}} if target.capabilities else {}
 
 
-def mounts(target: KubernetesTarget) -> Manifest:
-    """Volume mount of /dev/shm. Empty if the target states no size for it."""
-    return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]} if target.shm else {}
+def mounts() -> Manifest:
+    """Volume mount of /dev/shm."""
+    return {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
 
 
 def labels(job: Job) -> dict[str, str]:
-    """Labels of all objects of the job: the first selects all busbw jobs, the second selects this job."""
-    return {"app.kubernetes.io/name": "busbw", INSTANCE_LABEL: job.name}
+    """Kubernetes' recommended labels of all objects of the job. The instance selects this job.
+
+    There is no version, because only the image knows it.
+    """
+    return {
+        "app.kubernetes.io/name": "busbw",
+        INSTANCE_LABEL: job.name,
+        "app.kubernetes.io/component": PurePath(job.program).name,
+        "app.kubernetes.io/part-of": "busbw",
+        "app.kubernetes.io/managed-by": "busbw-launch",
+    }

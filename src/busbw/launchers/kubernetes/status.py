@@ -23,6 +23,7 @@ _SCHEDULER_TAIL = re.compile(r"[.,]?\s*(?:no new claims to deallocate|preemption
 _PULL_REMEDY = "check the name and tag of --image, and the nodes' access to it (--image-pull-secret)"
 _QUOTA_REMEDY = "request what the namespace allows, or use another --namespace"
 _POD_SECURITY_REMEDY = "use --run-as-user 1000 without --capability and --host-network, or another --namespace"
+_ROOT_REMEDY = "use an image with a numeric user, --run-as-user 1000, or --run-as-user 0 for root"
 _FIT_REMEDY = "request fewer resources or nodes, correct --node-selector, or wait with --pending-timeout 0"
 
 
@@ -127,6 +128,8 @@ def find_problem(pods: Sequence[Pod], pod_count: int, events: Sequence[Event] = 
         reason, message = pending_reason(pod) if is_pending(pod) else ("", "")
         if reason in _PROBLEMS:
             remedy, is_certain = _PROBLEMS[reason]
+            if "runAsNonRoot" in message:
+                remedy, is_certain = _ROOT_REMEDY, True
             return PodProblem(f"pod {pod.metadata.name}: {_reason_text(reason, message)}", remedy, is_certain)
     for event in _unresolved_events(events):
         text, stage = _one_line(event.message or ""), f"{event.reason} with {len(pods)} pods"
@@ -192,6 +195,14 @@ def find_start_problem(pod: Pod) -> PodProblem | None:
         "add the program to the image (deploy/Dockerfile), or set --program-path",
         is_certain=True,
     )
+
+
+def deadline_message(events: Sequence[Event], name: str) -> str:
+    """Message about a job that exceeded its time limit. Empty without such an event for the job or a part of it."""
+    for event in events:
+        if event.reason == "DeadlineExceeded" and event.involved_object.name.startswith(name):
+            return "the job exceeded its time limit; raise --active-deadline"
+    return ""
 
 
 def end_message(pod: Pod) -> str:

@@ -46,11 +46,12 @@ class KubernetesTarget:
     namespace: str = ""
     """Empty: the namespace of the context."""
     resources: tuple[tuple[str, str], ...] = ()
-    """Requests and limits of each pod that measures: `("nvidia.com/gpu", "8")`, `("hugepages-2Mi", "5120Mi")`."""
+    """Requests and limits of each pod that measures: `("nvidia.com/gpu", "8")`, `("hugepages-2Mi", "5120Mi")`.
+    The amount 0 removes a default request."""
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     shm: str = ""
-    """Size of /dev/shm. Empty: the default of the container runtime, usually 64 MiB."""
+    """Size of /dev/shm. Empty: 1 GiB."""
     capabilities: tuple[str, ...] = ()
     """Linux capabilities such as IPC_LOCK, which InfiniBand needs if the limit of locked memory is small. They apply
     only to processes of root."""
@@ -61,19 +62,28 @@ class KubernetesTarget:
     queue: str = ""
     """Local queue of Kueue, which decides when the job starts."""
     run_as_user: int | None = None
-    """User ID of the processes. None: the user of the image."""
+    """User ID of the processes. None: the user of the image, which must not be root."""
     host_network: bool = False
     share_nodes: bool = False
     """True if several pods of the job may share a node."""
     port: int = DEFAULT_PORT
     ttl_s: int = 3600
     """How long the cluster keeps a finished job that was not deleted."""
+    active_limit_s: int = 86400
+    """How long the job may run, including the wait for nodes, before the cluster ends it."""
     pending_limit_s: int = 60
     """How long a problem that probably does not resolve by waiting may last before the job ends. 0: no limit."""
     keep: bool = False
     """True to keep the job in the cluster after its end."""
     ssh_folder: str = "/home/busbw/.ssh"
     """Folder for ssh keys in the image; used only by MPIJob. The default is that of this project's image."""
+
+
+def has_fixed_content(image: str) -> bool:
+    """True if the image has a digest, or a tag other than `latest`, which registries move to each new image."""
+    name = image.rpartition("/")[2]  # the host before it may have a port
+    tag = name.partition(":")[2]
+    return "@" in name or tag not in ("", "latest")
 
 
 def parse_quantity(text: str) -> float:

@@ -77,7 +77,7 @@ def render(job: Job, target: SlurmTarget | None = None) -> SlurmPlan:
     remarks = (f"{target.steps} steps in sequence, each with its own run",) if target.steps > 1 else ()
     if target.folder is not None:
         batch = PrivateFile(target.folder / SCRIPT, script.batch_script(job, target))
-        command = Command(script.sbatch_command(job, target, batch.path))
+        command = Command(script.sbatch_command(job, target, batch.path), as_pairs(job.secrets))
         return SlurmPlan(
             (command,),
             (batch,),
@@ -89,7 +89,11 @@ def render(job: Job, target: SlurmTarget | None = None) -> SlurmPlan:
         )
     first_host = target.hosts[0].name if target.hosts else ""
     files: tuple[PrivateFile, ...] = ()
-    environment = {**script.process_variables(job, target, first_host=first_host), "BUSBW_TOKEN": job.token}
+    environment = {
+        **script.process_variables(job, target, first_host=first_host),
+        **job.secrets,
+        "BUSBW_TOKEN": job.token,
+    }
     if target.hosts:
         path = target.scratch / f"{job.name}.hosts"
         files = (PrivateFile(path, "".join(f"{host.name}\n" * host.processes for host in target.hosts)),)
@@ -141,7 +145,8 @@ def start(plan: SlurmPlan) -> str:
         raise BusbwError(
             f"cannot create the folder {plan.folder}: {error.strerror}", remedy="set another --output-folder"
         ) from error
-    environment = {name: value for name, value in os.environ.items() if _is_exported(name)}
+    own_environment = {name: value for name, value in os.environ.items() if _is_exported(name)}
+    environment = {**own_environment, **dict(plan.commands[0].environment)}
     try:
         with processes.written_files(plan.files):
             job = commands.submit(plan.commands[0].words, environment, name=plan.name)

@@ -181,9 +181,20 @@ def srun_command(job: Job, target: SlurmTarget) -> tuple[str, ...]:
 
 
 def process_variables(job: Job, target: SlurmTarget, *, first_host: str = "") -> dict[str, str]:
-    """Variables of every process, without Slurm's own and the token."""
+    """Variables of every process, without Slurm's own, the token and secrets."""
     rendezvous = {"BUSBW_RENDEZVOUS": f"tcp://{first_host}:{target.port}"} if first_host else {}
-    return {**dict(job.environment), "BUSBW_LAUNCHER": "slurm", **rendezvous}
+    return {**job.plain_environment, "BUSBW_LAUNCHER": "slurm", **rendezvous}
+
+
+def _secret_lines(job: Job) -> list[str]:
+    """Script lines that require the job's secrets in the environment: users may read the script, or share it."""
+    if not job.secrets:
+        return []
+    return [
+        "# These variables may be secret. sbatch passes them on from its environment.",
+        *(f': "${{{name}?export it before sbatch, and keep --export=ALL}}"' for name in job.secrets),
+        f"export {' '.join(job.secrets)}",
+    ]
 
 
 def step_file(step: int, suffix: str) -> str:
@@ -209,6 +220,7 @@ def batch_script(job: Job, target: SlurmTarget, made_by: str = "busbw launch slu
         "",
         f"unset {' '.join(name for name in WORLD_VARIABLES if name != 'BUSBW_TOKEN')} {' '.join(OUTPUT_VARIABLES)}",
         *(f"export {name}={shlex.quote(value)}" for name, value in process_variables(job, target).items()),
+        *_secret_lines(job),
         "# The token is created here, so it is in no file and not in the scheduler. srun exports it to the processes.",
         "BUSBW_TOKEN=$(od -An -v -N32 -tx1 /dev/urandom | tr -d ' \\n')",
         "export BUSBW_TOKEN",

@@ -6,13 +6,15 @@ the exit code of the first failed one. A broken connection counts as a lost rank
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from busbw.errors import BusbwError, ExitCode
 from busbw.launchers.job import processes
 from busbw.launchers.job.child_processes import ExitStatus
 from busbw.launchers.job.hosts import HostSlots, in_url, process_count
 from busbw.launchers.job.job import Command, Job, LaunchCallbacks, LaunchPlan, process_variables
-from busbw.launchers.ssh import preflight, scripts
+from busbw.launchers.ssh import preflight, program_copy, scripts
+from busbw.launchers.ssh.program_copy import ProgramCopy, require_plain_folder
 
 OPTIONS = (
     ("BatchMode", "yes"),  # no user can answer a prompt
@@ -44,6 +46,8 @@ class SshTarget:
     ssh: tuple[str, ...] = ("ssh",)
     programs: tuple[str, ...] = ()
     """Paths or names to try on each host, in this order. Empty: the job's own program."""
+    copy: ProgramCopy | None = None
+    """Program that is copied to each host and used instead of `programs`. None: the hosts have the program."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,15 @@ class SshPlan(LaunchPlan):
 
     checks: tuple[Command, ...] = ()
     """One command for each host."""
+    copies: tuple[Command, ...] = ()
+    """Commands that copy the program, one for each host. Empty: the hosts have it."""
 
     def text(self) -> str:
-        """The checks and the commands in shell syntax."""
+        """The copies, the checks and the commands in shell syntax."""
+        copies = "".join(f"{command.text()}\n" for command in self.copies)
         checks = "\n".join(check.text() for check in self.checks)
-        return f"# check of every host:\n{checks}\n# the job:\n{super().text()}"
+        copy_text = f"# copy of the program to every host:\n{copies}" if copies else ""
+        return f"{copy_text}# check of every host:\n{checks}\n# the job:\n{super().text()}"
 
 
 def render(job: Job, target: SshTarget) -> SshPlan:
@@ -68,15 +76,21 @@ def render(job: Job, target: SshTarget) -> SshPlan:
     if (extra_hosts := len(target.hosts) - preflight.MAX_CONNECTING) > 0:
         # The time limit of process 0 begins while ssh still connects to other hosts, MAX_CONNECTING at a time.
         shared = {_JOIN_TIMEOUT_VARIABLE: str(_DEFAULT_JOIN_TIMEOUT_S + extra_hosts), **shared}
-    commands, checks = [], []
+    commands, checks, copies, removals = [], [], [], []
     first_process = 0  # on the current host
     for node, host in enumerate(target.hosts):
         per_process = [
             process_variables(first_process + local, node=node, local=local, local_size=host.processes)
             for local in range(host.processes)
         ]
-        script = scripts.start(programs, job.command[1:], shared, per_process)
         ssh_command = remote_command(target.ssh, host)
+        folder, host_programs = "", programs
+        if target.copy:
+            folder = target.copy.folder(job.name, node)
+            host_programs = (f"{folder}/{PurePath(job.program).name}",)
+            copies.append(program_copy.copy_command(ssh_command[:-1], target.copy, host_programs[0], host.name))
+            removals.append(program_copy.removal_command(ssh_command[:-1], folder, host.name))
+        script = scripts.start(host_programs, job.command[1:], shared, per_process, remove=folder)
         commands.append(
             Command(
                 ssh_command,
@@ -85,9 +99,11 @@ def render(job: Job, target: SshTarget) -> SshPlan:
                 interrupt=scripts.INTERRUPT,
             )
         )
-        checks.append(Command(ssh_command, stdin=scripts.preflight(programs), process=host.name))
+        checks.append(Command(ssh_command, stdin=scripts.preflight(host_programs), process=host.name))
         first_process += host.processes
-    return SshPlan(tuple(commands), token=job.token, checks=tuple(checks))
+    return SshPlan(
+        tuple(commands), token=job.token, checks=tuple(checks), copies=tuple(copies), cleanup=tuple(removals)
+    )
 
 
 def remote_command(ssh: Sequence[str], host: HostSlots) -> tuple[str, ...]:
@@ -97,12 +113,26 @@ def remote_command(ssh: Sequence[str], host: HostSlots) -> tuple[str, ...]:
 
 
 def submit(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
-    """Checks every host, runs the job to its end, and returns the exit code of process 0.
+    """Copies the program if the plan says so, runs the job to its end, and removes the copies.
+
+    Returns:
+        The exit code of process 0.
 
     Raises:
         BusbwError: A host cannot be reached, lacks the program, or has another version than the first host. Also if
             process 0 succeeded but its output did not arrive.
     """
+    if not plan.copies:
+        return _run_job(plan, callbacks)
+    try:
+        program_copy.copy_to_hosts(plan.copies, callbacks)
+        return _run_job(plan, callbacks)
+    finally:
+        program_copy.remove_from_hosts(plan.cleanup, callbacks)
+
+
+def _run_job(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
+    """Checks every host, and runs the job to its end."""
     callbacks.on_status(f"connecting to {len(plan.checks)} hosts" if len(plan.checks) > 1 else "connecting")
     preflight.check(plan.checks, callbacks)
     callbacks.on_status("starting")
@@ -150,3 +180,15 @@ class _MarkerFilter:
         if self.has_seen_mark:
             self._callbacks.on_line(line)
         self.has_seen_mark = self.has_seen_mark or scripts.is_mark(line.decode(errors="replace"))
+
+
+__all__ = [
+    "OPTIONS",
+    "ProgramCopy",
+    "SshPlan",
+    "SshTarget",
+    "remote_command",
+    "render",
+    "require_plain_folder",
+    "submit",
+]

@@ -65,12 +65,17 @@ def check(checks: Sequence[Command], callbacks: LaunchCallbacks) -> None:
     statuses = run_all(
         checks,
         replace(callbacks, on_line=lambda _line: None, on_error=keep_line),
-        TerminationPolicy(on_interrupt=_raise_interrupted, limit_s=_LIMIT_S),
+        interruptible_policy(_LIMIT_S),
         max_connecting=MAX_CONNECTING,
     )
     require_ready(
         [parse_check(host, status, lines) for (host, lines), status in zip(stderr_lines.items(), statuses, strict=True)]
     )
+
+
+def interruptible_policy(limit_s: float) -> TerminationPolicy:
+    """Returns the policy of commands before the job: an interrupt raises KeyboardInterrupt."""
+    return TerminationPolicy(on_interrupt=_raise_interrupted, limit_s=limit_s)
 
 
 def _raise_interrupted() -> None:
@@ -116,18 +121,8 @@ def parse_check(host: str, status: ExitStatus, lines: Sequence[str]) -> HostChec
         lines: Lines of stderr: those of ssh itself, then the mark and those of the script on the host.
     """
     output = [plain(line.strip()) for line in lines if line.strip()]
-    if status.was_terminated:
-        return HostCheck(
-            host, f"no answer in {_LIMIT_S:g} s", "run `ssh HOST` by hand and find the prompt that it waits at"
-        )
-    if not any(map(scripts.is_mark, output)):
-        for pattern, remedy in _CONNECTION_REMEDIES:
-            if line := next((line for line in output if re.search(pattern, line)), ""):
-                return HostCheck(host, f"ssh cannot connect ({line})", remedy)
-        last = output[-1] if output else f"exit code {status.code}, without a message"
-        return HostCheck(
-            host, f"ssh cannot start a shell there ({last})", "run `ssh HOST /bin/sh` by hand and fix its error"
-        )
+    if unreached := connection_problem(host, status, output, _LIMIT_S):
+        return unreached
     mark_index = [scripts.is_mark(line) for line in output].index(True)
     program, *versions = output[mark_index + 1 :] or [""]
     if status.code == shell.PROGRAM_MISSING and not program.startswith("program "):
@@ -139,6 +134,30 @@ def parse_check(host: str, status: ExitStatus, lines: Sequence[str]) -> HostChec
         return HostCheck(host, problem, "reinstall busbw there, or set --program-path")
     # Ignores the line of the GPU backend: the engine itself checks whether the job needs it.
     return HostCheck(host, versions=tuple(line for line in versions if not line.startswith("backend nccl")))
+
+
+def connection_problem(host: str, status: ExitStatus, output: Sequence[str], limit_s: float) -> HostCheck | None:
+    """Returns the problem if the script on the host did not begin, or did not end in time. None otherwise.
+
+    Args:
+        host: Name of the host.
+        status: Exit status of ssh.
+        output: Lines of stderr.
+        limit_s: Time limit of the command.
+    """
+    if status.was_terminated:
+        return HostCheck(
+            host, f"no answer in {limit_s:g} s", "run `ssh HOST` by hand and find the prompt that it waits at"
+        )
+    if any(map(scripts.is_mark, output)):
+        return None
+    for pattern, remedy in _CONNECTION_REMEDIES:
+        if line := next((line for line in output if re.search(pattern, line)), ""):
+            return HostCheck(host, f"ssh cannot connect ({line})", remedy)
+    last = output[-1] if output else f"exit code {status.code}, without a message"
+    return HostCheck(
+        host, f"ssh cannot start a shell there ({last})", "run `ssh HOST /bin/sh` by hand and fix its error"
+    )
 
 
 def resolve_host_name(ssh: Sequence[str], host: HostSlots) -> str:

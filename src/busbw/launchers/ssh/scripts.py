@@ -50,6 +50,8 @@ def start(
     arguments: Sequence[str],
     shared: Mapping[str, str],
     per_process: Sequence[Mapping[str, str]],
+    *,
+    remove: str = "",
 ) -> str:
     """Returns a script that runs the host's processes. It reads the token from the line after the script.
 
@@ -61,6 +63,7 @@ def start(
         arguments: Arguments of the program.
         shared: Variables of all processes.
         per_process: Variables of each process.
+        remove: Folder to remove after the processes, also if the connection was lost. Empty: none.
     """
     program_command = " ".join(['"$program"', *map(shlex.quote, arguments)])
     lines = [
@@ -85,6 +88,7 @@ def start(
         "result=0",
         'for pid in $pids; do wait "$pid"; code=$?; [ $result -ne 0 ] || result=$code; done',
         'kill -KILL "$watcher" 2>/dev/null',
+        *([f"rm -rf {shlex.quote(remove)}"] if remove else []),
         "exit $result",
     ]
     return _script(lines)

@@ -1,5 +1,5 @@
 "use strict";
-// Optional features: copies tables, shows the figures of curves as text, and opens folded parts for printing.
+// Optional features: copies tables, shows rows as cards on a narrow screen, shows the figures of curves as text, and opens folded parts for printing.
 
 function asTsv(table) {
   const cell = (one) => one.textContent.replace(/[\t\r\n]+/g, " ").trim();
@@ -70,6 +70,29 @@ for (const drawing of document.querySelectorAll("svg[data-at]")) {
     show(moves[event.key]);
   });
 }
+
+// On a narrow screen each row is shown as a card, in which every cell has the name of its column.
+const narrow = matchMedia("(max-width: 600px)");
+const MAX_SHORT = 22; // characters of a cell that fits into half of the card
+
+function showCards() {
+  if (!narrow.matches) return;
+  for (const table of document.querySelectorAll("table:not(.cards)")) {
+    const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+    table.setAttribute("role", "table"); // its display changes, which would hide that it is a table
+    for (const row of table.tBodies[0].rows) {
+      row.setAttribute("role", "row");
+      [...row.cells].forEach((cell, index) => {
+        cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
+        cell.dataset.label = names[index];
+        cell.classList.toggle("wide", cell.textContent.length > MAX_SHORT);
+      });
+    }
+    table.classList.add("cards");
+  }
+}
+showCards();
+narrow.addEventListener("change", showCards);
 
 let opened = [];
 addEventListener("beforeprint", () => {

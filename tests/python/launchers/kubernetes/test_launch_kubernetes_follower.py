@@ -175,7 +175,7 @@ def test_the_token_is_in_no_command(cluster: FakeCluster) -> None:
     cluster.says("pods", [ended(0, 0), ended(1, 0)])
     _, out, err = cluster.run()
     secret = next(json.loads(line) for line in cluster.calls()[1][1].splitlines() if '"Secret"' in line)
-    token = secret["stringData"]["token"]
+    token = secret["stringData"]["BUSBW_TOKEN"]
     assert len(token) >= 32
     assert token not in json.dumps([words for words, _ in cluster.calls()]) + out + err
     assert token not in (cluster.folder / "here").joinpath("busbw-records").glob("*/run.json").__next__().read_text()
@@ -185,6 +185,30 @@ def test_the_token_is_in_no_command(cluster: FakeCluster) -> None:
 def test_the_exit_code(cluster: FakeCluster, codes: tuple[int, int], expected: int) -> None:
     cluster.says("pods", [ended(0, codes[0]), ended(1, codes[1])])
     assert cluster.run()[0] == expected
+
+
+def test_the_end_by_the_time_limit_is_named(cluster: FakeCluster) -> None:
+    (cluster.folder / "open").touch()
+    cluster.says("pods", [running(0), running(1)])
+    process = cluster.start("--active-deadline", "60")
+    wait_until(lambda: "logs" in cluster.verbs())
+    (job,) = [json.loads(line) for line in cluster.calls()[0][1].splitlines()]
+    assert job["spec"]["activeDeadlineSeconds"] == 60
+    name = job["metadata"]["name"]
+    cluster.says("events", [{"reason": "DeadlineExceeded", "involvedObject": {"kind": "Job", "name": name}}])
+    cluster.says("pods", [ended(0, 143), ended(1, 143)])
+    (cluster.folder / "open").unlink()
+    _, err = process.communicate(timeout=HANG_GUARD_S)
+    assert process.returncode == 4
+    assert "busbw: the job exceeded its time limit; raise --active-deadline" in err
+
+
+def test_a_pod_that_ended_by_a_signal_without_the_time_limit_keeps_its_code(cluster: FakeCluster) -> None:
+    cluster.says("events", [{"reason": "DeadlineExceeded", "involvedObject": {"kind": "Job", "name": "another"}}])
+    cluster.says("pods", [ended(0, 143), ended(1, 143)])
+    code, _, err = cluster.run()
+    assert code == 143
+    assert "time limit" not in err
 
 
 def test_the_last_lines_of_another_process_are_shown(cluster: FakeCluster) -> None:

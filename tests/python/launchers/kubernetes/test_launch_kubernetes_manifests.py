@@ -127,6 +127,7 @@ KINDS = {
                 "properties": {
                     "cleanPodPolicy": {"enum": ["None", "Running", "All"]},
                     "backoffLimit": {"type": "integer"},
+                    "activeDeadlineSeconds": {"type": "integer", "minimum": 1},
                     "ttlSecondsAfterFinished": {"type": "integer"},
                 },
             },
@@ -194,11 +195,119 @@ def test_the_token_is_only_in_the_secret(name: str) -> None:
     others = [one for one in (plan.job_manifests.workload, *plan.job_manifests.owned) if one["kind"] != "Secret"]
     assert TOKEN not in json.dumps(others)
     (secret,) = [one for one in plan.job_manifests.owned if one["kind"] == "Secret"]
-    assert secret["stringData"] == {"token": TOKEN}
+    assert secret["stringData"] == {"BUSBW_TOKEN": TOKEN}
     assert TOKEN not in repr(plan.commands)
     for pod in pods_of(plan.job_manifests.workload):
         variables = {one["name"]: one for one in pod["containers"][0].get("env", [])}
         assert "value" not in variables.get("BUSBW_TOKEN", {})
+
+
+@pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
+def test_secret_variables_are_only_in_the_secret(kind: Kind) -> None:
+    variables = {
+        "HF_TOKEN": "hush-1",
+        "NCCL_NET_AUTH": "hush-2",
+        "token": "hush-3",
+        "PROXY": "http://me:hush-4@proxy:80",
+    }
+    job = replace(ONE_EACH, environment=(*variables.items(), ("NOTE", "plain")))
+    plan = render(job, replace(CPU, kind=kind))
+    (secret,) = [one for one in plan.job_manifests.owned if one["kind"] == "Secret"]
+    assert secret["stringData"] == {**variables, "BUSBW_TOKEN": TOKEN}
+    check(secret)
+    others = [one for one in (plan.job_manifests.workload, *plan.job_manifests.owned) if one["kind"] != "Secret"]
+    assert "hush" not in json.dumps(others) + repr(plan.commands)
+    container = pods_of(plan.job_manifests.workload)[0]["containers"][0]
+    sources = {one["name"]: one.get("valueFrom", {}).get("secretKeyRef", {}).get("key") for one in container["env"]}
+    assert all(sources[name] == name for name in variables)
+    assert sources["NOTE"] is None
+    if kind == "mpijob":  # mpirun passes them on
+        exported = [
+            word for flag, word in zip(container["command"], container["command"][1:], strict=False) if flag == "-x"
+        ]
+        assert set(variables) <= set(exported)
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_pods_state_what_a_cluster_needs_to_place_and_end_them(name: str) -> None:
+    workload = RENDERED[name].job_manifests.workload
+    *_, measuring = pods_of(workload)
+    (container,) = measuring["containers"]
+    assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
+    assert "cpu" not in container["resources"].get("limits", {})
+    assert container["volumeMounts"] == [{"name": "shm", "mountPath": "/dev/shm"}]
+    size = "64Gi" if name == "infiniband" else "1Gi"
+    assert measuring["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}]
+    assert all(pod["securityContext"]["runAsNonRoot"] is True for pod in pods_of(workload))
+    limits = re.findall(r'"activeDeadlineSeconds": (\d+)', json.dumps(workload))
+    assert limits == ["86400"]
+    zones = "topology.kubernetes.io/zone" in json.dumps(measuring.get("affinity", {}).get("podAffinity", {}))
+    assert zones == (name != "one_node")
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_every_object_has_the_recommended_labels(name: str) -> None:
+    job_manifests = RENDERED[name].job_manifests
+    expected = {
+        "app.kubernetes.io/name": "busbw",
+        "app.kubernetes.io/instance": JOB.name,
+        "app.kubernetes.io/component": "all_reduce_perf",
+        "app.kubernetes.io/part-of": "busbw",
+        "app.kubernetes.io/managed-by": "busbw-launch",
+    }
+    for one in (job_manifests.workload, *job_manifests.owned):
+        assert expected.items() <= one["metadata"]["labels"].items()
+
+
+def test_requests_are_one_cpu_and_one_gib_per_rank_unless_set() -> None:
+    def container(**changes: Any) -> dict[str, Any]:
+        (pod,) = pods_of(render(GPUS, replace(CPU, **changes)).job_manifests.workload)
+        resources: dict[str, Any] = pod["containers"][0]["resources"]
+        return resources
+
+    assert container() == {"requests": {"cpu": "8", "memory": "8Gi"}}
+    mine = {"cpu": "96", "memory": "200Gi"}
+    assert container(resources=tuple(mine.items())) == {"limits": mine, "requests": mine}
+    assert container(resources=(("cpu", "0"),)) == {"requests": {"memory": "8Gi"}}
+
+
+def test_requested_devices_are_tolerated_once() -> None:
+    def tolerations(*own: Toleration) -> list[dict[str, str]]:
+        target = replace(CPU, resources=(("nvidia.com/gpu", "8"), ("memory", "1Gi")), tolerations=own)
+        (pod,) = pods_of(render(ONE_EACH, target).job_manifests.workload)
+        return pod["tolerations"]  # type: ignore[no-any-return]
+
+    assert tolerations() == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    own = Toleration("nvidia.com/gpu", "present", "NoExecute")
+    assert tolerations(own) == [own.manifest()]
+
+
+def test_a_machine_type_that_needs_to_lock_memory_gets_the_capability() -> None:
+    target = with_machine_type(CPU, machine_type.load("nd-h100-v5"))
+    (pod,) = pods_of(render(GPUS, target).job_manifests.workload)
+    assert pod["containers"][0]["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+    assert (
+        "add"
+        not in pods_of(RENDERED["p5.48xlarge"].job_manifests.workload)[0]["containers"][0]["securityContext"][
+            "capabilities"
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "is_fixed"),
+    [
+        ("busbw", False),
+        ("registry:5000/busbw", False),
+        ("registry:5000/busbw:latest", False),
+        ("registry:5000/busbw:0.2.0", True),
+        ("busbw@sha256:" + "0" * 64, True),
+        ("busbw:latest@sha256:" + "0" * 64, True),
+    ],
+)
+def test_an_image_that_may_change_is_named(image: str, is_fixed: bool) -> None:
+    remarks = " ".join(render(ONE_EACH, replace(CPU, image=image)).remarks)
+    assert ("use --image NAME:TAG or NAME@sha256:DIGEST" in remarks) != is_fixed
 
 
 @pytest.mark.parametrize("name", RENDERED)

@@ -79,6 +79,33 @@ def test_the_token_is_on_no_command_line_and_in_no_file(name: str) -> None:
         assert (TOKEN in dict(command.environment).values()) == (plan.folder is None)
 
 
+def test_a_batch_script_takes_secrets_from_the_environment(tmp_path: Path) -> None:
+    job = replace(JOB, environment=(("HF_TOKEN", "hush"), ("NOTE", "plain")))
+    plan = slurm.render(job, BATCH)
+    (command,), (file,) = plan.commands, plan.files
+    assert dict(command.environment) == {"HF_TOKEN": "hush"}
+    assert "hush" not in file.text
+    assert "export NOTE=plain" in file.text
+    # srun is replaced by a program that prints what it would pass on.
+    (tmp_path / "srun").write_text('#!/bin/sh\necho "$HF_TOKEN $NOTE"\n')
+    (tmp_path / "srun").chmod(0o755)
+    script = file.text.replace(str(BATCH.folder), str(tmp_path))
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    run = ["bash", "-c", script]
+    done = subprocess.run(run, env=environment | {"HF_TOKEN": "hush"}, timeout=HANG_GUARD_S, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "step-1.out").read_text() == "hush plain\n"
+    refused = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=HANG_GUARD_S, check=False)
+    assert refused.returncode != 0
+    assert "HF_TOKEN: export it before sbatch" in refused.stderr
+
+
+def test_srun_passes_secrets_on_by_its_environment() -> None:
+    (command,) = slurm.render(replace(JOB, environment=(("HF_TOKEN", "hush"),)), SlurmTarget()).commands
+    assert dict(command.environment)["HF_TOKEN"] == "hush"
+    assert "hush" not in " ".join(command.words)
+
+
 def test_a_script_by_hand_makes_its_folder_itself() -> None:
     expect_golden("slurm/standalone.sbatch", batch_script(JOB, SlurmTarget(standalone=True, steps=2)).rstrip("\n"))
 

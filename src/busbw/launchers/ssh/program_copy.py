@@ -1,0 +1,139 @@
+"""Copies the program to a new private folder on every host before a job, verifies it, and removes it afterwards.
+
+Each host gets its own connection, whose stdin is the program. The folder is new, so no other user can have prepared it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from busbw.errors import BusbwError, UsageError
+from busbw.launchers.job.child_processes import ExitStatus
+from busbw.launchers.job.job import Command, LaunchCallbacks
+from busbw.launchers.job.processes import TerminationPolicy, run_all
+from busbw.launchers.ssh import preflight, scripts
+from busbw.units import plain
+
+_FOLDER = re.compile(r"/[A-Za-z0-9/._-]*\Z")
+"""A folder that every shell takes without quotes."""
+_COPY_LIMIT_S = 600.0
+"""Time limit for all copies, counted from the last start."""
+_REMOVAL_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class ProgramCopy:
+    """The program to copy, and its destination."""
+
+    source: Path
+    """File on this machine."""
+    sha256: str
+    """Hexadecimal hash of the file."""
+    parent: str
+    """Folder on the hosts in which the new folder is made."""
+
+    def folder(self, job_name: str, node: int) -> str:
+        """Returns the new folder. Its name has the node's number, because two hosts may be one machine."""
+        return f"{self.parent.rstrip('/')}/{job_name}-{node}"
+
+
+def require_plain_folder(text: str) -> str:
+    """Returns the folder.
+
+    Raises:
+        UsageError: It is not absolute, or contains characters that a shell interprets.
+    """
+    if not _FOLDER.match(text):
+        raise UsageError(
+            f'--copy-to "{text}" is not an absolute folder of letters, digits, ".", "_" and "-"',
+            remedy="use a folder such as /tmp",
+        )
+    return text
+
+
+def copy_command(ssh_command: Sequence[str], copy: ProgramCopy, path: str, host: str) -> Command:
+    """Returns the command that copies the program to this path on a host.
+
+    Args:
+        ssh_command: The ssh command with its options and the host.
+        copy: The program.
+        path: Path of the copy. Its folder must not exist.
+        host: Name of the host, for messages.
+    """
+    folder = path.rpartition("/")[0]
+    steps = " && ".join(
+        [
+            f"mkdir -m 700 {folder}",
+            f"cat >{path}",
+            f"chmod 700 {path}",
+            f"set -- $(sha256sum {path})",
+            f'{{ [ "$1" = {copy.sha256} ] || {{ echo the copy has another checksum; false; }}; }}',
+        ]
+    )
+    # No secret is here, so it may be on the command line. The quoting works in sh, csh and fish.
+    remote = f"exec /bin/sh -c 'exec 1>&2; echo; echo {scripts.MARK}; {steps}'"
+    return Command(("/bin/sh", "-c", 'exec "$@" <"$0"', str(copy.source), *ssh_command, remote), process=host)
+
+
+def removal_command(ssh_command: Sequence[str], folder: str, host: str) -> Command:
+    """Returns the command that removes the folder of the copy on a host. A missing folder is no error."""
+    return Command((*ssh_command, f"rm -rf {folder}"), process=host)
+
+
+def copy_to_hosts(commands: Sequence[Command], callbacks: LaunchCallbacks) -> None:
+    """Copies the program to all hosts, several at a time.
+
+    Raises:
+        BusbwError: A host cannot be reached, or the copy failed or differs.
+        KeyboardInterrupt: The copy was interrupted.
+    """
+    callbacks.on_status("copying the program")
+    results = _run(commands, callbacks, preflight.interruptible_policy(_COPY_LIMIT_S))
+    preflight.require_ready([_parse_copy(host, status, lines) for host, status, lines in results])
+
+
+def remove_from_hosts(commands: Sequence[Command], callbacks: LaunchCallbacks) -> None:
+    """Removes the copies from all hosts. Reports those that may remain."""
+    try:
+        results = _run(commands, callbacks, TerminationPolicy(limit_s=_REMOVAL_LIMIT_S))
+    except BusbwError:
+        return  # ssh cannot be started, so nothing was copied
+    for command, (host, status, _) in zip(commands, results, strict=True):
+        if status.code and callbacks.on_error:
+            message = f"busbw: the copy of the program on {host} may remain; run there: {command.words[-1]}\n"
+            callbacks.on_error(message.encode(), None)
+
+
+def _run(
+    commands: Sequence[Command], callbacks: LaunchCallbacks, policy: TerminationPolicy
+) -> list[tuple[str, ExitStatus, list[str]]]:
+    """Runs the commands, and returns host, exit status and lines of stderr for each."""
+    lines: dict[str, list[str]] = {str(command.process): [] for command in commands}
+
+    def keep_line(line: bytes, host: int | str | None) -> None:
+        lines[str(host)].append(line.decode(errors="replace"))
+
+    statuses = run_all(
+        commands,
+        replace(callbacks, on_line=lambda _line: None, on_error=keep_line),
+        policy,
+        max_connecting=preflight.MAX_CONNECTING,
+    )
+    return [
+        (str(command.process), status, lines[str(command.process)])
+        for command, status in zip(commands, statuses, strict=True)
+    ]
+
+
+def _parse_copy(host: str, status: ExitStatus, lines: Sequence[str]) -> preflight.HostCheck:
+    """Interprets the exit status and the output of one copy."""
+    output = [plain(line.strip()) for line in lines if line.strip()]
+    if unreached := preflight.connection_problem(host, status, output, _COPY_LIMIT_S):
+        return unreached
+    if not status.code:
+        return preflight.HostCheck(host)
+    last = output[-1] if not scripts.is_mark(output[-1]) else f"exit code {status.code}"
+    return preflight.HostCheck(
+        host, f"cannot copy the program ({last})", "choose a writable folder with --copy-to, or install busbw there"
+    )

@@ -1,0 +1,42 @@
+"""Which variables may be secret: one rule for the command and the engine."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from busbw.secret_variables import REDACTED, SECRET_WORDS, may_be_secret, redacted_variables
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["HF_TOKEN", "NCCL_NET_AUTH", "my_password", "KEY", "api_key", "SLURM_JWT_TOKEN", "SSH_PASSPHRASE", "Cookie"],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert may_be_secret(name)
+
+
+@pytest.mark.parametrize("name", ["NCCL_DEBUG", "NCCL_IB_PKEY", "UCX_TLS", "NOTE", "LD_PRELOAD", "MONKEY", ""])
+def test_other_names(name: str) -> None:
+    assert not may_be_secret(name, "a value with TOKEN")
+
+
+def test_a_url_with_a_password_is_a_secret_in_any_variable() -> None:
+    assert may_be_secret("HTTPS_PROXY", "http://me:pass@proxy:3128")
+    for value in ("http://proxy:3128", "http://me@proxy", "tcp://node1:29555/a:b@c", "a:b@c"):
+        assert not may_be_secret("HTTPS_PROXY", value), value
+
+
+def test_values_of_secrets_are_replaced_and_stay_secret() -> None:
+    shown = redacted_variables([("HF_TOKEN", "hush"), ("P", "http://a:hush@b"), ("NOTE", "x")])
+    assert shown == (("HF_TOKEN", REDACTED), ("P", REDACTED), ("NOTE", "x"))
+    assert redacted_variables(shown) == shown
+    assert [name for name, value in shown if may_be_secret(name, value)] == ["HF_TOKEN", "P"]
+
+
+def test_the_engine_has_the_same_words() -> None:
+    source = (ROOT / "common/os/provenance.cpp").read_text()
+    (words,) = re.findall(r"kSecretWords\[\] = \{([^}]*)\}", source)
+    assert tuple(re.findall(r'"(\w+)"', words)) == SECRET_WORDS
