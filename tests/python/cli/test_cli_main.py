@@ -10,6 +10,7 @@ from conftest import BUSBW, ROOT, one_sentence
 from busbw.cli.main import main
 
 SEED = ROOT / "tests" / "golden" / "seeds" / "003_e7e147d892a8e7dd.txt"
+ONE_TABLE = ROOT / "tests" / "golden" / "logs" / "h200_x4_nccl_single_process.txt"
 TOO_LONG = "a" * 300
 
 
@@ -46,7 +47,7 @@ def test_a_closed_stdout_is_not_wrong_data(words: list[str]) -> None:
         ["show", SEED],
         ["check", SEED, "--json"],
         ["import", SEED],
-        ["compare", SEED, SEED],
+        ["compare", ONE_TABLE, ONE_TABLE],
         ["export", "csv", SEED],
         ["refs"],
         ["expect", "--list-systems"],
