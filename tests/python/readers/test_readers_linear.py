@@ -14,7 +14,8 @@ from busbw import readers
 METHODS = ("search", "match", "fullmatch", "findall", "finditer", "sub", "split")
 BEGINNINGS = (
     "", "[", "[2025-01-01 ", "[1:1:1] ", "\x1b[", "\x1b]", "<", '"', "# a", "1", "1 1 float", "1 nodes", "Group 1: 1",
-    "NCCL version", "a:1:1 [", "nThread 1 a", "Rank 0 Pid 1 on ", "Rank 0 Pid 1 on a device 1 [", "Average bus bandwidth: 1",
+    "NCCL version", "a:1:1 [", "nThread 1 a", "Rank 0 Pid 1 on ", "Rank 0 Pid 1 on a device 1 [",
+    "Average bus bandwidth: 1",
     "Collective test starting: ", "nccl-tests version ", "Test failure", "Invalid number of GPUs: ", "all ", "a_perf",
     "[BENCHMARK] hccla(", "[BENCHMARK] NW Bandwidth : ",
 )  # fmt: skip
