@@ -21,7 +21,7 @@ from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
-from busbw.json_output import json_object
+from busbw.json_output import encode_item, json_object, object_with_lists, print_object
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Event, LogNote, TableChunk, UserClaims
 from busbw.terminal import StreamConsole, activity
@@ -190,26 +190,37 @@ def _print_object(paths: tuple[Path, ...], claims: UserClaims, totals: _Totals, 
         logs = list(redact_all(logs))
     result = {
         "sources": [log.source for log in logs],
-        "tables": [{"source": log.source, **msgspec.to_builtins(table)} for log in logs for table in log.tables],
-        "rows": sum(len(log.rows) for log in logs),
+        "rows": totals.rows,
         "candidate_rows": sum(log.candidate_rows for log in logs),
-        "refused": [{"source": log.source, **msgspec.to_builtins(refusal)} for log in logs for refusal in log.refused],
-        "warnings": _warning_objects(logs, totals.failures),
     }
-    click.echo(msgspec.json.format(json_object(result), indent=2).decode())
+    lists = {
+        "tables": (_encode_table(log, table) for log in logs for table in log.tables),
+        "refused": (_encode_refusal(log, refusal) for log in logs for refusal in log.refused),
+        "warnings": map(encode_item, _warning_objects(logs, totals.failures)),
+    }
+    print_object(result, lists)
 
 
-def _warning_objects(logs: Sequence[Log], failures: Sequence[BusbwError]) -> list[dict[str, object]]:
-    """Warnings about logs, then those about tables, then read errors."""
-    warnings: list[dict[str, object]] = []
+def _encode_table(log: Log, table: Table) -> Iterator[bytes]:
+    fields = {"source": log.source, **msgspec.to_builtins(msgspec.structs.replace(table, rows=()))}
+    return object_with_lists(fields, {"rows": map(encode_item, table.rows)})
+
+
+def _encode_refusal(log: Log, refusal: Refusal) -> Iterator[bytes]:
+    return encode_item({"source": log.source, **msgspec.to_builtins(refusal)})
+
+
+def _warning_objects(logs: Sequence[Log], failures: Sequence[BusbwError]) -> Iterator[dict[str, object]]:
+    """Yields warnings about logs, then those about tables, then read errors."""
     for log in logs:
-        warnings += [{"source": log.source, "line": None, "message": text} for text in log.warnings]
+        for text in log.warnings:
+            yield {"source": log.source, "line": None, "message": text}
     for log in logs:
         for table in log.tables:
-            line = table.first_line
-            warnings += [{"source": log.source, "line": line, "message": text} for text in table.warnings]
-    warnings += [{"source": None, "line": None, "message": str(error)} for error in failures]
-    return warnings
+            for text in table.warnings:
+                yield {"source": log.source, "line": table.first_line, "message": text}
+    for error in failures:
+        yield {"source": None, "line": None, "message": str(error)}
 
 
 def _print_summary(path: Path, claims: UserClaims, totals: _Totals) -> None:
