@@ -86,7 +86,7 @@ class ItemFile:
 
 
 class LazySequence(Sequence[Item]):
-    """A sequence whose iterator is fast and whose other accesses are derived from it."""
+    """A sequence with a fast iterator, from which the other accesses are derived."""
 
     def __bool__(self) -> bool:
         return len(self) > 0
