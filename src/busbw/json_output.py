@@ -29,30 +29,34 @@ def encode_item(value: object) -> Iterator[bytes]:
     yield escape_json(_ENCODER.encode(value))
 
 
-def object_with_lists(value: object, lists: Mapping[str, Iterable[Iterator[bytes]]]) -> Iterator[bytes]:
-    """Yields the parts of an object with lists that may be too long for memory. Each item is on a line of its own.
+def object_with_lists(
+    value: object, lists: Mapping[str, Iterable[Iterator[bytes]]], separator: bytes = b""
+) -> Iterator[bytes]:
+    """Yields the parts of an object with lists that may be too long for memory.
 
     Args:
         value: Struct or dict with the other fields. Its values for the keys of the lists are omitted.
         lists: Items of each list, as parts of encoded JSON.
+        separator: Blanks before each item: a line break makes a long object readable.
     """
     fields = {key: field for key, field in msgspec.to_builtins(value).items() if key not in lists}
     yield escape_json(_ENCODER.encode(fields))[:-1]
     for index, (key, items) in enumerate(lists.items()):
         yield b"%s%s:[" % (b"," if fields or index else b"", _ENCODER.encode(key))
-        separator = b"\n"
+        comma = b""
         for item in items:
-            yield separator
+            yield comma + separator
             yield from item
-            separator = b",\n"
+            comma = b","
         yield b"]"
     yield b"}"
 
 
-def print_object(value: object, lists: Mapping[str, Iterable[Iterator[bytes]]]) -> None:
-    """Prints an object with lists that may be too long for memory, with the schema version first."""
+def print_object(value: object, lists: Mapping[str, Iterable[Iterator[bytes]]], separator: bytes = b"") -> None:
+    """Prints an object as `object_with_lists`, with the schema version first."""
     sys.stdout.flush()
     out = sys.stdout.buffer
-    out.writelines(object_with_lists({"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(value)}, lists))
+    fields = {"schema_version": SCHEMA_VERSION, **msgspec.to_builtins(value)}
+    out.writelines(object_with_lists(fields, lists, separator))
     out.write(b"\n")
     out.flush()

@@ -198,12 +198,12 @@ def _print_object(paths: tuple[Path, ...], claims: UserClaims, totals: _Totals, 
         "refused": (_encode_refusal(log, refusal) for log in logs for refusal in log.refused),
         "warnings": map(encode_item, _warning_objects(logs, totals.failures)),
     }
-    print_object(result, lists)
+    print_object(result, lists, b"\n")
 
 
 def _encode_table(log: Log, table: Table) -> Iterator[bytes]:
     fields = {"source": log.source, **msgspec.to_builtins(msgspec.structs.replace(table, rows=()))}
-    return object_with_lists(fields, {"rows": map(encode_item, table.rows)})
+    return object_with_lists(fields, {"rows": map(encode_item, table.rows)}, b"\n")
 
 
 def _encode_refusal(log: Log, refusal: Refusal) -> Iterator[bytes]:

@@ -15,16 +15,16 @@ HAS_VERDICTS = False
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
     """Writes an object with the list `logs`, each in the structure of src/busbw/logs.py. Null means unknown."""
-    out.writelines(object_with_lists({"schema_version": SCHEMA_VERSION}, {"logs": map(_encode_log, logs)}))
+    out.writelines(object_with_lists({"schema_version": SCHEMA_VERSION}, {"logs": map(_encode_log, logs)}, b"\n"))
     out.write(b"\n")
 
 
 def _encode_log(log: Log) -> Iterator[bytes]:
     fields = replace(log, tables=(), refused=())
     return object_with_lists(
-        fields, {"tables": map(_encode_table, log.tables), "refused": map(encode_item, log.refused)}
+        fields, {"tables": map(_encode_table, log.tables), "refused": map(encode_item, log.refused)}, b"\n"
     )
 
 
 def _encode_table(table: Table) -> Iterator[bytes]:
-    return object_with_lists(replace(table, rows=()), {"rows": map(encode_item, table.rows)})
+    return object_with_lists(replace(table, rows=()), {"rows": map(encode_item, table.rows)}, b"\n")

@@ -67,7 +67,7 @@ import io, re, sys
 from pathlib import Path
 from busbw import readers
 from busbw.exporters import EXPORTERS
-from busbw.judge.series import iterate_series
+from busbw.judge.series import series_of_table
 from busbw.readers import flat
 from busbw.readers.tables import assembly, stored_tables
 class Nowhere(io.RawIOBase):
@@ -78,7 +78,7 @@ stored_tables._MAX_ROWS = 100
 assembly.CHUNK_ROWS = flat.CHUNK_ROWS = 1000
 log = readers.collect(str(path), readers.stream(path), max_items_in_memory=1000)
 if task == "series":
-    count = sum(1 for _ in iterate_series(log))
+    count = sum(len(series_of_table(table)) for table in log.tables)
 else:
     EXPORTERS[task].write([log], Nowhere())
 # Unlike ru_maxrss, this peak does not include that of the parent process.
