@@ -75,7 +75,8 @@ def report(
     """
     with activity("reading"):
         warnings: list[str] = []
-        logs = list(map(_first_tables, read_named_logs(names, warnings.append)))
+        whole_logs = list(read_named_logs(names, warnings.append))
+        logs = list(map(_first_tables, whole_logs))
     if not any(log.has_rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
     systems = _select_systems(logs, system_options)
@@ -93,7 +94,7 @@ def report(
     write_whole(None if str(output) == "-" else output, content)
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")
-    return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in logs) else ExitCode.GOOD
+    return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in whole_logs) else ExitCode.GOOD
 
 
 def _first_tables(log: Log) -> Log:
@@ -107,8 +108,10 @@ def _first_tables(log: Log) -> Log:
         f"{count_text(len(log.tables), 'table')}: the first {_MAX_TABLES:,} tables with {_MAX_ROWS:,} rows each; "
         "`busbw check` judges all"
     )
-    candidate_rows = shown_count + len(log.refused)
-    return replace(log, tables=tables, candidate_rows=candidate_rows, warnings=(*log.warnings, warning))
+    first = replace(log, tables=tables, candidate_rows=shown_count + len(log.refused))
+    if log.has_wrong_data and not first.has_wrong_data:
+        warning += "; the rest has WRONG data"
+    return replace(first, warnings=(*log.warnings, warning))
 
 
 def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
