@@ -1,17 +1,19 @@
 """Atomic replacement of files, and guarded reading of files that users name."""
 
 import os
+import shutil
 import stat
 from contextlib import suppress
 from errno import EFBIG, EINVAL
 from pathlib import Path
+from typing import IO, BinaryIO
 
 from busbw.termination_signals import deferred_signals
 
 _MAX_USER_FILE_BYTES = 2**20
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes | IO[bytes]) -> None:
     """Creates a file, or replaces it atomically and keeps its mode. A reader sees either the old or the new content.
 
     Raises:
@@ -20,13 +22,23 @@ def replace_file(path: Path, content: bytes) -> None:
     partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")  # cut, because file names have a maximum length
     with deferred_signals():
         try:
-            partial.write_bytes(content)
+            with partial.open("wb") as file:
+                write_content(content, file)
             if path.exists():
                 partial.chmod(path.stat().st_mode)
             partial.replace(path)
         finally:
             with suppress(OSError):
                 partial.unlink()
+
+
+def write_content(content: bytes | IO[bytes], out: BinaryIO) -> None:
+    """Writes bytes, or a whole file from its beginning."""
+    if isinstance(content, bytes):
+        out.write(content)
+    else:
+        content.seek(0)
+        shutil.copyfileobj(content, out)
 
 
 def read_user_file(path: Path) -> bytes:

@@ -4,6 +4,7 @@ Readers convert every log format to these types, which comparison, verdict, repo
 programs omit many facts, so most fields may be None, which means unknown. A GB is 1e9 bytes.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -141,7 +142,8 @@ class Table(Struct, kw_only=True, frozen=True):
     """Keys and values of the header's parameter line and of other descriptions of the run."""
     environment: dict[str, str] = {}
     """Environment variables of the run that the log contains."""
-    rows: tuple[Row, ...] = ()
+    rows: Sequence[Row] = ()
+    """A tuple, or a sequence that reads a very long table from a file."""
     complete: bool | None = None
     """True if the run ended regularly. None if the log does not show that."""
     end_reason: str | None = None
@@ -223,18 +225,33 @@ class Log(Struct, kw_only=True, frozen=True):
 
     source: str
     """Path as given by the user, or '-' for standard input."""
-    tables: tuple[Table, ...] = ()
+    tables: Sequence[Table] = ()
+    """A tuple, or for a long log a sequence that reads the tables from a file."""
     candidate_rows: int = 0
     """Number of lines that look like rows: read and refused."""
-    refused: tuple[Refusal, ...] = ()
+    refused: Sequence[Refusal] = ()
     warnings: tuple[str, ...] = ()
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Rows of all tables."""
-        return tuple(row for table in self.tables for row in table.rows)
+        """Rows of all tables, in memory."""
+        return tuple(self.iterate_rows())
+
+    def iterate_rows(self) -> Iterator[Row]:
+        """Yields the rows of all tables. Unlike `rows`, this is suitable for a log of any length."""
+        return (row for table in self.tables for row in table.rows)
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows that were read."""
+        return sum(len(table.rows) for table in self.tables)
+
+    @property
+    def has_rows(self) -> bool:
+        """True if any row was read."""
+        return next(self.iterate_rows(), None) is not None
 
     @property
     def has_wrong_data(self) -> bool:
         """True if a row contains wrong data."""
-        return any(figure.wrong_elements for row in self.rows for figure in row.figures.values())
+        return any(figure.wrong_elements for row in self.iterate_rows() for figure in row.figures.values())

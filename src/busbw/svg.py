@@ -1,12 +1,10 @@
 """SVG elements. Callers pass plain text, which this module escapes. Children of type Markup are inserted unchanged."""
 
-import unicodedata
-
 from markupsafe import Markup, escape
 
-_SPACES = {"\n", "\t", "\r"}
-_CONTROL = "C"
-"""First letter of the Unicode categories of control, format, private and unassigned characters."""
+from busbw.units import plain
+
+_SPACES = str.maketrans("\n\t\r", "   ")
 
 
 def clean(text: str) -> str:
@@ -14,15 +12,7 @@ def clean(text: str) -> str:
 
     A line break or tab becomes a space, any other control character U+FFFD.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(map(_clean_character, text))
-
-
-def _clean_character(character: str) -> str:
-    if character in _SPACES:
-        return " "
-    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(character)[0] == _CONTROL else character
+    return plain(text.translate(_SPACES), "\N{REPLACEMENT CHARACTER}")
 
 
 def element(name: str, *children: Markup | str, **attributes: str | float | None) -> Markup:

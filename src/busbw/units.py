@@ -1,10 +1,16 @@
-"""Size, time and bandwidth; sizes and counts in text; removal of control characters from text of logs and devices."""
+"""Size, time and bandwidth; sizes and counts in text; text of logs and users made safe for terminals and documents."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 _SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE | re.ASCII)
 _MAX_SIZE_BYTES = 2.0**62
+_MAX_MESSAGE_LENGTH = 2000
+"""Characters. The longest messages list all allowed values."""
+_MAX_WORD_LENGTH, _SHORT_WORD_LENGTH = 300, 100
+_LONG_WORD = re.compile(rf"\S{{{_MAX_WORD_LENGTH + 1},}}")
+_NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 def parse_size(text: str) -> int | None:
@@ -50,6 +56,42 @@ def names_text(names: Sequence[str], max_count: int) -> str:
     return ", ".join(names[:max_count]) + more
 
 
-def plain(text: str) -> str:
-    """Replaces each character that is not printable, as it could move a terminal's cursor or change its colors."""
-    return "".join(character if character.isprintable() else "?" for character in text)
+def plain(text: str, replacement: str = "?") -> str:
+    """Replaces each character that is not printable: it could control a terminal or change the direction of text.
+
+    Examples are escapes, C1 controls and bidirectional overrides. Every kind of blank counts as printable.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if _is_harmless(character) else replacement for character in text)
+
+
+def _is_harmless(character: str) -> bool:
+    return character.isprintable() or unicodedata.category(character) == "Zs"
+
+
+def shorten(text: str) -> str:
+    """Removes the middle of a message, and of its words, if they are too long: it may repeat any input."""
+    if len(text) > _MAX_WORD_LENGTH:
+        text = _LONG_WORD.sub(lambda match: _cut_middle(match[0], _SHORT_WORD_LENGTH), text)
+    return text if len(text) <= _MAX_MESSAGE_LENGTH else _cut_middle(text, _MAX_MESSAGE_LENGTH)
+
+
+def _cut_middle(text: str, length: int) -> str:
+    """Keeps the beginning and the end, which in a message has the remedy."""
+    end_length = length // 3
+    return f"{text[: length - end_length - 3]}...{text[-end_length:]}"
+
+
+def escape_json(document: bytes) -> bytes:
+    """Escapes the characters of a JSON document in UTF-8 that `plain` replaces. Its values do not change."""
+    if document.isascii() and b"\x7f" not in document:
+        return document
+    return _NOT_ASCII.sub(_escape_character, document.decode()).encode()
+
+
+def _escape_character(match: re.Match[str]) -> str:
+    if _is_harmless(match[0]):
+        return match[0]
+    units = match[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

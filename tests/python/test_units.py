@@ -1,10 +1,13 @@
-"""Sizes as users type them."""
+"""Sizes as users type them, and text that is safe to print."""
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from busbw.units import parse_size
+from busbw.units import escape_json, parse_size, plain, shorten
 
 _CASES = [
     line.rpartition('"')
@@ -22,3 +25,30 @@ def test_the_command_accepts_the_sizes_of_the_engine(text: str, expected: str) -
 def test_lines_and_blanks_are_no_sizes() -> None:
     assert parse_size("8\n") is None
     assert parse_size("\t8") is None
+
+
+def test_plain_text_has_no_controls_and_keeps_blanks() -> None:
+    assert plain("a\x1b[m\x85\u202eb\u2028\u00a0\u4e2d") == "a?[m??b?\u00a0\u4e2d"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_an_escaped_document_is_printable_and_has_the_same_values(text: str) -> None:
+    document = json.dumps({text: [text]}, ensure_ascii=False).encode()
+    escaped = escape_json(document)
+    assert json.loads(escaped) == {text: [text]}
+    assert plain(escaped.decode()) == escaped.decode()
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 20_000, "x " * 10_000, "\n" * 20_000, '"' + "x" * 20_000 + '" is no size; write 8M']
+)
+def test_a_short_message_keeps_its_ends(text: str) -> None:
+    short = shorten(text)
+    assert len(short) <= 2000
+    assert short[:30] == text[:30]
+    assert short[-20:] == text[-20:]
+
+
+def test_ordinary_messages_are_not_shortened() -> None:
+    text = f"cannot read /{'x' * 250}: " + "all_reduce, " * 100
+    assert shorten(text) == text

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from busbw.errors import BusbwError
-from busbw.exporters.flat import column_types, flat_columns
+from busbw.exporters.flat import column_types, flat_columns, flat_rows
 from busbw.logs import Log
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def to_pandas(logs: Sequence[Log]) -> "pandas.DataFrame":
     """
     pandas = _import_extra("pandas")
     dtypes = {str: "string", int: "Int64", float: "Float64"}
-    columns, types = flat_columns(logs), column_types()
+    columns, types = flat_columns(flat_rows(logs)), column_types()
     return pandas.DataFrame({name: pandas.array(values, dtype=dtypes[types[name]]) for name, values in columns.items()})
 
 
@@ -34,7 +34,7 @@ def to_polars(logs: Sequence[Log]) -> "polars.DataFrame":
     library = _import_extra("polars")
     dtypes = {str: library.String, int: library.Int64, float: library.Float64}
     schema = {name: dtypes[kind] for name, kind in column_types().items()}
-    frame: polars.DataFrame = library.DataFrame(flat_columns(logs), schema=schema)
+    frame: polars.DataFrame = library.DataFrame(flat_columns(flat_rows(logs)), schema=schema)
     return frame
 
 

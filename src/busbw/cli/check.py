@@ -12,6 +12,7 @@ from operator import itemgetter
 
 import click
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -21,7 +22,7 @@ from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import find_system, system_option
 from busbw.cli.speed import figure_texts
 from busbw.errors import ExitCode
-from busbw.json_output import json_object
+from busbw.json_output import encode_item, print_object
 from busbw.judge import (
     EXIT_OF,
     GRADES,
@@ -29,10 +30,11 @@ from busbw.judge import (
     Grade,
     JudgedConfiguration,
     Verdict,
-    judge_configurations,
+    iterate_configurations,
     worst,
 )
 from busbw.logs import Log
+from busbw.sequences import StoredSequence
 from busbw.store import read_named_logs
 from busbw.terminal import activity, terminal_width
 from busbw.terminal import console as make_console
@@ -82,30 +84,32 @@ def check(
     replacement_nics = parse_nics(nics) if nics is not None else None
     selection = select_reference(reference_name)
     notes: list[str] = []
-    judged: list[JudgedConfiguration] = []
+    judged = StoredSequence(JudgedConfiguration)  # those of a long log are too many for memory
+    grades: Counter[Grade] = Counter()
     log_notes: dict[str, list[str]] = {}
     unjudged: list[str] = []
     with activity(f"judging {names[0] if len(names) == 1 else count_text(len(names), 'name')}"):
         for log in read_named_logs(names, notes.append):
-            configurations = judge_configurations(
-                log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
-            )
             log_notes[log.source] = _log_notes(log)
-            judged += configurations
-            if not configurations:
+            previous_count = len(judged)
+            for configuration in iterate_configurations(
+                log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
+            ):
+                grades[configuration.grade] += 1
+                judged.extend([replace(configuration, expectation=None)])
+            if len(judged) == previous_count:
                 unjudged.append(log.source)
     has_logs = len(log_notes) > 1
     notes += [f"{source}: {note}" if has_logs else note for source, texts in log_notes.items() for note in texts]
     if has_logs:  # the verdicts of one log stay in its order
-        judged.sort(key=lambda configuration: GRADES.index(configuration.grade))
         notes += [f"{source}: no rows were read; `busbw import` shows why" for source in unjudged]
-    judged_grades = [configuration.grade for configuration in judged]
+    judged_grades = list(grades)
     missing_grades: list[Grade] = ["UNSURE"] if unjudged else []
     grade = worst([*judged_grades, *missing_grades])
     console = make_console()
     if as_json:
-        verdicts = [_verdict_object(configuration) for configuration in judged]
-        console.print(json_object({"grade": grade, "verdicts": verdicts, "notes": notes}).decode())
+        items = (encode_item(_verdict_object(entry)) for entry in _in_order(judged, worst_first=has_logs))
+        print_object({"grade": grade, "notes": notes}, {"verdicts": items})
         return EXIT_OF[grade]
     if not judged:
         _print_verdict(console, "UNSURE", f"{', '.join(log_notes)}: no rows were read")
@@ -113,14 +117,26 @@ def check(
         return ExitCode.ENVIRONMENT
     for note in notes:
         console.print(plain(note), style="yellow")
-    titles = [(entry, f"{entry.log}: {entry.verdict.title}" if has_logs else entry.verdict.title) for entry in judged]
     if len(judged) > 1:
-        _print_summary(console, titles)
+        order = {name: grades[name] for name in GRADES if name in grades} if has_logs else grades
+        console.print(", ".join(f"{number} {name}" for name, number in order.items()), style="bold")
+        for configuration in _in_order(judged, worst_first=has_logs):
+            _print_summary_line(console, configuration, _title(configuration, has_logs=has_logs))
         # Usually one verdict is shown in full. The late ranks of all of them are named.
-        late_texts = [f"{title}: {late.text}" for entry, title in titles for late in entry.verdict.late_ranks]
+        late_texts = [
+            f"{_title(configuration, has_logs=has_logs)}: {late.text}"
+            for configuration in _in_order(judged, worst_first=has_logs)
+            for late in configuration.verdict.late_ranks
+        ]
         _print_sentences(console, "late rank", late_texts)
-    selected = titles if show_all else [next(pair for pair in titles if pair[0].grade == worst(judged_grades))]
-    for configuration, title in selected:
+    worst_grade = worst(judged_grades)
+    selected = (
+        _in_order(judged, worst_first=has_logs)
+        if show_all
+        else [next(configuration for configuration in judged if configuration.grade == worst_grade)]
+    )
+    for configuration in selected:
+        title = _title(configuration, has_logs=has_logs)
         if len(judged) > 1:
             console.print()
         _print_details(console, title, configuration.verdict)
@@ -142,19 +158,30 @@ def _verdict_object(configuration: JudgedConfiguration) -> dict[str, object]:
     return {**msgspec.structs.asdict(configuration.verdict), **fields}
 
 
-def _print_summary(console: Console, titles: Sequence[tuple[JudgedConfiguration, str]]) -> None:
-    counts = Counter(configuration.grade for configuration, _ in titles)
-    console.print(", ".join(f"{number} {grade}" for grade, number in counts.items()), style="bold")
-    for configuration, title in titles:
-        verdict = configuration.verdict
-        line = Text(f"{verdict.grade:<{_GRADE_WIDTH}}", style=_GRADE_STYLES[verdict.grade])
-        text = plain(": ".join([title, *verdict.reasons[:1]]))
-        indent = " " * _GRADE_WIDTH
-        wrapped = textwrap.fill(
-            text, terminal_width(), initial_indent=indent, subsequent_indent=indent, break_long_words=False
-        )
-        line.append(wrapped.removeprefix(indent), style="default")
-        console.print(line)
+def _in_order(judged: Sequence[JudgedConfiguration], *, worst_first: bool) -> Iterator[JudgedConfiguration]:
+    """Yields the verdicts in the order of the log, or by their grades."""
+    if not worst_first:
+        yield from judged
+        return
+    for grade in GRADES:
+        yield from (configuration for configuration in judged if configuration.grade == grade)
+
+
+def _title(configuration: JudgedConfiguration, *, has_logs: bool) -> str:
+    title = configuration.verdict.title
+    return f"{configuration.log}: {title}" if has_logs else title
+
+
+def _print_summary_line(console: Console, configuration: JudgedConfiguration, title: str) -> None:
+    verdict = configuration.verdict
+    line = Text(f"{verdict.grade:<{_GRADE_WIDTH}}", style=_GRADE_STYLES[verdict.grade])
+    text = plain(": ".join([title, *verdict.reasons[:1]]))
+    indent = " " * _GRADE_WIDTH
+    wrapped = textwrap.fill(
+        text, terminal_width(), initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )
+    line.append(wrapped.removeprefix(indent), style="default")
+    console.print(line)
 
 
 def _print_details(console: Console, title: str, verdict: Verdict) -> None:

@@ -1,6 +1,5 @@
 """`busbw export`: writes runs in the formats of other programs."""
 
-import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +16,9 @@ from busbw.cli.options.system_option import find_system, system_option
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact_all, with_expectation_fields
-from busbw.judge import JudgedConfiguration, judge_configurations
+from busbw.judge import JudgedConfiguration, iterate_configurations
 from busbw.logs import Log
+from busbw.sequences import temporary_file, temporary_file_errors
 from busbw.store import find
 from busbw.terminal import activity
 from busbw.units import count_text
@@ -76,7 +76,7 @@ def export(
     with activity(f"reading {count_text(len(names), 'log')}"):
         logs: Sequence[Log] = [readers.read(find(name)) for name in names]
     for log in logs:
-        if not log.rows:
+        if not log.has_rows:
             raise UsageError(f"{log.source} has no readable row", remedy="run busbw show to see why")
     judged_logs = logs
     if is_redacted:
@@ -89,13 +89,23 @@ def export(
         selection = select_reference(reference_name)
         with activity("judging"):
             for log in judged_logs:
-                verdicts += judge_configurations(
-                    log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
+                verdicts += map(
+                    _without_figures,
+                    iterate_configurations(
+                        log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
+                    ),
                 )
-    buffer = io.BytesIO()
-    with activity(f"writing {format_name}"):
-        exporter.write(logs, buffer, verdicts)
-    write_whole(output, buffer.getvalue())
+    with temporary_file() as file:
+        with activity(f"writing {format_name}"), temporary_file_errors():
+            exporter.write(logs, file, verdicts)
+            file.flush()
+        write_whole(output, file)
+
+
+def _without_figures(configuration: JudgedConfiguration) -> JudgedConfiguration:
+    """Removes what no exporter writes and a long log has too much of for memory."""
+    verdict = replace(configuration.verdict, bands=())
+    return replace(configuration, expectation=None, verdict=verdict)
 
 
 def _require_verdicts(format_name: str, options: Sequence[str]) -> None:

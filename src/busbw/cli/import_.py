@@ -21,11 +21,11 @@ from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
-from busbw.json_output import json_object
+from busbw.json_output import encode_item, json_object, object_with_lists, print_object
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Event, LogNote, TableChunk, UserClaims
 from busbw.terminal import StreamConsole, activity
-from busbw.units import count_text, plain, size_text
+from busbw.units import count_text, escape_json, plain, shorten, size_text
 
 _MAX_TABLES = 60
 _MAX_REFUSALS = 10
@@ -99,7 +99,7 @@ def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: s
         for path in _log_files(paths, totals):
             print_file(path, claims, totals)
     for error in totals.failures[:-1]:
-        click.echo(f"busbw: {error}", err=True)
+        _print_remark(f"busbw: {error}")
     if totals.failures:
         raise totals.failures[-1]
     return ExitCode.WRONG_DATA if totals.refused else ExitCode.GOOD
@@ -116,13 +116,13 @@ def _log_files(paths: tuple[Path, ...], totals: _Totals) -> Iterator[Path]:
             if reason := _skip_reason(file):
                 skipped_count += 1
                 if skipped_count <= _MAX_SKIPPED:
-                    click.echo(f"skipped: {reason}", err=True)
+                    _print_remark(f"skipped: {reason}")
             else:
                 has_log = True
                 yield file
         if skipped_count > _MAX_SKIPPED:
             more_files = count_text(skipped_count - _MAX_SKIPPED, "more file")
-            click.echo(f"skipped: {more_files} in {path} without a row", err=True)
+            _print_remark(f"skipped: {more_files} in {path} without a row")
         if not has_log:
             totals.failures.append(
                 UsageError(f"no file in {path} has a row of a known format", remedy="give a folder of logs")
@@ -165,15 +165,20 @@ def _print_rows(path: Path, claims: UserClaims, totals: _Totals) -> None:
         if isinstance(event, TableChunk):
             # The source and the table precede the fields of the row in the same object.
             prefix = json_object({"source": str(path), "table": event.table.first_line})[:-1] + b","
-            out.write(b"".join(prefix + encode(row)[1:] + b"\n" for row in event.table.rows))
+            out.write(b"".join(prefix + escape_json(encode(row))[1:] + b"\n" for row in event.table.rows))
             if event.is_last:
                 for warning in event.table.warnings:
-                    click.echo(f"{path}:{event.table.first_line}: {warning}", err=True)
+                    _print_remark(f"{path}:{event.table.first_line}: {warning}")
         elif isinstance(event, Refusal):
-            click.echo(f"{path}:{event.line}: refused: {event.reason}", err=True)
+            _print_remark(f"{path}:{event.line}: refused: {event.reason}")
         else:
-            click.echo(f"{path}: {event.sentence}", err=True)
+            _print_remark(f"{path}: {event.sentence}")
     out.flush()
+
+
+def _print_remark(text: str) -> None:
+    """Prints a sentence about a file on stderr. Names and log text in it must not control or flood the terminal."""
+    click.echo(shorten(plain(text)), err=True)
 
 
 def _print_object(paths: tuple[Path, ...], claims: UserClaims, totals: _Totals, *, redacted: bool) -> None:
@@ -185,26 +190,37 @@ def _print_object(paths: tuple[Path, ...], claims: UserClaims, totals: _Totals, 
         logs = list(redact_all(logs))
     result = {
         "sources": [log.source for log in logs],
-        "tables": [{"source": log.source, **msgspec.to_builtins(table)} for log in logs for table in log.tables],
-        "rows": sum(len(log.rows) for log in logs),
+        "rows": totals.rows,
         "candidate_rows": sum(log.candidate_rows for log in logs),
-        "refused": [{"source": log.source, **msgspec.to_builtins(refusal)} for log in logs for refusal in log.refused],
-        "warnings": _warning_objects(logs, totals.failures),
     }
-    click.echo(msgspec.json.format(json_object(result), indent=2).decode())
+    lists = {
+        "tables": (_encode_table(log, table) for log in logs for table in log.tables),
+        "refused": (_encode_refusal(log, refusal) for log in logs for refusal in log.refused),
+        "warnings": map(encode_item, _warning_objects(logs, totals.failures)),
+    }
+    print_object(result, lists, b"\n")
 
 
-def _warning_objects(logs: Sequence[Log], failures: Sequence[BusbwError]) -> list[dict[str, object]]:
-    """Warnings about logs, then those about tables, then read errors."""
-    warnings: list[dict[str, object]] = []
+def _encode_table(log: Log, table: Table) -> Iterator[bytes]:
+    fields = {"source": log.source, **msgspec.to_builtins(msgspec.structs.replace(table, rows=()))}
+    return object_with_lists(fields, {"rows": map(encode_item, table.rows)}, b"\n")
+
+
+def _encode_refusal(log: Log, refusal: Refusal) -> Iterator[bytes]:
+    return encode_item({"source": log.source, **msgspec.to_builtins(refusal)})
+
+
+def _warning_objects(logs: Sequence[Log], failures: Sequence[BusbwError]) -> Iterator[dict[str, object]]:
+    """Yields warnings about logs, then those about tables, then read errors."""
     for log in logs:
-        warnings += [{"source": log.source, "line": None, "message": text} for text in log.warnings]
+        for text in log.warnings:
+            yield {"source": log.source, "line": None, "message": text}
     for log in logs:
         for table in log.tables:
-            line = table.first_line
-            warnings += [{"source": log.source, "line": line, "message": text} for text in table.warnings]
-    warnings += [{"source": None, "line": None, "message": str(error)} for error in failures]
-    return warnings
+            for text in table.warnings:
+                yield {"source": log.source, "line": table.first_line, "message": text}
+    for error in failures:
+        yield {"source": None, "line": None, "message": str(error)}
 
 
 def _print_summary(path: Path, claims: UserClaims, totals: _Totals) -> None:

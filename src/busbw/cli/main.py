@@ -13,7 +13,7 @@ import click
 from busbw import __version__, engine
 from busbw.cli.lazy import LazyGroup
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError, interrupt_exit_code
-from busbw.units import plain
+from busbw.units import plain, shorten
 
 COMMANDS = {
     "run": "Measures one collective on this machine; shows table, curve and verdict.",
@@ -120,7 +120,7 @@ def _message_and_code(error: OSError) -> tuple[str, ExitCode]:
     """Returns message and exit code for an OSError that no command handles."""
     if error.errno == ENAMETOOLONG:
         name = str(error.filename or "a path")
-        return f"{name[:40]}... is too long for a file name; give another path", ExitCode.USAGE
+        return f"{name} is too long for a file name; give another path", ExitCode.USAGE
     problem = f"cannot use {error.filename}" if error.filename else "cannot continue"
     return f"{problem}: {error.strerror}; check the destination of the output", ExitCode.ENVIRONMENT
 
@@ -134,7 +134,7 @@ def _discard_output() -> None:
 
 def _print_error(sentence: str, code: int) -> int:
     """Prints the error, and returns the exit code."""
-    # A message may contain file names and log text, which must not control the terminal.
+    # A message may contain file names and log text, which must not control or flood the terminal.
     with suppress(OSError):
-        click.echo(f"busbw: {plain(sentence)}", err=True)
+        click.echo(f"busbw: {shorten(plain(sentence))}", err=True)
     return code

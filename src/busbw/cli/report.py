@@ -23,6 +23,11 @@ from busbw.system import System
 from busbw.terminal import activity
 from busbw.units import count_text
 
+_MAX_TABLES = 500
+"""Maximum number of tables of a log in one page. Browsers become slow with more."""
+_MAX_ROWS = 20_000
+"""Maximum number of rows of a table that one page covers."""
+
 
 @click.command()
 @click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True)
@@ -70,8 +75,9 @@ def report(
     """
     with activity("reading"):
         warnings: list[str] = []
-        logs = list(read_named_logs(names, warnings.append))
-    if not any(log.rows for log in logs):
+        whole_logs = list(read_named_logs(names, warnings.append))
+        logs = list(map(_first_tables, whole_logs))
+    if not any(log.has_rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
     systems = _select_systems(logs, system_options)
     reference_selection = select_reference(reference_name)
@@ -88,7 +94,24 @@ def report(
     write_whole(None if str(output) == "-" else output, content)
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")
-    return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in logs) else ExitCode.GOOD
+    return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in whole_logs) else ExitCode.GOOD
+
+
+def _first_tables(log: Log) -> Log:
+    """Returns the part of a long log that a page can show, with a warning if it is not the whole log."""
+    tables = tuple(replace(table, rows=table.rows[:_MAX_ROWS]) for table in log.tables[:_MAX_TABLES])
+    row_count, shown_count = log.row_count, sum(len(table.rows) for table in tables)
+    if shown_count == row_count and len(tables) == len(log.tables):
+        return log
+    warning = (
+        f"this page covers {shown_count:,} of {count_text(row_count, 'row')} in {len(tables):,} of "
+        f"{count_text(len(log.tables), 'table')}: the first {_MAX_TABLES:,} tables with {_MAX_ROWS:,} rows each; "
+        "`busbw check` judges all"
+    )
+    first = replace(log, tables=tables, candidate_rows=shown_count + len(log.refused))
+    if log.has_wrong_data and not first.has_wrong_data:
+        warning += "; the rest has WRONG data"
+    return replace(first, warnings=(*log.warnings, warning))
 
 
 def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:

@@ -1,14 +1,17 @@
 """`busbw show`: shows one log or run on one screen."""
 
+from collections.abc import Iterator
+
 import click
-from msgspec.structs import asdict
+from msgspec import to_builtins
+from msgspec.structs import asdict, replace
 
 from busbw import readers
 from busbw.cli.options.json_option import json_option
 from busbw.errors import ExitCode, UsageError
 from busbw.expect import ExpectedRange, estimator, network_nics_finder
 from busbw.exporters.redact import redact
-from busbw.json_output import json_object
+from busbw.json_output import encode_item, object_with_lists, print_object
 from busbw.logs import Log, Row, Table
 from busbw.store import find
 from busbw.terminal import ExpectationColumns, activity, console, log_lines, terminal_width
@@ -35,13 +38,13 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, as_json: bool, is_redac
     shown_log = redact(log) if is_redacted else log
     exit_code = ExitCode.WRONG_DATA if log.has_wrong_data else ExitCode.GOOD
     if as_json:
-        click.echo(json_object(_log_fields(shown_log, numbers)))
+        lists = {"tables": _encode_tables(shown_log, numbers), "refused": map(encode_item, shown_log.refused)}
+        print_object(replace(shown_log, tables=(), refused=()), lists)
         return exit_code
     out = console()
-    with activity(f"drawing {run}"):
-        lines = log_lines(
-            shown_log, width=terminal_width(), expected=_expectation_columns, draw=draw, numbers=numbers or None
-        )
+    lines = log_lines(
+        shown_log, width=terminal_width(), expected=_expectation_columns, draw=draw, numbers=numbers or None
+    )
     for line in lines:
         out.print(line)
     return exit_code
@@ -49,8 +52,8 @@ def show(run: str, numbers: tuple[int, ...], draw: bool, as_json: bool, is_redac
 
 def _require_tables(log: Log, numbers: tuple[int, ...]) -> None:
     """Refuses a log without rows, and a table number that does not exist."""
-    if not log.rows:
-        reasons = [f"line {refusal.line}: {refusal.reason}" for refusal in log.refused] or list(log.warnings)
+    if not log.has_rows:
+        reasons = [f"line {refusal.line}: {refusal.reason}" for refusal in log.refused[:1]] or list(log.warnings)
         if any(table.complete is False for table in log.tables):
             reasons = ["the run ended before its first row"]
         reason = f": {reasons[0]}" if reasons else ""
@@ -59,28 +62,32 @@ def _require_tables(log: Log, numbers: tuple[int, ...]) -> None:
         raise UsageError(f"--table {missing[0]}: the log has {len(log.tables)}", remedy="give a smaller number")
 
 
-def _log_fields(log: Log, numbers: tuple[int, ...]) -> dict[str, object]:
-    """Returns the log as it is printed with `--json`: the fields of logs.py, with the expected busbw in each row."""
-    tables = []
+def _encode_tables(log: Log, numbers: tuple[int, ...]) -> Iterator[Iterator[bytes]]:
+    """Yields the tables for `--json`, with the fields of logs.py and the expected busbw in each row."""
     for number, table in enumerate(log.tables, start=1):
-        if numbers and number not in numbers:
-            continue
-        columns = _expectation_columns(table)
-        rows = [
-            {**asdict(row), "expected_busbw_gbps": columns.busbw_gbps(row), "assumption": columns.assumption(row)}
-            for row in table.rows
-        ]
-        tables.append({"table": number, **asdict(table), "rows": rows})
-    return {**asdict(log), "tables": tables}
+        if not numbers or number in numbers:
+            fields = {"table": number, **to_builtins(replace(table, rows=()))}
+            yield object_with_lists(fields, {"rows": map(encode_item, _rows_with_expectation(table))})
+
+
+def _rows_with_expectation(table: Table) -> Iterator[dict[str, object]]:
+    columns = _expectation_columns(table)
+    for row in table.rows:
+        yield {**asdict(row), "expected_busbw_gbps": columns.busbw_gbps(row), "assumption": columns.assumption(row)}
 
 
 def _expectation_columns(table: Table) -> ExpectationColumns:
     """Returns functions for the columns of the expectation: the busbw of a row, and the assumption behind it."""
     estimate, find_nics = estimator(table), network_nics_finder(table)
 
+    known: dict[tuple[object, ...], ExpectedRange | None] = {}
+
     def busbw_gbps(row: Row) -> ExpectedRange | None:
-        row_estimate = estimate(row)
-        return row_estimate.busbw_gbps if row_estimate else None
+        key = (row.configuration, row.size_bytes)
+        if key not in known:
+            row_estimate = estimate(row)
+            known[key] = row_estimate.busbw_gbps if row_estimate else None
+        return known[key]
 
     def assumption(row: Row) -> str:
         nics = find_nics(row)

@@ -14,6 +14,7 @@ from busbw.errors import BusbwError, UsageError
 from busbw.terminal import console, terminal_width
 from busbw.terminal.console import MAX_WIDTH
 from busbw.topology import Topology
+from busbw.units import escape_json
 
 _MAX_BYTES = 16 * 2**20
 """Maximum length of FILE. A matrix has a few KiB, but the document around it may be long."""
@@ -53,7 +54,7 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
         return
     for number, topology in enumerate(topologies):
         if as_json:
-            console().print(msgspec.json.encode(topology).decode())
+            console().print(escape_json(msgspec.json.encode(topology)).decode())
             continue
         from busbw.topology.views.table import lines
 

@@ -14,7 +14,9 @@ from busbw.logs import Log
 SUFFIX = ".csv"
 HAS_VERDICTS = False
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""First characters of a formula. The last four are full-width forms, which some spreadsheets treat alike."""
+_IGNORED_STARTS = ("\t", "\r", "\n")
 
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
@@ -30,4 +32,7 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
 
 def _escape_formula(value: object) -> object:
     """Escapes text that a spreadsheet would run as a formula. Logs come from untrusted sources."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
+    if not isinstance(value, str):
+        return value
+    is_formula = value.lstrip().startswith(_FORMULA_STARTS) or value.startswith(_IGNORED_STARTS)
+    return f"'{value}" if is_formula else value

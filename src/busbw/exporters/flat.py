@@ -4,14 +4,14 @@ The CSV, Parquet and Prometheus exporters write it, and the Python API makes dat
 placement of one row.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct
 
 from busbw.expect import hosts_of
 from busbw.logs import Figure, Log, Row, Table
-from busbw.records import LateRankRecord
+from busbw.records import LateRankRecord, StatsRecord
 
 
 class FlatRow(Struct, kw_only=True, frozen=True):
@@ -68,6 +68,10 @@ class FlatRow(Struct, kw_only=True, frozen=True):
 
 
 COLUMNS: tuple[str, ...] = FlatRow.__struct_fields__
+_ROW_COLUMNS, _FIGURE_COLUMNS, _STATS_COLUMNS = (
+    tuple(name for name in source.__struct_fields__ if name in COLUMNS) for source in (Row, Figure, StatsRecord)
+)
+"""Columns that are copied from the structs of the same field names."""
 
 
 def column_types() -> dict[str, type]:
@@ -80,10 +84,10 @@ def _type_without_none(hint: Any) -> Any:
     return next((part for part in get_args(hint) if part is not type(None)), hint)
 
 
-def flat_columns(logs: Sequence[Log]) -> dict[str, list[Any]]:
-    """Returns the values of each column over every measurement of every log. None means unknown."""
+def flat_columns(rows: Iterable[FlatRow]) -> dict[str, list[Any]]:
+    """Returns the values of each column over the measurements. None means unknown."""
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for row in flat_rows(logs):
+    for row in rows:
         for name, values in columns.items():
             values.append(_replace_surrogates(getattr(row, name)))
     return columns
@@ -98,37 +102,48 @@ def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:
     """Yields every measurement of every log in order."""
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
+            values_of_table = _values_of_table(log, table_number, table)
+            hosts_by_group: dict[int, str | None] = {}
             for row in table.rows:
+                if row.group not in hosts_by_group:
+                    hosts_by_group[row.group] = " ".join(hosts_of(table, row)) or None
+                values_of_row = _copied_values(row, _ROW_COLUMNS) | {
+                    "hosts": hosts_by_group[row.group],
+                    "collective": table.collective_of(row),
+                    "ranks": table.ranks_of(row),
+                }
                 for placement, figure in row.figures.items():
-                    yield _make_flat_row(log, table_number, table, row, placement, figure)
+                    yield FlatRow(**values_of_table, **values_of_row, **_values_of_figure(placement, figure))
 
 
-def _make_flat_row(log: Log, table_number: int, table: Table, row: Row, placement: str, figure: Figure) -> FlatRow:
-    sources = (row, figure, figure.stats) if figure.stats else (row, figure)
-    copied = {name: getattr(source, name) for source in sources for name in source.__struct_fields__ if name in COLUMNS}
-    median_interval_us = figure.stats.median_ci95_us if figure.stats else None
-    low_us, high_us = median_interval_us or (None, None)
-    return FlatRow(
-        **copied
-        | {
-            "log": log.source,
-            "table": table_number,
-            "start_time": table.start_time,
-            "program": table.program,
-            "library": table.library,
-            "backend": table.settings.get("backend"),
-            "hosts": " ".join(hosts_of(table, row)) or None,
-            "device_name": ", ".join(table.devices) or None,
-            "collective": table.collective_of(row),
-            "ranks": table.ranks_of(row),
-            "placement": placement,
-            "derived": " ".join(figure.derived) or None,
-            "median_ci95_low_us": low_us,
-            "median_ci95_high_us": high_us,
-            "late_ranks": ", ".join(_late_rank_text(late) for late in figure.late_ranks) or None,
-            "warnings": " ".join(figure.warnings) or None,
-        }
-    )
+def _copied_values(source: Struct, columns: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in columns}
+
+
+def _values_of_table(log: Log, table_number: int, table: Table) -> dict[str, Any]:
+    return {
+        "log": log.source,
+        "table": table_number,
+        "start_time": table.start_time,
+        "program": table.program,
+        "library": table.library,
+        "backend": table.settings.get("backend"),
+        "device_name": ", ".join(table.devices) or None,
+    }
+
+
+def _values_of_figure(placement: str, figure: Figure) -> dict[str, Any]:
+    stats = figure.stats
+    low_us, high_us = (stats.median_ci95_us if stats else None) or (None, None)
+    values = _copied_values(figure, _FIGURE_COLUMNS) | {
+        "placement": placement,
+        "derived": " ".join(figure.derived) or None,
+        "median_ci95_low_us": low_us,
+        "median_ci95_high_us": high_us,
+        "late_ranks": ", ".join(_late_rank_text(late) for late in figure.late_ranks) or None,
+        "warnings": " ".join(figure.warnings) or None,
+    }
+    return values | _copied_values(stats, _STATS_COLUMNS) if stats else values
 
 
 def _late_rank_text(late: LateRankRecord) -> str:

@@ -1,13 +1,13 @@
 """One JSON document with the full content: logs with tables, rows, figures, refused lines and warnings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-import msgspec
+from msgspec.structs import replace
 
-from busbw.json_output import json_object
+from busbw.json_output import SCHEMA_VERSION, encode_item, object_with_lists
 from busbw.judge import JudgedConfiguration
-from busbw.logs import Log
+from busbw.logs import Log, Table
 
 SUFFIX = ".json"
 HAS_VERDICTS = False
@@ -15,5 +15,16 @@ HAS_VERDICTS = False
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
     """Writes an object with the list `logs`, each in the structure of src/busbw/logs.py. Null means unknown."""
-    out.write(msgspec.json.format(json_object({"logs": list(logs)}), indent=1))
+    out.writelines(object_with_lists({"schema_version": SCHEMA_VERSION}, {"logs": map(_encode_log, logs)}, b"\n"))
     out.write(b"\n")
+
+
+def _encode_log(log: Log) -> Iterator[bytes]:
+    fields = replace(log, tables=(), refused=())
+    return object_with_lists(
+        fields, {"tables": map(_encode_table, log.tables), "refused": map(encode_item, log.refused)}, b"\n"
+    )
+
+
+def _encode_table(table: Table) -> Iterator[bytes]:
+    return object_with_lists(replace(table, rows=()), {"rows": map(encode_item, table.rows)}, b"\n")

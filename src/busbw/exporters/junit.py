@@ -4,16 +4,25 @@ It has a case per measurement, one for the end of the run, and one per configura
 """
 
 import re
-from collections.abc import Sequence
-from typing import BinaryIO
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from tempfile import SpooledTemporaryFile
+from typing import IO, BinaryIO
 from xml.etree import ElementTree
 
 from busbw.judge import Grade, JudgedConfiguration
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
+from busbw.sequences import temporary_file
 from busbw.units import count_text, size_text
 
 SUFFIX = ".xml"
 HAS_VERDICTS = True
+
+_STATES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+"""Attribute of a suite that counts the cases with an element."""
+_MAX_SUITE_BYTES_IN_MEMORY = 1 << 20
 
 _FAILED_GRADES: tuple[Grade, ...] = ("SLOW", "BROKEN")
 """Grades that fail their case."""
@@ -25,60 +34,83 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
 
     Unchecked measurements and the verdict UNSURE are skipped.
     """
-    root = ElementTree.Element("testsuites", name="busbw")
     verdicts_by_table: dict[tuple[str, int], list[JudgedConfiguration]] = {}
     for configuration in verdicts:
         verdicts_by_table.setdefault((configuration.log, configuration.table), []).append(configuration)
-    for log in logs:
-        for table_number, table in enumerate(log.tables, start=1):
-            _add_suite(root, log, table, table_number, verdicts_by_table.get((log.source, table_number), []))
-    for attribute in ("tests", "failures", "errors", "skipped"):
-        root.set(attribute, str(sum(int(suite.get(attribute, "0")) for suite in root)))
-    ElementTree.indent(root)
-    ElementTree.ElementTree(root).write(out, encoding="utf-8", xml_declaration=True)
-    out.write(b"\n")
+    totals: Counter[str] = Counter()
+    # An element begins with counts of its content, so the content is first written to a file.
+    with temporary_file() as suites:
+        for log in logs:
+            for table_number, table in enumerate(log.tables, start=1):
+                verdicts_of_table = verdicts_by_table.get((log.source, table_number), [])
+                totals += _write_suite(log, table, table_number, verdicts_of_table, suites)
+        root = ElementTree.Element("testsuites", name="busbw")
+        for attribute in ("tests", *_STATES):
+            root.set(attribute, str(totals[attribute]))
+        out.write(b"<?xml version='1.0' encoding='utf-8'?>\n")
+        _write_around(root, suites, out)
 
 
-def _add_suite(
-    root: ElementTree.Element, log: Log, table: Table, table_number: int, verdicts: Sequence[JudgedConfiguration]
-) -> None:
+def _write_around(element: ElementTree.Element, content: IO[bytes], out: BinaryIO) -> None:
+    """Writes an element with the content of a file."""
+    element.text = "\n"
+    beginning, end = ElementTree.tostring(element, encoding="utf-8").rsplit(b"\n", 1)
+    out.write(beginning + b"\n")
+    content.seek(0)
+    shutil.copyfileobj(content, out)
+    out.write(end + b"\n")
+
+
+def _write_suite(
+    log: Log, table: Table, table_number: int, verdicts: Sequence[JudgedConfiguration], out: BinaryIO
+) -> Counter[str]:
+    """Writes the suite of a table and returns its counts."""
     name = table.program or table.collective or table.title or "table"
-    suite = ElementTree.SubElement(root, "testsuite", name=_xml_text(f"{log.source}#{table_number} {name}"))
+    suite = ElementTree.Element("testsuite", name=_xml_text(f"{log.source}#{table_number} {name}"))
     if table.start_time:
         suite.set("timestamp", _xml_text(table.start_time))
     if table.hosts:
         suite.set("hostname", _xml_text(table.hosts[0]))
+    counts = Counter(dict.fromkeys(("tests", *_STATES), 0))
+    time_s = 0.0
+    with SpooledTemporaryFile(_MAX_SUITE_BYTES_IN_MEMORY) as cases:
+        for case in chain(_cases(table), map(_verdict_case, verdicts)):
+            counts["tests"] += 1
+            counts.update(attribute for attribute, tag in _STATES.items() if case.find(tag) is not None)
+            time_s += float(case.get("time", "0"))
+            ElementTree.indent(case)
+            cases.write(ElementTree.tostring(case, encoding="utf-8") + b"\n")
+        for attribute, count in counts.items():
+            suite.set(attribute, str(count))
+        suite.set("time", f"{time_s:.9f}")
+        _write_around(suite, cases, out)
+    return counts
+
+
+def _cases(table: Table) -> Iterator[ElementTree.Element]:
     if table.complete is not None:
-        _add_end_case(suite, table)
+        yield _end_case(table)
     for row in table.rows:
         for placement, figure in row.figures.items():
-            _add_measurement_case(suite, table, row, placement, figure)
-    for configuration in verdicts:
-        _add_verdict_case(suite, configuration)
-    cases = suite.findall("testcase")
-    suite.set("tests", str(len(cases)))
-    for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(attribute, str(sum(case.find(tag) is not None for case in cases)))
-    suite.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.9f}")
+            yield _measurement_case(table, row, placement, figure)
 
 
-def _add_end_case(suite: ElementTree.Element, table: Table) -> None:
-    case = ElementTree.SubElement(suite, "testcase", classname="run", name="completes", time="0")
+def _end_case(table: Table) -> ElementTree.Element:
+    case = ElementTree.Element("testcase", classname="run", name="completes", time="0")
     if not table.complete:
         reason = table.end_reason or table.early_end_text
         ElementTree.SubElement(case, "error", message=_xml_text(reason), type="no end")
+    return case
 
 
-def _add_measurement_case(
-    suite: ElementTree.Element, table: Table, row: Row, placement: Placement, figure: Figure
-) -> None:
+def _measurement_case(table: Table, row: Row, placement: Placement, figure: Figure) -> ElementTree.Element:
     collective = table.collective_of(row) or "unknown collective"
     class_name = ".".join(_xml_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
     name_parts = [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]
     name_parts.append(f"root {row.root}" if row.root is not None else "")
     name_parts.append(f"group {row.group}" if row.group else "")
     name_parts.append(f"cycle {row.cycle}" if row.cycle else "")
-    case = ElementTree.SubElement(suite, "testcase", classname=class_name, name=" ".join(filter(None, name_parts)))
+    case = ElementTree.Element("testcase", classname=class_name, name=" ".join(filter(None, name_parts)))
     if figure.time_us is not None:
         case.set("time", f"{figure.time_us / 1e6:.9f}")
     if figure.wrong_elements:
@@ -92,11 +124,12 @@ def _add_measurement_case(
     ElementTree.SubElement(case, "system-out").text = _xml_text(
         "\n".join([" ".join(bandwidth_texts), *figure.warnings])
     )
+    return case
 
 
-def _add_verdict_case(suite: ElementTree.Element, configuration: JudgedConfiguration) -> None:
+def _verdict_case(configuration: JudgedConfiguration) -> ElementTree.Element:
     verdict = configuration.verdict
-    case = ElementTree.SubElement(suite, "testcase", classname="verdict", name=_xml_text(verdict.title), time="0")
+    case = ElementTree.Element("testcase", classname="verdict", name=_xml_text(verdict.title), time="0")
     labels = {
         "grade": verdict.grade,
         "hosts": " ".join(configuration.hosts),
@@ -114,6 +147,7 @@ def _add_verdict_case(suite: ElementTree.Element, configuration: JudgedConfigura
     elif verdict.grade == "UNSURE":
         ElementTree.SubElement(case, "skipped", message=message)
     ElementTree.SubElement(case, "system-out").text = _xml_text(f"{message}\nagainst {verdict.yardstick}")
+    return case
 
 
 def _wrong_element_lines(figure: Figure) -> list[str]:

@@ -1,6 +1,6 @@
 """Markdown tables for issues and wikis: one per table of a log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from busbw.judge import JudgedConfiguration
@@ -16,41 +16,61 @@ _CONFIGURATION_FIELDS = ("collective", "dtype", "redop", "root", "ranks", "group
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
     """Writes a heading and the table. Values that all rows share are in the heading instead of a column."""
-    blocks = [block for log in logs for table in log.tables for block in (_heading(log, table), _table_text(table))]
-    out.write(("\n\n".join(filter(None, blocks)) + "\n").encode("utf-8", errors="replace"))
+    separator = ""
+    for log in logs:
+        for table in log.tables:
+            values = _distinct_values(table)
+            out.write(_encode(f"{separator}{_heading(log, table, values)}\n\n"))
+            out.writelines(map(_encode, _table_lines(table, values)))
+            separator = "\n"
 
 
-def _heading(log: Log, table: Table) -> str:
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", errors="replace")
+
+
+def _distinct_values(table: Table) -> dict[str, set[object]]:
+    """Returns the different values of each configuration field, and of `figures` the placements."""
+    values: dict[str, set[object]] = {field: set() for field in (*_CONFIGURATION_FIELDS, "figures")}
+    for row in table.rows:
+        for field in _CONFIGURATION_FIELDS:
+            values[field].add(getattr(row, field))
+        values["figures"].update(row.figures)
+    return values
+
+
+def _heading(log: Log, table: Table, values: dict[str, set[object]]) -> str:
     title = _escape_markdown(table.title or table.program or table.collective or log.source)
     shared_texts = [
         f"{field} {value}"
         for field in _CONFIGURATION_FIELDS
-        if (value := _shared_value(table, field)) not in (None, "")
+        if (value := _shared_value(values[field], field)) not in (None, "")
     ]
     hosts = count_text(len(table.hosts), "host") if table.hosts else None
     facts = [*shared_texts, hosts, ", ".join(table.devices), table.library, table.start_time]
     return f"### {title}\n\n" + _escape_markdown("; ".join(fact for fact in facts if fact))
 
 
-def _shared_value(table: Table, field: str) -> object:
+def _shared_value(values: set[object], field: str) -> object:
     """Returns the value that all rows share; None if they differ. None for group 0 and cycle 0, the defaults."""
-    values = {getattr(row, field) for row in table.rows}
     value = next(iter(values)) if len(values) == 1 else None
     return None if value == 0 and field in ("group", "cycle") else value
 
 
-def _table_text(table: Table) -> str:
+def _table_lines(table: Table, values: dict[str, set[object]]) -> Iterator[str]:
     if not table.rows:
-        return "No row."
-    varying_fields = [field for field in _CONFIGURATION_FIELDS if len({getattr(row, field) for row in table.rows}) > 1]
-    placements = [placement for placement in PLACEMENT_WORDS if any(placement in row.figures for row in table.rows)]
+        yield "No row.\n"
+        return
+    varying_fields = [field for field in _CONFIGURATION_FIELDS if len(values[field]) > 1]
+    placements = [placement for placement in PLACEMENT_WORDS if placement in values["figures"]]
     header = ["size", *varying_fields]
     for placement in placements:
         suffix = f" {PLACEMENT_WORDS[placement]}" if len(placements) > 1 else ""
         header += [f"time{suffix} (us)", f"algbw{suffix} (GB/s)", f"busbw{suffix} (GB/s)", f"wrong{suffix}"]
-    lines = [header, ["---:"] * len(header)]
+    yield _line(header)
+    yield _line(["---:"] * len(header))
     for row in table.rows:
-        lines.append(
+        yield _line(
             [
                 size_text(row.size_bytes),
                 *(
@@ -60,7 +80,10 @@ def _table_text(table: Table) -> str:
                 *(cell for placement in placements for cell in _figure_cells(row, placement)),
             ]
         )
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _figure_cells(row: Row, placement: str) -> list[str]:

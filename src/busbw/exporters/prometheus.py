@@ -4,13 +4,17 @@ There is one sample per metric and label set: the last known value. Units are se
 conventions. An unknown figure has no sample.
 """
 
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from datetime import datetime
+from itertools import chain, groupby
 from typing import BinaryIO
 
 from busbw.exporters.flat import flat_rows
 from busbw.judge import GRADES, JudgedConfiguration
 from busbw.logs import Log
+from busbw.sequences import temporary_file
 
 SUFFIX = ".prom"
 HAS_VERDICTS = True
@@ -29,25 +33,28 @@ _CONFIGURATION_LABELS = ("collective", "dtype", "redop", "root", "ranks", "group
 _LABELS = ("library", "hosts", *_CONFIGURATION_LABELS, "placement", "size_bytes")
 """Fields of a flat row that are labels. Its fields `log` (label `run`) and `table` are labels too."""
 
+_TABLE_LABELS = 2
+"""Number of labels, at the beginning of a sample, that identify its table."""
 _Labels = tuple[tuple[str, str], ...]
 """(Name, value) of each label of a sample."""
 
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
     """Writes the samples. Of equal metrics and labels (cycles of -N), the last known value is written."""
-    samples: dict[str, dict[_Labels, float]] = {metric: {} for metric in _HELP_BY_METRIC}
-    for metric, labels, value in (
-        *_run_samples(logs),
-        *_measurement_samples(logs, verdicts),
-        *_verdict_samples(verdicts),
-    ):
-        samples[metric][labels] = value
-    for metric, values_by_labels in samples.items():
-        if values_by_labels:
-            out.write(f"# HELP {metric} {_HELP_BY_METRIC[metric]}\n# TYPE {metric} gauge\n".encode())
-        for labels, value in values_by_labels.items():
-            labels_text = ",".join(f'{label}="{_escape_label(label_value)}"' for label, label_value in labels)
-            out.write(f"{metric}{{{labels_text}}} {value!r}\n".encode("utf-8", errors="replace"))
+    # The samples of a metric must be adjacent, so each metric is collected in a file of its own.
+    with ExitStack() as stack:
+        files = {metric: stack.enter_context(temporary_file()) for metric in _HELP_BY_METRIC}
+        samples = chain(_run_samples(logs), _measurement_samples(logs, verdicts), _verdict_samples(verdicts))
+        for _, samples_of_table in groupby(samples, key=lambda sample: sample[1][:_TABLE_LABELS]):
+            last_values = {(metric, labels): value for metric, labels, value in samples_of_table}
+            for (metric, labels), value in last_values.items():
+                labels_text = ",".join(f'{label}="{_escape_label(label_value)}"' for label, label_value in labels)
+                files[metric].write(f"{metric}{{{labels_text}}} {value!r}\n".encode("utf-8", errors="replace"))
+        for metric, file in files.items():
+            if file.tell():
+                out.write(f"# HELP {metric} {_HELP_BY_METRIC[metric]}\n# TYPE {metric} gauge\n".encode())
+            file.seek(0)
+            shutil.copyfileobj(file, out)
 
 
 def _run_samples(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, float]]:

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from busbw.logs import Figure, Log, Rank, Refusal, Row, Table
+from busbw.sequences import map_sequence
 
 _REDACTED = "(redacted)"
 
@@ -73,10 +74,16 @@ class _Replacements:
     def __init__(self, logs: Sequence[Log]) -> None:
         self._by_kind: dict[str, dict[str, str]] = {}
         self._replacement_by_name: dict[str, str] = {}
-        tables = [table for log in logs for table in log.tables]
-        self._add_hosts([rank.host for table in tables for rank in table.rank_list if rank.host])
-        for table in tables:
-            self._add_variables(table.environment)
+        hosts: dict[str, None] = {}
+        environments: list[dict[str, str]] = []
+        for log in logs:
+            for table in log.tables:
+                hosts |= dict.fromkeys(rank.host for rank in table.rank_list if rank.host)
+                if table.environment and table.environment not in environments[-1:]:
+                    environments.append(table.environment)
+        self._add_hosts(hosts)
+        for environment in environments:
+            self._add_variables(environment)
         # The longest name first, because a regular expression takes the first alternative that matches.
         longest_first = sorted(self._replacement_by_name, key=len, reverse=True)
         alternatives = "|".join(re.escape(name) for name in longest_first)
@@ -132,13 +139,14 @@ def _redact_log(log: Log, log_number: int, replacements: _Replacements) -> Log:
     return replace(
         log,
         source=f"log-{log_number}{_known_suffix(log.source)}",
-        tables=tuple(_redact_table(table, replacements) for table in log.tables),
-        refused=tuple(
-            Refusal(line=refusal.line, text=_REDACTED, reason=replacements.replace_in_text(refusal.reason))
-            for refusal in log.refused
-        ),
+        tables=map_sequence(lambda table: _redact_table(table, replacements), log.tables),
+        refused=map_sequence(lambda refusal: _redact_refusal(refusal, replacements), log.refused),
         warnings=tuple(map(replacements.replace_in_text, log.warnings)),
     )
+
+
+def _redact_refusal(refusal: Refusal, replacements: _Replacements) -> Refusal:
+    return Refusal(line=refusal.line, text=_REDACTED, reason=replacements.replace_in_text(refusal.reason))
 
 
 def _known_suffix(source: str) -> str:
@@ -164,7 +172,7 @@ def _redact_table(table: Table, replacements: _Replacements) -> Table:
             for key, value in table.environment.items()
             if _KEPT_VARIABLE.match(key)
         },
-        rows=tuple(_redact_row(row, replacements) for row in table.rows),
+        rows=map_sequence(lambda row: _redact_row(row, replacements), table.rows),
         end_reason=_replace_unless_none(table.end_reason, replacements.replace_in_text),
         warnings=tuple(map(replacements.replace_in_text, table.warnings)),
     )

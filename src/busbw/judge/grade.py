@@ -145,21 +145,21 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
     figures = [figure for _, figure in points_and_figures]
     points = [point for point, _ in points_and_figures]
     all_sizes = sorted({figure.size_bytes for figure in figures})
-    noisy_sizes = [
-        size_bytes
-        for size_bytes in all_sizes
-        if _is_noisy([point for point in points if point.size_bytes == size_bytes])
-    ]
-    slow_sizes = [size_bytes for size_bytes in all_sizes if _all_have_outcome(figures, size_bytes, "slower")]
+    outcomes_by_size: dict[int, set[str]] = {size_bytes: set() for size_bytes in all_sizes}
+    points_by_size: dict[int, list[SeriesPoint]] = {size_bytes: [] for size_bytes in all_sizes}
+    for point, figure in points_and_figures:
+        outcomes_by_size[point.size_bytes].add(figure.outcome)
+        points_by_size[point.size_bytes].append(point)
+    noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(points_by_size[size_bytes])]
     sizes = _BandSizes(
         all=all_sizes,
-        slow=slow_sizes,
+        slow=[size_bytes for size_bytes in all_sizes if outcomes_by_size[size_bytes] == {"slower"}],
         undecided=[
             size_bytes
             for size_bytes in all_sizes
-            if _all_have_outcome(figures, size_bytes, "slower", "undecided") and size_bytes not in slow_sizes
+            if "undecided" in outcomes_by_size[size_bytes] and outcomes_by_size[size_bytes] <= {"slower", "undecided"}
         ],
-        unclear=[size_bytes for size_bytes in all_sizes if _any_has_outcome(figures, size_bytes, "unclear")],
+        unclear=[size_bytes for size_bytes in all_sizes if "unclear" in outcomes_by_size[size_bytes]],
         noisy=all_sizes if _count_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
     )
     worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
@@ -175,14 +175,6 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
         judged=tuple(figures),
         worst=worst_figure,
     )
-
-
-def _all_have_outcome(figures: Sequence[JudgedFigure], size_bytes: int, *outcomes: str) -> bool:
-    return all(figure.outcome in outcomes for figure in figures if figure.size_bytes == size_bytes)
-
-
-def _any_has_outcome(figures: Sequence[JudgedFigure], size_bytes: int, outcome: str) -> bool:
-    return any(figure.outcome == outcome for figure in figures if figure.size_bytes == size_bytes)
 
 
 def _is_noisy(points: Sequence[SeriesPoint]) -> bool:

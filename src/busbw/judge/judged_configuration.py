@@ -1,12 +1,13 @@
 """Verdicts with the facts that identify their configurations: log, table, collective, hosts, group and system."""
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from busbw.expect import Expectation, expectation_of, hosts_of, system_of, with_nics, with_sharp
-from busbw.judge.series import series_of
 from busbw.judge.types import Grade, Verdict
-from busbw.judge.verdicts import ReferenceSelection, judge
-from busbw.logs import Log, Row, Table
+from busbw.judge.verdicts import ReferenceSelection, iterate_verdicts
+from busbw.logs import Log
 from busbw.system import Nics, System
 
 
@@ -50,35 +51,41 @@ def judge_configurations(
     selection: ReferenceSelection | None = None,
 ) -> tuple[JudgedConfiguration, ...]:
     """Judges each configuration of a log, with the arguments of `judge`. Tables without rows are last."""
-    numbers = {id(table): number for number, table in enumerate(log.tables, start=1)}
-    rows: list[tuple[Table, Row | None, list[int]]] = [
-        (series.table, series.row, [point.size_bytes for point in series.points]) for series in series_of(log)
-    ]
-    rows += [(table, None, []) for table in log.tables if not table.rows]
-    verdicts = judge(log, system=system, nics=nics, sharp=sharp, selection=selection)
-    configurations = []
-    for (table, row, sizes_bytes), verdict in zip(rows, verdicts, strict=True):
+    return tuple(iterate_configurations(log, system=system, nics=nics, sharp=sharp, selection=selection))
+
+
+def iterate_configurations(
+    log: Log,
+    *,
+    system: System | None = None,
+    nics: Nics | None = None,
+    sharp: bool = False,
+    selection: ReferenceSelection | None = None,
+) -> Iterator[JudgedConfiguration]:
+    """Yields the results of `judge_configurations` one by one, for a log of any length."""
+    for number, table, series, verdict in iterate_verdicts(
+        log, system=system, nics=nics, sharp=sharp, selection=selection
+    ):
+        row = series.row if series else None
+        sizes_bytes = [point.size_bytes for point in series.points] if series else []
         table_system = system or system_of(table)
         if table_system is not None and nics is not None:
             table_system = with_nics(table_system, nics.count, nics.gbit, nics.source)
         if table_system is not None and sharp:
             table_system = with_sharp(table_system)
-        configurations.append(
-            JudgedConfiguration(
-                log=log.source,
-                table=numbers[id(table)],
-                start_time=table.start_time,
-                collective=table.collective_of(row) if row else table.collective,
-                dtype=row.dtype if row else None,
-                redop=row.redop if row else None,
-                root=row.root if row else None,
-                ranks=table.ranks_of(row) if row else table.ranks,
-                group=row.group if row else 0,
-                variant=row.variant if row else None,
-                hosts=tuple(hosts_of(table, row)) if row else table.hosts,
-                system=table_system.name if table_system else None,
-                verdict=verdict,
-                expectation=expectation_of(table, row, table_system, sizes_bytes) if row and table_system else None,
-            )
+        yield JudgedConfiguration(
+            log=log.source,
+            table=number,
+            start_time=table.start_time,
+            collective=table.collective_of(row) if row else table.collective,
+            dtype=row.dtype if row else None,
+            redop=row.redop if row else None,
+            root=row.root if row else None,
+            ranks=table.ranks_of(row) if row else table.ranks,
+            group=row.group if row else 0,
+            variant=row.variant if row else None,
+            hosts=tuple(hosts_of(table, row)) if row else table.hosts,
+            system=table_system.name if table_system else None,
+            verdict=verdict,
+            expectation=expectation_of(table, row, table_system, sizes_bytes) if row and table_system else None,
         )
-    return tuple(configurations)

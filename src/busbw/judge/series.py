@@ -4,6 +4,7 @@ A configuration is the rows that differ only in size and pass. A point is one si
 """
 
 import statistics
+from array import array
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +20,8 @@ _MAX_CONTRADICTION = 0.03
 
 _MAX_NAMED_HOSTS = 4
 """Maximum number of hosts that a title names."""
-
+_MAX_CLAUSES = 100
+"""Maximum number of clauses of one kind in a series, because a long log may have any number."""
 _ROUNDING_GBPS = 0.006
 """Maximum difference that rounding to two decimals explains."""
 
@@ -52,13 +54,17 @@ class Series(Struct, kw_only=True, frozen=True):
     points: tuple[SeriesPoint, ...]
     """Ordered by size, then placement."""
     wrong: tuple[str, ...] = ()
-    """One clause per figure with wrong data."""
+    """One clause per figure with wrong data, for the first ones."""
+    wrong_count: int = 0
+    """Number of figures with wrong data."""
     figures: int = 0
     """Number of figures, including those without a time."""
     unchecked: int = 0
     """Number of figures without a data check."""
     contradictions: tuple[str, ...] = ()
-    """One clause per figure with inconsistent size, time and bandwidth."""
+    """One clause per figure with inconsistent size, time and bandwidth, for the first ones."""
+    contradiction_count: int = 0
+    """Number of figures with inconsistent size, time and bandwidth."""
     late_ranks: tuple[LateRank, ...] = ()
     nics: str | None = None
     """NICs of a node, '8 x 400 Gb/s'. None unless log or user state them and the data cross them."""
@@ -107,7 +113,18 @@ class Series(Struct, kw_only=True, frozen=True):
 
 def series_of(log: Log) -> tuple[Series, ...]:
     """Returns the series of all configurations of a log, in its order."""
-    return tuple(_make_series(table, rows) for table in log.tables for rows in _rows_by_configuration(table))
+    return tuple(series for table in log.tables for series in series_of_table(table))
+
+
+def series_of_table(table: Table) -> list[Series]:
+    """Returns the series of all configurations of a table. Its rows may be too long for memory."""
+    builders: dict[tuple[object, ...], _SeriesBuilder] = {}
+    for row in table.rows:
+        builder = builders.get(row.configuration)
+        if builder is None:
+            builder = builders[row.configuration] = _SeriesBuilder(table, row)
+        builder.add(row)
+    return [builder.series() for builder in builders.values()]
 
 
 def replace_means_by_medians(series: Series) -> Series | None:
@@ -123,40 +140,59 @@ def _replace_mean_by_median(point: SeriesPoint) -> SeriesPoint:
     return replace(point, time_us=point.median_us, busbw_gbps=busbw, interval_us=point.median_interval_us)
 
 
-def _rows_by_configuration(table: Table) -> list[list[Row]]:
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in table.rows:
-        groups.setdefault(row.configuration, []).append(row)
-    return list(groups.values())
+class _SeriesBuilder:
+    """Collects the rows of one configuration. Of each figure only the time and the busbw are kept."""
 
+    def __init__(self, table: Table, first_row: Row) -> None:
+        self._table, self._first_row = table, first_row
+        self._points: dict[tuple[int, Placement], _PointBuilder] = {}
+        self._wrong: list[str] = []
+        self._contradictions: list[str] = []
+        self._wrong_count = self._contradiction_count = self._figure_count = self._unchecked_count = 0
+        self._punctual_rows: dict[int, Row] = {}
+        """A row without figures for each size."""
+        self._late_rows: list[Row] = []
+        """Rows with late ranks. Their figures have only those."""
 
-def _make_series(table: Table, rows: list[Row]) -> Series:
-    figures_by_point: dict[tuple[int, Placement], list[tuple[Row, Figure]]] = {}
-    wrong_texts, contradictions, unchecked_count = [], [], 0
-    for row in rows:
+    def add(self, row: Row) -> None:
+        """Adds a row."""
+        if any(figure.late_ranks for figure in row.figures.values()):
+            figures = {name: Figure(late_ranks=figure.late_ranks) for name, figure in row.figures.items()}
+            self._late_rows.append(replace(row, figures=figures))
+        elif row.size_bytes not in self._punctual_rows:
+            self._punctual_rows[row.size_bytes] = replace(row, figures={})
         for placement, figure in row.figures.items():
+            self._figure_count += 1
+            self._unchecked_count += figure.check != "checked"
             if figure.wrong_elements:
-                wrong_parts = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
-                wrong_texts.append(f"line {row.line}: {', '.join(wrong_parts)}")
-            unchecked_count += figure.check != "checked"
-            if contradiction := _contradiction_text(table, row, figure):
-                contradictions.append(contradiction)
-            if row.size_bytes > 0 and _time_us(table, row, figure):
-                figures_by_point.setdefault((row.size_bytes, placement), []).append((row, figure))
-    points = [
-        _make_point(table, size_bytes, placement, figures)
-        for (size_bytes, placement), figures in sorted(figures_by_point.items())
-    ]
-    return Series(
-        table=table,
-        row=rows[0],
-        points=tuple(points),
-        wrong=tuple(wrong_texts),
-        figures=sum(len(row.figures) for row in rows),
-        unchecked=unchecked_count,
-        contradictions=tuple(contradictions),
-        late_ranks=late_ranks(rows),
-    )
+                self._wrong_count += 1
+                if len(self._wrong) < _MAX_CLAUSES:
+                    wrong_parts = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
+                    self._wrong.append(f"line {row.line}: {', '.join(wrong_parts)}")
+            if contradiction := _contradiction_text(self._table, row, figure):
+                self._contradiction_count += 1
+                if len(self._contradictions) < _MAX_CLAUSES:
+                    self._contradictions.append(contradiction)
+            if row.size_bytes > 0 and (time_us := _time_us(self._table, row, figure)):
+                point = self._points.setdefault((row.size_bytes, placement), _PointBuilder())
+                point.add(time_us, _busbw_gbps(self._table, row, figure), figure)
+
+    def series(self) -> Series:
+        """Returns the series of all added rows."""
+        return Series(
+            table=self._table,
+            row=self._first_row,
+            points=tuple(
+                point.point(size_bytes, placement) for (size_bytes, placement), point in sorted(self._points.items())
+            ),
+            wrong=tuple(self._wrong),
+            wrong_count=self._wrong_count,
+            figures=self._figure_count,
+            unchecked=self._unchecked_count,
+            contradictions=tuple(self._contradictions),
+            contradiction_count=self._contradiction_count,
+            late_ranks=late_ranks([*self._punctual_rows.values(), *self._late_rows]),
+        )
 
 
 def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
@@ -181,35 +217,60 @@ def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
     return bandwidth_gbps(row.size_bytes, time_us, factor) if factor is not None and time_us else None
 
 
-def _make_point(table: Table, size_bytes: int, placement: Placement, figures: list[tuple[Row, Figure]]) -> SeriesPoint:
-    """Combines the figures of all passes over one size. Every figure has a time; the medians represent them."""
-    times_us = [time_us for row, figure in figures if (time_us := _time_us(table, row, figure))]
-    busbws_gbps = [busbw for row, figure in figures if (busbw := _busbw_gbps(table, row, figure)) is not None]
-    is_single_pass = len(figures) == 1
-    has_stats = any(figure.stats for _, figure in figures)
-    stats_with_launching = [figure.stats for _, figure in figures if figure.stats and figure.samples_include_launches]
-    median_intervals_us = [stats.median_ci95_us for stats in stats_with_launching if stats.median_ci95_us]
-    # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
-    interval_us = None
-    if median_intervals_us and is_single_pass:
-        low_us, high_us = median_intervals_us[0]
-        interval_us = (min(low_us, times_us[0]), max(high_us, times_us[0]))
-    spreads = [stats.p95_us / stats.median_us - 1 for stats in stats_with_launching if stats.median_us > 0]
-    if len(times_us) > 1:
-        spreads.append((max(times_us) - min(times_us)) / statistics.median(times_us))
-    median_us = None
-    if has_stats and is_single_pass:
-        median_us = stats_with_launching[0].median_us if stats_with_launching else times_us[0]
-    return SeriesPoint(
-        size_bytes=size_bytes,
-        placement=placement,
-        time_us=statistics.median(times_us),
-        busbw_gbps=statistics.median(busbws_gbps) if busbws_gbps else None,
-        median_us=median_us,
-        median_interval_us=median_intervals_us[0] if interval_us else None,
-        interval_us=interval_us,
-        spread=max(spreads) if spreads else None,
-    )
+class _PointBuilder:
+    """Combines the figures of all passes over one size in one placement. Their medians represent them."""
+
+    def __init__(self) -> None:
+        self._times_us, self._busbws_gbps = array("d"), array("d")
+        self._has_stats = False
+        self._median_us: float | None = None
+        self._median_interval_us: tuple[float, float] | None = None
+        """First median and first interval of samples that include the launches."""
+        self._max_spread: float | None = None
+
+    def add(self, time_us: float, busbw_gbps: float | None, figure: Figure) -> None:
+        """Adds a figure with its time and its busbw, if known."""
+        self._times_us.append(time_us)
+        if busbw_gbps is not None:
+            self._busbws_gbps.append(busbw_gbps)
+        stats = figure.stats
+        if stats is None:
+            return
+        self._has_stats = True
+        if not figure.samples_include_launches:
+            return
+        if self._median_us is None:
+            self._median_us = stats.median_us
+        self._median_interval_us = self._median_interval_us or stats.median_ci95_us
+        if stats.median_us > 0:
+            spread = stats.p95_us / stats.median_us - 1
+            self._max_spread = spread if self._max_spread is None else max(spread, self._max_spread)
+
+    def point(self, size_bytes: int, placement: Placement) -> SeriesPoint:
+        """Returns the point of all added figures."""
+        times_us = self._times_us
+        is_single_pass = len(times_us) == 1
+        # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
+        interval_us = None
+        if self._median_interval_us and is_single_pass:
+            low_us, high_us = self._median_interval_us
+            interval_us = (min(low_us, times_us[0]), max(high_us, times_us[0]))
+        spreads = [] if self._max_spread is None else [self._max_spread]
+        if not is_single_pass:
+            spreads.append((max(times_us) - min(times_us)) / statistics.median(times_us))
+        median_us = None
+        if self._has_stats and is_single_pass:
+            median_us = times_us[0] if self._median_us is None else self._median_us
+        return SeriesPoint(
+            size_bytes=size_bytes,
+            placement=placement,
+            time_us=statistics.median(times_us),
+            busbw_gbps=statistics.median(self._busbws_gbps) if self._busbws_gbps else None,
+            median_us=median_us,
+            median_interval_us=self._median_interval_us if interval_us else None,
+            interval_us=interval_us,
+            spread=max(spreads) if spreads else None,
+        )
 
 
 def _contradiction_text(table: Table, row: Row, figure: Figure) -> str | None:

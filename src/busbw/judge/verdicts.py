@@ -4,7 +4,10 @@ A series is all figures of one configuration. A yardstick is the ranges of time 
 `_judge_series` selects the yardstick and collects the evidence, from which `grade.py` decides the grade.
 """
 
+from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +28,7 @@ from busbw.judge.causes import likely_causes
 from busbw.judge.grade import Decision, Evidence, decide, grade_bands
 from busbw.judge.groups import compare_groups
 from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
-from busbw.judge.series import Series, replace_means_by_medians, series_of
+from busbw.judge.series import Series, replace_means_by_medians, series_of, series_of_table
 from busbw.judge.types import BandVerdict, Reason, Verdict
 from busbw.judge.yardstick import (
     Yardstick,
@@ -74,27 +77,56 @@ def judge(
         sharp: True if the network reduces; False to use the system's description.
         selection: Reference to judge by instead of the expectation; None for the expectation.
     """
+    judged = iterate_verdicts(log, system=system, nics=nics, sharp=sharp, selection=selection)
+    return tuple(entry.verdict for entry in judged)
+
+
+class JudgedSeries(NamedTuple):
+    """A verdict with what it is about."""
+
+    table_number: int
+    """Number of the table in its log, from 1."""
+    table: Table
+    series: Series | None
+    """None for a table without rows."""
+    verdict: Verdict
+
+
+def iterate_verdicts(
+    log: Log,
+    *,
+    system: System | None = None,
+    nics: Nics | None = None,
+    sharp: bool = False,
+    selection: ReferenceSelection | None = None,
+) -> Iterator[JudgedSeries]:
+    """Yields the verdicts of `judge` one by one, for a log of any length. Tables without rows are last."""
     effective_selection = selection or ReferenceSelection()
-    empty_verdicts = (_judge_empty_table(table) for table in log.tables if not table.rows)
     refused_counts = _count_refused_rows(log)
-    all_series = series_of(log)
-    series_verdicts = [
-        _judge_series(series, system, nics, effective_selection, refused_counts[series.table.first_line], sharp=sharp)
-        for series in all_series
-    ]
     has_reference = effective_selection != ReferenceSelection()
-    return (*compare_groups(all_series, series_verdicts, has_reference=has_reference), *empty_verdicts)
+    for number, table in enumerate(log.tables, start=1):
+        all_series = series_of_table(table)
+        refused_count = refused_counts[table.first_line]
+        verdicts = [
+            _judge_series(series, system, nics, effective_selection, refused_count, sharp=sharp)
+            for series in all_series
+        ]
+        verdicts = compare_groups(all_series, verdicts, has_reference=has_reference)
+        for series, verdict in zip(all_series, verdicts, strict=True):
+            yield JudgedSeries(number, table, series, verdict)
+    for number, table in enumerate(log.tables, start=1):
+        if not table.rows:
+            yield JudgedSeries(number, table, None, _judge_empty_table(table))
 
 
 def _count_refused_rows(log: Log) -> Counter[int]:
     """Counts the refused rows after each table's start, by its first line. Earlier ones count for the first table."""
+    if not log.refused:
+        return Counter()
     first_lines = sorted(table.first_line for table in log.tables)
     if not first_lines:
         return Counter()
-    return Counter(
-        max((first_line for first_line in first_lines if first_line <= refusal.line), default=first_lines[0])
-        for refusal in log.refused
-    )
+    return Counter(first_lines[max(bisect_right(first_lines, refusal.line) - 1, 0)] for refusal in log.refused)
 
 
 def _judge_empty_table(table: Table) -> Verdict:
@@ -191,11 +223,12 @@ def _judge_series(
 def _wrong_data_reason(series: Series) -> Reason | None:
     """Returns the reason for BROKEN: wrong data in rows, or in the footer of the table. None without wrong data."""
     if series.wrong:
-        more = f" and {len(series.wrong) - _MAX_NAMED_LINES} more" if len(series.wrong) > _MAX_NAMED_LINES else ""
+        more = f" and {series.wrong_count - _MAX_NAMED_LINES} more" if series.wrong_count > _MAX_NAMED_LINES else ""
         text = f"wrong data: {'; '.join(series.wrong[:_MAX_NAMED_LINES])}{more}"
         return Reason("wrong_data", text, _BROKEN_REMEDY)
-    has_wrong_rows = any(figure.wrong_elements for row in series.table.rows for figure in row.figures.values())
-    if series.table.claimed_out_of_bounds and not has_wrong_rows:
+    if series.table.claimed_out_of_bounds and not any(
+        figure.wrong_elements for row in series.table.rows for figure in row.figures.values()
+    ):
         text = f"the log's footer counts {series.table.claimed_out_of_bounds} out of bounds"
         return Reason("wrong_data", text, _BROKEN_REMEDY)
     return None
@@ -345,7 +378,7 @@ def _find_obstacle(
             "start all ranks in one job; several such tables mean that each process ran alone (build with MPI=1)",
         )
     if series.contradictions:
-        more = f" (and {len(series.contradictions) - 1} more)" if len(series.contradictions) > 1 else ""
+        more = f" (and {series.contradiction_count - 1} more)" if series.contradiction_count > 1 else ""
         return Reason(
             "contradiction",
             f"the figures contradict each other: {series.contradictions[0]}{more}",

@@ -14,7 +14,8 @@ from busbw.logs import Log, Refusal
 from busbw.readers import busbw_records, csv_tables, json_documents, text
 from busbw.readers.source import LogSource, open_source
 from busbw.readers.tables import plausibility
-from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims, collect
+from busbw.readers.tables.collection import collect
+from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 
 _NO_CLAIMS = UserClaims()
 

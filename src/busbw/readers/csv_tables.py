@@ -14,6 +14,7 @@ from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import BOTH, PlacementText
 
+_OTHER_CHARACTERS = re.compile(r"[^a-z0-9_]+")
 SIZE_COLUMNS = ("size", "size_bytes", "sizebytes", "bytes")
 """Names of the size column."""
 _AWS_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
@@ -54,7 +55,7 @@ def _column_names(line: str) -> list[str]:
 
 def column_name(word: str) -> str:
     """Returns a printed name in lower case, with underscores for all other characters."""
-    return re.sub(r"[^a-z0-9_]+", "_", word.strip("\ufeff ").lower()).strip("_")
+    return _OTHER_CHARACTERS.sub("_", word.strip("\ufeff ").lower()).strip("_")
 
 
 def are_column_names(names: list[str]) -> bool:

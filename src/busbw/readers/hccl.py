@@ -10,7 +10,7 @@ from busbw.readers.tables import collectives
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 
-_OPERATION = re.compile(r"\[BENCHMARK\] hccl(\w+)\(([^)]*)\)")
+_OPERATION = re.compile(r"\[BENCHMARK\] hccl(\w+)\(([^()]*)\)")
 _BANDWIDTH = re.compile(r"\[BENCHMARK\]\s+(NW|Algo) Bandwidth\s*:\s*(\d+(?:\.\d+)?) GB/s")
 
 

@@ -7,6 +7,8 @@ rccl-tests writes one object per line or one list; the others write one object.
 import math
 import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -16,13 +18,12 @@ from busbw.logs import Placement, Refusal
 from busbw.readers import cleaning, nccl_tests_json, tolerant_json
 from busbw.readers.anchors import find_anchor
 from busbw.readers.flat import FlatPlacement, FlatTableBuilder
+from busbw.readers.json_rows import JsonRows
 from busbw.readers.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, UserClaims
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import PlacementText
 
-MAX_BYTES = 256 << 20
-"""Maximum size of a document, which is parsed as a whole."""
 _PREDECESSOR_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
 _KEYS = re.compile(r'"(?:results|algBw|oop_time|out_of_place|busbw_gbs)"')
 
@@ -47,23 +48,42 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     if _has_object_per_line(next(lines, b"")):
         yield from _read_rccl_tests(_decode_lines(source.lines()), source.name, claims)
         return
-    data = source.read_all(MAX_BYTES)
-    try:
-        document = tolerant_json.decode(data)
-    except tolerant_json.MalformedJsonError as error:
-        raise UsageError(
-            f"{source.name} is not valid JSON: {error}", remedy="pass the file unchanged, as the program wrote it"
-        ) from error
+    rows = JsonRows(source)
+    for _ in rows:  # the first iteration only finds the rest of the document, which may follow the rows
+        pass
+    document = _decode(rows.rest, source.name)
     if isinstance(document, list):
-        yield from _read_rccl_tests(((1, row) for row in document), source.name, claims)
+        decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document, source.name))
+        yield from _read_rccl_tests(decoded_rows, source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), dict):
-        yield from _read_ubx_bench(document, source.name, claims)
+        others = [
+            value for values in document["results"].values() for value in (values if isinstance(values, list) else ())
+        ]
+        yield from _read_ubx_bench(document, _decode_rows(rows, others, source.name), source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), list):
-        yield from nccl_tests_json.stream(document, data, source.name, claims)
+        decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document["results"], source.name))
+        yield from nccl_tests_json.stream(document, decoded_rows, source.name, claims)
     elif isinstance(document, dict) and tolerant_json.CUT in document and "version" in document:
         yield LogNote("the document ends before its first row; the run was killed")
     elif isinstance(document, dict):
         yield from _read_predecessor(document, source.name, claims)
+
+
+def _decode(text: bytes, name: str) -> Any:
+    try:
+        return tolerant_json.decode(text)
+    except tolerant_json.MalformedJsonError as error:
+        raise UsageError(
+            f"{name} is not valid JSON: {error}", remedy="pass the file unchanged, as the program wrote it"
+        ) from error
+
+
+def _decode_rows(rows: JsonRows, others: list[Any], name: str) -> Iterator[tuple[str, int, Any]]:
+    """Yields the key, the line and the value of each row. `others`: elements of the list that are not containers."""
+    for row in rows:
+        yield row.key, row.line, _decode(row.text, name)
+    for value in others:
+        yield "", 1, value
 
 
 def _has_object_per_line(line: bytes) -> bool:
@@ -122,17 +142,20 @@ def _read_rccl_tests(rows: Iterable[tuple[int, Any]], source: str, claims: UserC
     yield from tables.end_table()
 
 
-def _read_ubx_bench(document: dict[str, Any], source: str, claims: UserClaims) -> Iterator[Event]:
+def _read_ubx_bench(
+    document: dict[str, Any], rows: Iterable[tuple[str, int, Any]], source: str, claims: UserClaims
+) -> Iterator[Event]:
+    """Reads ubx_bench's rows, each with its backend and its line number."""
     ranks = document.get("nranks")
-    for backend, rows in document["results"].items():
+    for backend, rows_of_backend in groupby(rows, key=itemgetter(0)):
         tables = FlatTableBuilder("ubx_bench JSON", TableFacts(), claims, source)
-        for row in rows if isinstance(rows, list) else []:
+        for _, line, row in rows_of_backend:
             if not isinstance(row, dict) or tolerant_json.CUT in row:
-                yield Refusal(line=1, text=str(row)[:300], reason="the row is incomplete")
+                yield Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
                 continue
             yield from tables.add(
                 FlatPlacement(
-                    line=1,
+                    line=line,
                     text=msgspec.json.encode(row).decode(),
                     size=_printed_text(row.get("size_bytes")),
                     figure_texts=_figure_texts(row, ("time_us", "algbw_gbs", "busbw_gbs", "errors")),

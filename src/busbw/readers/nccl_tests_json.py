@@ -1,7 +1,8 @@
 """Reads the document of nccl-tests' -J, format 3. busbw writes the same format. json_documents.py calls this reader."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -19,13 +20,20 @@ from busbw.records import StatsRecord
 MAX_VERSION = 3
 _COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
 """End reasons of busbw runs that have all their rows."""
-_SIZE_KEY = re.compile(rb'"size"\s*:')
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
 """Variables that are read. nccl-tests writes the whole environment, and other variables may contain secrets."""
 
 
-def stream(document: dict[str, Any], data: bytes, source: str, claims: UserClaims) -> Iterator[Event]:
+def stream(
+    document: dict[str, Any], rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims
+) -> Iterator[Event]:
     """Yields the single table of the document.
+
+    Args:
+        document: The document without its rows.
+        rows: Line number and value of each row.
+        source: Name of the log for errors.
+        claims: Facts that the user states.
 
     Raises:
         UsageError: The document has a newer version.
@@ -37,13 +45,13 @@ def stream(document: dict[str, Any], data: bytes, source: str, claims: UserClaim
             remedy="use a newer busbw, or pass the run's text output",
         )
     facts = _parse_facts(document)
-    rows = document["results"]
-    lines = _find_lines(data, len(rows))
-    has_time = not (rows and _has_cpu_time(rows[0]))
+    remaining_rows = iter(rows)
+    first_rows = list(islice(remaining_rows, 1))
+    has_time = not (first_rows and _has_cpu_time(first_rows[0][1]))
     tables = FlatTableBuilder("nccl-tests JSON 3", facts, claims, source, has_time=has_time)
     is_cut = tolerant_json.CUT in document or "end_time" not in document
     early_end_reason = _early_end_reason(document)
-    for line, row in zip(lines, rows, strict=True):
+    for line, row in chain(first_rows, remaining_rows):
         if not isinstance(row, dict) or tolerant_json.CUT in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
             continue
@@ -65,16 +73,6 @@ def _early_end_reason(document: dict[str, Any]) -> str | None:
     busbw_section = document.get("busbw")
     reason = busbw_section.get("end_reason") if isinstance(busbw_section, dict) else None
     return reason if isinstance(reason, str) and reason not in _COMPLETE_END_REASONS else None
-
-
-def _find_lines(data: bytes, row_count: int) -> list[int]:
-    """Returns the line of each row's size key, or 1 for all rows if the number of keys differs from that of rows."""
-    lines, line, last_position = [], 1, 0
-    for match in _SIZE_KEY.finditer(data):
-        line += data.count(b"\n", last_position, match.start())
-        last_position = match.start()
-        lines.append(line)
-    return lines if len(lines) == row_count else [1] * row_count
 
 
 def _with_document_facts(

@@ -21,12 +21,12 @@ from busbw.units import bandwidth_gbps, transfer_time_us
 
 _SIZE_HEADER = re.compile(r"\b(?:size|bytes|payload|message|msg)\b", re.IGNORECASE)
 _METRICS = (
-    ("speedup", r"speed[\s-]?up|\bratio\b"),
-    ("busbw", r"bus[\s_-]?(?:bw|bandwidth)"),
-    ("algbw", r"alg(?:o|orithm)?[\s_-]?(?:bw|bandwidth)"),
-    ("time", r"latency|time|duration"),
+    ("speedup", re.compile(r"speed[\s-]?up|\bratio\b", re.IGNORECASE)),
+    ("busbw", re.compile(r"bus[\s_-]?(?:bw|bandwidth)", re.IGNORECASE)),
+    ("algbw", re.compile(r"alg(?:o|orithm)?[\s_-]?(?:bw|bandwidth)", re.IGNORECASE)),
+    ("time", re.compile(r"latency|time|duration", re.IGNORECASE)),
 )
-_METRIC_WORDS = re.compile("|".join(pattern for _, pattern in _METRICS), re.IGNORECASE)
+_METRIC_WORDS = re.compile("|".join(pattern.pattern for _, pattern in _METRICS), re.IGNORECASE)
 _BANDWIDTH = re.compile(r"bandwidth|throughput|[GM]i?B/s|[GM]Bps|[GM]bps|[GM]b/s", re.IGNORECASE)
 _UNIT = re.compile(
     r"(?<![A-Za-z])(us|µs|μs|usec|ms|msec|ns|s|sec|GB/s|GBps|Gbps|Gb/s|Gbit/s|MB/s|MBps|GiB/s)(?![A-Za-z])"
@@ -44,6 +44,7 @@ _GBPS_PER_UNIT = {
 }
 _IN_PLACE = re.compile(r"(?<!of-)(?<!of )\bin[\s-]place", re.IGNORECASE)
 _OUT_OF_PLACE = re.compile(r"out[\s-]of[\s-]place", re.IGNORECASE)
+_EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -127,7 +128,7 @@ def _is_size_header(text: str) -> bool:
 
 
 def _find_metric(text: str) -> str | None:
-    return next((name for name, pattern in _METRICS if re.search(pattern, text, re.IGNORECASE)), None)
+    return next((name for name, pattern in _METRICS if pattern.search(text)), None)
 
 
 def _parse_column(index: int, parts: list[str], context: DocumentContext) -> MetricColumn | None:
@@ -149,7 +150,7 @@ def _parse_variant(text: str) -> str | None:
     """Returns a column's header without metric, unit and placement, for example "Generic Kernel"."""
     for pattern in (_METRIC_WORDS, _UNIT, _IN_PLACE, _OUT_OF_PLACE):
         text = pattern.sub(" ", text)
-    text = re.sub(r"\(\s*\)|\[\s*\]", " ", text)
+    text = _EMPTY_BRACKETS.sub(" ", text)
     return " ".join(text.strip(" \t-\u2013\u2014:,;/()[]*_`").split()) or None
 
 

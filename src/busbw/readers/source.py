@@ -37,25 +37,14 @@ class LogSource:
 
     def lines(self) -> Iterator[bytes]:
         """Yields the lines from the beginning. A line longer than `MAX_LINE_BYTES` is split."""
-        self._file.seek(0)
-        read = self._file.readline
+        read = self.rewind().readline
         while line := read(MAX_LINE_BYTES):
             yield line
 
-    def read_all(self, max_bytes: int) -> bytes:
-        """Returns the whole content.
-
-        Raises:
-            UsageError: The log is longer than `max_bytes`.
-        """
+    def rewind(self) -> IO[bytes]:
+        """Returns the file at its beginning."""
         self._file.seek(0)
-        data = self._file.read(max_bytes + 1)
-        if len(data) > max_bytes:
-            raise UsageError(
-                f"{self.name} is one document of more than {max_bytes >> 20} MiB",
-                remedy="put each run into its own file",
-            )
-        return data
+        return self._file
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def _compare_two_logs(inputs: Sequence[ReportInput]) -> tuple[ComparisonSection 
 
 def _compare_two_variants(log: Log, anchor: str) -> ComparisonSection | None:
     """Compares the variants of a log that has exactly two. None otherwise."""
-    if len({row.variant for row in log.rows if row.variant}) != 2:
+    if len({row.variant for row in log.iterate_rows() if row.variant}) != 2:
         return None
     try:
         return comparison_section(compare_variants(log), anchor)
@@ -164,7 +164,7 @@ def _log_section(
     return LogSection(
         anchor=anchor,
         title="standard input" if log.source == "-" else log.source,
-        coverage=f"{len(log.rows):,} of {count_text(max(log.candidate_rows, len(log.rows)), 'row')} read, "
+        coverage=f"{log.row_count:,} of {count_text(max(log.candidate_rows, log.row_count), 'row')} read, "
         f"{count_text(len(log.refused), 'line')} refused",
         tables=tuple(tables),
         warnings=log.warnings,

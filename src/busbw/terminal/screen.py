@@ -3,7 +3,8 @@
 `busbw show` prints it. A figure has the measured values of one placement of a row (logs.py).
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from busbw.late_ranks import late_ranks, other_warnings
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Log, Placement, Row, Table
+from busbw.sequences import map_sequence
 from busbw.terminal import plot
 from busbw.terminal.tables import Cell, Column, table_lines
 from busbw.units import count_text, names_text, plain, size_text
@@ -21,6 +23,10 @@ NOISY_CV_PERCENT = 10
 _TWO_PLOTS_WIDTH = 110
 """Minimum width in characters for two plots side by side."""
 
+MAX_TABLES = 50
+"""Maximum number of tables that are shown if the user selects none."""
+MAX_ROWS = 2000
+"""Maximum number of rows of a table that are shown."""
 _MAX_HOSTS = 3
 """Maximum number of hosts that the heading names."""
 
@@ -78,40 +84,72 @@ def log_lines(
     expected: Callable[[Table], ExpectationColumns] | None = None,
     draw: bool = True,
     numbers: Sequence[int] | None = None,
-) -> list[Text]:
-    """Returns the lines that describe a log.
+) -> Iterator[Text]:
+    """Yields the lines that describe a log. Of a long one they are the first tables and the first rows.
 
     Args:
         log: Log to show.
         width: Width of the terminal in columns.
         expected: Returns the expectations for a table. None to omit the column.
         draw: True to draw plots.
-        numbers: Numbers of the tables to show, from 1. None for all.
+        numbers: Numbers of the tables to show, from 1. None for the first MAX_TABLES.
     """
-    output: list[str | Text] = []
+    hidden = _HiddenTables()
+    has_output = False
     for number, table in enumerate(log.tables, start=1):
-        if numbers is not None and number not in numbers:
+        if number > MAX_TABLES if numbers is None else number not in numbers:
+            if numbers is None:
+                hidden.add(table)
             continue
+        output: list[str | Text] = []
         placements = tuple(placement for placement in PLACEMENTS if any(placement in row.figures for row in table.rows))
         view = _TableView(table, expected(table) if expected else ExpectationColumns(), placements)
-        if output:
+        if has_output:
             output.append("")
+        has_output = True
         prefix = f"table {number} of {len(log.tables)}, line {table.first_line}: " if len(log.tables) > 1 else ""
         output += _heading(table, prefix)
         output.append(_correctness_line(table))
         output += _sentences("late", [late.text for late in late_ranks(table.rows)], "yellow")
-        if table.rows:
-            output += ["", *table_lines(_columns(view), width)]
-        assumptions = dict.fromkeys(filter(None, map(view.expected.assumption, table.rows)))
+        shown_rows = table.rows[:MAX_ROWS]
+        if shown_rows:
+            output += ["", *table_lines(_columns(view, shown_rows), width)]
+        if len(table.rows) > len(shown_rows):
+            more_text = count_text(len(table.rows) - len(shown_rows), "more row")
+            output.append(Text(f"and {more_text}; `busbw export csv` writes all", "yellow"))
+        assumptions = dict.fromkeys(filter(None, map(view.expected.assumption, shown_rows)))
         output += [Text(f"expected: {plain(assumption)}", "dim") for assumption in assumptions]
         if draw:
             output += _plots(view, width)
         output += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
-    output += _sentences("warning", log.warnings, "yellow")
-    refusals = [f"line {refusal.line}: {refusal.reason}" for refusal in log.refused]
-    output += _sentences("left out", refusals, "yellow")
-    texts = [Text(line) if isinstance(line, str) else line for line in output]
-    return [wrapped for text in texts for wrapped in _wrap(text, width)]
+        yield from _finish(output, width)
+    output = [*hidden.lines(), *_sentences("warning", log.warnings, "yellow")]
+    refusals = map_sequence(lambda refusal: f"line {refusal.line}: {refusal.reason}", log.refused)
+    yield from _finish([*output, *_sentences("left out", refusals, "yellow")], width)
+
+
+class _HiddenTables:
+    """Counts the tables after the first MAX_TABLES. Wrong data in them must not be overlooked."""
+
+    def __init__(self) -> None:
+        self._count = self._wrong_count = 0
+
+    def add(self, table: Table) -> None:
+        self._count += 1
+        self._wrong_count += any(figure.wrong_elements for row in table.rows for figure in row.figures.values())
+
+    def lines(self) -> list[str | Text]:
+        """Returns the lines on these tables. Empty without such tables."""
+        if not self._count:
+            return []
+        style = "bold red" if self._wrong_count else "yellow"
+        wrong_text = f", {self._wrong_count:,} of them with WRONG data" if self._wrong_count else ""
+        return ["", Text(f"and {count_text(self._count, 'more table')}{wrong_text}; --table N shows one", style)]
+
+
+def _finish(output: Sequence[str | Text], width: int) -> Iterator[Text]:
+    for line in output:
+        yield from _wrap(Text(line) if isinstance(line, str) else line, width)
 
 
 def _wrap(line: Text, width: int) -> list[Text]:
@@ -124,20 +162,25 @@ def _wrap(line: Text, width: int) -> list[Text]:
 
 def _correctness_line(table: Table) -> Text:
     """Returns the line that states if the data of the table is correct."""
-    measurements = [(row, placement, figure) for row in table.rows for placement, figure in row.figures.items()]
-    wrong = [(row, placement, figure) for row, placement, figure in measurements if figure.wrong_elements]
-    checked = sum(figure.check == "checked" for _, _, figure in measurements)
+    measurements = wrong = checked = 0
+    first_wrong_text = ""
+    for row in table.rows:
+        for placement, figure in row.figures.items():
+            measurements += 1
+            checked += figure.check == "checked"
+            if figure.wrong_elements:
+                wrong += 1
+                first_wrong_text = first_wrong_text or _wrong_case_text(row, placement, figure)
     end = f"; {plain(table.early_end_text)}" if table.early_end_text else ""
     if not measurements:
         return Text(f"data: no row{end}", style="red")
     if wrong:
-        case = _wrong_case_text(*wrong[0])
-        return Text(f"data: WRONG in {len(wrong)} of {len(measurements)} measurements: {case}{end}", "bold red")
-    if checked == len(measurements):
+        return Text(f"data: WRONG in {wrong} of {measurements} measurements: {first_wrong_text}{end}", "bold red")
+    if checked == measurements:
         return Text(f"data: right in all {count_text(checked, 'measurement')}{end}", style="yellow" if end else "green")
     if checked:
         return Text(
-            f"data: right in the {checked} of {len(measurements)} measurements that were checked{end}", style="yellow"
+            f"data: right in the {checked} of {measurements} measurements that were checked{end}", style="yellow"
         )
     return Text(f"data: not checked, or not stated in the log{end}", style="yellow")
 
@@ -191,7 +234,9 @@ def _group_lines(table: Table) -> list[Text]:
 
 def _is_shared(table: Table, field: str) -> bool:
     """True if all rows have the same value in this field."""
-    return len({getattr(row, field) for row in table.rows}) == 1
+    values = (getattr(row, field) for row in table.rows)
+    first_value = next(values, None)
+    return bool(table.rows) and all(value == first_value for value in values)
 
 
 def _shared_value(table: Table, field: str) -> Any:
@@ -199,8 +244,7 @@ def _shared_value(table: Table, field: str) -> Any:
     return getattr(table.rows[0], field) if _is_shared(table, field) else None
 
 
-def _columns(view: _TableView) -> list[Column]:
-    rows = view.table.rows
+def _columns(view: _TableView, rows: Sequence[Row]) -> list[Column]:
     columns = [Column("size", [Cell(size_text(row.size_bytes)) for row in rows])]
     for weight, name in enumerate(("group", "cycle", "root", "redop", "dtype", "variant", "collective"), start=30):
         if not _is_shared(view.table, name):
@@ -208,15 +252,14 @@ def _columns(view: _TableView) -> list[Column]:
             cells = [Cell("" if value is None else plain(str(value))) for value in values]
             columns.append(Column(name, cells, right=False, weight=weight))
     for placement in view.placements:
-        columns += _placement_columns(view, placement)
+        columns += _placement_columns(view, rows, placement)
     ranges = [view.expected.busbw_gbps(row) for row in rows]
     texts = [f"{_number(expected.low)}-{_number(expected.high)}" if expected else "" for expected in ranges]
     columns.append(Column("expected", [Cell(text, "dim") for text in texts], weight=20, group="busbw GB/s"))
     return columns
 
 
-def _placement_columns(view: _TableView, placement: Placement) -> list[Column]:
-    rows = view.table.rows
+def _placement_columns(view: _TableView, rows: Sequence[Row], placement: Placement) -> list[Column]:
     figures = [row.figures.get(placement, Figure()) for row in rows]
     group = PLACEMENT_WORDS[placement]
     times = [_number(figure.time_us if figure.time_us is not None else figure.cpu_time_us) for figure in figures]
@@ -292,15 +335,17 @@ def _plots(view: _TableView, width: int) -> list[str | Text]:
 
 def _row_warnings(table: Table) -> list[str]:
     """Returns each distinct warning of the measurements, with its first size and the number of other measurements."""
-    cases_by_warning: dict[str, list[str]] = {}
+    first_cases: dict[str, str] = {}
+    counts: Counter[str] = Counter()
     for row in table.rows:
         for placement, figure in row.figures.items():
             for warning in other_warnings(figure):
                 case = " ".join(filter(None, [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]))
-                cases_by_warning.setdefault(warning, []).append(case)
+                first_cases.setdefault(warning, case)
+                counts[warning] += 1
     return [
-        f"{cases[0]}{f' and {len(cases) - 1} more' if len(cases) > 1 else ''}: {warning}"
-        for warning, cases in cases_by_warning.items()
+        f"{case}{f' and {counts[warning] - 1} more' if counts[warning] > 1 else ''}: {warning}"
+        for warning, case in first_cases.items()
     ]
 
 

@@ -162,3 +162,17 @@ def test_file_contents_cannot_control_the_terminal(tmp_path: Path, capsys: pytes
     out = capsys.readouterr().out
     assert "name.jsonl" in out
     assert all(line.isprintable() for line in out.splitlines())
+
+
+@pytest.mark.parametrize("option", ["--json", "--rows"])
+def test_json_has_no_raw_control_characters(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "a\u202eb\x9b31m"
+    path = tmp_path / f"{evil}.csv"
+    path.write_text(
+        f"size,name,type,redop,time,algbw,busbw\n1024,{evil},float,sum,1.0,1.02,1.02\n8,x,y,z,w\n{evil},1\n"
+    )
+    main(["import", option, str(path)])
+    printed = capsys.readouterr()
+    assert (printed.out + printed.err).replace("\n", "").isprintable()
+    documents = map(json.loads, [printed.out] if option == "--json" else printed.out.splitlines())
+    assert all((document.get("sources") or [document["source"]]) == [str(path)] for document in documents)

@@ -108,3 +108,25 @@ def test_a_word_that_is_not_utf_8_is_refused(words: list[str | bytes]) -> None:
     done = subprocess.run([*BUSBW, *words], capture_output=True, text=True)
     assert done.returncode == 2
     assert "is not UTF-8 text" in one_sentence(done.stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", "x" * 20_000],
+        ["show", "x/" * 10_000],
+        ["x" * 20_000],
+        ["check", "--nics", "y" * 20_000, "log"],
+        ["expect", "z" * 20_000],
+        ["expect", "all_reduce", "--system", "y " * 10_000],
+        ["export", "csv", "--" + "x" * 20_000],
+        ["launch", "kubernetes", "--namespace", "x" * 20_000, "--image", "i", "--nodes", "2", "--", "all_reduce"],
+        ["import", "x" * 20_000, "y" * 20_000],
+    ],
+)
+def test_a_long_word_does_not_flood_the_terminal(words: list[str]) -> None:
+    done = subprocess.run([*BUSBW, *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    for line in done.stderr.splitlines():
+        assert line.startswith("busbw: ")
+        assert len(line) <= 2010

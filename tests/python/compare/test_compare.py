@@ -256,7 +256,7 @@ def _only_times(found: Log) -> Log:
 
 def test_a_run_of_several_cycles_counts_once() -> None:
     """Two starts of each side are two observations, however many cycles each has."""
-    sides = [Log(source="x", tables=cycles(seed).tables * 2) for seed in (1, 2)]
+    sides = [Log(source="x", tables=tuple(cycles(seed).tables) * 2) for seed in (1, 2)]
     assert {result.basis for result in compare_logs(sides[0], sides[1]).results} == {"iterations"}
     sides = [Log(source="x", tables=tuple(cycles(seed + i).tables[0] for i in range(4))) for seed in (1, 11)]
     assert {result.basis for result in compare_logs(sides[0], sides[1]).results} == {"runs"}
@@ -311,7 +311,7 @@ def test_ten_starts_of_the_same_thing_are_no_change(machine: str, what: str) -> 
 
 def test_runs_that_print_the_same_figure_agree_no_further_than_its_last_digit() -> None:
     def printing(value: float) -> Log:
-        return Log(source="x", tables=times([value] * 4).tables * 5)
+        return Log(source="x", tables=tuple(times([value] * 4).tables) * 5)
 
     comparison = compare_logs(printing(4.70), printing(4.71))
     assert {(each.basis, each.verdict) for each in comparison.results} == {("runs", ChangeVerdict.SAME)}

@@ -58,7 +58,7 @@ def test_csv_has_every_measurement_with_units_in_its_header() -> None:
     assert [line["check"] for line in lines][-3:-2] == ["not_applicable"]
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\n=", " =", "\t \r\n@", "\u00a0=", "\uff1d", "\n"])
 def test_csv_has_no_formulas(start: str) -> None:
     text = written("csv", log(table(rows=(row(variant=f"{start}1+1"),)))).decode()
     assert f"'{start}1+1" in text

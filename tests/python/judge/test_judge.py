@@ -680,7 +680,7 @@ def test_a_stated_system_does_not_judge_another_device() -> None:
 
 def test_each_configuration_has_its_verdict() -> None:
     good, slow = log(GOOD_H200_X4), log(scaled(lambda size: 9.0))
-    both = Log(source="a test", tables=good.tables + slow.tables)
+    both = Log(source="a test", tables=(*good.tables, *slow.tables))
     assert [one.grade for one in judge(both)] == ["GOOD", "SLOW"]
 
 

@@ -177,7 +177,7 @@ def test_the_expected_column_and_its_colors() -> None:
         row(8, figures={"in_place": figure(busbw_gbps=5.0)}),
         row(16, figures={"in_place": figure(busbw_gbps=0.33)}),
     )
-    made = log_lines(log(table(rows=rows)), width=80, expected=lambda _: expects(1), draw=False)
+    made = list(log_lines(log(table(rows=rows)), width=80, expected=lambda _: expects(1), draw=False))
     first, second = (line for line in made if "1.00-3.00" in line.plain)
     assert styles_at(first, "5.00") == {"green"}
     assert styles_at(second, "0.33") == {"red"}
@@ -193,7 +193,7 @@ def test_an_assumption_colors_nothing() -> None:
     doubtful = ExpectationColumns(
         expects(1).busbw_gbps, lambda one: "over NICs that nobody states" if one.size_bytes == 8 else ""
     )
-    made = log_lines(log(table(rows=rows)), width=80, expected=lambda _: doubtful, draw=False)
+    made = list(log_lines(log(table(rows=rows)), width=80, expected=lambda _: doubtful, draw=False))
     first, second = (line for line in made if "1.00-3.00" in line.plain)
     assert styles_at(first, "5.00") == set()
     assert styles_at(second, "5.00") == {"green"}
@@ -206,7 +206,7 @@ def test_no_expectation_no_column() -> None:
 
 def test_noise_is_yellow() -> None:
     noisy = StatsRecord(**{name: getattr(STATS, name) for name in STATS.__struct_fields__})
-    made = log_lines(log(table(rows=(row(figures={"in_place": figure(stats=noisy)}),))), width=100, draw=False)
+    made = list(log_lines(log(table(rows=(row(figures={"in_place": figure(stats=noisy)}),))), width=100, draw=False))
     line = next(line for line in made if "31.25" in line.plain)
     assert styles_at(line, "31.25") == {"yellow"}
 

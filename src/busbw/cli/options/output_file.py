@@ -4,9 +4,10 @@ import os
 import sys
 from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
+from typing import IO
 
 from busbw.errors import BusbwError
-from busbw.files import replace_file
+from busbw.files import replace_file, write_content
 
 
 def require_writable(output: Path) -> None:
@@ -31,12 +32,12 @@ def require_writable(output: Path) -> None:
     raise _cannot_write(output, os.strerror(reason))
 
 
-def write_whole(output: Path | None, content: bytes, *, flag: str = "-o") -> None:
+def write_whole(output: Path | None, content: bytes | IO[bytes], *, flag: str = "-o") -> None:
     """Replaces a file atomically, or writes to standard output if `output` is None.
 
     Args:
         output: The file.
-        content: The complete content.
+        content: The complete content, or a file with it.
         flag: Option that names the file, for the error message.
 
     Raises:
@@ -44,12 +45,13 @@ def write_whole(output: Path | None, content: bytes, *, flag: str = "-o") -> Non
     """
     if output is None:
         sys.stdout.flush()
-        sys.stdout.buffer.write(content)
+        write_content(content, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
     try:
         if output.exists() and not output.is_file():  # a device or a pipe
-            output.write_bytes(content)
+            with output.open("wb") as file:
+                write_content(content, file)
         else:
             replace_file(output.resolve(), content)
     except OSError as error:

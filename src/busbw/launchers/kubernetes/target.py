@@ -12,6 +12,10 @@ Kind = Literal["job", "jobset", "mpijob"]
 DEFAULT_PORT = 29555
 """Port on which process 0 listens. Each pod has its own address, so jobs do not conflict."""
 
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+"""Label of RFC 1123, the form of a namespace."""
+_DOTTED_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+"""Subdomain of RFC 1123, the form of the names of most objects."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]|[KMGTP]i)?")
 _UNIT_FACTORS = {"": 1.0, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
     f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTP", start=1)
@@ -77,6 +81,27 @@ class KubernetesTarget:
     """True to keep the job in the cluster after its end."""
     ssh_folder: str = "/home/busbw/.ssh"
     """Folder for ssh keys in the image; used only by MPIJob. The default is that of this project's image."""
+
+    def __post_init__(self) -> None:
+        """Checks the names.
+
+        Raises:
+            UsageError: A name has a form that Kubernetes refuses, or that would break the manifest.
+        """
+        _require_name("--namespace", self.namespace, _NAME)
+        _require_name("--image-pull-secret", self.pull_secret, _DOTTED_NAME)
+        _require_name("--service-account", self.service_account, _DOTTED_NAME)
+        _require_name("--priority-class", self.priority_class, _DOTTED_NAME)
+        _require_name("--queue", self.queue, _DOTTED_NAME)
+
+
+def _require_name(option: str, name: str, form: re.Pattern[str]) -> None:
+    if name and not form.fullmatch(name):
+        dot_text = ", dots" if form is _DOTTED_NAME else ""
+        raise UsageError(
+            f'{option}: "{name}" is not a name of Kubernetes',
+            remedy=f"write lower-case letters, digits{dot_text} and inner hyphens",
+        )
 
 
 def has_fixed_content(image: str) -> bool:

@@ -7,7 +7,10 @@ from busbw.readers.tables import collectives
 from busbw.readers.tables.headers import TableFacts
 
 _COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b(?=\s+-|\s*$)")
-_HEADING = re.compile(r"(?:#{1,6}(?!\d)|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*?)\s*[#%=]*$")
+_HEADING = re.compile(r"(?:#{1,6}(?!\d)|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*)$")
+_HEADING_END = "#%="
+"""Characters that may close a heading."""
+_IN_PLACE_ONLY = re.compile(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)")
 _NUMBER_OF_GPUS = re.compile(
     r"\b(\d{1,6})\s*(?:[x\u00d7*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
     r"(?:[ABHGVPT]\d{2,3}\b|GB\d{3}\b|MI\d{3}\w*|L40S?\b|RTX\b)",
@@ -40,10 +43,10 @@ class DocumentContext:
             if collectives.single_collective_in(program):
                 self.program, self.command = f"{program}_perf", text.strip("#$> ")[:2000]
         elif match := _HEADING.match(text):
-            self.heading = match[1][:200]
+            self.heading = match[1].rstrip(_HEADING_END).rstrip()[:200]
             self.first_heading = self.first_heading or self.heading
             self.command = self.program = ""
-        elif "in-place" in text and re.search(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)", text):
+        elif "in-place" in text and _IN_PLACE_ONLY.search(text):
             self.in_place_only = True
         elif _NODES_AND_GPUS.search(text) and len(text) < 200:
             self.heading = ": ".join(filter(None, [self.heading.strip(": "), text.strip("*-: ")]))[:200]

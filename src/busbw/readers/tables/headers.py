@@ -15,13 +15,17 @@ _RANK = re.compile(
     r"Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)$"
 )
 _NTHREAD = re.compile(r"nThreads?:?\s+(\d+)\s+(.*)$")
-_PARAMETER = re.compile(r"([A-Za-z][A-Za-z ]*?):?\s+([\d.]+(?:\([a-z]+\))?)(?=\s|$)")
+_PARAMETER = re.compile(r"([A-Za-z][A-Za-z ]{0,40}?):?\s{1,40}([\d.]{1,40}(?:\([a-z]{1,40}\))?)(?=\s|$)")
+"""Repetitions are limited, because a search from each letter of a long text takes quadratic time."""
 _VERSION = re.compile(r"nccl-tests version (\S+)(.*)$")
-_LIBRARY = re.compile(r"\b(N|R)CCL version\s*:?\s*([\d.]+\S*)")
-_STARTING = re.compile(r"Collective test starting: ([a-z_]+?)(_perf[\w.-]*)?\s*$")
+_LIBRARY_CODE = re.compile(r"nccl-library=(\d{1,9})\b")
+_BUSBW_VERSION = re.compile(r"\bbusbw=(\S+) backend=(\S+)")
+_LIBRARY = re.compile(r"\b(N|R)CCL version\s*(?::\s*)?([\d.]+\S*)")
+_STARTING = re.compile(r"Collective test starting: ([\w.-]+)\s*$")
+_PROGRAM_NAME = re.compile(r"[a-z_]+$")
 """A suffix after `_perf` names the build variant, as in all_reduce_perf_mpi."""
 _GROUP = re.compile(r"Group (\d+): (\d+) ranks")
-_AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?\s*(?:OK|FAILED)?\s*$")
+_AVERAGE = re.compile(r"Avg(?:erage)? bus bandwidth\s*:\s*(\S+?)(?:GB/s)?(?:\s*(?:OK|FAILED))?\s*$")
 _OUT_OF_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\b")
 _FAILURE = re.compile(
     r"(?:Test timeout|Test (?:NCCL|CUDA) failure|Test failure|Invalid number of GPUs: .*)[^\n]{0,200}"
@@ -137,9 +141,9 @@ def _parse_version(text: str, facts: TableFacts) -> bool:
     match = _VERSION.match(text)
     if match:
         facts.version = f"nccl-tests {match[1]}"
-        if library := re.search(r"nccl-library=(\d{1,9})\b", match[2]):
+        if library := _LIBRARY_CODE.search(match[2]):
             facts.library = library_text(int(library[1]))
-        if busbw_version := re.search(r"\bbusbw=(\S+) backend=(\S+)", match[2]):
+        if busbw_version := _BUSBW_VERSION.search(match[2]):
             facts.version = f"busbw {busbw_version[1]}"
             facts.library = facts.library or busbw_version[2]
     return match is not None
@@ -152,10 +156,12 @@ def _parse_rccl_version(text: str, facts: TableFacts) -> bool:
 
 def _parse_start(text: str, facts: TableFacts) -> bool:
     match = _STARTING.match(text)
-    if match:
-        facts.program = f"{match[1]}{match[2] or '_perf'}"
-        facts.stated_collective = collectives.single_collective_in(match[1])
-    return match is not None
+    name, _, suffix = match[1].partition("_perf") if match else ("", "", "")
+    if not _PROGRAM_NAME.match(name):
+        return False
+    facts.program = f"{name}_perf{suffix}"
+    facts.stated_collective = collectives.single_collective_in(name)
+    return True
 
 
 def _parse_conclusion(_text: str, facts: TableFacts) -> bool:

@@ -67,7 +67,7 @@ def parse_integer(text: str) -> int | None:
     """Parses a size or a count with or without groups of digits: "4096", "4,096", "4_096". None if it is neither."""
     if text.isdecimal() and text.isascii():
         return int(text) if len(text) < 19 else None
-    return int(re.sub("[,_]", "", text)) if len(text) < 25 and _GROUPED.match(text) else None
+    return int(text.replace(",", "").replace("_", "")) if len(text) < 25 and _GROUPED.match(text) else None
 
 
 _GROUPED_FIGURE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,6}\.[0-9]{1,20}\Z")
@@ -97,7 +97,7 @@ class PrintedNumber(NamedTuple):
 
 
 _QUANTITY = re.compile(
-    r"[*_`~\s]*([+-]?(?:[0-9][0-9,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)\s*([A-Za-z\u00b5\u03bc/%\u00d7]*)[*_`\s]*$"
+    r"[*_`~\s]*([+-]?(?:[0-9][0-9,]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)(?:\s*([A-Za-z\u00b5\u03bc/%\u00d7]+))?[*_`\s]*$"
 )
 
 
@@ -107,10 +107,10 @@ def parse_number(text: str) -> PrintedNumber | None:
     if not match:
         return None
     digits = match[1].replace(",", "")
-    return PrintedNumber(float(digits), half_step(digits), match[2])
+    return PrintedNumber(float(digits), half_step(digits), match[2] or "")
 
 
-_SIZE = re.compile(r"[*_`\s]*(\d[\d,]*(?:\.\d+)?)\s*(?:([KMGT])(?:i?B)?|B|bytes?)?[*_`\s]*$", re.IGNORECASE)
+_SIZE = re.compile(r"[*_`\s]*(\d[\d,]*(?:\.\d+)?)(?:\s*(?:([KMGT])(?:i?B)?|B|bytes?))?[*_`\s]*$", re.IGNORECASE)
 _UNIT_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 

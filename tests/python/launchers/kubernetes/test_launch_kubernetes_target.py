@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.errors import UsageError
-from busbw.launchers.kubernetes.target import Toleration, parse_pair, parse_quantity, parse_toleration
+from busbw.launchers.kubernetes.target import KubernetesTarget, Toleration, parse_pair, parse_quantity, parse_toleration
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,15 @@ def test_pairs() -> None:
     for text in ("", "a", "=b"):
         with pytest.raises(UsageError, match="write it like x=y"):
             parse_pair(text, "x=y")
+
+
+@pytest.mark.parametrize("field", ["namespace", "pull_secret", "service_account", "priority_class", "queue"])
+@pytest.mark.parametrize("name", ["a\nb", "a\n", "-a", "A", "a b", "a/b", "x" * 254, "\u202ea"])
+def test_names_that_would_break_the_manifest(field: str, name: str) -> None:
+    with pytest.raises(UsageError, match="is not a name of Kubernetes"):
+        KubernetesTarget(image="image", **{field: name})  # type: ignore[arg-type]
+
+
+def test_valid_names() -> None:
+    target = KubernetesTarget(image="image", namespace="team-1", queue="team.queue", pull_secret="0")
+    assert (target.namespace, target.queue, target.pull_secret) == ("team-1", "team.queue", "0")

@@ -1,0 +1,100 @@
+"""Combines the events of a reader into a log. A long log stays in a temporary file."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from busbw.logs import Log, Refusal, Row, Table
+from busbw.readers.tables.events import Event, LogNote, TableChunk
+from busbw.readers.tables.stored_tables import StoredTables
+from busbw.sequences import StoredSequence
+
+MAX_ITEMS_IN_MEMORY = 50_000
+"""Maximum number of rows, tables and refused rows of a log in memory. Each takes about 1 KB."""
+
+
+def collect(source: str, events: Iterable[Event], max_items_in_memory: int = MAX_ITEMS_IN_MEMORY) -> Log:
+    """Combines all events of a log."""
+    kept: deque[Event] = deque()
+    item_count = 0
+    remaining = iter(events)
+    for event in remaining:
+        kept.append(event)
+        item_count += 1 + (len(event.table.rows) if isinstance(event, TableChunk) else 0)
+        if item_count > max_items_in_memory:
+            return _collect_in_file(source, _drain(kept, remaining))
+    return _collect_in_memory(source, kept)
+
+
+def _drain(kept: deque[Event], remaining: Iterator[Event]) -> Iterator[Event]:
+    """Yields the kept events, which are released one by one, and the remaining ones."""
+    while kept:
+        yield kept.popleft()
+    yield from remaining
+
+
+def _collect_in_file(source: str, events: Iterable[Event]) -> Log:
+    tables, refused, notes, row_count = StoredTables(), StoredSequence(Refusal), list[str](), 0
+    for event in events:
+        if isinstance(event, TableChunk):
+            row_count += len(event.table.rows)
+            tables.add(event)
+        elif isinstance(event, Refusal):
+            refused.extend([event])
+        else:
+            notes.append(event.sentence)
+    tables.close()
+    # Refused rows are in the order of their tables' ends. To sort them would need all of them in memory.
+    return Log(
+        source=source,
+        tables=tables,
+        candidate_rows=row_count + len(refused),
+        refused=refused,
+        warnings=tuple(notes),
+    )
+
+
+def _collect_in_memory(source: str, events: Iterable[Event]) -> Log:
+    refused: list[Refusal] = []
+    notes: list[str] = []
+    chunks: list[TableChunk] = []
+    for event in events:
+        if isinstance(event, TableChunk):
+            chunks.append(event)
+        elif isinstance(event, Refusal):
+            refused.append(event)
+        elif isinstance(event, LogNote):
+            notes.append(event.sentence)
+    # Tables of several processes are yielded in the order of their ends, not of their first lines.
+    tables = tuple(sorted(_join_chunks(chunks), key=lambda table: table.first_line))
+    return Log(
+        source=source,
+        tables=tables,
+        candidate_rows=sum(len(table.rows) for table in tables) + len(refused),
+        refused=tuple(sorted(refused, key=lambda refusal: refusal.line)),
+        warnings=tuple(notes),
+    )
+
+
+def _join_chunks(chunks: list[TableChunk]) -> list[Table]:
+    """Joins the chunks of each table. Facts about the end of a table are in its last chunk."""
+    tables: list[Table] = []
+    open_tables: dict[int, tuple[int, list[Row]]] = {}  # by first line: index in `tables`, and the rows so far
+    for table, is_last in chunks:
+        if table.first_line in open_tables:
+            index, rows = open_tables[table.first_line]
+            rows.extend(table.rows)
+        elif is_last:
+            tables.append(table)
+            continue
+        else:
+            index, rows = len(tables), list(table.rows)
+            open_tables[table.first_line] = (index, rows)
+            tables.append(table)
+        if is_last:
+            del open_tables[table.first_line]
+            tables[index] = msgspec.structs.replace(table, rows=tuple(rows))
+    for index, rows in open_tables.values():
+        tables[index] = msgspec.structs.replace(tables[index], rows=tuple(rows))
+    return tables

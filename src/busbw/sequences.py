@@ -1,0 +1,170 @@
+"""Sequences that are too long for memory: their items are in a temporary file, or are made whenever they are read."""
+
+import tempfile
+import weakref
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import IO, BinaryIO, Generic, NamedTuple, TypeVar, cast, overload
+
+import msgspec
+
+from busbw.errors import BusbwError
+
+Item = TypeVar("Item")
+Source = TypeVar("Source")
+
+_BLOCK_ITEMS = 1000
+_COMPRESSION_LEVEL = 1
+"""The fastest. Names of fields, which every item repeats, become short with any level."""
+
+
+class Block(NamedTuple):
+    """Place of consecutive items in an `ItemFile`."""
+
+    offset: int
+    length: int
+    """Bytes."""
+    item_count: int
+
+
+@contextmanager
+def temporary_file() -> Iterator[BinaryIO]:
+    """Makes a temporary file. Errors of its end are ignored, because its content is no longer needed."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    try:
+        yield cast(BinaryIO, file)
+    finally:
+        _close(file)
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError):
+        file.close()
+
+
+@contextmanager
+def temporary_file_errors() -> Iterator[None]:
+    """Converts errors of temporary files.
+
+    Raises:
+        BusbwError: A temporary file cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise BusbwError(
+            f"cannot write a temporary file in {tempfile.gettempdir()}: {error.strerror}",
+            remedy="set TMPDIR to a folder with enough space",
+        ) from error
+
+
+class ItemFile:
+    """A temporary file for items of any types that msgspec encodes. It is deleted with this object."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, _close, self._file)
+
+    def append(self, items: Sequence[object]) -> Block:
+        """Writes the items as one block.
+
+        Raises:
+            BusbwError: The file cannot be written, for example because the disk is full.
+        """
+        data = zlib.compress(msgspec.msgpack.encode(items), _COMPRESSION_LEVEL)
+        with temporary_file_errors():
+            offset = self._file.seek(0, 2)
+            self._file.write(data)
+        return Block(offset, len(data), len(items))
+
+    def read(self, block: Block) -> bytes:
+        """Returns the encoded list of the items of a block."""
+        self._file.seek(block.offset)
+        return zlib.decompress(self._file.read(block.length))
+
+
+class LazySequence(Sequence[Item]):
+    """A sequence with a fast iterator, from which the other accesses are derived."""
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Item, ...]: ...
+    def __getitem__(self, index: int | slice) -> Item | tuple[Item, ...]:
+        if isinstance(index, slice):
+            positions = range(len(self))[index]
+            if positions.step == 1:
+                return tuple(islice(self, positions.start, positions.stop))
+            return tuple(self._item(position) for position in positions)
+        return self._item(range(len(self))[index])
+
+    def _item(self, position: int) -> Item:
+        """Returns the item at a valid position from 0."""
+        raise NotImplementedError
+
+
+class StoredSequence(LazySequence[Item], Generic[Item]):
+    """Items in a file. They are appended at first and then only read; each access returns a new copy."""
+
+    def __init__(self, item_type: type[Item], file: ItemFile | None = None, blocks: Iterable[Block] = ()) -> None:
+        self._decoder = msgspec.msgpack.Decoder(list[item_type])  # type: ignore[valid-type]
+        self._file = file or ItemFile()
+        self._blocks = list(blocks)
+        self._stored_count = sum(block.item_count for block in self._blocks)
+        self._buffer: list[Item] = []
+
+    def extend(self, items: Iterable[Item]) -> None:
+        """Appends items."""
+        for item in items:
+            self._buffer.append(item)
+            if len(self._buffer) == _BLOCK_ITEMS:
+                self.flush()
+
+    def flush(self) -> list[Block]:
+        """Writes the items that are still in memory, and returns all blocks."""
+        if self._buffer:
+            self._blocks.append(self._file.append(self._buffer))
+            self._stored_count += len(self._buffer)
+            self._buffer = []
+        return self._blocks
+
+    def __len__(self) -> int:
+        return self._stored_count + len(self._buffer)
+
+    def __iter__(self) -> Iterator[Item]:
+        for block in self._blocks:
+            yield from self._decoder.decode(self._file.read(block))
+        yield from self._buffer
+
+    def _item(self, position: int) -> Item:
+        for block in self._blocks:
+            if position < block.item_count:
+                return self._decoder.decode(self._file.read(block))[position]
+            position -= block.item_count
+        return self._buffer[position]
+
+
+class MappedSequence(LazySequence[Item], Generic[Source, Item]):
+    """Results of a function for the items of another sequence. Each access calls the function again."""
+
+    def __init__(self, function: Callable[[Source], Item], source: Sequence[Source]) -> None:
+        self._function, self._source = function, source
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self._function, self._source)
+
+    def _item(self, position: int) -> Item:
+        return self._function(self._source[position])
+
+
+def map_sequence(function: Callable[[Source], Item], source: Sequence[Source]) -> Sequence[Item]:
+    """Returns the results for all items: at once if the items are in memory, otherwise whenever they are read."""
+    return tuple(map(function, source)) if isinstance(source, tuple) else MappedSequence(function, source)

@@ -1,0 +1,73 @@
+"""Documents of JSON are split into rows in any portions, and the rows are those that a JSON parser finds."""
+
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.errors import UsageError
+from busbw.readers import json_rows, read
+from busbw.readers.json_rows import JsonRows
+from busbw.readers.source import LogSource
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+ROWS = st.lists(st.dictionaries(st.text(max_size=4), VALUES, max_size=4), max_size=4)
+
+
+def rows_of(text: str) -> tuple[list[tuple[str, Any]], Any]:
+    rows = JsonRows(LogSource("a test", io.BytesIO(text.encode())))
+    values = [(row.key, json.loads(row.text)) for row in rows]
+    return values, json.loads(rows.rest)
+
+
+@given(ROWS, st.dictionaries(st.text(max_size=4), VALUES, max_size=3), st.sampled_from([None, 1]), st.integers(1, 40))
+def test_rows_of_a_document(
+    rows: list[dict[str, Any]], others: dict[str, Any], indent: int | None, portion_bytes: int
+) -> None:
+    others.pop("results", None)
+    document = {**others, "results": rows, "end": 1}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_rows, "_CHUNK_BYTES", portion_bytes)
+        for text in (json.dumps(document, indent=indent), json.dumps(document, ensure_ascii=False)):
+            assert rows_of(text) == ([("", row) for row in rows], {**others, "results": [], "end": 1})
+        assert rows_of(json.dumps(rows, indent=indent)) == ([("", row) for row in rows], [])
+        both = {"results": {"a": rows, "b": rows}}
+        assert rows_of(json.dumps(both))[0] == [(key, row) for key in "ab" for row in rows]
+
+
+def test_lines_and_a_row_that_is_cut() -> None:
+    text = '{"version": 3,\n"results": [\n{\n"size": 8},\n{"size": 16},\n\n{"x": [1, "}'
+    rows = JsonRows(LogSource("a test", io.BytesIO(text.encode())))
+    assert [(row.line, row.text) for row in rows] == [(4, b'{\n"size": 8}'), (5, b'{"size": 16}'), (7, b'{"x": [1, "}')]
+    assert rows.rest == b'{"version": 3,\n"results": ['
+
+
+@pytest.mark.parametrize("unit", ['{"a":1},', "[", '"', '"a",', "\\", "{", '{"', '"\\'])
+def test_time_is_linear(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds(length: int) -> float:
+        data = b'{"results":[' + unit.encode() * (length // len(unit))
+        start = time.perf_counter()
+        for _ in JsonRows(LogSource("a test", io.BytesIO(data))):
+            pass
+        return time.perf_counter() - start
+
+    monkeypatch.setattr(json_rows, "_CHUNK_BYTES", 2000)
+    assert any(seconds(200_000) / seconds(50_000) < 10 for _ in range(5))
+
+
+def test_a_row_without_an_end_is_limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text('{"version":3,"results":[{"size":"' + "x" * 100_000)
+    monkeypatch.setattr(json_rows, "_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(json_rows, "MAX_BYTES", 1 << 16)
+    with pytest.raises(UsageError, match="a part without rows, or a row, of more than"):
+        read(path)

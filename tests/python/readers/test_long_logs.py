@@ -1,0 +1,116 @@
+"""A long log stays in a file: commands see the same log as in memory, and memory does not grow with its length."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw import readers
+from busbw.exporters import EXPORTERS
+from busbw.exporters.redact import redact
+from busbw.judge import judge
+from busbw.logs import Log
+from busbw.readers.tables.collection import collect
+from busbw.terminal import log_lines
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+FILES = sorted(path for path in (GOLDEN / "seeds").iterdir()) + [
+    GOLDEN / name for name in ("records.jsonl", "text_groups.txt", "text_wrong_data.txt", "nccl_tests.json")
+]
+
+HEAD = "# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20\n"
+COLUMNS = "# size count type redop root" + 2 * " time algbw busbw #wrong" + "\n"
+ROW = "262144 65536 float sum -1" + 2 * " 21.00 12.48 18.72 0" + "\n"
+TABLE = HEAD + COLUMNS + ROW * 31 + "# Avg bus bandwidth    : 18.72\n"
+JSON_ROW = (
+    '{"size":262144,"count":65536,"type":"float","redop":"sum","root":-1,'
+    '"out_of_place":{"time":21.0,"alg_bw":12.48,"bus_bw":18.72,"nwrong":0}},\n'
+)
+
+
+def in_file(path: Path) -> Log:
+    return collect(str(path), readers.stream(path), max_items_in_memory=0)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_commands_see_the_same_log(path: Path) -> None:
+    in_memory, stored = readers.read(path), in_file(path)
+    assert tuple(stored.tables) == in_memory.tables
+    assert sorted(stored.refused, key=lambda refusal: refusal.line) == list(in_memory.refused)
+    assert (stored.candidate_rows, stored.rows, stored.warnings) == (
+        in_memory.candidate_rows,
+        in_memory.rows,
+        in_memory.warnings,
+    )
+    assert judge(stored) == judge(in_memory)
+    assert list(map(str, log_lines(redact(stored), width=100))) == list(
+        map(str, log_lines(redact(in_memory), width=100))
+    )
+    for exporter in EXPORTERS.values():
+        written = io.BytesIO(), io.BytesIO()
+        exporter.write([stored], written[0])
+        exporter.write([in_memory], written[1])
+        assert written[0].getvalue() == written[1].getvalue()
+
+
+def test_parts_of_a_stored_log() -> None:
+    stored, tables = in_file(FILES[0]).tables, readers.read(FILES[0]).tables
+    assert (stored[0], stored[-1], stored[1:3], stored[::-1]) == (tables[0], tables[-1], tables[1:3], tables[::-1])
+    with pytest.raises(IndexError):
+        stored[len(tables)]
+
+
+MEASURE = r"""
+import io, re, sys
+from pathlib import Path
+from busbw import readers
+from busbw.exporters import EXPORTERS
+from busbw.judge.series import series_of_table
+from busbw.readers import flat
+from busbw.readers.tables import assembly, stored_tables
+class Nowhere(io.RawIOBase):
+    def writable(self): return True
+    def write(self, data): return len(data)
+path, task = Path(sys.argv[1]), sys.argv[2]
+stored_tables._MAX_ROWS = 100
+assembly.CHUNK_ROWS = flat.CHUNK_ROWS = 1000
+log = readers.collect(str(path), readers.stream(path), max_items_in_memory=1000)
+if task == "series":
+    count = sum(len(series_of_table(table)) for table in log.tables)
+else:
+    EXPORTERS[task].write([log], Nowhere())
+# Unlike ru_maxrss, this peak does not include that of the parent process.
+print(log.row_count, *re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text()))
+"""
+
+
+def memory_mib(path: Path, task: str) -> tuple[int, float]:
+    done = subprocess.run([sys.executable, "-c", MEASURE, str(path), task], capture_output=True, text=True, check=True)
+    rows, peak_kib = done.stdout.split()
+    return int(rows), int(peak_kib) / 1024
+
+
+@pytest.mark.parametrize(
+    ("beginning", "part", "rows_of_part", "task"),
+    [
+        ("", TABLE, 31, "csv"),
+        ("", TABLE, 31, "json"),
+        ("", TABLE, 31, "junit"),
+        (HEAD + COLUMNS, ROW * 31, 31, "series"),
+        ('{"version":3,"results":[\n', JSON_ROW * 31, 31, "csv"),
+    ],
+)
+def test_memory_does_not_grow_with_the_log(
+    beginning: str, part: str, rows_of_part: int, task: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.txt"
+    peaks_mib = []
+    for count in (150, 600):
+        path.write_text(beginning + part * count)
+        rows, peak_mib = memory_mib(path, task)
+        assert rows == count * rows_of_part
+        peaks_mib.append(peak_mib)
+    # The 13,950 rows more take 16 MiB in memory.
+    assert peaks_mib[1] - peaks_mib[0] < 5

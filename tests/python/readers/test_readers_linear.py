@@ -1,0 +1,115 @@
+"""Every regular expression of the readers takes time in proportion to the length of its text."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from busbw import readers
+
+METHODS = ("search", "match", "fullmatch", "findall", "finditer", "sub", "split")
+BEGINNINGS = (
+    "", "[", "[2025-01-01 ", "[1:1:1] ", "\x1b[", "\x1b]", "<", '"', "# a", "1", "1 1 float", "1 nodes", "Group 1: 1",
+    "NCCL version", "a:1:1 [", "nThread 1 a", "Rank 0 Pid 1 on ", "Rank 0 Pid 1 on a device 1 [",
+    "Average bus bandwidth: 1",
+    "Collective test starting: ", "nccl-tests version ", "Test failure", "Invalid number of GPUs: ", "all ", "a_perf",
+    "[BENCHMARK] hccla(", "[BENCHMARK] NW Bandwidth : ",
+)  # fmt: skip
+UNITS = (
+    "1",
+    " ",
+    ":",
+    "a",
+    "a ",
+    "1 ",
+    "11:",
+    "[",
+    "<a",
+    "#",
+    "-",
+    ",1",
+    "a_",
+    "_perf",
+    '"',
+    "\\",
+    "*",
+    "x1",
+    "[BENCHMARK] hccla(",
+)
+END = "!"
+"""Fails the match at the end, so that the expression tries every other way."""
+SHORT, GROWTH = 400, 4
+MAX_RATIO = 2.2 * GROWTH
+"""The time of a quadratic search grows by the square of GROWTH."""
+
+
+def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes], set[str]]]:
+    """Yields every pattern with its name and the methods that its module calls."""
+    for module_info in pkgutil.walk_packages(readers.__path__, "busbw.readers."):
+        module = importlib.import_module(module_info.name)
+        source = inspect.getsource(module)
+        for name, value in vars(module).items():
+            if isinstance(value, re.Pattern):
+                methods = set(re.findall(rf"\b{name}\.({'|'.join(METHODS)})\b", source))
+                yield f"{module.__name__}.{name}", value, methods or {"search"}
+            elif isinstance(value, tuple):
+                for entry in value:
+                    for part in entry if isinstance(entry, tuple) else (entry,):
+                        if isinstance(part, re.Pattern):
+                            yield f"{module.__name__}.{name}", part, {"search"}
+
+
+PATTERNS = list(patterns())
+
+
+def seconds(call: Callable[[str | bytes], object], text: str | bytes, repetitions: int) -> float:
+    times = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        call(text)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def growth(pattern: re.Pattern[str] | re.Pattern[bytes], method: str, beginning: str, unit: str) -> float:
+    """Ratio of the time for a text to that for a text of a quarter of its length."""
+    texts = [beginning + unit * (length // len(unit)) + END for length in (SHORT, SHORT * GROWTH)]
+    arguments: list[str | bytes] = [text if isinstance(pattern.pattern, str) else text.encode() for text in texts]
+
+    def call(text: str | bytes) -> object:
+        if method == "sub":
+            return pattern.sub(text[:0], text)  # type: ignore[arg-type]
+        if method == "finditer":
+            return list(pattern.finditer(text))  # type: ignore[arg-type]
+        return getattr(pattern, method)(text)
+
+    for repetitions in (1, 3, 10, 30):  # only a ratio that stays is caused by the pattern
+        ratio = seconds(call, arguments[1], repetitions) / max(seconds(call, arguments[0], repetitions), 1e-9)
+        if ratio <= MAX_RATIO:
+            break
+    return ratio
+
+
+@pytest.mark.parametrize(("name", "pattern", "methods"), PATTERNS, ids=[name for name, _, _ in PATTERNS])
+def test_pattern_takes_linear_time(name: str, pattern: re.Pattern[str] | re.Pattern[bytes], methods: set[str]) -> None:
+    for method in methods:
+        for beginning in BEGINNINGS:
+            for unit in UNITS:
+                ratio = growth(pattern, method, beginning, unit)
+                assert ratio <= MAX_RATIO, f"{name}.{method}: {beginning!r} and many {unit!r}"
+
+
+def test_every_pattern_is_a_constant_that_the_test_above_finds() -> None:
+    for module_info in pkgutil.walk_packages(readers.__path__, "busbw.readers."):
+        source = inspect.getsource(importlib.import_module(module_info.name))
+        assert not re.search(rf"\bre\.(?:{'|'.join(METHODS)})\(", source), module_info.name
+    assert len(PATTERNS) > 30
+
+
+def test_a_quadratic_pattern_is_noticed() -> None:
+    quadratic = re.compile(r"[\d:]*\d{2}:\d{2}")
+    assert max(growth(quadratic, "search", "", "1") for _ in range(5)) > MAX_RATIO
