@@ -68,7 +68,6 @@ endmacro()
 # Compiles a file with NCCL's header in a project of its own, for the newest architecture. Sets `busbw_cuda_problem` if
 # that fails. A success is remembered.
 macro(busbw_try_cuda)
-  set(tried ${CMAKE_CUDA_COMPILER} ${busbw_nccl_include} ${CMAKE_CUDA_ARCHITECTURES})
   set(trial ${PROJECT_BINARY_DIR}/cuda-trial)
   set(settings "")
   foreach(setting CMAKE_MAKE_PROGRAM CMAKE_TOOLCHAIN_FILE CMAKE_CUDA_HOST_COMPILER CMAKE_CUDA_STANDARD)
@@ -76,6 +75,8 @@ macro(busbw_try_cuda)
       list(APPEND settings "-D${setting}=${${setting}}")
     endif()
   endforeach()
+  set(tried ${CMAKE_CUDA_COMPILER} ${busbw_nccl_include} ${CMAKE_CUDA_ARCHITECTURES} ${settings} ${CMAKE_CUDA_FLAGS}
+      $ENV{CUDAHOSTCXX} ${CMAKE_GENERATOR})
   if(NOT "${tried}" STREQUAL "${busbw_working_cuda}")
     list(GET CMAKE_CUDA_ARCHITECTURES -1 newest)
     file(REMOVE_RECURSE ${trial})

@@ -23,7 +23,7 @@ namespace {
 
 /// Returns the suggestion for an unknown flag, which may have its value after "=".
 std::string flag_suggestion(std::string_view word) {
-  std::vector<std::string_view> names{"--help", "--version", "--list-devices"};
+  std::vector<std::string_view> names{"--help", "--version", "--list-devices", "--world"};
   for (const Flag& flag : flag_table()) names.push_back(flag.long_name);
   return suggestion(word.substr(0, word.find('=')), names);
 }

@@ -16,8 +16,8 @@ namespace {
 constexpr double kUsableShare = 0.9;  // of the free memory; the rest is for other programs and allocations
 constexpr std::uint64_t kReducedMultipleBytes = 4096;  // a reduced size is a multiple of this
 // A sample is a double of 8 bytes. On its way from a rank's clock to the row, up to eight copies exist at the same
-// time, counting both placements.
-constexpr double kSampleBytes = 64;
+// time, counting both placements. Start delays take four more: the list, its growth and a sorted copy.
+constexpr double kSampleBytes = 96;
 
 /// Converts to whole bytes, limited to the largest 64-bit number.
 std::uint64_t whole_bytes(double bytes) {

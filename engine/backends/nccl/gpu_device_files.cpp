@@ -10,8 +10,9 @@ int count_gpu_device_files(const std::filesystem::path& folder) {
   constexpr std::string_view kPrefix = "nvidia";
   int count = 0;
   std::error_code ignored;  // without /dev there is no GPU
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename();
+  for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename();
     const bool is_numbered = name.size() > kPrefix.size() && name.starts_with(kPrefix) &&
                              name.find_first_not_of("0123456789", kPrefix.size()) == name.npos;
     if (is_numbered) ++count;

@@ -63,15 +63,16 @@ BackendChoice choose_backend(const Options& options, bool forks_follow, Environm
   const bool is_auto = options.backend == "auto";
   std::string no_gpu_reason;
   std::string warning;
+  std::string request_error;
   std::set<std::string_view> names;
   for (const BackendEntry& entry : all_backends()) {
     names.insert(entry.traits.name);
     if (!is_auto && options.backend != entry.traits.name) continue;
     GpuSurvey survey = entry.survey ? entry.survey(forks_follow) : GpuSurvey{};
     if (!is_auto || !entry.survey || !survey.gpus.empty())
-      return {&entry, std::move(survey), std::move(no_gpu_reason), std::move(warning)};
+      return {&entry, std::move(survey), std::move(no_gpu_reason), std::move(warning), std::move(request_error)};
     if (const auto request = gpu_request(environment))
-      throw EnvironmentError(fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason));
+      request_error = fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason);
     if (survey.has_gpu_support)
       no_gpu_reason = survey.no_gpu_reason;
     else if (survey.unusable_gpus > 0)
@@ -82,6 +83,7 @@ BackendChoice choose_backend(const Options& options, bool forks_follow, Environm
 }
 
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice, const Options& options, const World& world) {
+  if (!choice.request_error.empty()) throw EnvironmentError(choice.request_error);
   if (const std::string error = backend_error(options, choice.entry->traits); !error.empty()) {
     if (choice.no_gpu_reason.empty()) throw UsageError(error);
     throw EnvironmentError(fmt::format("no GPU found: {}; {}", choice.no_gpu_reason, error));

@@ -32,15 +32,17 @@ struct BackendChoice {
   GpuSurvey survey;           // GPUs that the backend can use
   std::string no_gpu_reason;  // why `auto` found no GPU; empty if it found or sought none
   std::string unused_gpus_warning = {};  // if `auto` cannot use the GPUs of this machine, because of this build
+  std::string request_error = {};        // if the environment requests GPUs and `auto` found none
 };
 
 /// Surveys the GPUs, unless the selected backend needs none. `forks_follow`: this process will run its ranks in forks.
-/// Throws UsageError if there is no backend of this name, and EnvironmentError if `auto` finds no GPU but the
-/// environment requests GPUs: a measurement on the host would be taken for one on GPUs.
+/// Throws UsageError if there is no backend of this name.
 BackendChoice choose_backend(const Options& options, bool forks_follow, Environment environment);
 
-/// Makes the chosen backend. Throws UsageError if it does not support an option, EnvironmentError if the option needs
-/// GPUs that were not found, and the errors of BackendEntry::make.
+/// Makes the chosen backend. Throws UsageError if it does not support an option, EnvironmentError if the option or the
+/// environment requests GPUs that were not found, and the errors of BackendEntry::make. A measurement on the host would
+/// be taken for one on GPUs. Processes of a launched job call this after they have joined, so that all end with the
+/// error of one.
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice, const Options& options, const World& world);
 
 }  // namespace busbw

@@ -16,6 +16,7 @@ constexpr std::size_t kMaxDelayIterations = 100;
 
 void HostClockStrategy::sample(Samples& batch) {
   timestamps_.reset(runner_.iterations());
+  if (total_ == TotalTime::from_samples) delay_communicator_.reserve(runner_.iterations());
   runner_.align_ranks();
   IterationRunner& runner = total_ == TotalTime::from_samples ? delay_runner_ : runner_;
   runner.run_with_timestamps(timestamps_, runner_.iterations());
@@ -38,6 +39,7 @@ void HostClockStrategy::complete(Samples& batch) {
   if (total_ == TotalTime::separate) {
     const std::size_t count = std::min(runner_.iterations(), kMaxDelayIterations);
     timestamps_.reset(count);
+    delay_communicator_.reserve(count);
     delay_runner_.run_with_timestamps(timestamps_, count);
   }
   if (delay_communicator_.delays_s().empty()) return;

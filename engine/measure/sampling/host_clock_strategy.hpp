@@ -7,9 +7,10 @@
 
 namespace busbw {
 
-/// An operation ends on all ranks at about the same moment. So the delay from the end of one iteration to the start of
-/// the next one is the rank's arrival, and ranks on different machines need no common clock. Reading the clock for it
-/// is invisible in iterations that also give the total time. Shorter ones are repeated for it, untimed.
+/// An operation that waits for all ranks ends on all of them at about the same moment. So the delay from the end of one
+/// iteration to the start of the next one is the rank's arrival, and ranks on different machines need no common clock.
+/// Of other operations, such as a broadcast, it is only the rank's own pause. Reading the clock for it is invisible in
+/// iterations that also give the total time (at least 10 us). Shorter ones are repeated for it, untimed.
 class HostClockStrategy final : public SamplingStrategy {
  public:
   HostClockStrategy(IterationRunner& runner, TotalTime total)

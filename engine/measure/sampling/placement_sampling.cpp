@@ -106,12 +106,9 @@ StopReason sample_placement(Team& world, Communicator& communicator, const Sampl
     if (measured < overhead) {
       overhead = measured;
       strategy = make_strategy(runner, overhead);
-      // On a device, the first launches are slow too, so the samples are discarded. On the host only the total, which
-      // includes the visible timestamps, is measured again.
-      if (runner.has_device_clock())
-        batch = run_batch(runner, *strategy, overhead);
-      else
-        batch.total = runner.time_batch();
+      // The samples contain what the new strategy leaves out: slow first launches on a device, readings of the clock
+      // on the host.
+      batch = run_batch(runner, *strategy, overhead);
     }
   }
   for (;;) {

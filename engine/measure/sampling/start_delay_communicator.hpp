@@ -1,5 +1,7 @@
 #pragma once
 // Measures the delay between a host timestamp and the start of the rank's next operation.
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -14,8 +16,10 @@ class StartDelayCommunicator final : public Communicator {
   /// Both arguments must outlive this object.
   StartDelayCommunicator(Communicator& inner, HostTimestamps& timestamps) : inner_(inner), timestamps_(timestamps) {}
 
+  /// Makes room for the delays of further timestamps, so that no memory is allocated while time is measured.
+  void reserve(std::size_t timestamps) { delays_s_.resize(count_ + timestamps); }
   /// Delays so far in seconds, one per timestamp that an operation followed.
-  const std::vector<double>& delays_s() const { return delays_s_; }
+  std::span<const double> delays_s() const { return std::span(delays_s_).first(count_); }
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
@@ -68,13 +72,15 @@ class StartDelayCommunicator final : public Communicator {
  private:
   /// Returns the communicator for an operation that starts now.
   Communicator& starting() {
-    if (const auto timestamp_s = timestamps_.take_latest_s()) delays_s_.push_back(monotonic_s() - *timestamp_s);
+    if (const auto timestamp_s = timestamps_.take_latest_s(); timestamp_s && count_ < delays_s_.size())
+      delays_s_[count_++] = monotonic_s() - *timestamp_s;
     return inner_;
   }
 
   Communicator& inner_;
   HostTimestamps& timestamps_;
-  std::vector<double> delays_s_;
+  std::vector<double> delays_s_;  // the first `count_` are measured
+  std::size_t count_ = 0;
 };
 
 }  // namespace busbw

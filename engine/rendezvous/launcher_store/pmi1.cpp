@@ -105,14 +105,18 @@ class Pmi1Connection {
   void wait_until_ready(short event) {
     wait_.on_tick();
     pollfd poll_entry{descriptor_, event, 0};
-    if (poll(&poll_entry, 1, kTickMs) == 0 && ++waited_ticks_ >= wait_.limit_ticks)
+    if (poll(&poll_entry, 1, kTickMs) < 0 && errno != EINTR)
+      throw unusable_store_error(kProtocol, std::strerror(errno));
+    waited_ticks_ += ticker_.take_elapsed();
+    if (waited_ticks_ >= static_cast<std::uint64_t>(wait_.limit_ticks))
       throw store_timeout_error(kProtocol, wait_.limit_ticks);
   }
 
   const int descriptor_;
   const StoreWait& wait_;
   std::string received_;  // not yet returned
-  int waited_ticks_ = 0;
+  const Ticker ticker_;
+  std::uint64_t waited_ticks_ = 0;
 };
 
 /// Returns the longest value that the daemon accepts, in bytes.

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/os/ancestors.hpp"
@@ -107,7 +109,14 @@ void on_value_found(pmix::Status status, pmix::Value* value, void* context) {
 class PmixClient {
  public:
   explicit PmixClient(const StoreWait& wait) : wait_(wait), functions_(open_library()) {
-    require(functions_.Init(&own_process_, nullptr, 0), "PMIx_Init");
+    // PMIx_Init waits without limit for a daemon that is stopped, so it has a thread of its own, which may never end.
+    const auto result = std::make_shared<PendingResult>();
+    const auto own_process = std::make_shared<pmix::Process>();
+    std::thread([init = functions_.Init, result, own_process] {
+      finish(result, init(own_process.get(), nullptr, 0), {});
+    }).detach();
+    wait_for(*result, "PMIx_Init");
+    own_process_ = *own_process;
   }
   ~PmixClient() { functions_.Finalize(nullptr, 0); }
   PmixClient(const PmixClient&) = delete;
@@ -128,15 +137,15 @@ class PmixClient {
     std::strcpy(collect.key, pmix::kCollectData);
     collect.value.type = pmix::kBool;
     collect.value.flag = true;
-    wait_for("PMIx_Fence_nb",
-             [&](void* context) { return functions_.Fence_nb(nullptr, 0, &collect, 1, on_operation_done, context); });
+    call("PMIx_Fence_nb",
+         [&](void* context) { return functions_.Fence_nb(nullptr, 0, &collect, 1, on_operation_done, context); });
   }
 
   /// Returns the text that process 0 published.
   std::string text_of_process_0() {
     pmix::Process process_0 = own_process_;
     process_0.rank = 0;
-    return wait_for("PMIx_Get_nb", [&](void* context) {
+    return call("PMIx_Get_nb", [&](void* context) {
       return functions_.Get_nb(&process_0, kKey, nullptr, 0, on_value_found, context);
     });
   }
@@ -149,18 +158,23 @@ class PmixClient {
 
   /// Starts a function and waits for its callback. Returns the text of the value, if the function returns one.
   template <class Start>
-  std::string wait_for(const char* function, Start start) {
+  std::string call(const char* function, Start start) {
     const auto result = std::make_shared<PendingResult>();
     auto context = std::make_unique<SharedResult>(result);
     require(start(context.get()), function);
     context.release();  // the callback deletes it
-    for (int tick = 0; !result->is_done; ++tick) {
+    wait_for(*result, function);
+    return result->text;
+  }
+
+  /// Waits until the result is there. Throws EnvironmentError if the function has failed.
+  void wait_for(const PendingResult& result, const char* function) const {
+    for (int tick = 0; !result.is_done; ++tick) {
       wait_.on_tick();
       if (tick >= wait_.limit_ticks) throw store_timeout_error(kProtocol, wait_.limit_ticks);
       sleep_tick();
     }
-    require(result->status, function);
-    return result->text;
+    require(result.status, function);
   }
 
   const StoreWait& wait_;

@@ -19,10 +19,11 @@ inline EnvironmentError unusable_store_error(std::string_view protocol, std::str
 
 /// Error for processes that did not come, or a launcher that does not answer, within the limit.
 inline Error store_timeout_error(std::string_view protocol, int limit_ticks) {
-  return Error(ExitCode::rank_lost,
-               fmt::format("not all processes have joined the launcher's key-value store ({}) in {} s; check that all "
-                           "processes run the same program, or set BUSBW_JOIN_TIMEOUT_S",
-                           protocol, limit_ticks / kTicksPerS));
+  return Error(
+      ExitCode::rank_lost,
+      fmt::format("not all processes have joined the launcher's key-value store ({}) in {:g} s; check that all "
+                  "processes run the same program, or set BUSBW_JOIN_TIMEOUT_S",
+                  protocol, limit_ticks / static_cast<double>(kTicksPerS)));
 }
 
 }  // namespace busbw

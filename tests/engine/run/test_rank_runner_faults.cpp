@@ -78,7 +78,7 @@ TEST_CASE("run_rank: in place, where the result lies inside the sent data, a wri
 }
 
 TEST_CASE("run_rank: a slow rank makes every iteration slow, but no data wrong") {
-  RunSetup setup{.placements = {Placement::out_of_place}, .fault = "delay:rank=1,us=3000"};
+  RunSetup setup{.placements = {Placement::out_of_place}, .fault = "delay:rank=1,us=20000"};
   setup.settings.blocking = 1;
   const RunSeen seen = run_well(setup);
   check_all_right(seen);
@@ -89,7 +89,7 @@ TEST_CASE("run_rank: a slow rank makes every iteration slow, but no data wrong")
 TEST_CASE("run_rank: a late rank is named with its delay, an ordinary one is not") {
   RunSetup setup{.collective = "all_gather", .ranks = 3};
   setup.settings.iterations = 10;
-  for (const std::string fault : {"", "delay:rank=2,us=3000"}) {
+  for (const std::string fault : {"", "delay:rank=2,us=20000"}) {
     CAPTURE(fault);
     setup.fault = fault;
     const RunSeen seen = run_well(setup);
@@ -107,7 +107,7 @@ TEST_CASE("run_rank: a late rank is named with its delay, an ordinary one is not
 }
 
 TEST_CASE("run_rank: late ranks of groups are numbered in the job") {
-  RunSetup setup{.ranks = 4, .split = {Split::Op::divide, 2}, .fault = "delay:rank=3,us=3000"};
+  RunSetup setup{.ranks = 4, .split = {Split::Op::divide, 2}, .fault = "delay:rank=3,us=20000"};
   setup.settings.iterations = 10;
   const RunSeen seen = run_well(setup);
   REQUIRE(seen.cases[0].size() == 2);

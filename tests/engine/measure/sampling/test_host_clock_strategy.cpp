@@ -4,7 +4,12 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "collectives/registry.hpp"
+#include "measure/clock.hpp"
+#include "measure/statistics.hpp"
 #include "rendezvous/team/local_job.hpp"
 #include "support_communicator.hpp"
 
@@ -14,21 +19,27 @@ namespace {
 
 constexpr std::uint64_t kMax = 64;
 constexpr double kDelayS = 2e-3;
-constexpr double kOperationS = 4e-3;
+constexpr double kOperationS = 8e-3;
 
-void sleep_for(double seconds) { usleep(static_cast<useconds_t>(seconds * 1e6)); }
+/// Sleeps, and returns the real duration, which is longer on a busy machine.
+double sleep_for(double seconds) {
+  const double start_s = monotonic_s();
+  usleep(static_cast<useconds_t>(seconds * 1e6));
+  return monotonic_s() - start_s;
+}
 
-/// A rank with operations of 4 ms.
+/// A rank with operations of 8 ms.
 class SleepingCommunicator final : public IdleCommunicator {
  public:
   using IdleCommunicator::IdleCommunicator;
   void all_reduce(const std::byte*, std::byte*, std::size_t, Dtype, Redop) override {
     ++operations;
-    sleep_for(kOperationS);
+    shortest_operation_s = std::min(shortest_operation_s, sleep_for(kOperationS));
   }
   void copy(std::byte*, const std::byte*, std::size_t) override {}
 
   int operations = 0;
+  double shortest_operation_s = 1e9;
 };
 
 /// Copies its data, sleeps for 2 ms and starts `operations` operations.
@@ -38,19 +49,24 @@ class LateCollective final : public Collective {
   Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.copy(call.recv, call.send, call.count);
-    sleep_for(kDelayS);
+    slept_s_.push_back(sleep_for(kDelayS));
     for (int operation = 0; operation < operations_; ++operation)
       communicator.all_reduce(call.send, call.recv, call.count, call.dtype, call.redop);
   }
+  /// Median of the real sleeps.
+  double median_slept_s() const { return summarize(slept_s_).median_s; }
 
  private:
   int operations_;
+  mutable std::vector<double> slept_s_;
 };
 
-/// Measured start delay, and the number of operations that were run for it.
+/// Measured start delay, and what the rank really did.
 struct Outcome {
   std::optional<StartDelay> delay;
   int operations;
+  double median_slept_s;
+  double shortest_operation_s;
 };
 
 Outcome measure(TotalTime total, int iterations, int blocking = 0, int operations = 1) {
@@ -71,7 +87,7 @@ Outcome measure(TotalTime total, int iterations, int blocking = 0, int operation
   CHECK(samples.iteration_s.size() == static_cast<std::size_t>(iterations));
   strategy.complete(samples);
   CHECK(samples.iteration_s.size() == static_cast<std::size_t>(iterations));
-  return {samples.start_delay, communicator.operations};
+  return {samples.start_delay, communicator.operations, collective.median_slept_s(), communicator.shortest_operation_s};
 }
 
 }  // namespace
@@ -82,10 +98,11 @@ TEST_CASE("HostClockStrategy: the start delay excludes the operations, whatever 
       for (const int operations : {1, 2}) {
         CAPTURE(blocking);
         CAPTURE(operations);
-        const auto delay = measure(total, 6, blocking, operations).delay;
+        const Outcome outcome = measure(total, 6, blocking, operations);
+        const auto& delay = outcome.delay;
         REQUIRE(delay);
         CHECK(delay->median_s >= kDelayS);
-        CHECK(delay->median_s < kOperationS);
+        CHECK(delay->median_s < outcome.median_slept_s + outcome.shortest_operation_s);
         REQUIRE(delay->median_ci95_s);
         CHECK(delay->median_ci95_s->first >= kDelayS);
       }
