@@ -152,6 +152,8 @@ class Table(Struct, kw_only=True, frozen=True):
     """Average busbw of the footer. Verdicts do not use it."""
     claimed_out_of_bounds: int | None = None
     """Out-of-bounds count of the footer."""
+    rank_zero_processes: int = 0
+    """Processes that the header lists as rank 0. More than one: rows of several runs may be mixed in this table."""
     warnings: tuple[str, ...] = ()
     """One sentence each, with a remedy."""
 

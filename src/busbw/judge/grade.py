@@ -29,6 +29,8 @@ _MIN_NOISY_DROPS = 2
 _MIN_SINGLE_SIZE_FACTOR = 1.2
 """Factor beyond the range from which a size is slow although no neighbor confirms it: the only size of a band, or one
 that both placements agree on."""
+_MIN_UNSTEADY_FACTOR = 1.5
+"""Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
 
@@ -138,6 +140,10 @@ class _BandSizes(NamedTuple):
     """A figure may be inside its range or slower."""
     noisy: Sequence[int]
     """The placements disagree. All sizes if the times drop repeatedly."""
+    slow_in_one_placement: Sequence[int]
+    """One placement is slower than its range and another is not. Only the placement with the most such sizes counts."""
+    unsteady: Sequence[int]
+    """A single pass is beyond the range and at _MIN_UNSTEADY_FACTOR times the median of all passes or more."""
 
 
 def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]]) -> BandVerdict:
@@ -150,6 +156,7 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
     for point, figure in points_and_figures:
         outcomes_by_size[point.size_bytes].add(figure.outcome)
         points_by_size[point.size_bytes].append(point)
+    drops = _max_drops(points)
     noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(points_by_size[size_bytes])]
     sizes = _BandSizes(
         all=all_sizes,
@@ -160,7 +167,29 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
             if "undecided" in outcomes_by_size[size_bytes] and outcomes_by_size[size_bytes] <= {"slower", "undecided"}
         ],
         unclear=[size_bytes for size_bytes in all_sizes if "unclear" in outcomes_by_size[size_bytes]],
-        noisy=all_sizes if _count_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
+        noisy=all_sizes if drops >= _MIN_NOISY_DROPS else noisy_sizes,
+        slow_in_one_placement=max(
+            (
+                [
+                    figure.size_bytes
+                    for figure in figures
+                    if figure.placement == placement
+                    and figure.outcome == "slower"
+                    and outcomes_by_size[figure.size_bytes] != {"slower"}
+                ]
+                for placement in dict.fromkeys(figure.placement for figure in figures)
+            ),
+            key=len,
+        ),
+        unsteady=[
+            size_bytes
+            for size_bytes in all_sizes
+            if any(
+                (point.slowest_pass_us or 0) > max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
+                for point, figure in points_and_figures
+                if point.size_bytes == size_bytes
+            )
+        ],
     )
     worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
     grade, reason = _decide_band_grade(sizes, figures, worst_figure)
@@ -183,13 +212,16 @@ def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
     return max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
 
 
-def _count_drops(points: Sequence[SeriesPoint]) -> int:
-    """Counts the sizes that took much less time than the next smaller size. The speed of a link cannot explain that."""
-    drops = 0
-    for placement in {point.placement for point in points}:
-        times_us = [point.time_us for point in points if point.placement == placement]
-        drops += sum(larger_us < (1 - _MIN_DROP) * smaller_us for smaller_us, larger_us in itertools.pairwise(times_us))
-    return drops
+def _max_drops(points: Sequence[SeriesPoint]) -> int:
+    """Counts the sizes that took much less time than the next smaller size, in the placement with the most of them.
+
+    The speed of a link cannot explain that. Both placements may show the same drop, so they are not added.
+    """
+    return max(
+        sum(larger_us < (1 - _MIN_DROP) * smaller_us for smaller_us, larger_us in itertools.pairwise(times_us))
+        for placement in {point.placement for point in points}
+        for times_us in [[point.time_us for point in points if point.placement == placement]]
+    )
 
 
 def _decide_band_grade(
@@ -202,7 +234,16 @@ def _decide_band_grade(
         figures: All figures of the band.
         worst_figure: Figure with the highest ratio of its time to the upper end of its range.
     """
+    one_placement = sizes.slow_in_one_placement
+    is_one_placement_slow = 2 * len(one_placement) > len(sizes.all) and _has_adjacent(sizes.all, one_placement)
+    one_placement_text = (
+        f"the placements disagree: one is slower than the range at {len(one_placement)} of "
+        f"{count_text(len(sizes.all), 'size')}, the other is not: measure again, and "
+        "compare with a good run (--reference FILE)"
+    )
     if len(sizes.noisy) == len(sizes.all) > 1:
+        if is_one_placement_slow:
+            return "UNSURE", one_placement_text
         return "UNSURE", "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
     is_single_size = len(sizes.all) == 1
     is_far_beyond = worst_figure.time_us > _MIN_SINGLE_SIZE_FACTOR * worst_figure.range_us.high
@@ -210,6 +251,14 @@ def _decide_band_grade(
         return "SLOW", f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range"
     if sizes.slow and is_single_size:
         return "UNSURE", "only one size, just beyond the range: measure its neighbors too (-f 2)"
+    if is_one_placement_slow:
+        return "UNSURE", one_placement_text
+    if 2 * len(sizes.unsteady) > len(sizes.all):
+        return (
+            "UNSURE",
+            f"single passes are beyond the range, at {_MIN_UNSTEADY_FACTOR:g} times the median or more, at "
+            f"{count_text(len(sizes.unsteady), 'size')}: compare the passes (busbw show)",
+        )
     is_half_unclear = 2 * len(sizes.unclear) >= len(sizes.all)
     if is_half_unclear:
         return (

@@ -21,7 +21,9 @@ _MIN_EQUAL_GROUPS = 3
 _OUTLIER_DEVIATIONS = 3.0 * 1.4826
 """Median absolute deviations from the median beyond which a group is an outlier: three standard deviations of a normal
 distribution (Leys et al., J. Exp. Soc. Psychol. 49, 2013)."""
-_UNUSABLE_FIGURES: frozenset[ReasonKind] = frozenset({"wrong_data", "one_rank", "contradiction", "no_times"})
+_UNUSABLE_FIGURES: frozenset[ReasonKind] = frozenset(
+    {"wrong_data", "one_rank", "mixed_runs", "contradiction", "no_times"}
+)
 """Reasons why no comparison of the figures means anything."""
 _REMEDY = "check the hosts of this group and their links, and measure it alone"
 

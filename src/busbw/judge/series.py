@@ -40,6 +40,8 @@ class SeriesPoint(Struct, kw_only=True, frozen=True):
     """95 % confidence interval of the median. None if the log does not have it."""
     interval_us: tuple[float, float] | None = None
     """`median_interval_us`, widened to include `time_us`."""
+    slowest_pass_us: float | None = None
+    """Time of the slowest of several passes."""
     spread: float | None = None
     """Larger of two: relative distance of the 95th percentile from the median, and relative range over the passes. None
     if neither is known."""
@@ -269,6 +271,7 @@ class _PointBuilder:
             median_us=median_us,
             median_interval_us=self._median_interval_us if interval_us else None,
             interval_us=interval_us,
+            slowest_pass_us=None if is_single_pass else max(times_us),
             spread=max(spreads) if spreads else None,
         )
 

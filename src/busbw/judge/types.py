@@ -45,10 +45,10 @@ def worst(grades: list[Grade]) -> Grade:
 
 
 ReasonKind = Literal[
-    "wrong_data", "no_rows", "one_rank", "contradiction", "no_times", "unknown_collective", "unknown_traffic",
-    "unknown_ranks", "unknown_system", "other_system", "no_expectation", "no_reference_figures", "not_comparable",
-    "other_sizes", "band", "slow_group", "impossible_busbw", "ended_early", "refused_rows", "assumed_nics",
-    "in_range",
+    "wrong_data", "no_rows", "one_rank", "mixed_runs", "contradiction", "no_times", "unknown_collective",
+    "unknown_traffic", "unknown_ranks", "unknown_system", "other_system", "no_expectation", "no_reference_figures",
+    "not_comparable", "other_sizes", "band", "slow_group", "impossible_busbw", "ended_early", "refused_rows",
+    "assumed_nics", "in_range",
 ]  # fmt: skip
 
 

@@ -377,6 +377,12 @@ def _find_obstacle(
             "one rank: nothing crosses a link, so busbw is 0 and times are at most those of a copy",
             "start all ranks in one job; several such tables mean that each process ran alone (build with MPI=1)",
         )
+    if series.table.rank_zero_processes > 1:
+        return Reason(
+            "mixed_runs",
+            f"{series.table.rank_zero_processes} processes report rank 0, so rows of several runs may be mixed",
+            "judge the log of each run alone, or start all ranks in one job (build with MPI=1)",
+        )
     if series.contradictions:
         more = f" (and {series.contradiction_count - 1} more)" if series.contradiction_count > 1 else ""
         return Reason(

@@ -811,3 +811,48 @@ def test_a_late_plateau_is_distinguished_from_a_low_one() -> None:
     late = only(judge(log(scaled(lambda size: 1.5 if size in (67108864, 268435456) else 1.0))))
     assert late.grade == "SLOW"
     assert any("do not reach it" in cause for cause in late.causes)
+
+
+@pytest.mark.parametrize("slow", ["out_of_place", "in_place"])
+def test_one_placement_that_is_slow_at_all_large_sizes_is_unsure(slow: Placement) -> None:
+    rows: list[tuple[int, dict[Placement, Figure]]] = [
+        (
+            size,
+            {
+                placement: figure(size, time * (1.29 if placement == slow and size > 1 << 25 else 1))
+                for placement in ("out_of_place", "in_place")
+            },
+        )
+        for size, time in GOOD_H200_X4.items()
+    ]
+    found = only(judge(log(rows)))
+    assert grades(found) == {"latency": "GOOD", "middle": "GOOD", "plateau": "UNSURE"}
+    assert "one is slower than the range" in found.reasons[0]
+
+
+def test_a_dip_that_both_placements_show_is_slow_and_not_noise() -> None:
+    sizes = sorted(GOOD_H200_X4)
+    middle = [size for size in sizes if 8192 < size < 1 << 25]
+    dip = middle[1:4]
+    rows: list[tuple[int, dict[Placement, Figure]]] = [
+        (size, {"out_of_place": figure(size, time), "in_place": figure(size, time)})
+        for size, time in ((size, time * (8 if size in dip else 1)) for size, time in GOOD_H200_X4.items())
+    ]
+    assert grades(only(judge(log(rows))))["middle"] == "SLOW"
+
+
+def test_a_minority_of_slow_passes_is_not_good() -> None:
+    passes = [
+        (size, {"out_of_place": figure(size, time * (2 if number == 2 and size > 1 << 25 else 1))})
+        for number in range(4)
+        for size, time in GOOD_H200_X4.items()
+    ]
+    found = only(judge(log(passes)))  # type: ignore[arg-type]
+    assert found.grade == "UNSURE"
+    assert "single passes are beyond the range" in found.reasons[0]
+
+
+def test_rows_of_several_runs_in_one_table_are_not_judged() -> None:
+    found = only(judge(log(GOOD_H200_X4, rank_zero_processes=3)))
+    assert found.grade == "UNSURE"
+    assert found.reason_kind == "mixed_runs"

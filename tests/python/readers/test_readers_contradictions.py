@@ -284,3 +284,31 @@ def test_bandwidth_of_unknown_kind_is_left_out(tmp_path: Path) -> None:
 def test_other_tables_are_ignored(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no row"):
         read(tmp_path, ["| Variable | Default |\n|---|---|\n| 8 | 2 |\n", "| Size | Color |\n|--|--|\n| 1MB | red |\n"])
+
+
+def low_bandwidth_log(last_busbw: str) -> str:
+    """A log without the collective's name, in which small sizes have as many digits of busbw, with leading zeros."""
+    header = "# nThread 1 nGpus 8 minBytes 1024 maxBytes 1073741824 step: 4(factor) warmup iters: 5 iters: 20\n"
+    ranks = "".join(
+        f"#  Rank {rank:2} Pid {4000 + rank} on n0 device {rank} [0x1{rank}] NVIDIA L40S\n" for rank in range(8)
+    )
+    columns = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+    rows = [
+        (8, "20.01", "0.00", "0.00"), (1024, "20.15", "0.05", "0.09"), (2048, "20.50", "0.10", "0.17"),
+        (4096, "20.95", "0.20", "0.34"), (16384, "23.58", "0.69", "1.22"), (65536, "34.39", "1.91", "3.34"),
+        (262144, "77.03", "3.40", "5.96"), (1048576, "250.21", "4.19", "7.33"), (4194304, "939.96", "4.46", "7.81"),
+        (268435456, "58976.1", "4.55", "7.97"), (1073741824, "233786", "4.59", last_busbw),
+    ]  # fmt: skip
+    lines = (
+        f"{size:12} {size // 4:12} float sum -1 {time:>8} {algbw:>7} {busbw:>7} 0 {time:>8} {algbw:>7} {busbw:>7} 0\n"
+        for size, time, algbw, busbw in rows
+    )
+    return header + ranks + columns + "".join(lines)
+
+
+def test_leading_zeros_are_no_digits_that_determine_the_factor(tmp_path: Path) -> None:
+    (table,) = read(tmp_path, [low_bandwidth_log("8.04")]).tables
+    assert (table.collective, table.ranks, len(table.rows)) == ("all_reduce", 8, 11)
+    (refusal,) = read(tmp_path, [low_bandwidth_log("9.04")]).refused
+    assert refusal.line == 21
+    assert "busbw 9.04 is not algbw 4.59 x 1.75" in refusal.reason

@@ -252,6 +252,7 @@ class TableAssembler:
                 end_reason=facts.end_reason,
                 claimed_average_busbw_gbps=_parse_average(facts.average, self._inference.gbps_per_unit),
                 claimed_out_of_bounds=facts.out_of_bounds,
+                rank_zero_processes=len(facts.rank_zero_processes),
                 warnings=tuple(dict.fromkeys(warnings)),
             ),
             is_last,

@@ -238,11 +238,12 @@ class TableInference:
 
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the first row and the rows with the most digits of busbw. These rows determine the factor best."""
+    """Returns the first row and the rows with the most significant digits of busbw, which determine the factor best."""
     by_precision = sorted(range(len(entries)), key=lambda index: _count_busbw_digits(entries[index]), reverse=True)
     return [entries[index] for index in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
 
 
 def _count_busbw_digits(entry: Entry) -> int:
-    # Word 7 is the busbw out of place.
-    return len(entry.words[7]) if isinstance(entry, fast_rows.SplitLine) else len(entry.placement_texts[0].busbw)
+    # Word 7 is the busbw out of place. Leading zeros are not significant.
+    text = entry.words[7] if isinstance(entry, fast_rows.SplitLine) else entry.placement_texts[0].busbw
+    return len(text.lstrip("0."))
