@@ -10,8 +10,8 @@ _MAX_AHEAD_BYTES = 1 << 20
 class LineStream:
     """The lines of a log with their numbers, from 1. A carriage return ends a line too, as on old systems.
 
-    Parts of a line that end with carriage returns, as progress bars write them, share its number. If the log has no
-    line feeds, each part has its own number.
+    Parts of a line share its number: those of a long line, and those that end with carriage returns, as progress bars
+    write them. If the log has no line feeds, each part that ends with a carriage return has its own number.
     """
 
     def __init__(self, lines: Iterable[bytes]) -> None:
@@ -50,12 +50,16 @@ def _split_at_carriage_returns(lines: Iterable[bytes]) -> Iterator[tuple[int, by
     number = 0
     rest = b""
     """Beginning of a long line that ends in the next read."""
+    is_continued = False
+    """True if the last read is a part of a long line."""
     for read in lines:
         line, rest = rest + read, b""
         if b"\r" not in line or line.find(b"\r") >= len(line.rstrip(b"\r\n")):
-            number += 1
+            number += not is_continued
+            is_continued = not line.endswith(b"\n")
             yield number, line
             continue
+        is_continued = False
         has_line_feed = line.endswith(b"\n")
         *parts, rest = line.rstrip(b"\r\n" if has_line_feed else b"").split(b"\r")
         number += has_line_feed

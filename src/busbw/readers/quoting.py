@@ -11,8 +11,11 @@ from busbw.readers import cleaning
 from busbw.readers.anchors import find_anchor
 
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\Z)', re.DOTALL)
-_KEY = re.compile(r'(?:"([^"\\]{1,100})"\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z')
-_MAX_KEY_LENGTH = 150
+KEY_PATTERN = r'(?:"([^"\\]{1,100})"\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z'
+"""Key before the string that is its value. The key is in one of the two groups."""
+MAX_KEY_LENGTH = 150
+"""Maximum number of characters of a match."""
+_KEY = re.compile(KEY_PATTERN)
 _IS_KEY = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
@@ -41,7 +44,10 @@ class JsonStrings:
         self._array_key = ""
 
     def find(self, text: str) -> list[QuotedText]:
-        """Returns the strings with known keys, and those that hold rows or header lines. Their keys are then known."""
+        """Returns the strings with known keys, and those that hold rows or header lines. Their keys are then known.
+
+        A string that repeats a line of another one is returned without its text.
+        """
         found = []
         end = 0
         for match in _STRING.finditer(text):
@@ -55,15 +61,18 @@ class JsonStrings:
                 continue
             if match[2] and _IS_KEY.match(text, end):
                 continue
-            key = _key_before(text, match.start()) or self._array_key
+            own_key = _key_before(text, match.start())
+            key = own_key or self._array_key
             if not key and between.strip(" \t,[("):
                 continue  # not the element of an array
             if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
+                found.append(QuotedText("", "", is_closed=True))
                 continue
             content = _decode(match[1])
             if key in self._keys or _has_anchor(content):
                 self._keys.add(key)
-                has_surroundings = len(text) - len(match[0]) < _MAX_SURROUNDINGS
+                is_element = key != own_key  # other elements are around it
+                has_surroundings = not is_element and len(text) - len(match[0]) < _MAX_SURROUNDINGS
                 surroundings = f'{text[: match.start()]}""{text[end:].rstrip(_PADDING)}' if has_surroundings else ""
                 found.append(QuotedText(content, surroundings, bool(match[2])))
         self._read_end(text[end:].rstrip(_PADDING), text)
@@ -82,7 +91,7 @@ class JsonStrings:
 
 def _key_before(text: str, end: int) -> str:
     """Returns the key of the value that begins at `end`. Empty if it has none."""
-    before = text[max(0, end - _MAX_KEY_LENGTH) : end]
+    before = text[max(0, end - MAX_KEY_LENGTH) : end]
     match = _KEY.search(before) if before.rstrip().endswith((":", "=")) else None
     return (match[1] or match[2]) if match else ""
 

@@ -15,6 +15,7 @@ from busbw.readers import cleaning, hccl, plain_tables
 from busbw.readers.anchors import MAX_LENGTH, find_anchor
 from busbw.readers.grids import CellGrid, GridCollector
 from busbw.readers.line_stream import LineStream
+from busbw.readers.long_lines import move_cuts
 from busbw.readers.plain_tables import PlainTable
 from busbw.readers.published import read_grid
 from busbw.readers.source import LogSource
@@ -50,7 +51,7 @@ def recognizes(beginning: str) -> bool:
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """Yields the tables, refused rows and notes of the log."""
-    yield from stream_lines(source.lines(), source.name, claims)
+    yield from stream_lines(move_cuts(source.lines()), source.name, claims)
 
 
 def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Iterator[Event]:
