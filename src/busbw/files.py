@@ -13,6 +13,11 @@ from busbw.termination_signals import deferred_signals
 _MAX_USER_FILE_BYTES = 2**20
 
 
+def path_text(path: str | os.PathLike[str]) -> str:
+    """Returns a path for messages and logs. Bytes that are not UTF-8 are escaped with a backslash."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def replace_file(path: Path, content: bytes | IO[bytes]) -> None:
     """Creates a file, or replaces it atomically and keeps its mode. A reader sees either the old or the new content.
 

@@ -21,6 +21,7 @@ from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.exporters.redact import redact_all
+from busbw.files import path_text
 from busbw.json_output import encode_item, json_object, object_with_lists, print_object
 from busbw.logs import Log, Refusal, Table
 from busbw.readers import Event, LogNote, TableChunk, UserClaims
@@ -164,7 +165,7 @@ def _print_rows(path: Path, claims: UserClaims, totals: _Totals) -> None:
     for event in _events(path, claims, totals):
         if isinstance(event, TableChunk):
             # The source and the table precede the fields of the row in the same object.
-            prefix = json_object({"source": str(path), "table": event.table.first_line})[:-1] + b","
+            prefix = json_object({"source": path_text(path), "table": event.table.first_line})[:-1] + b","
             out.write(b"".join(prefix + escape_json(encode(row))[1:] + b"\n" for row in event.table.rows))
             if event.is_last:
                 for warning in event.table.warnings:
@@ -183,7 +184,9 @@ def _print_remark(text: str) -> None:
 
 def _print_object(paths: tuple[Path, ...], claims: UserClaims, totals: _Totals, *, redacted: bool) -> None:
     """Prints one JSON object about all files, for `--json`. Prints nothing if no file could be read."""
-    logs: list[Log] = [readers.collect(str(path), _events(path, claims, totals)) for path in _log_files(paths, totals)]
+    logs: list[Log] = [
+        readers.collect(path_text(path), _events(path, claims, totals)) for path in _log_files(paths, totals)
+    ]
     if totals.failures and not totals.rows and not totals.refused:
         return
     if redacted:

@@ -89,8 +89,7 @@ def report(
     inputs = [dataclasses.replace(report_input, sharp=sharp) for report_input in inputs]
     with activity("judging and drawing"):
         page = build(inputs, selection=reference_selection, warnings=warnings, title=title, is_redacted=is_redacted)
-        # Only lone surrogates, from broken logs, cannot be encoded.
-        content = render(page).encode("utf-8", errors="replace")
+        content = render(page).encode()
     write_whole(None if str(output) == "-" else output, content)
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")

@@ -89,13 +89,8 @@ def flat_columns(rows: Iterable[FlatRow]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for row in rows:
         for name, values in columns.items():
-            values.append(_replace_surrogates(getattr(row, name)))
+            values.append(getattr(row, name))
     return columns
-
-
-def _replace_surrogates(value: object) -> object:
-    """Replaces lone surrogates, which broken logs contain and UTF-8 cannot encode."""
-    return value.encode("utf-8", errors="replace").decode() if isinstance(value, str) else value
 
 
 def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from busbw.errors import UsageError
+from busbw.files import path_text
 from busbw.logs import Log, Refusal
 from busbw.readers import busbw_records, csv_tables, json_documents, text
 from busbw.readers.source import LogSource, open_source
@@ -46,7 +47,7 @@ def read(path: Path, claims: UserClaims = _NO_CLAIMS) -> Log:
         UsageError: The file cannot be read or has no row of a known format, or its records are broken or have another
             version.
     """
-    return collect(str(path), stream(path, claims))
+    return collect(path_text(path), stream(path, claims))
 
 
 def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:

@@ -101,10 +101,14 @@ def _has_anchor(content: str) -> bool:
 
 
 def _decode(escaped: str) -> str:
-    """Returns the text of a JSON string. Escapes that JSON does not define remain."""
+    """Returns the text of a JSON string. Escapes that JSON does not define remain.
+
+    Lone surrogates, which UTF-8 cannot encode, are replaced.
+    """
     if "\\" not in escaped:
         return escaped
     try:
-        return str(json.loads(f'"{escaped}"', strict=False))
+        text = str(json.loads(f'"{escaped}"', strict=False))
     except ValueError:
         return escaped.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+    return text.encode("utf-8", errors="replace").decode()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from busbw.errors import UsageError
+from busbw.files import path_text
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is read in parts of this length."""
@@ -54,7 +55,7 @@ def open_source(path: Path) -> Iterator[LogSource]:
     Raises:
         UsageError: The log cannot be read, is empty, or is not text.
     """
-    name = str(path)
+    name = path_text(path)
     try:
         with _open_seekable(path) as file:
             source = LogSource("standard input" if name == "-" else name, file, str(file.name))

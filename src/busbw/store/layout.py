@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.errors import UsageError
-from busbw.files import replace_file
+from busbw.files import path_text, replace_file
 
 STORE_VARIABLE = "BUSBW_STORE"
 """Variable with the folder of the store. If unset, the store is `busbw-records` in the current folder."""
@@ -124,7 +124,7 @@ def entries(store: Path) -> Iterator[StoreEntry]:
             if not stat.S_ISREG(status.st_mode):
                 continue
             # Names must be valid text for the index and for output.
-            name = os.fsencode(directory_entry.name).decode(errors="backslashreplace")
+            name = path_text(directory_entry.name)
             yield StoreEntry(name, log, status.st_size, status.st_mtime_ns)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from busbw import readers
 from busbw.errors import BusbwError, UsageError
+from busbw.files import path_text
 from busbw.logs import Log
 from busbw.store.layout import RECORDS, entries, find
 
@@ -35,7 +36,7 @@ def read_named_logs(names: Sequence[str], on_warning: Callable[[str], None]) -> 
             try:
                 log = readers.read(path)
             except BusbwError as error:
-                problems.append(f"{path} was skipped: {error}")
+                problems.append(f"{path_text(path)} was skipped: {error}")
                 on_warning(problems[-1])
                 continue
             yield log

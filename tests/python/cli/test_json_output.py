@@ -1,6 +1,7 @@
 """Each command that prints data has `--json`, and each of its objects begins with the schema version."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,6 +129,32 @@ def test_the_exported_document_has_the_schema_version(capsys: pytest.CaptureFixt
 
 def test_an_empty_object_is_valid() -> None:
     assert json.loads(json_object({})) == {"schema_version": SCHEMA_VERSION}
+
+
+@pytest.mark.parametrize(
+    "words", [["check", "--json"], ["show", "--json"], ["import", "--json"], ["export", "csv"], ["export", "json"]]
+)
+def test_text_that_utf_8_cannot_encode_is_replaced(
+    words: list[str], here: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    sweep = (GOLDEN / "logs" / "h200_x4_sweep_c1.txt").read_text()
+    broken_row = "16  4  fl\ud83d  sum  -1  10.0  0.1  0.1  0  10.0  0.1  0.1  0\n"
+    (here / "log.json").write_text(json.dumps({"stdout": sweep.replace("NVIDIA", "\ud83d") + broken_row}))
+    main([*words, "log.json"])
+    out = capsysbinary.readouterr().out.decode()
+    assert "8388608" in out
+    assert "?" in out or words[0] == "check"
+
+
+def test_a_file_name_that_is_not_utf_8_is_escaped(here: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    folder = here / "logs"
+    folder.mkdir()
+    for name in (b"a\xff.log", b"b\xff.log"):
+        (folder / os.fsdecode(name)).write_bytes(GOLDEN_RECORD.read_bytes() if name[:1] == b"a" else b"nothing")
+    main(["check", "--json", "logs"])
+    fields = json.loads(capsysbinary.readouterr().out)
+    assert {verdict["log"] for verdict in fields["verdicts"]} == {"logs/a\\xff.log"}
+    assert any(r"logs/b\xff.log was skipped" in note for note in fields["notes"])
 
 
 def test_show_has_the_log_with_the_expected_busbw(capsys: pytest.CaptureFixture[str]) -> None:
