@@ -16,6 +16,8 @@ Item = TypeVar("Item")
 Source = TypeVar("Source")
 
 _BLOCK_ITEMS = 1000
+_MAX_BYTES_IN_MEMORY = 1 << 20
+"""Maximum length of a temporary file that needs no folder."""
 _COMPRESSION_LEVEL = 1
 """The fastest. Names of fields, which every item repeats, become short with any level."""
 
@@ -29,10 +31,23 @@ class Block(NamedTuple):
     item_count: int
 
 
+class _SpooledFile(tempfile.SpooledTemporaryFile[bytes]):
+    """A temporary file that is in memory while it is short. Python 3.10 lacks the methods, which writers need."""
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
 @contextmanager
 def temporary_file() -> Iterator[BinaryIO]:
     """Makes a temporary file. Errors of its end are ignored, because its content is no longer needed."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115
+    file = _SpooledFile(_MAX_BYTES_IN_MEMORY)
     try:
         yield cast(BinaryIO, file)
     finally:
@@ -54,8 +69,9 @@ def temporary_file_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        folder = f" in {tempfile.tempdir}" if tempfile.tempdir else ""  # unknown if no folder is writable
         raise BusbwError(
-            f"cannot write a temporary file in {tempfile.gettempdir()}: {error.strerror}",
+            f"cannot write a temporary file{folder}: {error.strerror}",
             remedy="set TMPDIR to a folder with enough space",
         ) from error
 
@@ -64,8 +80,7 @@ class ItemFile:
     """A temporary file for items of any types that msgspec encodes. It is deleted with this object."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115
-        weakref.finalize(self, _close, self._file)
+        self._opened_file: IO[bytes] | None = None
 
     def append(self, items: Sequence[object]) -> Block:
         """Writes the items as one block.
@@ -75,14 +90,23 @@ class ItemFile:
         """
         data = zlib.compress(msgspec.msgpack.encode(items), _COMPRESSION_LEVEL)
         with temporary_file_errors():
-            offset = self._file.seek(0, 2)
-            self._file.write(data)
+            file = self._open()
+            offset = file.seek(0, 2)
+            file.write(data)
         return Block(offset, len(data), len(items))
 
     def read(self, block: Block) -> bytes:
         """Returns the encoded list of the items of a block."""
-        self._file.seek(block.offset)
-        return zlib.decompress(self._file.read(block.length))
+        file = self._open()
+        file.seek(block.offset)
+        return zlib.decompress(file.read(block.length))
+
+    def _open(self) -> IO[bytes]:
+        """Returns the file. It is created at the first call, because a short sequence needs none."""
+        if self._opened_file is None:
+            self._opened_file = tempfile.TemporaryFile()  # noqa: SIM115
+            weakref.finalize(self, _close, self._opened_file)
+        return self._opened_file
 
 
 class LazySequence(Sequence[Item]):

@@ -1,21 +1,22 @@
 """Opens a log file or standard input. Standard input and pipes are copied to a temporary file, to read them twice."""
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from busbw.errors import UsageError
 from busbw.files import path_text
+from busbw.sequences import temporary_file_errors
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is read in parts of this length."""
 
 BEGINNING_BYTES = 65536
 """Length of the beginning from which `recognizes` of a reader decides."""
+_COPY_BYTES = 1 << 20
 _COMPRESSED_BEGINNINGS = (
     (b"\x1f\x8b", "gzip"),
     (b"BZh", "bzip2"),
@@ -81,11 +82,18 @@ def _open_seekable(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _temporary_copy(stream: IO[bytes]) -> Iterator[IO[bytes]]:
-    with tempfile.NamedTemporaryFile() as copy:
-        shutil.copyfileobj(stream, copy)
-        copy.flush()
-        copy.seek(0)
+    with temporary_file_errors():
+        copy = tempfile.NamedTemporaryFile()  # noqa: SIM115
+    try:
+        while block := stream.read(_COPY_BYTES):
+            with temporary_file_errors():
+                copy.write(block)
+        with temporary_file_errors():
+            copy.seek(0)  # writes the last block
         yield copy.file
+    finally:
+        with suppress(OSError):  # a full disk, which an error has reported
+            copy.close()
 
 
 def _require_text(source: LogSource) -> None:

@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from conftest import BUSBW, GOLDEN_RECORD
 from busbw.cli.main import main
 from busbw.cli.options.output_file import write_whole
 from busbw.errors import BusbwError
+from busbw.sequences import StoredSequence
 
 
 def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -72,6 +74,37 @@ def test_a_full_disk_keeps_the_existing_file(tmp_path: Path, words: list[str]) -
     assert "cannot write" in done.stderr
     assert path.read_text() == "good"
     assert [entry.name for entry in tmp_path.iterdir()] == ["good"]
+
+
+def without_temporary_folder(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def forbid_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run([*BUSBW, *words], input=stdin, capture_output=True, preexec_fn=forbid_files, env=environment)
+
+
+@pytest.mark.parametrize("words", [["check"], *(["export", name] for name in ("csv", "junit", "prometheus"))])
+def test_a_short_log_needs_no_temporary_folder(words: list[str]) -> None:
+    done = without_temporary_folder(*words, str(GOLDEN_RECORD))
+    assert b"all_reduce" in done.stdout
+    assert done.stderr == b""
+
+
+def test_a_copy_of_standard_input_names_the_temporary_folder() -> None:
+    done = without_temporary_folder("check", "-", stdin=GOLDEN_RECORD.read_bytes())
+    assert done.returncode == 3
+    assert done.stderr.startswith(b"busbw: cannot write a temporary file: No usable temporary directory found in")
+    assert done.stderr.endswith(b"; set TMPDIR to a folder with enough space\n")
+
+
+def test_an_error_of_a_long_sequence_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    numbers = StoredSequence(int)
+    numbers.extend(range(999))
+    assert list(numbers) == [*range(999)]
+    with pytest.raises(BusbwError, match="cannot write a temporary file in /nowhere: No such file or directory; set"):
+        numbers.extend(range(1))
 
 
 def test_messages_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
