@@ -1,9 +1,10 @@
 """Logs that `busbw.load` has read, with their rows, verdicts, expectations and data frames."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from busbw import reference as references
 from busbw import system as systems
 from busbw.api import data_frames
 from busbw.errors import UsageError
@@ -48,20 +49,23 @@ class LogCollection(Struct, kw_only=True, frozen=True):
         system: System | str | None = None,
         nics: Nics | None = None,
         sharp: bool = False,
-        reference: "LogCollection | Reference | Literal['auto'] | None" = None,
+        reference: "LogCollection | Reference | str | None" = None,
     ) -> tuple[JudgedConfiguration, ...]:
         """Judges each configuration as `busbw check` does, and returns its verdict and expectation.
 
         Args:
-            system: System of the runs, or its name in `busbw expect --list-systems`; None to derive it from each log.
+            system: System of the runs, or its name in `busbw expect --list-systems`; None or `auto` to derive it from
+                each log.
             nics: NICs of a node; None for those of the system.
             sharp: True if the network's switches reduce (InfiniBand SHARP); False to use the system's description.
-            reference: Good run to judge by instead of the expectation, published figures, or `auto` for the nearest
-                published figures.
+            reference: Good run to judge by instead of the expectation, published figures or their name in `busbw refs`,
+                or `auto` for the nearest published figures.
 
         Raises:
-            UsageError: The system is unknown, or the reference has more than one log.
+            UsageError: The system or the reference is unknown, or the reference has more than one log.
         """
+        if system == "auto":
+            system = None
         run_system = systems.find(system) if isinstance(system, str) else system
         selection = _reference_selection(reference)
         return tuple(
@@ -90,7 +94,7 @@ class LogCollection(Struct, kw_only=True, frozen=True):
 
 
 def _reference_selection(
-    reference: "LogCollection | Reference | Literal['auto'] | None",
+    reference: "LogCollection | Reference | str | None",
 ) -> ReferenceSelection | None:
     if reference is None:
         return None
@@ -100,4 +104,11 @@ def _reference_selection(
         return ReferenceSelection(name=reference.logs[0].source, log=reference.logs[0])
     if isinstance(reference, Reference):
         return ReferenceSelection(name=reference.title, reference=reference)
-    return ReferenceSelection(name="auto", nearest=True)
+    if reference == "auto":
+        return ReferenceSelection(name="auto", nearest=True)
+    if reference in references.references() or reference.endswith(".toml"):
+        return ReferenceSelection(name=reference, reference=references.find(reference))
+    raise UsageError(
+        f'there is no published reference "{reference}"',
+        remedy="use auto, a name from `busbw refs`, or busbw.load for a log",
+    )

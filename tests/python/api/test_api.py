@@ -175,3 +175,14 @@ def test_wrong_use_is_an_error_with_a_remedy(tmp_path: Path) -> None:
         busbw.load(SEED).configurations(reference=busbw.load([SEED, GOLDEN_RECORD]))
     with pytest.raises(busbw.UsageError, match='no system "nowhere"'):
         busbw.load(SEED).configurations(system="nowhere")
+    for reference in (str(SEED), "no-such-reference"):
+        with pytest.raises(busbw.UsageError, match=r"no published reference .*; use auto, .* or busbw.load for a log"):
+            busbw.load(SEED).configurations(reference=reference)
+
+
+def test_names_of_systems_and_references() -> None:
+    logs = busbw.load(ROOT / "tests" / "golden" / "logs" / "h200_x4_sweep_c1.txt")
+    assert logs.configurations(system="auto") == logs.configurations()
+    (configuration,) = logs.configurations(reference="h200-x4")
+    assert configuration.verdict.yardstick.startswith("h200-x4")
+    assert logs.configurations(reference="h200-x4") != logs.configurations()
