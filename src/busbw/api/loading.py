@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from busbw import readers
 from busbw.api.log_collection import LogCollection
 from busbw.errors import UsageError
-from busbw.logs import Log, Placement, Table
-from busbw.store import Filter, Index, StoredPoint, default_folder, entries, list_points, read_named_logs
+from busbw.logs import Log, Table
+from busbw.store import Filter, Index, StoredPoint, default_folder, entries, list_points, read_named_logs, series_values
 
 Source = str | PathLike[str]
 
@@ -62,15 +62,22 @@ def _load_query(store: Path, query: Filter) -> LogCollection:
 
 def _select_points(log: Log, points: list[StoredPoint]) -> Log:
     """Returns the log with these measurements only, and without the tables that have none of them."""
-    selected = {(point.number, point.line, point.placement) for point in points}
+    selected = set(map(_point_key, points))
     tables = (_select_rows(table, number, selected) for number, table in enumerate(log.tables, start=1))
     return replace(log, tables=tuple(table for table in tables if table.rows))
 
 
-def _select_rows(table: Table, number: int, selected: set[tuple[int, int, Placement]]) -> Table:
+def _point_key(point: StoredPoint) -> tuple[object, ...]:
+    """Returns the values that identify a measurement. Rows within a string of JSON have the same line."""
+    series = (point.collective, point.dtype, point.redop, point.root, point.ranks, point.group, point.variant)
+    return (point.number, point.line, point.cycle, point.size_bytes, *series, point.placement)
+
+
+def _select_rows(table: Table, number: int, selected: set[tuple[object, ...]]) -> Table:
     rows = []
     for row in table.rows:
-        figures = {name: figure for name, figure in row.figures.items() if (number, row.line, name) in selected}
+        key = (number, row.line, row.cycle, row.size_bytes, *series_values(table, row))
+        figures = {name: figure for name, figure in row.figures.items() if (*key, name) in selected}
         if figures:
             rows.append(replace(row, figures=figures))
     return replace(table, rows=tuple(rows))

@@ -27,7 +27,7 @@ from busbw.store.query import (
     list_points,
     list_runs,
 )
-from busbw.store.rows import MAX_INTEGER
+from busbw.store.rows import MAX_INTEGER, series_values
 
 __all__ = [
     "MAX_INTEGER",
@@ -53,5 +53,6 @@ __all__ = [
     "new_run",
     "read_named_logs",
     "run_name",
+    "series_values",
     "write_run_file",
 ]

@@ -105,15 +105,15 @@ def _circumstances(table: Table) -> dict[str, str]:
     return comparability.circumstances(facts)
 
 
-def _configuration(table: Table, row: Row) -> tuple[object, ...]:
-    """Returns the columns `collective` to `variant` of the table `series` for the row."""
+def series_values(table: Table, row: Row) -> tuple[object, ...]:
+    """Returns the columns `collective` to `variant` of the table `series` for the row, as in `StoredPoint`."""
     ranks = table.ranks_of(row)
     return (table.collective_of(row), row.dtype, row.redop, row.root, ranks, row.group, row.variant)
 
 
 def _insert_series(cursor: sqlite3.Cursor, run_id: int, table: Table) -> None:
     rows_by_configuration: dict[tuple[object, ...], list[Row]] = {}
-    for configuration, rows in groupby(table.rows, key=lambda row: _configuration(table, row)):
+    for configuration, rows in groupby(table.rows, key=lambda row: series_values(table, row)):
         rows_by_configuration.setdefault(configuration, []).extend(rows)
     for configuration, configuration_rows in rows_by_configuration.items():
         sizes = [row.size_bytes for row in configuration_rows]

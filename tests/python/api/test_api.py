@@ -1,6 +1,7 @@
 """`busbw.load` as a Python program uses it, and the examples of docs/python.md."""
 
 import doctest
+import json
 import shutil
 import subprocess
 import sys
@@ -129,6 +130,16 @@ def test_a_query_keeps_the_numbers_of_the_tables(tmp_path: Path) -> None:
     assert len(expected) == 62
     assert [(one.line, one.placement, one.time_us) for one in selected.measurements] == [
         (one.line, one.placement, one.time_us) for one in expected
+    ]
+
+
+def test_a_query_separates_rows_of_one_line(tmp_path: Path) -> None:
+    sweep = (ROOT / "tests" / "golden" / "logs" / "h200_x4_sweep_c1.txt").read_text()
+    (tmp_path / "a.json").write_text(json.dumps({"stdout": sweep}))
+    logs = busbw.load(tmp_path, query=busbw.Filter(min_bytes=1024, max_bytes=1024))
+    assert [(one.size_bytes, one.placement) for one in logs.measurements] == [
+        (1024, "out_of_place"),
+        (1024, "in_place"),
     ]
 
 
