@@ -37,7 +37,7 @@ def load(source: Source | Iterable[Source] | None = None, *, query: Filter | Non
         raise UsageError("load needs a source or a query", remedy='use busbw.load("last") for the newest run')
     sources = [source] if isinstance(source, str | PathLike) else source
     skipped: list[str] = []
-    logs = tuple(read_named_logs([os.fspath(name) for name in sources], skipped.append))
+    logs = tuple(read_named_logs([os.fspath(name) for name in sources], skipped.append, skipped.append))
     return LogCollection(logs=logs, skipped=tuple(skipped))
 
 

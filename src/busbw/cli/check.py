@@ -77,19 +77,20 @@ def check(
 ) -> int:
     """Judges each band of runs and logs: GOOD (exit 0), SLOW (5), BROKEN (1: wrong data) or UNSURE (3).
 
-    A FOLDER stands for all runs and logs in it. Verdicts on several logs are listed worst first: BROKEN, SLOW, UNSURE,
-    GOOD. The exit code is that of the worst.
+    A FOLDER stands for all runs and logs in it; if one is unreadable, the result is at best UNSURE. Verdicts on
+    several logs are listed worst first: BROKEN, SLOW, UNSURE, GOOD. The exit code is that of the worst.
     """
     run_system = find_system(system_name)
     replacement_nics = parse_nics(nics) if nics is not None else None
     selection = select_reference(reference_name)
     notes: list[str] = []
+    skipped: list[str] = []
     judged = StoredSequence(JudgedConfiguration)  # those of a long log are too many for memory
     grades: Counter[Grade] = Counter()
     log_notes: dict[str, list[str]] = {}
     unjudged: list[str] = []
     with activity(f"judging {names[0] if len(names) == 1 else count_text(len(names), 'name')}"):
-        for log in read_named_logs(names, notes.append):
+        for log in read_named_logs(names, notes.append, skipped.append):
             log_notes[log.source] = _log_notes(log)
             previous_count = len(judged)
             for configuration in iterate_configurations(
@@ -100,12 +101,15 @@ def check(
             if len(judged) == previous_count:
                 unjudged.append(log.source)
     has_logs = len(log_notes) > 1
+    notes += skipped
     notes += [f"{source}: {note}" if has_logs else note for source, texts in log_notes.items() for note in texts]
     if has_logs:  # the verdicts of one log stay in its order
         notes += [f"{source}: no rows were read; `busbw import` shows why" for source in unjudged]
     judged_grades = list(grades)
-    missing_grades: list[Grade] = ["UNSURE"] if unjudged else []
+    missing_grades: list[Grade] = ["UNSURE"] if unjudged or skipped else []
     grade = worst([*judged_grades, *missing_grades])
+    if skipped and grade == "UNSURE":
+        notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
     console = make_console()
     if as_json:
         items = (encode_item(_verdict_object(entry)) for entry in _in_order(judged, worst_first=has_logs))

@@ -75,7 +75,7 @@ def report(
     """
     with activity("reading"):
         warnings: list[str] = []
-        whole_logs = list(read_named_logs(names, warnings.append))
+        whole_logs = list(read_named_logs(names, warnings.append, warnings.append))
         logs = list(map(_first_tables, whole_logs))
     if not any(log.has_rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")

@@ -11,12 +11,15 @@ from busbw.logs import Log
 from busbw.store.layout import RECORDS, entries, find
 
 
-def read_named_logs(names: Sequence[str], on_warning: Callable[[str], None]) -> Iterator[Log]:
+def read_named_logs(
+    names: Sequence[str], on_repeated: Callable[[str], None], on_skipped: Callable[[str], None]
+) -> Iterator[Log]:
     """Yields the logs one by one, those of a folder in the order of their names.
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_warning: Receives a sentence for each unreadable file of a folder, and for each repeated name.
+        on_repeated: Receives a sentence for each name that was given several times.
+        on_skipped: Receives a sentence for each unreadable file of a folder.
 
     Raises:
         UsageError: A named log cannot be read, a folder has no log, or none of its logs can be read.
@@ -24,7 +27,7 @@ def read_named_logs(names: Sequence[str], on_warning: Callable[[str], None]) -> 
     has_log, problems = False, []
     for name, times in Counter(names).items():
         if times > 1:
-            on_warning(f"{name} was given {times} times and is read once.")
+            on_repeated(f"{name} was given {times} times and is read once.")
         if not _is_folder_of_logs(Path(name)):
             yield readers.read(find(name))
             has_log = True
@@ -37,7 +40,7 @@ def read_named_logs(names: Sequence[str], on_warning: Callable[[str], None]) -> 
                 log = readers.read(path)
             except BusbwError as error:
                 problems.append(f"{path_text(path)} was skipped: {error}")
-                on_warning(problems[-1])
+                on_skipped(problems[-1])
                 continue
             yield log
             has_log = True

@@ -200,7 +200,15 @@ def test_several_logs_are_listed_worst_first(capsys: pytest.CaptureFixture[str],
 
 
 @pytest.mark.parametrize(
-    ("kinds", "code"), [(["good", "unsure"], 3), (["good", "unsure", "slow"], 5), (["good"], 0), (["slow", "wrong"], 1)]
+    ("kinds", "code"),
+    [
+        (["good", "unsure"], 3),
+        (["good", "unsure", "slow"], 5),
+        (["good"], 0),
+        (["slow", "wrong"], 1),
+        (["good", "unreadable"], 3),
+        (["slow", "unreadable"], 5),
+    ],
 )
 def test_the_exit_code_of_a_folder_is_that_of_the_worst_log(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, kinds: list[str], code: int
@@ -212,14 +220,16 @@ def test_the_exit_code_of_a_folder_is_that_of_the_worst_log(
         path = folder / f"{kind}.txt"
         if kind == "unsure":  # no common configuration with the reference
             path.write_text("# rows of another kind\n" + (GOLDEN / "text_magnitudes.txt").read_text())
+        elif kind == "unreadable":  # for example because its run was killed early
+            path.write_text("srun: error: node7: task 0: Killed\n")
         else:
             host_run(path, {"slow": 3.0}.get(kind, 1.0), wrong=int(kind == "wrong"))
-    (folder / "README.md").write_text("no table here\n")
     got, shown, _ = check(capsys, str(folder), "--reference", reference, "--json")
     told = json.loads(shown)
-    assert {Path(one["log"]).stem for one in told["verdicts"]} == set(kinds)
+    assert {Path(one["log"]).stem for one in told["verdicts"]} == set(kinds) - {"unreadable"}
     assert got == code, [(one["log"], one["grade"], one["reasons"]) for one in told["verdicts"]]
-    assert any("README.md was skipped" in note for note in told["notes"])
+    assert any("unreadable.txt was skipped" in note for note in told["notes"]) == ("unreadable" in kinds)
+    assert ("the result is UNSURE: 1 file could not be judged" in told["notes"]) == (kinds == ["good", "unreadable"])
 
 
 def test_a_log_without_a_verdict_is_not_good(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
