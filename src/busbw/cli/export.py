@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from busbw import readers
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
@@ -19,14 +18,14 @@ from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.judge import JudgedConfiguration, iterate_configurations
 from busbw.logs import Log
 from busbw.sequences import temporary_file, temporary_file_errors
-from busbw.store import find
+from busbw.store import read_named_logs
 from busbw.terminal import activity
-from busbw.units import count_text
+from busbw.units import count_text, plain
 
 
 @click.command()
 @click.argument("format_name", metavar="FORMAT", type=click.Choice(list(EXPORTERS)))
-@click.argument("names", metavar="RUN|FILE...", nargs=-1, required=True)
+@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
@@ -59,7 +58,7 @@ def export(
 ) -> None:
     """Writes runs as FORMAT: csv, json, markdown, junit, prometheus or parquet.
 
-    junit and prometheus contain the verdicts of `busbw check`.
+    A FOLDER stands for all runs and logs in it. junit and prometheus contain the verdicts of `busbw check`.
     """
     exporter = EXPORTERS[format_name]
     options = {
@@ -73,8 +72,11 @@ def export(
         raise UsageError("--redact and --reference exclude each other", remedy="remove one of them")
     if output is None and format_name == "parquet" and sys.stdout.isatty():
         raise UsageError("parquet is binary, and stdout is a terminal", remedy=f"set -o runs{exporter.SUFFIX}")
-    with activity(f"reading {count_text(len(names), 'log')}"):
-        logs: Sequence[Log] = [readers.read(find(name)) for name in names]
+    with activity(f"reading {count_text(len(names), 'name')}"):
+        notes: list[str] = []
+        logs: Sequence[Log] = list(read_named_logs(names, notes.append, notes.append))
+    for note in notes:
+        click.echo(plain(note), err=True)
     for log in logs:
         if not log.has_rows:
             raise UsageError(f"{log.source} has no readable row", remedy="run busbw show to see why")

@@ -1,14 +1,20 @@
 """Reads the logs that a user names: files, runs of the store, and all logs of a folder."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from busbw import readers
 from busbw.errors import BusbwError, UsageError
 from busbw.files import path_text
 from busbw.logs import Log
 from busbw.store.layout import RECORDS, entries, find
+
+
+class _NamedLog(NamedTuple):
+    path: Path
+    is_in_folder: bool
+    """True if a folder was named instead of the log."""
 
 
 def read_named_logs(
@@ -18,36 +24,40 @@ def read_named_logs(
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_repeated: Receives a sentence for each name that was given several times.
+        on_repeated: Receives a sentence for each log that was given several times.
         on_skipped: Receives a sentence for each unreadable file of a folder.
 
     Raises:
         UsageError: A named log cannot be read, a folder has no log, or none of its logs can be read.
     """
+    names_by_file: dict[Path, list[_NamedLog]] = {}
+    for name in names:
+        for named_log in _find_named_logs(name):
+            names_by_file.setdefault(named_log.path.resolve(), []).append(named_log)
     has_log, problems = False, []
-    for name, times in Counter(names).items():
-        if times > 1:
-            on_repeated(f"{name} was given {times} times and is read once.")
-        if not _is_folder_of_logs(Path(name)):
-            yield readers.read(find(name))
-            has_log = True
+    for named_logs in names_by_file.values():
+        path = named_logs[0].path
+        if len(named_logs) > 1:
+            on_repeated(f"{path_text(path)} was given {len(named_logs)} times and is read once.")
+        try:
+            log = readers.read(path)
+        except BusbwError as error:
+            if not all(named_log.is_in_folder for named_log in named_logs):
+                raise
+            problems.append(f"{path_text(path)} was skipped: {error}")
+            on_skipped(problems[-1])
             continue
-        paths = sorted(entry.log for entry in entries(Path(name)))
-        if not paths:
-            raise UsageError(f"the folder {name} has no run and no log", remedy="give a folder of runs or logs")
-        for path in paths:
-            try:
-                log = readers.read(path)
-            except BusbwError as error:
-                problems.append(f"{path_text(path)} was skipped: {error}")
-                on_skipped(problems[-1])
-                continue
-            yield log
-            has_log = True
+        yield log
+        has_log = True
     if not has_log and names:
         raise UsageError(f"no log could be read: {problems[0]}", remedy="give a log that `busbw import` can read")
 
 
-def _is_folder_of_logs(path: Path) -> bool:
-    """True for a folder that is not a single run."""
-    return path.is_dir() and not (path / RECORDS).is_file()
+def _find_named_logs(name: str) -> list[_NamedLog]:
+    folder = Path(name)
+    if not folder.is_dir() or (folder / RECORDS).is_file():  # a single run
+        return [_NamedLog(find(name), is_in_folder=False)]
+    paths = sorted(entry.log for entry in entries(folder))
+    if not paths:
+        raise UsageError(f"the folder {name} has no run and no log", remedy="give a folder of runs or logs")
+    return [_NamedLog(path, is_in_folder=True) for path in paths]

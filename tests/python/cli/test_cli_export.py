@@ -42,6 +42,15 @@ def test_csv_of_two_logs(busbw: Busbw) -> None:
     assert len(lines) > 4
 
 
+def test_a_log_given_twice_is_written_once(busbw: Busbw, here: Path) -> None:
+    once = busbw("export", "prometheus", "busbw-records")
+    assert once.stdout == busbw("export", "prometheus", "last").stdout
+    (here / "link.jsonl").symlink_to(next((here / "busbw-records").glob("*/records.jsonl")))
+    done = busbw("export", "prometheus", "busbw-records", "last", "link.jsonl")
+    assert done.stdout == once.stdout
+    assert done.stderr.endswith("/records.jsonl was given 3 times and is read once.\n")
+
+
 @pytest.mark.parametrize(
     ("words", "piece"),
     [
