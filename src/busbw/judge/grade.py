@@ -18,7 +18,7 @@ from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import BAD_FACTOR, BandVerdict, Grade, JudgedFigure, Reason, worst
 from busbw.judge.yardstick import Yardstick
 from busbw.statistics.bands import BANDS, BandName
-from busbw.units import count_text, size_text
+from busbw.units import count_text, names_text, size_text
 
 _MAX_QUIET_DIFFERENCE = 0.30
 """Maximum relative difference between the placements of one size on a quiet machine."""
@@ -306,5 +306,4 @@ def _is_disturbance(figures: Sequence[JudgedFigure]) -> bool:
 
 
 def _sizes_text(sizes: Sequence[int]) -> str:
-    more = f" and {len(sizes) - _MAX_NAMED_SIZES} more" if len(sizes) > _MAX_NAMED_SIZES else ""
-    return f"{', '.join(map(size_text, sizes[:_MAX_NAMED_SIZES]))}{more}"
+    return names_text([size_text(size_bytes) for size_bytes in sizes], _MAX_NAMED_SIZES)

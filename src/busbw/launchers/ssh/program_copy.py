@@ -5,13 +5,13 @@ Each host gets its own connection, whose stdin is the program. The folder is new
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers.job.child_processes import ExitStatus
 from busbw.launchers.job.job import Command, LaunchCallbacks
-from busbw.launchers.job.processes import TerminationPolicy, run_all
+from busbw.launchers.job.processes import TerminationPolicy
 from busbw.launchers.ssh import preflight, scripts
 from busbw.units import plain
 
@@ -89,41 +89,20 @@ def copy_to_hosts(commands: Sequence[Command], callbacks: LaunchCallbacks) -> No
         KeyboardInterrupt: The copy was interrupted.
     """
     callbacks.on_status("copying the program")
-    results = _run(commands, callbacks, preflight.interruptible_policy(_COPY_LIMIT_S))
+    results = preflight.run_on_hosts(commands, callbacks, preflight.interruptible_policy(_COPY_LIMIT_S))
     preflight.require_ready([_parse_copy(host, status, lines) for host, status, lines in results])
 
 
 def remove_from_hosts(commands: Sequence[Command], callbacks: LaunchCallbacks) -> None:
     """Removes the copies from all hosts. Reports those that may remain."""
     try:
-        results = _run(commands, callbacks, TerminationPolicy(limit_s=_REMOVAL_LIMIT_S))
+        results = preflight.run_on_hosts(commands, callbacks, TerminationPolicy(limit_s=_REMOVAL_LIMIT_S))
     except BusbwError:
         return  # ssh cannot be started, so nothing was copied
     for command, (host, status, _) in zip(commands, results, strict=True):
         if status.code and callbacks.on_error:
             message = f"busbw: the copy of the program on {host} may remain; run there: {command.words[-1]}\n"
             callbacks.on_error(message.encode(), None)
-
-
-def _run(
-    commands: Sequence[Command], callbacks: LaunchCallbacks, policy: TerminationPolicy
-) -> list[tuple[str, ExitStatus, list[str]]]:
-    """Runs the commands, and returns host, exit status and lines of stderr for each."""
-    lines: dict[str, list[str]] = {str(command.process): [] for command in commands}
-
-    def keep_line(line: bytes, host: int | str | None) -> None:
-        lines[str(host)].append(line.decode(errors="replace"))
-
-    statuses = run_all(
-        commands,
-        replace(callbacks, on_line=lambda _line: None, on_error=keep_line),
-        policy,
-        max_connecting=preflight.MAX_CONNECTING,
-    )
-    return [
-        (str(command.process), status, lines[str(command.process)])
-        for command, status in zip(commands, statuses, strict=True)
-    ]
 
 
 def _parse_copy(host: str, status: ExitStatus, lines: Sequence[str]) -> preflight.HostCheck:
