@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError
@@ -62,13 +62,23 @@ def check(checks: Sequence[Command], callbacks: LaunchCallbacks) -> None:
 
 
 def run_on_hosts(
-    commands: Sequence[Command], callbacks: LaunchCallbacks, policy: TerminationPolicy
+    commands: Sequence[Command],
+    callbacks: LaunchCallbacks,
+    policy: TerminationPolicy,
+    *,
+    on_mark: Callable[[str], None] = lambda _host: None,
 ) -> list[tuple[str, ExitStatus, list[str]]]:
-    """Runs one command for each host, several at a time. Returns host, exit status and lines of stderr for each."""
+    """Runs one command for each host, several at a time. Returns host, exit status and lines of stderr for each.
+
+    `on_mark` is called with the host's name when its script begins.
+    """
     lines: dict[str, list[str]] = {str(command.process): [] for command in commands}
 
     def keep_line(line: bytes, host: int | str | None) -> None:
-        lines[str(host)].append(line.decode(errors="replace"))
+        text = line.decode(errors="replace")
+        lines[str(host)].append(text)
+        if scripts.is_mark(text):
+            on_mark(str(host))
 
     statuses = run_all(
         commands,
