@@ -35,15 +35,17 @@ constexpr std::string_view kAllowedPrefixes[] = {"NCCL_",
                                                  "SLURM_NNODES",
                                                  "LD_PRELOAD"};
 // The same as in src/busbw/secret_variables.py; a test compares both.
-constexpr std::string_view kSecretWords[] = {"TOKEN",      "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "_KEY",
-                                             "CREDENTIAL", "APIKEY", "AUTH",     "BEARER", "COOKIE"};
+constexpr std::string_view kSecretWords[] = {"TOKEN",      "SECRET", "PASS", "PWD",    "_KEY",
+                                             "CREDENTIAL", "APIKEY", "AUTH", "BEARER", "COOKIE"};
+constexpr std::string_view kSecretEndings[] = {"_PAT"};
 
 bool is_allowed(std::string_view variable) {
   // OMPI_MCA_ variables contain lower-case names, so compare secret words in upper case.
   std::string upper(variable);
   std::ranges::transform(upper, upper.begin(), [](unsigned char letter) { return std::toupper(letter); });
   return std::ranges::any_of(kAllowedPrefixes, [&](auto prefix) { return variable.starts_with(prefix); }) &&
-         std::ranges::none_of(kSecretWords, [&](auto word) { return upper.find(word) != upper.npos; });
+         std::ranges::none_of(kSecretWords, [&](auto word) { return upper.find(word) != upper.npos; }) &&
+         std::ranges::none_of(kSecretEndings, [&](auto ending) { return upper.ends_with(ending); });
 }
 
 /// Returns the value after "key :" in a /proc file, or an empty string.

@@ -34,11 +34,14 @@ std::optional<std::pair<std::size_t, std::size_t>> median_ci95_positions(std::si
   // Finds the largest position k with P(Binomial(n, 1/2) < k) <= 2.5 %.
   std::size_t position = 0;
   double probability_below = 0;
+  // Logarithm of P(Binomial(n, 1/2) = k), from that of k - 1. std::lgamma would write a global variable, and ranks are
+  // threads.
+  double log_probability = -n * std::log(2.0);
   for (std::size_t k = 0; k <= samples; ++k) {
-    probability_below += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1.0) -
-                                  std::lgamma(n - static_cast<double>(k) + 1) - n * std::log(2.0));
+    probability_below += std::exp(log_probability);
     if (probability_below > kTailProbability) break;
     position = k + 1;
+    log_probability += std::log(static_cast<double>(samples - k) / static_cast<double>(position));
   }
   if (position == 0) return std::nullopt;
   return std::pair{position, samples + 1 - position};

@@ -23,7 +23,9 @@ FactName = Literal[
 
 SYSTEM_FACTS: tuple[FactName, ...] = ("GPU", "hosts", "NICs", "transport")
 """Facts that describe the system. A run on another system is unlike, whatever it measures."""
-_BLOCKING_FACTS: frozenset[FactName] = frozenset(("collective", "ranks", *SYSTEM_FACTS))
+_BLOCKING_FACTS: frozenset[FactName] = frozenset(("collective", "ranks", "method", *SYSTEM_FACTS))
+_ASSUMED_FACTS: frozenset[FactName] = frozenset(("method", *SYSTEM_FACTS))
+"""Facts that count as equal if only one side states them, with a note."""
 _PREFIX_FACTS: frozenset[FactName] = frozenset(("GPU", "library", "NICs"))
 """Facts with names of several lengths, such as a library with and without its version."""
 
@@ -117,6 +119,16 @@ def method_text(table: Table) -> str:
     return ", ".join(sorted(non_default))
 
 
+def method_of(table: Table) -> str | None:
+    """Returns the method of a log: its `method_text`, or 'default'. None if the log states no setting of the method."""
+    return method_text(table) or ("default" if _METHOD_SETTINGS.keys() & table.settings.keys() else None)
+
+
+def launches_of(table: Table) -> str | None:
+    """Returns how many GPUs a thread launches: '4 per thread'. None if the log does not state it."""
+    return f"{table.gpus_per_thread} per thread" if table.gpus_per_thread else None
+
+
 def circumstances(facts: Mapping[str, str]) -> dict[str, str]:
     """Returns settings and variables without what identifies one run: names, jobs and ports."""
     return {name: _PORT.sub("", value) for name, value in facts.items() if not _FACT_OF_ONE_RUN.fullmatch(name)}
@@ -140,7 +152,7 @@ def find_differences(
         if run_value is None or other_value is None:
             if name in ("collective", "ranks"):
                 blockers.append(Difference(name, f"the {name} of one of them is not known", is_stated=False))
-            elif name in SYSTEM_FACTS and run_value != other_value:
+            elif name in _ASSUMED_FACTS and run_value != other_value:
                 silent = run_name if run_value is None else other_name
                 differences.append(Difference(name, f"{name} not stated by {silent}", is_stated=False))
         elif not _are_same(name, run_value, other_value):

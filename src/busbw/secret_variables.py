@@ -9,9 +9,8 @@ REDACTED = "(redacted)"
 SECRET_WORDS = (
     "TOKEN",
     "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
+    "PASS",
+    "PWD",
     "_KEY",
     "CREDENTIAL",
     "APIKEY",
@@ -20,15 +19,25 @@ SECRET_WORDS = (
     "COOKIE",
 )
 """Parts of variable names that mark secrets; the same as the engine's (common/os/provenance.cpp)."""
+SECRET_ENDINGS = ("_PAT",)
+"""Ends of such names, for words that are common elsewhere in a name; the same as the engine's."""
+_FOLDER_NAMES = frozenset(("PWD", "OLDPWD"))
+"""Variables of the shell that name the working folder."""
 
-_URL_WITH_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@:]*:[^/\s@]+@", re.IGNORECASE)
+# A password may contain slashes. A number and a slash are the port and the path of a URL without a password.
+_SECRET_URL = re.compile(
+    r"[a-z][a-z0-9+.-]*://(?:[^/\s@:]*:(?!\d+/)[^\s@]+|(?:gh[opsru]_|github_pat_|glpat-|hf_)[^/\s@:]*)@", re.IGNORECASE
+)
+"""URL with a password, or with a user that is a token of GitHub, GitLab or Hugging Face."""
 
 
 def may_be_secret(name: str, value: str = "") -> bool:
-    """True if the name contains a word for secrets, in any case, or if the value is redacted or a URL with password."""
-    # The underscore in front lets a variable KEY match the word _KEY.
-    is_secret_name = any(word in f"_{name.upper()}" for word in SECRET_WORDS)
-    return is_secret_name or value == REDACTED or bool(_URL_WITH_PASSWORD.search(value))
+    """True if the name has a word for secrets, in any case, or if the value is redacted or a URL with a secret."""
+    upper = f"_{name.upper()}"  # The underscore in front lets a variable KEY match the word _KEY.
+    is_secret_name = upper.endswith(SECRET_ENDINGS) or any(word in upper for word in SECRET_WORDS)
+    if is_secret_name and name not in _FOLDER_NAMES:
+        return True
+    return value == REDACTED or bool(_SECRET_URL.search(value))
 
 
 def redacted_variables(variables: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
 from busbw.reference import Reference, Sweep, find, references
 from busbw.terminal import StreamConsole
-from busbw.units import size_text
+from busbw.units import names_text, size_text
 
 _WIDE = 120
 """Minimum width of the terminal, in columns, for the full table."""
@@ -60,7 +60,7 @@ def _best_busbw_text(reference: Reference) -> str:
         f"{collective} {busbw_gbps:.4g}{' (floor)' if is_floor else ''}"
         for collective, (busbw_gbps, is_floor) in best.items()
     ]
-    return ", ".join(texts[:2]) + (f" and {len(texts) - 2} more" if len(texts) > 2 else "")
+    return names_text(texts, 2)
 
 
 def _print_reference(reference: Reference) -> None:

@@ -15,6 +15,7 @@ from busbw.comparability import (
     FactName,
     SystemFacts,
     find_differences,
+    launches_of,
     method_text,
     system_facts,
 )
@@ -166,7 +167,7 @@ def _run_facts(table: Table, system: SystemFacts) -> dict[FactName, object]:
     facts: dict[FactName, object] = {
         "library": table.library,
         "method": method_text(table) or "default",
-        "launches": f"{table.gpus_per_thread} per thread" if table.gpus_per_thread else None,
+        "launches": launches_of(table),
     }
     if system.gpu is None:
         sizes = sorted({row.size_bytes for row in table.rows})

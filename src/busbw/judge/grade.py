@@ -18,7 +18,7 @@ from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import BAD_FACTOR, BandVerdict, Grade, JudgedFigure, Reason, worst
 from busbw.judge.yardstick import Yardstick
 from busbw.statistics.bands import BANDS, BandName
-from busbw.units import count_text, size_text
+from busbw.units import count_text, names_text, size_text
 
 _MAX_QUIET_DIFFERENCE = 0.30
 """Maximum relative difference between the placements of one size on a quiet machine."""
@@ -84,12 +84,12 @@ def decide(evidence: Evidence) -> Decision:
 
 
 def _in_range_text(bands: Sequence[BandVerdict]) -> str:
-    """Says that all bands are in their ranges and, if some are wide, how far the slowest one is from typical."""
-    text = "every band within its range"
-    wide_bands = [band for band in bands if band.worst.is_range_wide]
-    if not wide_bands:
+    """Says that all bands are in their ranges and how far the slowest one is below typical, if its range is wide."""
+    text = "every band within its range or better"
+    slow_bands = [band for band in bands if band.worst.is_in_slow_part]
+    if not slow_bands:
         return text
-    slowest = max(wide_bands, key=lambda band: band.worst.ratio)
+    slowest = max(slow_bands, key=lambda band: band.worst.ratio)
     return f"{text}, at worst {slowest.worst.distance_text(as_time=slowest.band == 'latency')} ({slowest.band})"
 
 
@@ -193,7 +193,7 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
     )
     worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
     grade, reason = _decide_band_grade(sizes, figures, worst_figure)
-    if grade == "GOOD" and worst_figure.is_range_wide:
+    if grade == "GOOD" and worst_figure.is_in_slow_part:
         distance = worst_figure.distance_text(as_time=band == "latency")
         reason = f"{reason}; at worst {distance} ({size_text(worst_figure.size_bytes)})"
     return BandVerdict(
@@ -306,5 +306,4 @@ def _is_disturbance(figures: Sequence[JudgedFigure]) -> bool:
 
 
 def _sizes_text(sizes: Sequence[int]) -> str:
-    more = f" and {len(sizes) - _MAX_NAMED_SIZES} more" if len(sizes) > _MAX_NAMED_SIZES else ""
-    return f"{', '.join(map(size_text, sizes[:_MAX_NAMED_SIZES]))}{more}"
+    return names_text([size_text(size_bytes) for size_bytes in sizes], _MAX_NAMED_SIZES)

@@ -63,15 +63,18 @@ def _compare_group(series: Series, verdict: Verdict, yardstick: Yardstick | None
     reason = (
         f"group {series.row.group}{series.hosts_text} is slower than {yardstick.name}: its time is up to {ratios_text}"
     )
-    is_judged_alone = bool(verdict.bands)
+    # The bands must show why the group is SLOW: its own ones do so only if they are SLOW too.
+    is_slow_alone = verdict.grade == "SLOW"
+    own_grade = (f"{verdict.grade} against {verdict.yardstick}",) if verdict.bands and not is_slow_alone else ()
     return replace(
         verdict,
         grade="SLOW",
         reason_kind="slow_group",
         reasons=(reason, *(verdict.reasons if verdict.grade != "GOOD" else ())),
         advice=(_REMEDY, *verdict.advice),
-        yardstick=verdict.yardstick if is_judged_alone else yardstick.name,
-        bands=verdict.bands if is_judged_alone else bands,
+        yardstick=verdict.yardstick if is_slow_alone else yardstick.name,
+        bands=verdict.bands if is_slow_alone else bands,
+        beside=(*own_grade, *verdict.beside),
     )
 
 

@@ -82,6 +82,11 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
         """True if the range allows much slower figures than the typical one, so that its ends say little."""
         return self.range_us.high > WIDE_RANGE_FACTOR * self.range_us.typical
 
+    @property
+    def is_in_slow_part(self) -> bool:
+        """True if the figure is slower than the typical one of a wide range, so that verdicts state its distance."""
+        return self.is_range_wide and self.ratio > 1
+
     def distance_text(self, *, as_time: bool) -> str:
         """Distance from the typical figure, of the time or of the busbw: '19 % below typical'."""
         distance = self.ratio - 1 if as_time else 1 / self.ratio - 1

@@ -174,6 +174,8 @@ def _facts(series: Series) -> dict[FactName, object]:
         "collective": series.collective,
         "ranks": series.ranks,
         **system_facts,
+        "method": comparability.method_of(series.table),
+        "launches": comparability.launches_of(series.table),
         "type": series.row.dtype,
         "operator": series.row.redop,
         "library": series.table.library,

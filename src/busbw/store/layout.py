@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from busbw.errors import UsageError
 from busbw.files import path_text, replace_file
+from busbw.units import names_text
 
 STORE_VARIABLE = "BUSBW_STORE"
 """Variable with the folder of the store. If unset, the store is `busbw-records` in the current folder."""
@@ -147,9 +148,9 @@ def find(text: str, store: Path | None = None) -> Path:
     if len(matches) == 1:
         return runs[matches[0]]
     if matches:
-        names_text = ", ".join(matches[:3]) + (f" and {len(matches) - 3} more" if len(matches) > 3 else "")
         raise UsageError(
-            f'"{text}" begins the names of {len(matches)} runs: {names_text}', remedy="type more of the name"
+            f'"{text}" begins the names of {len(matches)} runs: {names_text(matches, 3)}',
+            remedy="type more of the name",
         )
     raise UsageError(
         f'"{text}" is neither a file nor a run in {store}',

@@ -25,6 +25,7 @@ TEST_CASE("tuning_environment: keeps tuning and launch variables, sorted, with f
 }
 
 TEST_CASE("tuning_environment: other variables are excluded") {
+  CHECK(keeps("NCCL_PAT_ENABLE"));
   for (const char* variable : {"NCCL_IB_PKEY", "NCCL_TESTS_SPLIT", "UCX_NET_DEVICES", "FI_PROVIDER", "OMPI_MCA_btl",
                                "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "SLURM_JOB_ID", "SLURM_NTASKS"})
     CHECK_MESSAGE(keeps(variable), variable);
@@ -38,6 +39,8 @@ TEST_CASE("tuning_environment: names of secrets are excluded, in upper and lower
        {"NCCL_TOKEN", "NCCL_AUTH_TOKEN", "UCX_SECRET", "BUSBW_PASSWORD", "BUSBW_PASSWD", "FI_CREDENTIALS",
         "NCCL_API_KEY", "BUSBW_KEY_FILE", "OMPI_MCA_sec_password", "OMPI_MCA_auth_token", "NCCL_NET_AUTH",
         "UCX_AUTHORIZATION", "BUSBW_PASSPHRASE", "OMPI_MCA_my_secret", "OMPI_MCA_ssl_key", "BUSBW_APIKEY"})
+    CHECK_MESSAGE(!keeps(variable), variable);
+  for (const char* variable : {"BUSBW_SSHPASS", "NCCL_DB_PASS", "UCX_PWD", "OMPI_MCA_sec_pwd", "BUSBW_GH_PAT"})
     CHECK_MESSAGE(!keeps(variable), variable);
 }
 

@@ -177,10 +177,27 @@ def test_the_distance_from_typical_is_stated_if_the_range_is_wide() -> None:
     """391 GB/s of 16 H100 over 8 NICs: in the range of 377 to 525, but 19 % below 482."""
     wide = judge(read(GOLDEN / "seeds" / "000_4bd6902a841c76ab.txt"))[0]
     assert wide.grade == "GOOD"
-    assert wide.reasons == ("every band within its range, at worst 19 % below typical (plateau)",)
+    assert wide.reasons == ("every band within its range or better, at worst 19 % below typical (plateau)",)
     assert "at worst 19 % below typical (8 GiB)" in wide.bands[0].reason
     narrow = only(judge(log(GOOD_H200_X4), selection=against(GOOD_H200_X4)))
     assert [band.reason for band in narrow.bands][2] == "every size within the range or better"
+
+
+def test_figures_that_are_faster_than_the_range_have_no_worst_distance() -> None:
+    """Half of the typical time is faster than the ranges, 0.99 of it is inside them: neither is below typical."""
+    scenario = Scenario(collective="all_reduce", ranks=4, ranks_per_node=4)
+    typical = {
+        one.size_bytes: one.time_us.typical for one in expect(scenario, find_system("h200-sxm"), SIZES).estimates
+    }
+    for factors in ((0.99, 0.99), (0.5, 0.99), (0.99, 0.5)):
+        small, large = factors
+        times = {size: time * (small if size <= 8192 else large) for size, time in typical.items() if size <= 1 << 21}
+        found = only(judge(log(times)))
+        assert (found.grade, found.reasons) == ("GOOD", ("every band within its range or better",))
+        assert {band.reason for band in found.bands} == {"every size within the range or better"}
+    slower = {size: time * (1.05 if size <= 8192 else 0.5) for size, time in typical.items() if size <= 1 << 21}
+    found = only(judge(log(slower)))
+    assert found.reasons == ("every band within its range or better, at worst 5 % above typical (latency)",)
 
 
 def test_wrong_data_is_broken_whatever_the_speed() -> None:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from busbw.judge import ReferenceSelection, Verdict, judge, worst
+from busbw.expect import Scenario, expect
+from busbw.judge import Grade, ReferenceSelection, Verdict, judge, worst
 from busbw.logs import Figure, Log, Rank, Row, Table
+from busbw.system import find
 
 SIZES = tuple(1 << power for power in range(10, 24))
 RANKS = 4
@@ -18,7 +20,13 @@ def times_us(size: int) -> float:
 
 
 def groups(
-    factor: Callable[[int], float], count: int = 16, *, device: str = "cpu model", noise: float = 0.0, **changes: object
+    factor: Callable[[int], float],
+    count: int = 16,
+    *,
+    device: str = "cpu model",
+    noise: float = 0.0,
+    time_us_of: Callable[[int], float] = times_us,
+    **changes: object,
 ) -> Log:
     """A run of groups of four ranks on two hosts each, with the factor of each group's time."""
     generator = random.Random(5)
@@ -34,7 +42,7 @@ def groups(
             ranks=RANKS,
             group=group,
             figures={
-                placement: Figure(time_us=times_us(size) * factor(group) * (1 + noise * generator.uniform(-1, 1)))
+                placement: Figure(time_us=time_us_of(size) * factor(group) * (1 + noise * generator.uniform(-1, 1)))
                 for placement in ("out_of_place", "in_place")
             },
         )
@@ -89,6 +97,39 @@ def test_noise_makes_no_group_slow(noise: float) -> None:
 def test_equally_slow_groups_are_not_judged_by_each_other() -> None:
     verdicts = judge(groups(lambda _: 100, device="NVIDIA H200"))
     assert all(verdict.reason_kind != "slow_group" for verdict in verdicts)
+
+
+def typical_us(size: int) -> float:
+    """Typical time of a group on two nodes with H200 in us."""
+    scenario = Scenario(collective="all_reduce", ranks=RANKS, ranks_per_node=RANKS // 2)
+    estimate = expect(scenario, find("h200-sxm"), SIZES).at(size)
+    assert estimate is not None
+    return estimate.time_us.typical
+
+
+@pytest.mark.parametrize(
+    ("slow_factor", "states_nics", "own_grade", "yardstick"),
+    [
+        (1.15, True, "GOOD", "the median of 4 groups of 4 ranks"),
+        (2.2, False, "UNSURE", "the median of 4 groups of 4 ranks"),
+        (20.0, True, "SLOW", "a healthy NVIDIA H200 SXM5, 8 per node, over 8 x 400 Gb/s per node"),
+    ],
+)
+def test_the_bands_of_a_slow_group_show_why_it_is_slow(
+    slow_factor: float, states_nics: bool, own_grade: Grade, yardstick: str
+) -> None:
+    """An expectation judges each group too. The group's own bands are shown only if it is SLOW by them."""
+    nics = find("h200-sxm").nics if states_nics else None
+    alone = groups(lambda _: slow_factor, 1, device="NVIDIA H200", time_us_of=typical_us)
+    own = judge(alone, nics=nics)[0]
+    assert (own.grade, bool(own.bands)) == (own_grade, True)
+    run = groups(lambda group: slow_factor if group == 2 else 1, 4, device="NVIDIA H200", time_us_of=typical_us)
+    verdicts = judge(run, nics=nics)
+    assert [verdict.grade for verdict in verdicts] == ["GOOD", "GOOD", "SLOW", "GOOD"]
+    found = verdicts[2]
+    assert (found.reason_kind, found.yardstick) == ("slow_group", yardstick)
+    assert "SLOW" in {band.grade for band in found.bands}
+    assert (f"{own.grade} against {own.yardstick}" in found.beside) == (own_grade != "SLOW")
 
 
 def test_groups_of_other_sizes_are_no_equals() -> None:

@@ -2,6 +2,9 @@
 
 import hashlib
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,12 @@ class Host:
         self.folder = folder / "host"
         self.folder.mkdir()
         self.ssh = folder / "ssh"
-        self.ssh.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
+        self.connections = folder / "connections"
+        self.ssh.write_text(
+            f'#!/bin/sh\necho "$1" >>{self.connections}\n'
+            'if [ "$1" = down ]; then echo "ssh: connect to host down: No route to host" >&2; exit 255; fi\n'
+            'for last; do :; done\nexec sh -c "$last"\n'
+        )
         self.ssh.chmod(0o755)
         self.source = folder / "program"
         self.source.write_bytes(bytes(range(256)) * 1000)
@@ -29,13 +37,22 @@ class Host:
             lambda _line: None, lambda: None, on_error=lambda line, _host: self.errors.append(line)
         )
 
-    def copy(self, sha256: str = "") -> Path:
+    @contextmanager
+    def copies(self, *hosts: str, sha256: str = "") -> Iterator[list[Path]]:
+        """Yields the path of the copy on each host."""
         sha256 = sha256 or hashlib.sha256(self.source.read_bytes()).hexdigest()
         copied = ProgramCopy(self.source, sha256, str(self.folder))
-        path = f"{copied.folder('job', 0)}/all_reduce_perf"
-        command = program_copy.copy_command([str(self.ssh), "node1"], copied, path, "node1")
-        program_copy.copy_to_hosts([command], self.callbacks)
-        return Path(path)
+        folders = [copied.folder("job", node) for node in range(len(hosts))]
+        copies = [
+            program_copy.copy_command([str(self.ssh), name], copied, f"{folder}/all_reduce_perf", name)
+            for name, folder in zip(hosts, folders, strict=True)
+        ]
+        removals = [
+            program_copy.removal_command([str(self.ssh), name], folder, name)
+            for name, folder in zip(hosts, folders, strict=True)
+        ]
+        with program_copy.copies_on_hosts(copies, removals, self.callbacks):
+            yield [Path(folder) / "all_reduce_perf" for folder in folders]
 
 
 @pytest.fixture
@@ -44,29 +61,45 @@ def host(tmp_path: Path) -> Host:
 
 
 def test_the_copy_is_equal_executable_and_private(host: Host) -> None:
-    path = host.copy()
-    assert path.read_bytes() == host.source.read_bytes()
-    assert path.stat().st_mode & 0o777 == 0o700
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+    with host.copies("node1") as (path,):
+        assert path.read_bytes() == host.source.read_bytes()
+        assert path.stat().st_mode & 0o777 == 0o700
+        assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_copy_with_another_checksum_is_an_error(host: Host) -> None:
-    with pytest.raises(BusbwError, match=r"node1: cannot copy the program \(the copy has another checksum\); choose"):
-        host.copy(sha256="0" * 64)
+    error = r"node1: cannot copy the program \(the copy has another checksum\); choose"
+    with pytest.raises(BusbwError, match=error), host.copies("node1", sha256="0" * 64):
+        pass
+    assert list(host.folder.iterdir()) == []
 
 
 def test_an_existing_folder_is_not_used(host: Host) -> None:
     (host.folder / "job-0").mkdir()
-    with pytest.raises(BusbwError, match=r"cannot copy the program .*File exists"):
-        host.copy()
+    with pytest.raises(BusbwError, match=r"cannot copy the program .*File exists"), host.copies("node1"):
+        pass
 
 
 def test_the_copy_is_removed_and_a_missing_one_is_no_error(host: Host) -> None:
-    folder = host.copy().parent
-    command = program_copy.removal_command([str(host.ssh), "node1"], str(folder), "node1")
-    for _ in range(2):
-        program_copy.remove_from_hosts([command], host.callbacks)
-    assert not folder.exists()
+    with host.copies("node1", "node2") as paths:
+        assert all(path.exists() for path in paths)
+        shutil.rmtree(paths[1].parent)
+    assert list(host.folder.iterdir()) == []
+    assert host.errors == []
+
+
+def test_only_hosts_on_which_the_copy_began_are_connected_again(host: Host) -> None:
+    with pytest.raises(BusbwError, match="down: ssh cannot connect"), host.copies("node1", "down"):
+        pass
+    assert sorted(host.connections.read_text().split()) == ["down", "node1", "node1"]
+    assert list(host.folder.iterdir()) == []
+    assert host.errors == []
+
+
+def test_no_host_is_connected_again_if_none_was_reached(host: Host) -> None:
+    with pytest.raises(BusbwError, match="down: ssh cannot connect"), host.copies("down"):
+        pass
+    assert host.connections.read_text().split() == ["down"]
     assert host.errors == []
 
 

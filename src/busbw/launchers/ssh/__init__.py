@@ -124,11 +124,8 @@ def submit(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
     """
     if not plan.copies:
         return _run_job(plan, callbacks)
-    try:
-        program_copy.copy_to_hosts(plan.copies, callbacks)
+    with program_copy.copies_on_hosts(plan.copies, plan.cleanup, callbacks):
         return _run_job(plan, callbacks)
-    finally:
-        program_copy.remove_from_hosts(plan.cleanup, callbacks)
 
 
 def _run_job(plan: SshPlan, callbacks: LaunchCallbacks) -> int:

@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.errors import BusbwError
@@ -12,7 +12,7 @@ from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.job import Command, LaunchCallbacks
 from busbw.launchers.job.processes import TerminationPolicy, run_all
 from busbw.launchers.ssh import scripts
-from busbw.units import count_text, plain
+from busbw.units import count_text, names_text, plain
 
 _LIMIT_S = 60.0
 """Time limit for all checks, counted from the last start."""
@@ -57,20 +57,39 @@ def check(checks: Sequence[Command], callbacks: LaunchCallbacks) -> None:
         BusbwError: One or more hosts are not ready. The message names them and a remedy.
         KeyboardInterrupt: The check was interrupted.
     """
-    stderr_lines: dict[str, list[str]] = {str(command.process): [] for command in checks}
+    results = run_on_hosts(checks, callbacks, interruptible_policy(_LIMIT_S))
+    require_ready([parse_check(host, status, lines) for host, status, lines in results])
+
+
+def run_on_hosts(
+    commands: Sequence[Command],
+    callbacks: LaunchCallbacks,
+    policy: TerminationPolicy,
+    *,
+    on_mark: Callable[[str], None] = lambda _host: None,
+) -> list[tuple[str, ExitStatus, list[str]]]:
+    """Runs one command for each host, several at a time. Returns host, exit status and lines of stderr for each.
+
+    `on_mark` is called with the host's name when its script begins.
+    """
+    lines: dict[str, list[str]] = {str(command.process): [] for command in commands}
 
     def keep_line(line: bytes, host: int | str | None) -> None:
-        stderr_lines[str(host)].append(line.decode(errors="replace"))
+        text = line.decode(errors="replace")
+        lines[str(host)].append(text)
+        if scripts.is_mark(text):
+            on_mark(str(host))
 
     statuses = run_all(
-        checks,
+        commands,
         replace(callbacks, on_line=lambda _line: None, on_error=keep_line),
-        interruptible_policy(_LIMIT_S),
+        policy,
         max_connecting=MAX_CONNECTING,
     )
-    require_ready(
-        [parse_check(host, status, lines) for (host, lines), status in zip(stderr_lines.items(), statuses, strict=True)]
-    )
+    return [
+        (str(command.process), status, lines[str(command.process)])
+        for command, status in zip(commands, statuses, strict=True)
+    ]
 
 
 def interruptible_policy(limit_s: float) -> TerminationPolicy:
@@ -89,9 +108,7 @@ def require_ready(results: Sequence[HostCheck]) -> None:
         same_reason_hosts = [
             result.host for result in failed if (result.problem, result.remedy) == (first.problem, first.remedy)
         ]
-        hosts = ", ".join(same_reason_hosts[:_MAX_NAMED_HOSTS])
-        if len(same_reason_hosts) > _MAX_NAMED_HOSTS:
-            hosts += f" and {len(same_reason_hosts) - _MAX_NAMED_HOSTS} more"
+        hosts = names_text(same_reason_hosts, _MAX_NAMED_HOSTS)
         other_count = len(failed) - len(same_reason_hosts)
         others = f" (and {count_text(other_count, 'host')} for other reasons)" if other_count else ""
         raise BusbwError(f"{hosts}: {first.problem}{others}", remedy=first.remedy.replace("HOST", first.host))

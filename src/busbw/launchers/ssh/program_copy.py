@@ -4,14 +4,15 @@ Each host gets its own connection, whose stdin is the program. The folder is new
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.errors import BusbwError, UsageError
+from busbw.errors import UsageError
 from busbw.launchers.job.child_processes import ExitStatus
 from busbw.launchers.job.job import Command, LaunchCallbacks
-from busbw.launchers.job.processes import TerminationPolicy, run_all
+from busbw.launchers.job.processes import TerminationPolicy
 from busbw.launchers.ssh import preflight, scripts
 from busbw.units import plain
 
@@ -81,49 +82,37 @@ def removal_command(ssh_command: Sequence[str], folder: str, host: str) -> Comma
     return Command((*ssh_command, f"rm -rf {folder}"), process=host)
 
 
-def copy_to_hosts(commands: Sequence[Command], callbacks: LaunchCallbacks) -> None:
-    """Copies the program to all hosts, several at a time.
+@contextmanager
+def copies_on_hosts(
+    copies: Sequence[Command], removals: Sequence[Command], callbacks: LaunchCallbacks
+) -> Iterator[None]:
+    """Copies the program to all hosts, several at a time, and removes it at the end of the context.
+
+    It is removed from the hosts on which the copy began, also if the copy or the context failed.
 
     Raises:
         BusbwError: A host cannot be reached, or the copy failed or differs.
         KeyboardInterrupt: The copy was interrupted.
     """
-    callbacks.on_status("copying the program")
-    results = _run(commands, callbacks, preflight.interruptible_policy(_COPY_LIMIT_S))
-    preflight.require_ready([_parse_copy(host, status, lines) for host, status, lines in results])
+    begun_hosts: set[str] = set()
+    try:
+        callbacks.on_status("copying the program")
+        policy = preflight.interruptible_policy(_COPY_LIMIT_S)
+        results = preflight.run_on_hosts(copies, callbacks, policy, on_mark=begun_hosts.add)
+        preflight.require_ready([_parse_copy(host, status, lines) for host, status, lines in results])
+        yield
+    finally:
+        if begun_hosts:
+            remove_from_hosts([command for command in removals if str(command.process) in begun_hosts], callbacks)
 
 
 def remove_from_hosts(commands: Sequence[Command], callbacks: LaunchCallbacks) -> None:
-    """Removes the copies from all hosts. Reports those that may remain."""
-    try:
-        results = _run(commands, callbacks, TerminationPolicy(limit_s=_REMOVAL_LIMIT_S))
-    except BusbwError:
-        return  # ssh cannot be started, so nothing was copied
+    """Removes the copies from these hosts. Reports those that may remain."""
+    results = preflight.run_on_hosts(commands, callbacks, TerminationPolicy(limit_s=_REMOVAL_LIMIT_S))
     for command, (host, status, _) in zip(commands, results, strict=True):
         if status.code and callbacks.on_error:
             message = f"busbw: the copy of the program on {host} may remain; run there: {command.words[-1]}\n"
             callbacks.on_error(message.encode(), None)
-
-
-def _run(
-    commands: Sequence[Command], callbacks: LaunchCallbacks, policy: TerminationPolicy
-) -> list[tuple[str, ExitStatus, list[str]]]:
-    """Runs the commands, and returns host, exit status and lines of stderr for each."""
-    lines: dict[str, list[str]] = {str(command.process): [] for command in commands}
-
-    def keep_line(line: bytes, host: int | str | None) -> None:
-        lines[str(host)].append(line.decode(errors="replace"))
-
-    statuses = run_all(
-        commands,
-        replace(callbacks, on_line=lambda _line: None, on_error=keep_line),
-        policy,
-        max_connecting=preflight.MAX_CONNECTING,
-    )
-    return [
-        (str(command.process), status, lines[str(command.process)])
-        for command, status in zip(commands, statuses, strict=True)
-    ]
 
 
 def _parse_copy(host: str, status: ExitStatus, lines: Sequence[str]) -> preflight.HostCheck:
