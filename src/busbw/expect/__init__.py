@@ -5,6 +5,7 @@
 
 from busbw.expect.from_log import (
     NetworkNics,
+    effective_system,
     estimator,
     expectation_of,
     hosts_of,
@@ -28,6 +29,7 @@ __all__ = [
     "Route",
     "Scenario",
     "can_reduce_in_network",
+    "effective_system",
     "estimator",
     "expect",
     "expectation_of",

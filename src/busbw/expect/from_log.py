@@ -13,7 +13,7 @@ import msgspec
 
 from busbw.collectives import collectives
 from busbw.expect.limits import domain_count
-from busbw.expect.predict import expect, with_sharp
+from busbw.expect.predict import expect, with_nics, with_sharp
 from busbw.expect.types import Estimate, Expectation, Scenario
 from busbw.logs import Row, Table
 from busbw.system import Nics, System, find, find_in_text, nics_from_text
@@ -38,6 +38,23 @@ def system_of(table: Table) -> System | None:
     if nics is None or not system.nics:
         return system
     return msgspec.structs.replace(system, nics=system.nics.with_rate(nics))
+
+
+def effective_system(
+    table: Table, system: System | None, *, nics: Nics | None = None, sharp: bool = False
+) -> System | None:
+    """Returns the system that figures of a table are expected for. None if it is unknown.
+
+    Args:
+        table: Table whose log names the system, if `system` is None.
+        system: System that the user states.
+        nics: NICs that the user states, in place of those of the system.
+        sharp: True if the user states that the network reduces.
+    """
+    system = system or system_of(table)
+    if system is not None and nics is not None:
+        system = with_nics(system, nics.count, nics.gbit, nics.source)
+    return with_sharp(system) if system is not None and sharp else system
 
 
 def _has_stated_nics(table: Table) -> bool:
@@ -141,17 +158,17 @@ def network_nics_finder(table: Table, system: System | None = None) -> Callable[
         table: The rows' table.
         system: System that the user states; None to derive it from the log.
     """
-    effective_system = system or system_of(table)
-    scenario_of_row = _scenario_finder(table, effective_system)
+    table_system = effective_system(table, system)
+    scenario_of_row = _scenario_finder(table, table_system)
     nics = (
-        NetworkNics(effective_system.nics, system is not None or _has_stated_nics(table))
-        if effective_system and effective_system.nics
+        NetworkNics(table_system.nics, system is not None or _has_stated_nics(table))
+        if table_system and table_system.nics
         else None
     )
 
     def find_nics(row: Row) -> NetworkNics | None:
         scenario = scenario_of_row(row)
-        return nics if effective_system and scenario and domain_count(scenario, effective_system) > 1 else None
+        return nics if table_system and scenario and domain_count(scenario, table_system) > 1 else None
 
     return find_nics
 
@@ -167,19 +184,17 @@ def estimator(table: Table, system: System | None = None, *, sharp: bool = False
     Returns:
         A function that returns None if there is no expectation: unknown system, one rank, or size 0.
     """
-    effective_system = system or system_of(table)
-    if effective_system is not None and sharp:
-        effective_system = with_sharp(effective_system)
-    scenario_of_row = _scenario_finder(table, effective_system)
+    row_system = effective_system(table, system, sharp=sharp)
+    scenario_of_row = _scenario_finder(table, row_system)
     estimates: dict[tuple[Scenario, int], Estimate | None] = {}
 
     def estimate(row: Row) -> Estimate | None:
         scenario = scenario_of_row(row)
-        if scenario is None or effective_system is None or row.size_bytes <= 0:
+        if scenario is None or row_system is None or row.size_bytes <= 0:
             return None
         key = (scenario, row.size_bytes)
         if key not in estimates:
-            estimates[key] = expect(scenario, effective_system, [row.size_bytes]).at(row.size_bytes)
+            estimates[key] = expect(scenario, row_system, [row.size_bytes]).at(row.size_bytes)
         return estimates[key]
 
     return estimate

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from busbw.expect import Expectation, expectation_of, hosts_of, system_of, with_nics, with_sharp
+from busbw.expect import Expectation, effective_system, expectation_of, hosts_of
 from busbw.judge.types import Grade, Verdict
 from busbw.judge.verdicts import ReferenceSelection, iterate_verdicts
 from busbw.logs import Log
@@ -68,11 +68,7 @@ def iterate_configurations(
     ):
         row = series.row if series else None
         sizes_bytes = [point.size_bytes for point in series.points] if series else []
-        table_system = system or system_of(table)
-        if table_system is not None and nics is not None:
-            table_system = with_nics(table_system, nics.count, nics.gbit, nics.source)
-        if table_system is not None and sharp:
-            table_system = with_sharp(table_system)
+        table_system = effective_system(table, system, nics=nics, sharp=sharp)
         yield JudgedConfiguration(
             log=log.source,
             table=number,

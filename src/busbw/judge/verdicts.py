@@ -14,16 +14,7 @@ from msgspec.structs import replace
 
 from busbw.collectives import collectives
 from busbw.comparability import Difference, find_system_difference
-from busbw.expect import (
-    Expectation,
-    can_reduce_in_network,
-    expect,
-    network_nics_finder,
-    scenario_of,
-    system_of,
-    with_nics,
-    with_sharp,
-)
+from busbw.expect import Expectation, can_reduce_in_network, effective_system, expectation_of, network_nics_finder
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import Decision, Evidence, decide, grade_bands
 from busbw.judge.groups import compare_groups
@@ -252,15 +243,9 @@ _NO_YARDSTICK_REMEDY = (
 
 
 def _expect_series(series: Series, system: System | None, nics: Nics | None, *, sharp: bool) -> Expectation | None:
-    effective_system = system or system_of(series.table)
-    if effective_system is not None and nics is not None:
-        effective_system = with_nics(effective_system, nics.count, nics.gbit, nics.source)
-    if effective_system is not None and sharp:
-        effective_system = with_sharp(effective_system)
-    scenario = scenario_of(series.table, series.row, effective_system) if effective_system else None
-    if scenario is None or effective_system is None:
-        return None
-    return expect(scenario, effective_system, sorted({point.size_bytes for point in series.points}))
+    series_system = effective_system(series.table, system, nics=nics, sharp=sharp)
+    sizes_bytes = [point.size_bytes for point in series.points]
+    return expectation_of(series.table, series.row, series_system, sizes_bytes) if series_system else None
 
 
 def _assumed_nics_reason(expectation: Expectation | None) -> Reason | None:
