@@ -3,6 +3,7 @@
 import tempfile
 import weakref
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -127,9 +128,9 @@ class LazySequence(Sequence[Item]):
             return tuple(self._item(position) for position in positions)
         return self._item(range(len(self))[index])
 
+    @abstractmethod
     def _item(self, position: int) -> Item:
         """Returns the item at a valid position from 0."""
-        raise NotImplementedError
 
 
 class StoredSequence(LazySequence[Item], Generic[Item]):

@@ -153,7 +153,11 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
     all_sizes = sorted({figure.size_bytes for figure in figures})
     outcomes_by_size: dict[int, set[str]] = {size_bytes: set() for size_bytes in all_sizes}
     points_by_size: dict[int, list[SeriesPoint]] = {size_bytes: [] for size_bytes in all_sizes}
+    unsteady_sizes = set()
     for point, figure in points_and_figures:
+        slow_pass_us = max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
+        if point.slowest_pass_us is not None and point.slowest_pass_us > slow_pass_us:
+            unsteady_sizes.add(point.size_bytes)
         outcomes_by_size[point.size_bytes].add(figure.outcome)
         points_by_size[point.size_bytes].append(point)
     drops = _max_drops(points)
@@ -181,15 +185,7 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
             ),
             key=len,
         ),
-        unsteady=[
-            size_bytes
-            for size_bytes in all_sizes
-            if any(
-                (point.slowest_pass_us or 0) > max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
-                for point, figure in points_and_figures
-                if point.size_bytes == size_bytes
-            )
-        ],
+        unsteady=sorted(unsteady_sizes),
     )
     worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
     grade, reason = _decide_band_grade(sizes, figures, worst_figure)
