@@ -3,7 +3,8 @@
 Each run is a complete A/B measurement on the host backend. In a null run both sides are equal. In a slower run side B
 is 5 % slower, because bench/programs/slower.c lengthens every measured time. The two kinds of runs alternate. Each run
 appends one line to the results in build/bench-results/, so an interrupted measurement can be resumed. A point is a size
-with a placement; a quadruple is four interleaved blocks (docs/comparison.md). The summary goes to bench/results/:
+with a placement; a quadruple is four interleaved blocks (docs/explanation/comparison.md). The summary goes to
+bench/results/:
 
     BUSBW_PROGRAMS=build/dev python bench/ab_false_alarms.py --runs 200
 """

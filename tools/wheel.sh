@@ -3,7 +3,7 @@
 # dist/busbw-*-py3-none-manylinux_*.whl. It needs a C++ compiler, but neither a GPU nor a CUDA toolkit: CUDA's compiler
 # and NCCL's headers come from PyPI.
 #
-# CUDA 13's compiler supports sm_75 and later; for a V100 (sm_70) see docs/gpu.md. CUDA_ARCHITECTURES=90-real limits the
+# CUDA 13's compiler supports sm_75 and later; for a V100 (sm_70) see docs/guides/install.md. CUDA_ARCHITECTURES=90-real limits the
 # GPUs, WHEEL_BUILD sets the build folder, and JOBS sets the number of parallel compilers.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -25,8 +25,8 @@ struct Shape {
   std::size_t recv_inplace_offset = 0;
 };
 
-/// Bytes that algbw is based on, and the factor from algbw to busbw (docs/measuring.md derives both for each
-/// collective).
+/// Bytes that algbw is based on, and the factor from algbw to busbw (docs/explanation/measuring.md derives both for
+/// each collective).
 struct Traffic {
   double algbw_bytes = 0;
   double bus_factor = 1;

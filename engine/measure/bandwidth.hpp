@@ -10,7 +10,8 @@ struct Bandwidth {
   double busbw_bytes_per_s = 0;
 };
 
-/// Bandwidths of one operation that moves `traffic` in `time_s` (docs/measuring.md derives each collective's traffic).
+/// Bandwidths of one operation that moves `traffic` in `time_s` (docs/explanation/measuring.md derives each
+/// collective's traffic).
 inline Bandwidth bandwidth(const Traffic& traffic, double time_s) {
   const double algbw = traffic.algbw_bytes / time_s;
   return {algbw, algbw * traffic.bus_factor};

@@ -84,7 +84,8 @@ const std::vector<Flag>& flag_table() {
        kOutput},
       {"-J", "--output_file", "FILE", "also write FILE.json in nccl-tests' JSON format", kOutput},
       {"", "--records", "FILE",
-       "write JSON lines with every sample (docs/records.md); -: to standard output, between table lines", kOutput},
+       "write JSON lines with every sample (docs/reference/records.md); -: to standard output, between table lines",
+       kOutput},
       {"-G", "--cudagraph", "N", "capture -n iterations as a CUDA graph and launch it N times (default 0)", kGpu},
       {"-R", "--local_register", "0|1|2", "register buffers: 1 locally, 2 symmetrically (default 0)", kGpu},
       {"-x", "--cta_policy", "0|1|2", "NCCL's CTA policy: default, efficiency, zero", kGpu},
@@ -130,7 +131,7 @@ std::string help_text(std::string_view program, std::string_view purpose) {
       "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,\n"
       "MATRIX_SCALE,PRINT_SUMMARY}, BUSBW_NCCL_LIBRARY (as --library).\n"
       "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
-      "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/clusters.md).\n";
+      "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/guides/clusters.md).\n";
   return text + exit_codes_text();
 }
 

@@ -8,7 +8,8 @@ namespace busbw {
 
 /// Maximum number of ranks that the host backend runs on one machine.
 inline constexpr int kMaxHostRanks = 1024;
-/// Maximum number of ranks of a job. Up to this number the data has exactly one right result (docs/checking.md).
+/// Maximum number of ranks of a job. Up to this number the data has exactly one right result
+/// (docs/explanation/correctness.md).
 inline constexpr int kMaxRanks = 65536;
 
 /// One command-line flag. Every flag takes a value.

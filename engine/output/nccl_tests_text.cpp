@@ -188,7 +188,7 @@ std::string time_text(const std::optional<double>& time_s) {
   return time_s ? fmt::format("{:.2f} us", *time_s * kUsPerS) : std::string(kNotAvailable);
 }
 
-/// Appends time, device time and launch time (docs/measuring.md).
+/// Appends time, device time and launch time (docs/explanation/measuring.md).
 void append_times(std::string& out, Placement placement, const Measurement& measurement) {
   append(out, "# Times: {}: time {}, device time {}, launch time {}\n", placement_text(placement),
          time_text(measurement.time_s), time_text(measurement.device_time_s), time_text(measurement.launch_time_s));

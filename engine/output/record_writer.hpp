@@ -1,6 +1,6 @@
 #pragma once
 // Writes records (--records): one JSON object per line, during the run. schema/records.schema.json is the contract with
-// readers; docs/records.md explains each field.
+// readers; docs/reference/records.md explains each field.
 #include <memory>
 #include <optional>
 #include <string>

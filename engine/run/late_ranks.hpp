@@ -1,5 +1,6 @@
 #pragma once
-// Finds ranks that the others waited for in a measurement; make_row calls this. docs/measuring.md explains the limits.
+// Finds ranks that the others waited for in a measurement; make_row calls this. docs/explanation/measuring.md explains
+// the limits.
 #include <vector>
 
 #include "values/run_result.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// Warnings about a measurement, each with a remedy; make_row calls this. docs/measuring.md has the complete list of
-// rules with reasons.
+// Warnings about a measurement, each with a remedy; make_row calls this. docs/explanation/measuring.md has the complete
+// list of rules with reasons.
 #include <string>
 #include <vector>
 

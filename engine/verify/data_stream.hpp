@@ -1,7 +1,7 @@
 #pragma once
-// A reproducible stream of elements that is cheap to write and to compare (docs/checking.md). A tile is a table of
-// element values. Each block of the stream is a contiguous part of the tile that begins at a pseudo-random place.
-// Backends fill send buffers with streams and compare results with them.
+// A reproducible stream of elements that is cheap to write and to compare (docs/explanation/correctness.md). A tile is
+// a table of element values. Each block of the stream is a contiguous part of the tile that begins at a pseudo-random
+// place. Backends fill send buffers with streams and compare results with them.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -4,7 +4,7 @@
 // If the number of ranks is not a power of two, an average is rounded, and libraries round in different places. NCCL
 // multiplies by 1/ranks before or after it sums, in the type or in a wider one. Other libraries divide. For most
 // numbers, two of these ways differ in the last bit. The data uses only numbers for which all ways agree
-// (docs/checking.md).
+// (docs/explanation/correctness.md).
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -96,7 +96,7 @@ double make_candidate(std::size_t i, int ranks) {
 }  // namespace averages
 
 /// Finds numbers with unique averages for `ranks` ranks, with the best precision that at least kMinNumbers of them
-/// reach. At least one number exists for each of 1 .. 65,536 ranks (docs/checking.md).
+/// reach. At least one number exists for each of 1 .. 65,536 ranks (docs/explanation/correctness.md).
 template <class T>
 ExactAverages find_exact_averages(int ranks) {
   constexpr FloatLimits kLimit = kLimits<T>;

@@ -1,6 +1,6 @@
 #pragma once
 // Integer inputs and results of reductions. Sums and products are taken modulo 2^bits, so any order gives the same
-// result. docs/checking.md has the proofs, contribution_slots.hpp the slots.
+// result. docs/explanation/correctness.md has the proofs, contribution_slots.hpp the slots.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

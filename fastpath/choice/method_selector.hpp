@@ -23,7 +23,7 @@ namespace busbw::fastpath {
 
 /// Maximum number of blocks of a call on a GPU with this many multiprocessors. A block takes at most half of a
 /// multiprocessor. Then two communicators with all their blocks and one block of a third fit on the GPU at the same
-/// time (docs/fastpath.md).
+/// time (docs/explanation/fast-path.md).
 constexpr int max_blocks_on(int multiprocessors) { return multiprocessors > 2 ? multiprocessors - 1 : 1; }
 
 /// Selects methods. Immutable. A communicator has a fast path only if its ranks' selectors have equal hashes.

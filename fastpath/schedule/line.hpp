@@ -2,7 +2,7 @@
 // Layout of a user's bytes in the lines that are sent to a peer. A line has 128 bytes, in 8 cells of 16 bytes. The last
 // cell holds 8 bytes of data and the 8-byte tag, so a line carries 120 bytes of data. Eight neighboring threads
 // transfer it with one instruction, one cell each. The protocol requires that a line arrives as a whole and is read as
-// a whole (docs/fastpath.md).
+// a whole (docs/explanation/fast-path.md).
 #include <cstddef>
 #include <cstdint>
 

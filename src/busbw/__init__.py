@@ -1,6 +1,6 @@
 """busbw measures, verifies and explains the collective communication of GPU machines and clusters.
 
-`load` reads logs for Python programs; docs/python.md describes it.
+`load` reads logs for Python programs; docs/reference/python.md describes it.
 """
 
 from typing import TYPE_CHECKING

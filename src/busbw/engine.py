@@ -35,7 +35,7 @@ PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 ENGINE = "busbw-engine"
 
 FASTPATH_LIBRARY = "libbusbw_nccl.so"
-"""Fast-path library (docs/fastpath.md)."""
+"""Fast-path library (docs/explanation/fast-path.md)."""
 
 _PRELOAD = "LD_PRELOAD"
 _NCCL_LIBRARY = "BUSBW_NCCL_LIBRARY"

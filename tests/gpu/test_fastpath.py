@@ -1,4 +1,6 @@
-"""Tests of the fast path (docs/fastpath.md): correct results with every program, and no hangs beyond those of NCCL.
+"""Tests of the fast path: correct results with every program, and no hangs beyond those of NCCL.
+
+docs/explanation/fast-path.md describes it.
 
 The library is searched in the folder of the programs and in the package. BUSBW_FASTPATH_LIBRARY names another one.
 Programs that no wheel contains are searched in the folder of the programs too: fastpath_stress and fastpath_lines
@@ -125,7 +127,7 @@ def test_verify_finds_nothing(fast: FastPath, collective: str) -> None:
 
 @pytest.mark.parametrize("busy_blocks", [0, 256])
 def test_no_line_is_read_in_parts(gpus: Machine, busy_blocks: int) -> None:
-    """Tests the fast path's assumption about lines (docs/fastpath.md) billions of times. One GPU is enough."""
+    """Tests the fast path's assumption about lines billions of times. One GPU is enough."""
     words = [str(built_file(gpus, "fastpath_lines")), "4000000", str(busy_blocks)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PROGRAM_LIMIT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -122,7 +122,7 @@ def test_gpus_that_the_build_cannot_use_are_a_warning(programs: Programs) -> Non
 
 def test_the_command_reads_the_reason_from_the_engine(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUSBW_PROGRAMS", str(programs.installed_in))
-    reason = "this build has no GPU engine: run `make wheel` and install its wheel (docs/gpu.md), or use --backend host"
+    reason = "this build has no GPU engine: run `make wheel` and install its wheel, or use --backend host"
     assert engine.missing_gpu_support() == ("" if has_gpu_engine(programs) else reason)
 
 

@@ -33,7 +33,7 @@ def test_one_rank_moves_nothing() -> None:
 def test_the_documentation_derives_the_factor(collective: Collective) -> None:
     factor = "1" if collective.has_constant_ratio else collective.bus_factor.replace("2(", "2 (")
     row = rf"\| {collective.name} \| [^|]+ \| {re.escape(factor)} \|"
-    assert re.search(row, (ROOT / "docs" / "measuring.md").read_text())
+    assert re.search(row, (ROOT / "docs" / "explanation" / "measuring.md").read_text())
 
 
 def test_the_engine_does_not_check_in_place_what_is_undefined_there() -> None:

@@ -16,7 +16,7 @@ from busbw import records, schema
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "records.jsonl"  # written by tests/engine/output/test_record_writer.cpp
 SCHEMA = ROOT / "schema" / "records.schema.json"
-PAGE = ROOT / "docs" / "records.md"
+PAGE = ROOT / "docs" / "reference" / "records.md"
 TYPES = schema.record_schema()["$defs"]
 
 

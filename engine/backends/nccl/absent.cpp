@@ -10,7 +10,7 @@ std::string nccl_headers() { return {}; }
 GpuSurvey survey_gpus(bool /*forks_follow*/) {
   return {.gpus = {},
           .no_gpu_reason =
-              "this build has no GPU engine: run `make wheel` and install its wheel (docs/gpu.md), or use "
+              "this build has no GPU engine: run `make wheel` and install its wheel, or use "
               "--backend host",
           .unusable_gpus = count_gpu_device_files()};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// SELECTS THE SAMPLING STRATEGY: how a batch is timed, by the duration of an iteration. docs/measuring.md has the
-// table.
+// SELECTS THE SAMPLING STRATEGY: how a batch is timed, by the duration of an iteration. docs/explanation/measuring.md
+// has the table.
 #include <memory>
 
 #include "measure/sampling/iteration_runner.hpp"

@@ -1,4 +1,7 @@
-"""Python API: `busbw.load` reads logs and gives rows, verdicts, expectations and data frames (docs/python.md)."""
+"""Python API: `busbw.load` reads logs and gives rows, verdicts, expectations and data frames.
+
+docs/reference/python.md describes it.
+"""
 
 from busbw.api.loading import load
 from busbw.api.log_collection import LogCollection

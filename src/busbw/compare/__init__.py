@@ -1,7 +1,7 @@
 """Comparison of two logs, or of two variants within one log: changes, their size and their certainty.
 
-`compare_logs` and `compare_variants` return a `Comparison`. docs/comparison.md has the method and its error rates.
-The verdict on each size is decided in `verdicts.py`. A point is one size of one configuration.
+`compare_logs` and `compare_variants` return a `Comparison`. docs/explanation/comparison.md has the method and its
+error rates. The verdict on each size is decided in `verdicts.py`. A point is one size of one configuration.
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ def program_time(figures: Iterable[Figure]) -> TimeQuantity:
     """Selects the field that holds the program time, for the figures of both sides.
 
     It is `median_us`, the median over iterations, if all figures have samples that include launch time
-    (docs/measuring.md). Otherwise it is `time_us`.
+    (docs/explanation/measuring.md). Otherwise it is `time_us`.
     """
     are_sampled = (figure.samples_us and figure.samples_us[0] and figure.samples_include_launches for figure in figures)
     return "median_us" if all(are_sampled) else "time_us"

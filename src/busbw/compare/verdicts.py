@@ -36,7 +36,7 @@ MIN_RUNS = 4
 """Minimum number of runs per side for a verdict from the runs' own variation. Cycles of one run count as one run.
 
 A run can start in a fast or a slow state. With three runs per side it happens too often that all runs of A are in one
-state and all runs of B in the other (docs/comparison.md)."""
+state and all runs of B in the other (docs/explanation/comparison.md)."""
 _MIN_RUNS_FOR_INTERVAL = 3
 """Minimum number of runs per side for an interval over runs. An interval from two runs is too wide to decide."""
 
@@ -45,8 +45,8 @@ _VariationLimits = tuple[tuple[float, float], ...]
 _DEFAULT_VARIATION: _VariationLimits = ((8 << 10, 0.20), (1 << 20, 0.10))
 """Run-to-run variation of device times, and of times with an unknown launch mode: 20 % up to 8 KiB, 10 % up to 1 MiB.
 
-docs/comparison.md has the source; `statistics.run_variation` has the variation of times that include launching. For
-larger sizes only the resolution counts."""
+docs/explanation/comparison.md has the source; `statistics.run_variation` has the variation of times that include
+launching. For larger sizes only the resolution counts."""
 
 _MAX_HALF_WIDTH = math.log(1000)
 """Maximum half-width of an interval, as a logarithm: a factor of 1000. Wider intervals are not shown."""

@@ -262,7 +262,7 @@ class TableTuner:
             record.unlink(missing_ok=True)  # otherwise a second start would reuse it
             raise NotAcceleratedError(
                 f"the fast path delegated every call to NCCL in {label}, so it cannot be tuned",
-                remedy=f"see {log}; the fast path needs GPUs of one host with NVLink between all (docs/fastpath.md)",
+                remedy=f"see {log}; the fast path needs GPUs of one host with NVLink between all",
             )
 
     def _make_side(self, collective: str, block: str, setting: BlockSetting) -> SideSpec:

@@ -1,4 +1,4 @@
-"""Trends of repeated measurements over time, with changes of their level (docs/store.md)."""
+"""Trends of repeated measurements over time, with changes of their level (docs/guides/run-store.md)."""
 
 from busbw.history.change_points import FALSE_ALARMS, LevelChange, change_points
 from busbw.history.picture import picture

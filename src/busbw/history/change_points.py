@@ -10,7 +10,7 @@ The test runs on two scores of the values, each time with half of `false_alarms`
 outliers; logarithms show a large change after few runs.
 
 Limitation: the test assumes independent runs. A slow drift or a machine that is busy every morning is reported as a
-change. docs/store.md has more.
+change. docs/guides/run-store.md has more.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ def stream(path: Path, claims: UserClaims = _NO_CLAIMS) -> Iterator[Event]:
             yield event
         if not has_rows and not refused_count:
             raise UsageError(
-                f"{source.name} has no row of a known format", remedy="see docs/import.md for the supported formats"
+                f"{source.name} has no row of a known format",
+                remedy="see docs/reference/log-formats.md for the supported formats",
             )
 
 

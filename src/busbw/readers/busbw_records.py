@@ -1,4 +1,4 @@
-"""Reads busbw's own records (docs/records.md).
+"""Reads busbw's own records (docs/reference/records.md).
 
 A record file has one line for the header, one per warning, one per placement of each row, and one for the end.
 """

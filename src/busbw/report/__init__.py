@@ -1,4 +1,4 @@
-"""The report: one HTML file with verdicts, figures and plots of one or more logs (docs/report.md).
+"""The report: one HTML file with verdicts, figures and plots of one or more logs (docs/guides/report.md).
 
 `build` makes a page from logs, `render` makes HTML from a page.
 """

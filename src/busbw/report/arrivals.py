@@ -23,7 +23,9 @@ MAX_RANKS = 32
 _LEFT, _TOP, _ROW_HEIGHT = 54.0, 8.0, 22.0
 _WIDTH, _RIGHT = 460.0, 448.0
 _SHADE_LIMITS_US = (10, 30, 100, 300)
-"""Upper limits of the shades; later arrivals have the strongest shade. docs/measuring.md has the limits of warnings."""
+"""Upper limits of the shades; later arrivals have the strongest shade.
+
+docs/explanation/measuring.md has the limits of warnings."""
 
 
 def arrivals(figures: Sequence[Figure]) -> list[float] | None:

@@ -34,7 +34,7 @@ VARIATIONS: dict[LaunchMode, RunVariation] = {
         up_to_bytes=None,
         description="ranks on processors",
         source="2 ranks on a shared machine with two processors, all_reduce of 1 MiB: typical times were 44, 75 and 96 "
-        "us, depending on whether the ranks shared a processor (docs/comparison.md)",
+        "us, depending on whether the ranks shared a processor (docs/explanation/comparison.md)",
     ),
     "one thread": RunVariation(
         factor=1.8,

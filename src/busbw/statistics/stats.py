@@ -1,4 +1,4 @@
-"""Confidence intervals of differences, as pure functions. docs/comparison.md explains the methods.
+"""Confidence intervals of differences, as pure functions. docs/explanation/comparison.md explains the methods.
 
 Times are compared by the logarithm of their ratio, so that twice as fast and half as fast are equally far from equal.
 A block is one start of the engine. A quadruple is four consecutive blocks of the compared sides A and B, in the order

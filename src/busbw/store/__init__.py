@@ -1,4 +1,4 @@
-"""Run store: folders of runs, and an index that can be rebuilt from them at any time (docs/store.md)."""
+"""Run store: folders of runs, and an index that can be rebuilt from them at any time (docs/guides/run-store.md)."""
 
 from busbw.store.index import Index
 from busbw.store.layout import (

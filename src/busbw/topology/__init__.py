@@ -1,4 +1,4 @@
-"""GPUs, NICs and CPUs of a machine, and the links between them, as `busbw topo` shows them (docs/topology.md).
+"""GPUs, NICs and CPUs of a machine, and the links between them, as `busbw topo` shows them (docs/guides/topology.md).
 
 `sources.discovery` queries this machine, `sources.matrix_text` reads saved output of `nvidia-smi topo -m`, and
 `views.table` and `views.picture` display a topology.

@@ -1,4 +1,4 @@
-"""`busbw.load` as a Python program uses it, and the examples of docs/python.md."""
+"""`busbw.load` as a Python program uses it, and the examples of docs/reference/python.md."""
 
 import doctest
 import json
@@ -21,7 +21,7 @@ SEED = next(SEEDS.glob("000_*"))
 def test_the_examples_of_the_page(here: Path) -> None:
     shutil.copy(SEED, here / "sweep.log")
     add_run(here / "busbw-records", 0)
-    page = ROOT / "docs" / "python.md"
+    page = ROOT / "docs" / "reference" / "python.md"
     test = doctest.DocTestParser().get_doctest(page.read_text(), {}, page.name, str(page), 0)
     assert len(test.examples) > 10
     runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)

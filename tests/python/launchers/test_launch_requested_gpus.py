@@ -12,7 +12,7 @@ from busbw.launchers import LAUNCHERS
 
 VARIABLE = "BUSBW_REQUESTED_GPUS"
 ALL_REDUCE = ["--", "all_reduce", "-b", "8", "-e", "8"]
-REASON = "this build has no GPU engine: run `make wheel` and install its wheel (docs/gpu.md), or use --backend host"
+REASON = "this build has no GPU engine: run `make wheel` and install its wheel, or use --backend host"
 ENGINE = """#!/bin/sh
 case $1 in
 --version) echo 'busbw 9.9.9'; echo '{backend}' ;;

@@ -1,4 +1,4 @@
-"""docs/expectation.md says how well the expectation predicts; this keeps it true."""
+"""docs/explanation/expectations.md says how well the expectation predicts; this keeps it true."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from expectation_accuracy import AIM, coverages, full_size, markdown, plateaus  # noqa: E402
 
-DOCS = ROOT / "docs" / "expectation.md"
+DOCS = ROOT / "docs" / "explanation" / "expectations.md"
 
 
 def test_the_table_in_the_docs_is_up_to_date() -> None:

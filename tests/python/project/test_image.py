@@ -48,7 +48,7 @@ def test_sshd_is_only_in_the_image_that_needs_it() -> None:
 
 
 def test_every_version_has_a_default_that_the_documentation_names() -> None:
-    page = (ROOT / "docs" / "clusters" / "containers.md").read_text()
+    page = (ROOT / "docs" / "guides" / "containers.md").read_text()
     versions = dict(re.findall(r"(?m)^ARG (\w+_VERSION)=(\S+)$", RECIPE))
     assert set(versions) == {
         "CUDA_VERSION",

@@ -14,4 +14,4 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, package=__name__, sections={"Commands": COMMANDS})
 def fastpath() -> None:
-    """The fast-path library, which is loaded before NCCL and runs small collectives itself (docs/fastpath.md)."""
+    """The fast-path library, which is loaded before NCCL and runs small collectives itself."""
