@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the accuracy of the expectation for docs/explanation/expectations.md: published figures and predictions."""
+"""Prints the accuracy of the expectation for bench/results/expectation-accuracy.md."""
 
 import statistics
 import sys
@@ -157,7 +157,7 @@ def full_size() -> list[Plateau]:
 
 
 def markdown() -> str:
-    """Returns the text and both tables for docs/explanation/expectations.md."""
+    """Returns the text and both tables for bench/results/expectation-accuracy.md."""
     large = full_size()
     close_count = sum(abs(plateau.error) <= AIM for plateau in large)
     inside_count = sum(plateau.inside for plateau in large)
