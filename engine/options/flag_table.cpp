@@ -131,7 +131,7 @@ std::string help_text(std::string_view program, std::string_view purpose) {
       "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,\n"
       "MATRIX_SCALE,PRINT_SUMMARY}, BUSBW_NCCL_LIBRARY (as --library).\n"
       "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
-      "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/guides/clusters.md).\n";
+      "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/reference/environment.md).\n";
   return text + exit_codes_text();
 }
 
