@@ -1,5 +1,6 @@
 """`busbw launch slurm`, and srun alone, with the real programs on a real Slurm of four virtual nodes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from command_lines import command_lines
 from polling import HANG_GUARD_S, wait_until
+
+from busbw.cli.main import main
 
 from ..programs import Finished, Programs
 from .launching import BUSBW, Launched, Launching
@@ -166,6 +169,21 @@ def test_steps_in_an_allocation(cluster: Cluster) -> None:
     assert done.code == 0, done.stderr
     assert done.stdout.count("Launched by slurm: 4 processes on 2 hosts") == 2
     assert len(list(cluster.here.glob("busbw-records/*/records.jsonl"))) == 2
+
+
+def test_groups_of_one_node_name_the_slow_node(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """As docs/guides/slow-node.md describes. Rank 5 is on the third node."""
+    slow = ["--sizes", "64,1K", "-n", "6", "-c", "0", "--fault", "delay:rank=5,us=20000"]
+    split = ["--env", "NCCL_TESTS_SPLIT=DIV 2"]
+    done = cluster.launch("--nodes", "4", "--processes-per-node", "2", *split, "--", "all_reduce", *slow)
+    assert done.code == 0, done.stderr
+    (record,) = (cluster.here / "busbw-records").glob("*/records.jsonl")
+    assert main(["check", "--json", str(record)]) == 5
+    verdicts = json.loads(capsys.readouterr().out)["verdicts"]
+    assert [verdict["hosts"] for verdict in verdicts] == [["n1"], ["n2"], ["n3"], ["n4"]]
+    assert [verdict["grade"] == "SLOW" for verdict in verdicts] == [False, False, True, False]
+    assert "group 2 on n3 is slower" in verdicts[2]["reasons"][0]
+    assert [late["rank"] for late in verdicts[2]["late_ranks"]] == [5]
 
 
 def test_the_nodes_of_a_host_file_are_filled_in_its_order(cluster: Cluster) -> None:
