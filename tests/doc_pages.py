@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 REWRITTEN = [ROOT / "README.md", DOCS / "README.md", *sorted((DOCS / "tutorials").glob("*.md"))]
-"""Pages whose sentences and blocks are checked. All pages, once all are rewritten."""
+"""Pages with checked sentences and blocks. All pages, once all are rewritten."""
 
 _FENCE = re.compile(r"^```.*?^```[ \t]*$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")

@@ -1,4 +1,4 @@
-"""docs/tutorials/slurm.md step by step on a real Slurm. Its nodes have no GPUs, so the host backend takes their place."""
+"""docs/tutorials/slurm.md step by step on a real Slurm. Its nodes have no GPUs, so the host backend replaces them."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from .slurm import GPUS, OUTER, Slurm
 
 PAGE = ROOT / "docs" / "tutorials" / "slurm.md"
 ON_THE_TEST_CLUSTER = {"-p gpu": "-p main", "--gpus-per-node 8": f"--gpus-per-node {len(GPUS)}", "-e 8G": "-e 64K"}
-"""What a reader replaces by values of the cluster."""
+"""Values of the page that a reader replaces by those of the cluster."""
 
 
 def steps() -> list[tuple[bool, DocCommand]]:

@@ -1,5 +1,7 @@
 """Every command of the documents works as written. Those that need a GPU or a cluster are not run."""
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from installed import installed_in
 from busbw.collectives import COLLECTIVES
 
 _PROGRAMS = {"busbw", "busbw-engine", *(f"{collective}_perf" for collective in COLLECTIVES)}
+_LAUNCH = re.compile(r"busbw launch (slurm|kubernetes|ssh|mpirun|local)\b")
 WITH_COMMANDS = [page for page in PAGES if read_commands(page)]
 
 
@@ -57,6 +60,24 @@ def test_every_block_says_whether_it_is_run(page: Path) -> None:
         else:
             typed = [line for line in lines if line.startswith("$ ") or line.split(" ")[0] in _PROGRAMS]
             assert not typed or fence.language == "text", f"{place}: make it a console block: {typed}"
+
+
+def launches(page: Path) -> list[str]:
+    """Returns the launches of a page that need a cluster or GPUs."""
+    marked = [command.command for mark in MARKS for command in read_commands(page, (mark,))]
+    return [command for command in marked if _LAUNCH.search(command)]
+
+
+@pytest.mark.parametrize("page", [page for page in REWRITTEN if launches(page)], ids=page_name)
+def test_launches_on_a_cluster_have_a_dry_run(page: Path, tmp_path: Path) -> None:
+    """Options and their values exist, even if the cluster does not."""
+    for command in launches(page):
+        dry_run = _LAUNCH.sub(r"\g<0> --dry-run", command)
+        done = subprocess.run(
+            ["bash", "-c", dry_run], cwd=tmp_path, env=shell_environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{page_name(page)}: {command}: {done.stderr}"
+        assert "_perf" in done.stdout
 
 
 def test_the_pages_of_a_newcomer_have_commands() -> None:

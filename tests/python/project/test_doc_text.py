@@ -10,7 +10,7 @@ MAX_README_LINES = 120
 MAX_SENTENCE_WORDS = 30
 MAX_DOCS_WORDS = 25_000
 COUNTED = [page for page in REWRITTEN if page.is_relative_to(DOCS)]
-"""Pages whose words are counted. All of docs/, once all are rewritten."""
+"""Pages with counted words. All of docs/, once all are rewritten."""
 
 
 def test_the_readme_is_short() -> None:
