@@ -5,12 +5,13 @@ from pathlib import Path
 
 import polling
 import pytest
+from installed import installed_in
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 
 from busbw.collectives import COLLECTIVES
 
 from .launchers import slurm as real_slurm
-from .programs import Programs, installed_in, used_from
+from .programs import Programs, used_from
 
 
 @pytest.fixture

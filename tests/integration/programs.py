@@ -5,13 +5,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from installed import plain_environment
 from polling import HANG_GUARD_S, wait_until
 
 from busbw.collectives import COLLECTIVES, collectives
@@ -159,19 +159,6 @@ def document_of(programs: Programs) -> dict[str, Any]:
 
 def records_of(programs: Programs) -> list[dict[str, Any]]:
     return read_records(programs.folder / "out.jsonl")
-
-
-def plain_environment() -> dict[str, str]:
-    """The environment without what the programs would react to."""
-    reacts_to = ("NCCL_", "BUSBW_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(reacts_to)}
-    return kept | {"CUDA_VISIBLE_DEVICES": ""}  # these tests are about the host, also where there are GPUs
-
-
-def installed_in() -> Path:
-    """Where the programs lie: BUSBW_PROGRAMS if set, else beside this Python, where `pip install` puts them."""
-    folder = os.environ.get("BUSBW_PROGRAMS")
-    return Path(folder).resolve() if folder else Path(sys.executable).parent
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from installed import installed_in
 from polling import HANG_GUARD_S, wait_until
 
 from busbw import engine
 
-from .programs import Finished, Programs, Running, compile_fake, installed_in, used_from
+from .programs import Finished, Programs, Running, compile_fake, used_from
 
 WITH_GPU_ENGINE = Path(__file__).parents[2] / "build" / "gpu-compile"
 

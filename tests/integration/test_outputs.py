@@ -9,9 +9,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from installed import plain_environment
 from polling import HANG_GUARD_S, wait_until
 
-from .programs import OUTPUTS, Finished, Programs, document_of, of_kind, plain_environment, records_of, run_and_record
+from .programs import OUTPUTS, Finished, Programs, document_of, of_kind, records_of, run_and_record
 from .table import rows_by_blanks, rows_by_pattern
 
 SCHEMA = Path(__file__).resolve().parents[2] / "schema" / "records.schema.json"

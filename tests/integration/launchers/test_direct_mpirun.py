@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from installed import installed_in, plain_environment
 from polling import HANG_GUARD_S
 
 from .. import mpi
-from ..programs import Finished, installed_in, plain_environment
+from ..programs import Finished
 from ..table import rows_by_pattern
 from .namespaces import Network, network, skip_reason
 

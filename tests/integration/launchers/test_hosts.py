@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from installed import installed_in, plain_environment
 from polling import HANG_GUARD_S, wait_until
 
-from ..programs import complaints, installed_in, plain_environment
+from ..programs import complaints
 from ..table import footer, rows_by_pattern
 from ..test_faults import PHASES
 from .namespaces import Host, Network, network, skip_reason

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from installed import plain_environment
 
-from ..programs import plain_environment
 from . import namespaces
 from .namespaces import Host, network, skip_reason
 
