@@ -172,7 +172,7 @@ busbw_is_current() {
 
 has_gpu() { [ -e /dev/nvidia0 ] || nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
 
-# Prints the architectures of this machine's GPUs for CMake, such as 80-real;90-real. Empty if there is none.
+# Prints the architectures of this machine's GPUs for CMake, such as 80-real;90-real. Empty without a GPU.
 present_architectures() {
   { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
     sed -n 's/^\([0-9]*\)\.\([0-9]\)$/\1\2-real/p' | sort -u | paste -sd ';' -
