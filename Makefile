@@ -7,12 +7,12 @@ JOBS ?= $(shell nproc)
 CPP := $(shell git ls-files -- 'common/*.[ch]pp' 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' \
        'fastpath/*.cu' 'fastpath/*.cuh' 'tests/common/*.[ch]pp' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp')
 
-.PHONY: help run check test lint format bench wheel gpu-test image-test kube-test
+.PHONY: help run gpu check test lint format bench wheel install-test gpu-test image-test kube-test
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-run: ## set up, then measure and check an all-reduce on this machine
+run: ## set up (with the GPU engine if there is a GPU), then measure and check an all-reduce on this machine
 	@tools/setup.sh run
 	@$(VENV)/busbw run all_reduce
 
@@ -43,8 +43,14 @@ bench: ## measure the speed of busbw and its peers
 	@tools/setup.sh run
 	@tools/bench.sh
 
-wheel: ## build a wheel with the GPU engine in dist/; needs neither a GPU nor a CUDA toolkit
+gpu: ## set up with the GPU engine; needs neither a GPU nor a CUDA toolkit (CUDA_ARCHITECTURES=90-real: only H100)
+	@tools/setup.sh gpu
+
+wheel: ## build a wheel with the GPU engine in dist/; needs neither a GPU nor a CUDA toolkit (CPU=1: without it)
 	@tools/wheel.sh
+
+install-test: ## install the wheel of dist/ on clean machines and time it (needs root and debootstrap)
+	@tools/install_test.sh
 
 gpu-test: ## test the wheel on the GPUs of this machine; records go to build/gpu-results-*
 	@tools/gpu_test.sh

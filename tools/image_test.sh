@@ -7,10 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-suite=bookworm
-mirror=${BUSBW_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 work=$PWD/build/image
-base=$work/base-$suite.tar
 store=(--root "$work/storage" --runroot "$work/run" --storage-driver vfs)
 image=localhost/busbw:image-test
 
@@ -44,17 +41,7 @@ mkdir -p "$work"
 rm -rf "$work/storage" "$work/run"
 
 # ---- the base: a small Debian from its packages ----------------------------------------------------------------------
-if [ ! -s "$base" ]; then
-  say "making the base from $mirror (once; about half a minute)"
-  rm -rf "$work/base"
-  debootstrap --variant=minbase "$suite" "$work/base" "$mirror" >"$work/debootstrap.log" 2>&1 ||
-    fail "debootstrap failed: see $work/debootstrap.log"
-  # Packages updated since the release come from the updates archive.
-  printf 'deb %s %s main\ndeb %s %s-updates main\n' "$mirror" "$suite" "$mirror" "$suite" >"$work/base/etc/apt/sources.list"
-  tar -C "$work/base" --exclude=./var/cache/apt/archives/*.deb -cf "$base.part" .
-  mv "$base.part" "$base"
-  rm -rf "$work/base"
-fi
+base=$(tools/debian_root.sh bookworm)
 
 # The build must trust the same certificates as this machine, for example that of a proxy.
 build_options=()
@@ -86,7 +73,8 @@ free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-printf 'FROM scratch\nADD %s /\n' "$(basename "$base")" >"$work/Dockerfile.base"
+ln -f "$base" "$work/base.tar" # the build reads only files of its folder
+printf 'FROM scratch\nADD base.tar /\n' >"$work/Dockerfile.base"
 buildah "${store[@]}" bud --isolation chroot --format docker -t localhost/busbw-base -f "$work/Dockerfile.base" "$work" \
   >"$work/build-base.log" 2>&1 || fail "the base was not built: see $work/build-base.log"
 build cpu "$image"

@@ -1,49 +1,24 @@
 #!/usr/bin/env bash
-# Prepares this checkout for `make run`, `make test` and `make lint`: installs missing distribution packages if the user
-# may, makes the environment .venv, and installs busbw in it. Existing parts are kept; each step prints one line.
+# Prepares this checkout for `make run`, `make gpu`, `make test` and `make lint`: installs missing distribution packages if
+# the user may, makes the environment .venv, and installs busbw in it. Existing parts are kept; each step prints one line.
 #
-# Usage: tools/setup.sh run|test|lint
+# Usage: tools/setup.sh run|gpu|test|lint
+#
+# CPU=1 builds without the GPU engine. CUDA_ARCHITECTURES=90-real names the GPUs; default: those of this machine, or all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-goal=${1:?usage: tools/setup.sh run|test|lint}
+goal=${1:?usage: tools/setup.sh run|gpu|test|lint}
 python=${PYTHON:-python3}
 venv=.venv
 stamps=$venv/.busbw # folder with an empty file for each completed step
+name=setup
 log=build/setup.log
+. tools/quietly.sh
 
-say() { printf 'setup: %s\n' "$*" >&2; }
 fail() {
-  printf 'setup: %s\n' "$*" >&2
+  say "$*"
   exit 3
-}
-
-# Prints the elapsed seconds on a terminal, until it is killed or this script ends.
-show_elapsed() {
-  local started=$SECONDS
-  while sleep 1 && kill -0 $$ 2>/dev/null; do
-    [ $((SECONDS - started)) -lt 3 ] || printf '\rsetup: %d s' $((SECONDS - started)) >&2
-  done
-}
-
-# Runs a command, and shows its output only if it fails.
-quietly() {
-  local timer_pid= code=0
-  mkdir -p build
-  if [ -t 2 ]; then
-    show_elapsed &
-    timer_pid=$!
-  fi
-  "$@" >"$log" 2>&1 || code=$?
-  if [ -n "$timer_pid" ]; then
-    kill "$timer_pid" 2>/dev/null || true
-    wait "$timer_pid" 2>/dev/null || true
-    printf '\r\033[K' >&2
-  fi
-  [ $code != 0 ] || return 0
-  tail -n 40 "$log" >&2
-  say "failed: $* (output: $log)"
-  return $code
 }
 
 # ---- distribution packages -------------------------------------------------------------------------------------------
@@ -132,10 +107,10 @@ install_mpi() {
   done
 }
 
-# Installs old and new NCCL wheels for tests of the fast path, one folder each. Also installs CUDA's compiler and the
-# NCCL that provides the header in a separate environment, which compiles the fast path without a GPU.
+# Installs old and new NCCL wheels for tests of the fast path, one folder each, and CUDA's compiler, which compiles the
+# fast path without a GPU.
 install_nccl() {
-  local version tools=('cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*' 'nvidia-nccl-cu13==2.28.9')
+  local version
   for version in 2.18.3 2.32.3; do
     [ -e "build/nccl-wheels/$version/nvidia/nccl/lib/libnccl.so.2" ] && continue
     say "installing NCCL $version from PyPI into build/nccl-wheels/$version"
@@ -143,11 +118,7 @@ install_nccl() {
       --target "build/nccl-wheels/$version" "nvidia-nccl-cu12==$version" ||
       say "pip cannot install NCCL $version: the tests on it are skipped"
   done
-  [ -e build/cuda-env/complete ] && return
-  say "making the environment build/cuda-env with CUDA's compiler from PyPI"
-  { quietly "$python" -m venv --clear build/cuda-env &&
-    quietly build/cuda-env/bin/python -m pip install --disable-pip-version-check --no-cache-dir "${tools[@]}" &&
-    touch build/cuda-env/complete; } || say "pip cannot install it: the fast path is not compiled for a GPU"
+  tools/cuda_env.sh || say "pip cannot install CUDA's compiler: the fast path is not compiled for a GPU"
 }
 
 install_packages() {
@@ -199,30 +170,73 @@ busbw_is_current() {
       -newer $stamps/busbw -print -quit)" ]
 }
 
+has_gpu() { [ -e /dev/nvidia0 ] || nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
+
+# Prints the architectures of this machine's GPUs for CMake, such as 80-real;90-real. Empty without a GPU.
+present_architectures() {
+  { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
+    sed -n 's/^\([0-9]*\)\.\([0-9]\)$/\1\2-real/p' | sort -u | paste -sd ';' -
+}
+
+# Prints the engine to install: "gpu ARCHITECTURES", "cpu", or "auto" (with the GPU engine if CMake finds CUDA). An
+# installed GPU engine is kept, so that a login node without a GPU does not replace it.
+choose_engine() {
+  local installed
+  installed=$(cat $stamps/engine 2>/dev/null || true)
+  if [ "${CPU:-}" = 1 ]; then
+    echo cpu
+  elif [ "$goal" = gpu ]; then
+    echo "gpu ${CUDA_ARCHITECTURES:-$(present_architectures)}"
+  elif [ "${installed%% *}" = gpu ]; then
+    echo "$installed"
+  elif [ "$goal" = run ] && has_gpu; then
+    echo "gpu ${CUDA_ARCHITECTURES:-$(present_architectures)}"
+  else
+    echo auto
+  fi
+}
+
 # Builds and installs busbw, with the libraries of an extra of pyproject.toml if given.
 install_busbw() {
-  local extra=${1:-}
-  if busbw_is_current && { [ -z "$extra" ] || [ -e "$stamps/extra-$extra" ]; }; then return; fi
-  say "building busbw and installing it into $venv${extra:+, with the libraries for make $extra}: 2 to 6 minutes"
+  local extra=${1:-} engine extras architectures settings=(BUSBW_CUDA=AUTO)
+  engine=$(choose_engine)
+  if busbw_is_current && [ "$engine" = "$(cat $stamps/engine 2>/dev/null)" ] &&
+    { [ -z "$extra" ] || [ -e "$stamps/extra-$extra" ]; }; then return; fi
+  extras=$extra
+  case $engine in
+    cpu) settings=(BUSBW_CUDA=OFF) ;;
+    gpu\ *)
+      architectures=${engine#gpu }
+      tools/cuda_env.sh || fail "the GPU engine needs CUDA's compiler from PyPI; without it: make run CPU=1"
+      settings=(BUSBW_CUDA=ON "BUSBW_PYTHON=$PWD/build/cuda-env/bin/python")
+      [ -z "$architectures" ] || settings+=("CMAKE_CUDA_ARCHITECTURES=$architectures")
+      extras=gpu${extra:+,$extra}
+      say "building the GPU engine for ${architectures:-all GPUs from sm_75 to sm_120}"
+      ;;
+  esac
+  say "building busbw and installing it into $venv${extra:+, with the libraries for make $extra}"
   touch $stamps/started
   CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)} PATH=$PWD/$venv/bin:$PATH quietly \
-    $venv/bin/python -m pip install --disable-pip-version-check --no-build-isolation ".${extra:+[$extra]}" || {
+    $venv/bin/python -m pip install --verbose --disable-pip-version-check --no-build-isolation \
+    "${settings[@]/#/--config-settings=cmake.define.}" ".${extras:+[$extras]}" || {
     local libraries
     mapfile -t libraries < <(missing_libraries)
     [ ${#libraries[@]} = 0 ] ||
       say "if CMake cannot fetch a library: sudo apt-get install ${libraries[*]}, and run this again"
+    [ "${engine%% *}" != gpu ] || say "without the GPU engine: make run CPU=1"
     return 1
   }
   [ pyproject.toml -nt $stamps/busbw ] && rm -f $stamps/extra-*
   [ -z "$extra" ] || touch "$stamps/extra-$extra"
+  printf '%s\n' "$engine" >$stamps/engine
   # Files changed during the build are newer than the stamp, so the next call rebuilds.
   mv $stamps/started $stamps/busbw
 }
 
 case $goal in
-  run) extra= ;;
+  run | gpu) extra= ;;
   test | lint) extra=$goal ;;
-  *) fail "unknown set-up $goal; allowed are run, test and lint" ;;
+  *) fail "unknown set-up $goal; allowed are run, gpu, test and lint" ;;
 esac
 check_python
 install_packages

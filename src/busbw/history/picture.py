@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from statistics import median
 
-import plotext
-
 from busbw.history.trends import Trend
+from busbw.terminal.charts import Chart
 
 MAX_WIDTH, HEIGHT = 120, 14
 """Columns and lines of the plot."""
@@ -25,20 +24,17 @@ def picture(trend: Trend, *, width: int) -> str:
         return ""
     runs_per_mark = math.ceil(2 * count / width)  # at least two columns per mark
     grouping = f", one mark per {runs_per_mark} runs" if runs_per_mark > 1 else ""
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plot_size(min(width, MAX_WIDTH), HEIGHT)
-    plotext.title(f"speed in % of the usual{grouping}; |: change of level")
+    chart = Chart(f"speed in % of the usual{grouping}; |: change of level", min(width, MAX_WIDTH), HEIGHT)
     for band in trend.bands:
         marks = list(_marks(band.scores, runs_per_mark))
         if marks:
-            plotext.scatter(*map(list, zip(*marks, strict=True)), label=band.band, marker=_MARKERS[band.band])
+            x, y = zip(*marks, strict=True)
+            chart.add_marks(x, y, label=band.band, marker=_MARKERS[band.band])
     for run_index in sorted({change.at for band in trend.bands for change in band.changes}):
-        plotext.vertical_line(run_index - 0.5)  # between the runs
+        chart.add_vertical_line(run_index - 0.5)  # between the runs
     ticks = sorted({round(tick * (count - 1) / (_TICKS - 1)) for tick in range(_TICKS)})
-    plotext.xticks(ticks, _time_labels([trend.times_s[run_index] for run_index in ticks]))
-    plot_text = plotext.uncolorize(plotext.build())
-    return "\n".join(line.rstrip() for line in plot_text.splitlines())
+    chart.set_x_ticks(ticks, _time_labels([trend.times_s[run_index] for run_index in ticks]))
+    return chart.text()
 
 
 def _time_labels(times_s: Sequence[float]) -> list[str]:

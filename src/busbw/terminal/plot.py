@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-import plotext
-
 from busbw.logs import PLACEMENT_WORDS, Figure, Placement, Row
+from busbw.terminal.charts import Chart
 from busbw.units import size_text
 
 WIDTH, HEIGHT = 80, 16
@@ -96,32 +95,28 @@ def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, flo
     if len(shown_keys) < len(keys):
         title += f", the first {len(shown_keys)} of {len(keys)} curves"
     width, sizes = min(frame.width, WIDTH), _sizes(curves)
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plot_size(width, frame.height)
-    plotext.title(title)
+    chart = Chart(title, width, frame.height)
     to_axis: Callable[[float], float] = math.log10 if frame.is_logarithmic else float
     for marker, key in zip(_MARKERS, shown_keys, strict=False):
         points = sorted(curves[key].items())
         axis_values = [to_axis(value) for _, value in points]
-        plotext.plot([math.log2(size) for size, _ in points], axis_values, label=_label(key, keys), marker=marker)
+        chart.add_curve([math.log2(size) for size, _ in points], axis_values, label=_label(key, keys), marker=marker)
     expected_points = [(size, value) for size, value in sorted(expected.items()) if sizes[0] <= size <= sizes[-1]]
     if expected_points:
         axis_values = [to_axis(value) for _, value in expected_points]
-        plotext.scatter([math.log2(size) for size, _ in expected_points], axis_values, label="expected", marker="o")
+        chart.add_marks([math.log2(size) for size, _ in expected_points], axis_values, label="expected", marker="o")
     if frame.is_logarithmic:
         measured_values = [value for curve in curves.values() for value in curve.values()]
         low, high = _axis_ends(measured_values + [value for _, value in expected_points])
-        plotext.ylim(low, high)
+        chart.set_y_range(low, high)
         value_ticks = _value_ticks(low, high)
-        plotext.yticks([math.log10(tick) for tick in value_ticks], [f"{tick:g}" for tick in value_ticks])
+        chart.set_y_ticks([math.log10(tick) for tick in value_ticks], [f"{tick:g}" for tick in value_ticks])
     else:
-        plotext.ylim(0, None)
+        chart.set_y_range(0, None)
     size_ticks = _size_ticks(sizes, max_count=max(2, width // _TICK_WIDTH))
     labels = [size_text(size).replace(" ", "") for size in size_ticks]
-    plotext.xticks([math.log2(size) for size in size_ticks], labels)
-    plot = plotext.uncolorize(plotext.build())
-    return "\n".join(line.rstrip() for line in plot.splitlines())
+    chart.set_x_ticks([math.log2(size) for size in size_ticks], labels)
+    return chart.text()
 
 
 def _axis_ends(values: Sequence[float]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""tools/setup.sh: is the installed busbw that of the sources?"""
+"""tools/setup.sh: is the installed busbw that of the sources, and which engine is built?"""
 
 import os
 import re
@@ -71,3 +71,82 @@ def test_symbolic_links_in_the_sources_are_followed(checkout: Path) -> None:
         os.utime(link.resolve(), (NEW_S, NEW_S))
         assert not is_current(checkout), link
         os.utime(link.resolve(), (OLD_S, OLD_S))
+
+
+FUNCTIONS = ("has_gpu", "present_architectures", "choose_engine")
+NVIDIA_SMI = """#!/bin/sh
+case $1 in
+-L) echo "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)" ;;
+*) printf '9.0\\n9.0\\n8.0\\n' ;;
+esac
+"""
+
+
+def chosen_engine(folder: Path, goal: str, *, installed: str = "", has_gpu: bool = False, **variables: str) -> str:
+    """Result of the script's own functions on a machine with or without GPUs."""
+    if Path("/dev/nvidia0").exists() and not has_gpu:
+        pytest.skip("this machine has a GPU")
+    text = (ROOT / "tools" / "setup.sh").read_text()
+    found = [re.search(rf"^{name}\(\) \{{.*?\}}\n(?=\n)", text, re.DOTALL | re.MULTILINE) for name in FUNCTIONS]
+    functions = "\n".join(match[0] for match in found if match is not None)
+    (folder / "bin").mkdir()
+    if has_gpu:
+        (folder / "bin/nvidia-smi").write_text(NVIDIA_SMI)
+        (folder / "bin/nvidia-smi").chmod(0o755)
+    if installed:
+        (folder / "engine").write_text(f"{installed}\n")
+    path = f"{folder}/bin:/usr/bin:/bin"
+    done = subprocess.run(
+        ["bash", "-c", f"set -eu\nstamps={folder}\ngoal={goal}\n{functions}\nchoose_engine"],
+        env={"PATH": path, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.rstrip("\n")
+
+
+def test_make_run_builds_the_gpu_engine_for_the_gpus_that_are_present(tmp_path: Path) -> None:
+    assert chosen_engine(tmp_path, "run", has_gpu=True) == "gpu 80-real;90-real"
+
+
+def test_requested_architectures_have_priority(tmp_path: Path) -> None:
+    assert chosen_engine(tmp_path, "gpu", has_gpu=True, CUDA_ARCHITECTURES="100-real") == "gpu 100-real"
+
+
+def test_make_gpu_without_a_gpu_builds_for_all(tmp_path: Path) -> None:
+    assert chosen_engine(tmp_path, "gpu") == "gpu "
+
+
+@pytest.mark.parametrize("goal", ["run", "test", "lint"])
+def test_without_a_gpu_cmake_decides(tmp_path: Path, goal: str) -> None:
+    assert chosen_engine(tmp_path, goal) == "auto"
+
+
+def test_cpu_1_builds_no_gpu_engine(tmp_path: Path) -> None:
+    assert chosen_engine(tmp_path, "run", installed="gpu 90-real", has_gpu=True, CPU="1") == "cpu"
+
+
+def test_an_installed_gpu_engine_is_kept(tmp_path: Path) -> None:
+    assert chosen_engine(tmp_path, "test", installed="gpu 90-real") == "gpu 90-real"
+
+
+def run_quietly(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command with the functions that all scripts share."""
+    script = f"set -euo pipefail\nname=setup\nlog={folder}/log\n. {ROOT}/tools/quietly.sh\n{command}"
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+
+
+def test_progress_of_a_build_has_the_part_done_and_the_remaining_time(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("  [1/200] Building a\n  [50/200] Building b\nnote: [x]\n")
+    assert run_quietly(tmp_path, "build_progress 60").stdout == "60 s, 25 % built, about 180 s left"
+    (tmp_path / "log").write_text("Installing build dependencies\n")
+    assert run_quietly(tmp_path, "build_progress 7").stdout == "7 s"
+
+
+def test_a_failed_command_shows_its_output_and_keeps_its_code(tmp_path: Path) -> None:
+    done = run_quietly(tmp_path, "code=0; quietly sh -c 'echo cause; exit 9' || code=$?; echo $code")
+    assert done.stdout == "9\n"
+    assert done.stderr == f"cause\nsetup: failed: sh -c echo cause; exit 9 (output: {tmp_path}/log)\n"
+    assert run_quietly(tmp_path, "quietly echo unseen").stderr == ""

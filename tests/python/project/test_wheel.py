@@ -19,8 +19,8 @@ WHOLE = {
 }
 
 
-def checked(folder: Path, files: dict[str, int]) -> tuple[int, str]:
-    wheel = folder / "busbw-0.1.0-py3-none-linux.whl"
+def checked(folder: Path, files: dict[str, int], build_tag: str = "1gpu") -> tuple[int, str]:
+    wheel = folder / f"busbw-0.1.0-{build_tag}-py3-none-linux.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, size in files.items():
             archive.writestr(name, bytes(size))
@@ -53,3 +53,8 @@ def test_a_library_among_the_programs_and_one_that_grew_are_refused(tmp_path: Pa
     assert (code, "libbusbw_nccl.so belongs in busbw/lib" in stderr) == (1, True)
     code, stderr = checked(tmp_path, WHOLE | {f"{SCRIPTS}/busbw-engine": 12_000_001})
     assert (code, "busbw-engine has 12000001 bytes, more than 12000000" in stderr) == (1, True)
+
+
+def test_a_wheel_without_gpu_support_needs_no_fast_path_library(tmp_path: Path) -> None:
+    files = {name: size for name, size in WHOLE.items() if name != "busbw/lib/libbusbw_nccl.so"}
+    assert checked(tmp_path, files, "0cpu") == (0, "busbw-engine: 100 bytes\n")

@@ -1,0 +1,53 @@
+"""Charts of characters without colors, for the plots of `show`, `run` and `history`. plotext draws them."""
+
+from collections.abc import Sequence
+
+import plotext
+
+_FIGURE = plotext.figure
+"""plotext has one figure; `Chart` clears it first."""
+
+
+class Chart:
+    """Chart with a title, curves or marks with labels, and ticks."""
+
+    def __init__(self, title: str, width: int, height: int) -> None:
+        """Makes an empty chart of `width` columns and `height` lines."""
+        _FIGURE.clear()
+        _FIGURE.plot_size(width, height)
+        _FIGURE.title(title)
+
+    def add_marks(self, x: Sequence[float], y: Sequence[float], *, label: str, marker: str) -> None:
+        """Draws a mark at each point."""
+        self._add(x, y, label, marker, are_joined=False)
+
+    def add_curve(self, x: Sequence[float], y: Sequence[float], *, label: str, marker: str) -> None:
+        """Draws a line through the points, in the given order."""
+        self._add(x, y, label, marker, are_joined=True)
+
+    def add_vertical_line(self, x: float) -> None:
+        """Draws a line over the whole height."""
+        _FIGURE.line(x, orientation="vertical")
+
+    def set_x_ticks(self, positions: Sequence[float], labels: Sequence[str]) -> None:
+        """Sets the ticks of the horizontal axis."""
+        _FIGURE.ruler("x").ticks(list(positions), list(labels))
+
+    def set_y_ticks(self, positions: Sequence[float], labels: Sequence[str]) -> None:
+        """Sets the ticks of the vertical axis."""
+        _FIGURE.ruler("y").ticks(list(positions), list(labels))
+
+    def set_y_range(self, low: float, high: float | None) -> None:
+        """Sets the ends of the vertical axis. `high` is None for the maximum of the points."""
+        _FIGURE.ruler("y").lim(low, high)
+
+    def text(self) -> str:
+        """Returns the lines of the chart, without colors and trailing blanks."""
+        drawn = plotext.uncolorize(str(_FIGURE.build()))
+        return "\n".join(line.rstrip() for line in drawn.splitlines())
+
+    def _add(self, x: Sequence[float], y: Sequence[float], label: str, marker: str, *, are_joined: bool) -> None:
+        signal = _FIGURE.signal(list(x), list(y), marker=marker)
+        signal.label(label)
+        signal.lines(are_joined)
+        _FIGURE.draw(signal)
