@@ -1,6 +1,7 @@
 // Checks that a read of a line never returns a new tag with older data. The fast path reads data and tag with one read
-// of a warp (docs/explanation/fast-path.md, "Assumptions about memory"), so this would be wrong data. In every step two ranks
-// send each other one line per eight threads, with the transport of the real kernels, and each thread checks its cell.
+// of a warp (docs/explanation/fast-path.md, "Assumptions about memory"), so this would be wrong data. In every step two
+// ranks send each other one line per eight threads, with the transport of the real kernels, and each thread checks its
+// cell.
 //
 //   fastpath_lines [STEPS [BUSY_BLOCKS]]      default: 2,000,000 steps and no busy blocks
 //
