@@ -6,10 +6,12 @@
 
 namespace busbw {
 
+/// A process in the chain of parents.
 struct Ancestor {
   long pid = 0;
   std::string command;  // the kernel's process name (comm), at most 15 bytes
 };
+/// Ancestors of a process, the parent first.
 using Ancestors = std::vector<Ancestor>;
 
 /// Returns the ancestors, the parent first. Ends after 64 ancestors, or before the first one that /proc does not show,

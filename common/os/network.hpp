@@ -20,8 +20,10 @@ struct Endpoint {
 
   /// Returns "10.0.0.1:4711" or "[fd00::1]:4711".
   std::string text() const;
+  /// Returns the numeric address without brackets and port: "10.0.0.1".
   std::string host() const;
   int port() const;
+  /// True for 127.0.0.0/8 and ::1.
   bool is_loopback() const;
 };
 

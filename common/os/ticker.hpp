@@ -6,6 +6,7 @@
 
 namespace busbw {
 
+/// Duration of a tick in milliseconds, and ticks per second.
 inline constexpr int kTickMs = 100;
 inline constexpr int kTicksPerS = 1000 / kTickMs;
 

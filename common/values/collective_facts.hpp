@@ -6,6 +6,7 @@
 
 namespace busbw {
 
+/// Facts of one collective, as texts of collectives.toml. `fast_methods` has no `nccl`; unused entries are empty.
 struct CollectiveFacts {
   std::string_view name;
   std::string_view bus_factor;

@@ -14,6 +14,7 @@ enum class Redop { sum, prod, max, min, avg, mulsum };
 /// In place, the send data lies in the receive buffer.
 enum class Placement { out_of_place, in_place };
 
+/// All element types and all operators, in the order of their enums.
 inline constexpr std::array kDtypes{Dtype::int8,    Dtype::uint8,    Dtype::int32,   Dtype::uint32,
                                     Dtype::int64,   Dtype::uint64,   Dtype::float16, Dtype::float32,
                                     Dtype::float64, Dtype::bfloat16, Dtype::f8e4m3,  Dtype::f8e5m2};
@@ -21,6 +22,7 @@ inline constexpr std::array kRedops{Redop::sum, Redop::prod, Redop::max, Redop::
 
 /// Returns the name in nccl-tests: "int8", "half", "float", "double", "bfloat16", "f8e4m3", ...
 std::string_view name(Dtype);
+/// Returns the name in nccl-tests: "sum", "prod", "max", "min", "avg" or "mulsum".
 std::string_view name(Redop);
 /// Returns "out_of_place" or "in_place".
 std::string_view name(Placement);
@@ -29,7 +31,7 @@ std::string_view name(Placement);
 std::optional<Dtype> dtype_of(std::string_view name);
 std::optional<Redop> redop_of(std::string_view name);
 
-/// Returns the bytes of one element.
+/// Returns the size of one element in bytes: 1, 2, 4 or 8.
 std::size_t size_bytes(Dtype);
 /// True for floating-point types.
 bool is_float(Dtype);

@@ -9,6 +9,7 @@
 
 namespace busbw {
 
+/// Makes a collective with these settings.
 using CollectiveFactory = std::unique_ptr<Collective> (*)(const CollectiveSettings&);
 
 #define BUSBW_COLLECTIVE(collective, ...)                                        \
@@ -19,6 +20,7 @@ using CollectiveFactory = std::unique_ptr<Collective> (*)(const CollectiveSettin
 #define BUSBW_FAST_COLLECTIVE BUSBW_COLLECTIVE
 #include "common/values/collectives.inc"
 
+/// Name of a collective in collectives.toml, and its factory.
 struct CollectiveEntry {
   std::string_view name;
   CollectiveFactory make;

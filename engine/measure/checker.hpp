@@ -29,6 +29,7 @@ struct RankCase {
   std::uint64_t seed;  // new for each check, so that stale data counts as wrong
 };
 
+/// Checker of one rank. Call prepare(), the operation, verify_result() and verify_untouched() in this order.
 class Checker {
  public:
   /// `world_rank`: this rank in the job, for the wrong elements. All other arguments must outlive the checker.

@@ -12,11 +12,12 @@ namespace busbw {
 /// Method that combines ranks in the `time` column: nccl-tests' -a.
 enum class RankAverage { rank0, mean, min, max };
 
-/// Combines one time per rank into one time.
+/// Combines the times of all ranks, at least one, into one time in seconds.
 double combine_ranks(std::span<const double> times_s, RankAverage average);
 
-/// Host-clock times of each rank per operation: in total, and the part spent issuing.
+/// Host-clock time of each rank per operation.
 std::vector<double> rank_times_s(std::span<const RankReport> ranks);
+/// Part of rank_times_s() that each rank spent issuing.
 std::vector<double> rank_launch_times_s(std::span<const RankReport> ranks);
 /// Device time of each rank per operation. Empty if a rank has none.
 std::vector<double> rank_device_times_s(std::span<const RankReport> ranks);

@@ -5,6 +5,7 @@
 
 namespace busbw {
 
+/// Times of one rank, and the wrong elements that it found.
 struct RankReport {
   Samples samples;
   RankCheckResult check_result;

@@ -36,6 +36,7 @@ struct StartDelay {
   static auto members(auto& self) { return std::tie(self.median_s, self.median_ci95_s); }
 };
 
+/// Times of one rank for one placement, in seconds.
 struct Samples {
   /// Samples in order of execution: one per iteration, its duration divided by its number of operations.
   std::vector<double> iteration_s = {};

@@ -3,6 +3,7 @@
 
 namespace busbw {
 
+/// Factors by which a value of the engine is multiplied (seconds) or divided (bytes per second).
 inline constexpr double kUsPerS = 1e6;  // microseconds per second
 inline constexpr double kBytesPerGb = 1e9;  // GB/s are decimal
 

@@ -10,6 +10,7 @@
 
 namespace busbw {
 
+/// Sizes that a run can measure with the available memory, in bytes.
 struct MemoryPlan {
   std::uint64_t max_bytes = 0;  // largest size that fits, at most the requested one
   std::vector<std::string> notes;  // '#' lines of the table, if the size was reduced

@@ -12,6 +12,7 @@
 
 namespace busbw {
 
+/// Reporter of a run. Order of calls: add() for each sink, begin(), rows() for each case, finish() once.
 class Reporter {
  public:
   /// `min_busbw_bytes_per_s` is NCCL_TESTS_MIN_BW: a run below 0.9 times this average busbw fails. Empty: no minimum.

@@ -10,6 +10,7 @@
 
 namespace busbw {
 
+/// A requested type that the backend cannot measure.
 struct UnsupportedType {
   Dtype dtype = Dtype::float32;
   Limitation limitation;  // reason and remedy
@@ -22,6 +23,7 @@ struct UnsupportedType {
 std::vector<UnsupportedType> unsupported_types(const DataChoice& data, const Collective& collective,
                                                const Backend& backend);
 
+/// Returns the types alone, in the same order.
 std::vector<Dtype> dtypes_of(const std::vector<UnsupportedType>& types);
 
 /// Returns `data` without the unsupported types.

@@ -4,6 +4,7 @@
 
 namespace busbw {
 
+/// Properties of one backend, constant for the whole run.
 struct BackendTraits {
   enum class Memory { host, gpu };
   enum class Clock { host, device_events };

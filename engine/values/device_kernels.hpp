@@ -34,6 +34,7 @@ struct DeviceKernelInfo {
   bool gin;  // requires a network with transfers that the GPU starts
 };
 
+/// All kernels of -D, by collective and number.
 inline constexpr std::array kDeviceKernels{
     DeviceKernelInfo{DeviceKernel::all_reduce_lsa, "all_reduce", 1, "loads and stores of peers' memory by elements",
                      true, false, false},

@@ -139,6 +139,7 @@ struct FloatLimits {
   constexpr int smallest_exponent() const { return min_exponent - significand_bits + 1; }
 };
 
+/// Limits of a floating-point type T; kLimits<T> is the short form.
 template <class T>
 struct LimitsOf;
 template <>

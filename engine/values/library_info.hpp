@@ -6,6 +6,7 @@
 
 namespace busbw {
 
+/// Version, path and hash of a measured library.
 struct LibraryInfo {
   std::string version;  // "2.28.9"
   std::string path;  // of the library file

@@ -6,6 +6,7 @@
 
 namespace busbw {
 
+/// Phases in the order in which a rank passes them. A rank repeats warmup, timing and check for each case.
 enum class Phase : int { rendezvous, initialisation, warmup, timing, check, report };
 inline constexpr std::array kPhases{Phase::rendezvous, Phase::initialisation, Phase::warmup,
                                     Phase::timing,     Phase::check,          Phase::report};

@@ -10,6 +10,7 @@ namespace busbw {
 /// Bytes of one element, in memory order.
 using ElementBits = std::array<std::byte, 8>;
 
+/// One wrong element.
 struct Mismatch {
   std::uint64_t index = 0;  // index in the compared range, plus the `index_base` of the comparison
   ElementBits expected{};
@@ -25,7 +26,9 @@ struct Mismatches {
   std::uint64_t vanished = 0;
   std::uint64_t first_vanished = 0;  // index of the first element of the compared range that contained them
 
+  /// Adds a wrong element. Both pointers have `element_bytes` bytes, at most 8.
   void add(std::uint64_t index, const std::byte* expected, const std::byte* got, std::size_t element_bytes);
+  /// Adds `elements` vanished elements of the compared range that begins at `first_index`.
   void add_vanished(std::uint64_t first_index, std::uint64_t elements);
 };
 

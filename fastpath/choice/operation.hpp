@@ -17,6 +17,7 @@ struct MethodConfig;
 
 /// Element types that the fast path reduces. All other types are only moved, as bytes.
 enum class ElementType { bytes, float16, bfloat16, float32 };
+/// Operators of NCCL that the fast path applies. User-defined operators are delegated.
 enum class Redop { sum, prod, min, max, avg };
 
 /// Returns nccl-tests' name of the type, such as "half", or "bytes".
@@ -33,8 +34,9 @@ struct CollectiveCall {
   int root = 0;               ///< used by broadcast
 };
 
-/// Sizes of a rank's two buffers, in bytes.
+/// Returns the size of a rank's send buffer in bytes.
 std::size_t send_bytes(const CollectiveCall& call, int ranks) noexcept;
+/// Returns the size of a rank's receive buffer in bytes.
 std::size_t receive_bytes(const CollectiveCall& call, int ranks) noexcept;
 /// Returns the size of a call as nccl-tests counts it: the larger of a rank's two buffers, in bytes.
 std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept;

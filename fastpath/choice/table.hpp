@@ -15,11 +15,13 @@
 
 namespace busbw::fastpath {
 
+/// Collectives with at least one method besides `nccl` in collectives.toml.
 inline constexpr std::array kCollectives{
 #define BUSBW_COLLECTIVE(...)
 #define BUSBW_FAST_COLLECTIVE(name, ...) Collective::name,
 #include "common/values/collectives.inc"
 };
+/// All methods.
 inline constexpr std::array kMethods{Method::nccl, Method::exchange, Method::two_shot, Method::direct};
 
 /// Returns the facts of src/busbw/collectives.toml.

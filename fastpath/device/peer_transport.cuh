@@ -6,6 +6,7 @@
 
 namespace busbw::fastpath {
 
+/// Fabric of one thread. `kMax`: maximum number of ranks, for arrays in registers.
 template <int kMax>
 class PeerTransport {
  public:

@@ -12,6 +12,7 @@ namespace busbw::fastpath {
 // Element types. A word is 8 bytes, half of a cell. widen() returns element `i` of a word as float. round() converts a
 // float and returns a word with only element `i`.
 
+/// Float: 2 elements per word.
 struct Float32 {
   static constexpr int kElementsPerWord = 2;
   static __device__ __forceinline__ float widen(std::uint64_t word, int i) {
@@ -22,6 +23,7 @@ struct Float32 {
   }
 };
 
+/// Half: 4 elements per word.
 struct Float16 {
   static constexpr int kElementsPerWord = 4;
   static __device__ __forceinline__ float widen(std::uint64_t word, int i) {
@@ -32,6 +34,7 @@ struct Float16 {
   }
 };
 
+/// Bfloat16: 4 elements per word.
 struct Bfloat16 {
   static constexpr int kElementsPerWord = 4;
   static __device__ __forceinline__ float widen(std::uint64_t word, int i) {

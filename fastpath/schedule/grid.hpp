@@ -5,6 +5,7 @@
 
 namespace busbw::fastpath {
 
+/// Limits of a grid: blocks, threads per block, and threads per warp.
 inline constexpr int kMaxBlocks = 256;
 inline constexpr int kMaxThreads = 512;  // per block
 inline constexpr int kWarpThreads = 32;

@@ -10,6 +10,7 @@
 
 namespace busbw::fastpath {
 
+/// Cells of a line, bytes of a cell, and bytes of data in a line.
 inline constexpr int kCellsOfLine = 8;
 inline constexpr int kCellBytes = 16;
 inline constexpr int kLineDataBytes = 120;

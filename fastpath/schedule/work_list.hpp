@@ -6,6 +6,7 @@
 
 namespace busbw::fastpath {
 
+/// The work type of one collective and method.
 template <Collective kCollectiveOfEntry, Method kMethodOfEntry, class WorkOfEntry>
 struct WorkEntry {
   static constexpr Collective kCollective = kCollectiveOfEntry;
@@ -13,6 +14,7 @@ struct WorkEntry {
   using Work = WorkOfEntry;
 };
 
+/// A list of WorkEntry types.
 template <class... Entries>
 struct WorkList {};
 
@@ -23,6 +25,7 @@ using MovingWorks = WorkList<WorkEntry<Collective::all_gather, Method::exchange,
                              WorkEntry<Collective::broadcast, Method::exchange, BroadcastOneShot>,
                              WorkEntry<Collective::broadcast, Method::two_shot, BroadcastTwoShot>>;
 
+/// Works that reduce, for one reduction type.
 template <class Reduction>
 using ReducingWorks = WorkList<WorkEntry<Collective::all_reduce, Method::exchange, AllReduceOneShot<Reduction>>,
                                WorkEntry<Collective::all_reduce, Method::two_shot, AllReduceTwoShot<Reduction>>,

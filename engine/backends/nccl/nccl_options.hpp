@@ -9,6 +9,7 @@ namespace busbw {
 /// Registration of the ranks' buffers with NCCL (-R).
 enum class RegistrationMode { none, local, symmetric };
 
+/// Values of these flags. The defaults are those of nccl-tests.
 struct NcclOptions {
   RegistrationMode registration = RegistrationMode::none;  // -R
   std::optional<int> cta_policy;                           // -x; if empty, NCCL chooses

@@ -11,6 +11,7 @@
 
 namespace busbw {
 
+/// Address at which the RAS service is queried.
 struct RasAddress {
   std::string host;
   int port = 0;
@@ -20,9 +21,10 @@ struct RasAddress {
 /// invalid.
 std::optional<RasAddress> ras_address(Environment environment);
 
+/// Maximum number of lines that query_ras() returns.
+inline constexpr std::size_t kMaxRasLines = 24;
 /// Returns at most kMaxRasLines lines: the service's errors and warnings, or a line that it has none, or a line that
 /// the answer came too late. Empty if the service does not answer. Takes at most `ticks`.
-inline constexpr std::size_t kMaxRasLines = 24;
 std::vector<std::string> query_ras(const RasAddress& address, int ticks = 6 * kTicksPerS);
 
 }  // namespace busbw

@@ -9,6 +9,7 @@
 
 namespace busbw {
 
+/// Timestamps of the monotonic host clock, one per index.
 class HostTimestamps final : public Timestamps {
  public:
   void reset(std::size_t count) override { times_s_.assign(count, 0); }

@@ -25,6 +25,7 @@ struct SampledCase {
   int ranks_of_largest_group;
 };
 
+/// Runs the iterations of one case on one rank. All ranks make the same calls in the same order.
 class IterationRunner {
  public:
   /// All arguments must outlive the runner.

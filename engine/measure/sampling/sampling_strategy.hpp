@@ -10,6 +10,7 @@ enum class TotalTime {
   from_samples,  // the iterations of the samples also give the total
 };
 
+/// Strategy of one rank for one case and placement.
 class SamplingStrategy {
  public:
   virtual ~SamplingStrategy() = default;

@@ -34,6 +34,7 @@ enum class FrameKind : std::uint8_t {
 inline constexpr std::size_t kMaxFrameBytes = (std::size_t{1} << 20) + 4096;
 /// Bound for frames of clients that are not authenticated. It limits the memory that they can use.
 inline constexpr std::size_t kMaxGreetingBytes = 1024;
+/// Size of the length before each frame, in bytes.
 inline constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 
 /// Identity of a client. A process has one control connection for heartbeats and one connection for each of its ranks.
@@ -77,6 +78,7 @@ inline void append_frame(Bytes& out, FrameKind kind, std::span<const std::byte> 
   out.insert(out.end(), body.begin(), body.end());
 }
 
+/// Encodes a failure for unpack_failure().
 inline Bytes packed(const Failure& failure) { return MessageWriter().add(failure.exit).add(failure.message).bytes(); }
 /// Throws BrokenMessage if the message is too short or the exit code is not one of a failure.
 inline Failure unpack_failure(MessageReader& reader) {

@@ -16,6 +16,7 @@
 
 namespace busbw {
 
+/// Settings of the server, constant for the job.
 struct ServerSettings {
   std::string token;
   int processes = 1;
@@ -27,6 +28,7 @@ struct ServerSettings {
   std::string host;
 };
 
+/// Server of one job. Its functions may be called from any thread.
 class TcpStoreServer {
  public:
   /// Starts a thread that serves the listening sockets. Throws EnvironmentError if the limit on open files is too low.

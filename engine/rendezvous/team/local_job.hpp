@@ -12,6 +12,7 @@
 
 namespace busbw {
 
+/// Job of ranks on this host. Job documents the overridden functions.
 class LocalJob final : public Job {
  public:
   /// Maps shared memory for `ranks` ranks. Throws EnvironmentError if that fails.

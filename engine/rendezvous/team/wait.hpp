@@ -11,6 +11,7 @@ namespace busbw {
 /// may need this core.
 inline constexpr int kPollsBeforeYield = 128;
 
+/// Tells the processor that this is a busy wait, so that a sibling thread gets more of the core.
 inline void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

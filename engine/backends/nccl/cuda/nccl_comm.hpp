@@ -11,8 +11,10 @@
 
 namespace busbw {
 
+/// Returns NCCL's constant for an element type.
 ncclDataType_t nccl_type(Dtype dtype);
 
+/// One rank's ncclComm_t.
 class NcclComm {
  public:
   /// Joins the communicator of `group`, on the current device, under the id that rank 0 of the group creates.

@@ -25,6 +25,7 @@ struct RankResources {
   const DeviceComm* kernel;  // replaces NCCL's operation; null without -D
 };
 
+/// Issuer of one rank. OperationIssuer documents the overridden functions.
 class NcclIssuer final : public OperationIssuer {
  public:
   /// All arguments must outlive this.

@@ -26,6 +26,7 @@ struct IntegerElement {
   static __device__ Accumulator average(Accumulator sum, int ranks) { return static_cast<T>(sum / ranks); }
 };
 
+/// Operators of an accumulator type F, float or double.
 template <class F>
 struct FloatArithmetic {
   using Accumulator = F;
@@ -36,6 +37,7 @@ struct FloatArithmetic {
   static __device__ Accumulator average(Accumulator sum, int ranks) { return sum / static_cast<F>(ranks); }
 };
 
+/// Float or double, reduced in its own type.
 template <class F>
 struct NativeFloatElement : FloatArithmetic<F> {
   using Stored = F;
@@ -43,12 +45,14 @@ struct NativeFloatElement : FloatArithmetic<F> {
   static __device__ F to_stored(F value) { return value; }
 };
 
+/// Half, reduced in float.
 struct HalfElement : FloatArithmetic<float> {
   using Stored = __half;
   static __device__ float to_accumulator(__half value) { return __half2float(value); }
   static __device__ __half to_stored(float value) { return __float2half_rn(value); }
 };
 
+/// Bfloat16, reduced in float.
 struct Bfloat16Element : FloatArithmetic<float> {
   using Stored = __nv_bfloat16;
   static __device__ float to_accumulator(__nv_bfloat16 value) { return __bfloat162float(value); }

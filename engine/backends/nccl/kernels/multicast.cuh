@@ -8,6 +8,7 @@ namespace busbw {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
+/// Returns the sum of the values that all ranks have at this place.
 __device__ inline float load_sum_of_all(const float* address) {
   float sum;
   asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f32 %0, [%1];" : "=f"(sum) : "l"(address) : "memory");
@@ -26,6 +27,7 @@ __device__ inline float4 load_sum_of_all(const float4* address) {
                : "memory");
   return sum;
 }
+/// Writes the value to this place in every rank's buffer.
 __device__ inline void store_to_all(float* address, float value) {
   asm volatile("multimem.st.relaxed.sys.global.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
 }
