@@ -95,6 +95,18 @@ install_network() {
   apt_install "${missing[@]}" || say "apt-get cannot install ${missing[*]}: tests that need it are skipped"
 }
 
+# Installs the shells that tests of the completion start, and mandoc, which checks man pages.
+install_shells() {
+  local name missing=()
+  for name in zsh fish mandoc; do
+    command -v "$name" >/dev/null || missing+=("$name")
+  done
+  [ ${#missing[@]} = 0 ] && return
+  may_install || { say "${missing[*]} not found, and this user may not install it: tests that need it are skipped"; return; }
+  say "installing ${missing[*]} with apt-get"
+  apt_install "${missing[@]}" || say "apt-get cannot install ${missing[*]}: tests that need it are skipped"
+}
+
 # Installs the MPIs of PyPI for tests of busbw launch mpirun, in separate folders, because both have an mpirun.
 install_mpi() {
   local wheel name
@@ -166,7 +178,7 @@ make_venv() {
 # Succeeds if the installed busbw is newer than all sources and their directories.
 busbw_is_current() {
   [ -e $stamps/busbw ] && [ -x $venv/bin/busbw ] &&
-    [ -z "$(find common engine fastpath src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
+    [ -z "$(find common engine fastpath share src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
       -newer $stamps/busbw -print -quit)" ]
 }
 
@@ -240,7 +252,7 @@ case $goal in
 esac
 check_python
 install_packages
-[ "$goal" != test ] || { install_browser; install_slurm; install_network; }
+[ "$goal" != test ] || { install_browser; install_slurm; install_network; install_shells; }
 make_venv
 [ "$goal" != test ] || { install_mpi; install_nccl; }
 install_busbw $extra
