@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Prepares this checkout for `make run`, `make gpu`, `make test` and `make lint`: installs missing distribution packages if
-# the user may, makes the environment .venv, and installs busbw in it. Existing parts are kept; each step prints one line.
+# Prepares this checkout for `make run`, `make gpu`, `make test`, `make lint` and `make docs`: installs missing distribution
+# packages if the user may, makes the environment .venv, and installs busbw in it. Existing parts are kept; each step prints
+# one line.
 #
-# Usage: tools/setup.sh run|gpu|test|lint
+# Usage: tools/setup.sh run|gpu|test|lint|docs
 #
 # CPU=1 builds without the GPU engine. CUDA_ARCHITECTURES=90-real names the GPUs; default: those of this machine, or all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-goal=${1:?usage: tools/setup.sh run|gpu|test|lint}
+goal=${1:?usage: tools/setup.sh run|gpu|test|lint|docs}
 python=${PYTHON:-python3}
 venv=.venv
 stamps=$venv/.busbw # folder with an empty file for each completed step
@@ -247,8 +248,8 @@ install_busbw() {
 
 case $goal in
   run | gpu) extra= ;;
-  test | lint) extra=$goal ;;
-  *) fail "unknown set-up $goal; allowed are run, gpu, test and lint" ;;
+  test | lint | docs) extra=$goal ;;
+  *) fail "unknown set-up $goal; allowed are run, gpu, test, lint and docs" ;;
 esac
 check_python
 install_packages

@@ -7,7 +7,7 @@ from busbw import engine
 
 _FLAG = re.compile(r"  (?:(?P<short>-\w), |    )(?P<long>--[\w-]+)(?: (?P<placeholder>\S+))?\s{2,}(?P<help>.+)")
 _CHOICE_PLACEHOLDERS = ("TYPE", "OP")
-"""Placeholders whose help begins with the list of values."""
+"""Placeholders of flags with a list of values at the start of their help."""
 _FILE_PLACEHOLDERS = ("FILE", "PATH")
 
 
@@ -16,7 +16,7 @@ class EngineFlag:
     """One flag of the engine's programs."""
 
     short: str
-    """Short name such as -b. Empty if there is none."""
+    """Short name such as -b. Empty for a flag with a long name only."""
     long: str
     """Long name such as --minbytes."""
     placeholder: str
