@@ -72,6 +72,8 @@ def copy_pages(source: Path) -> None:
         def follow(target: Path) -> str:
             if target.is_dir():
                 target /= "README.md"
+            if not target.is_file():
+                raise FileNotFoundError(f"{file}: the link to {target} is broken; correct it")
             if target not in known:
                 known.add(target)
                 waiting.append(target)
@@ -241,7 +243,11 @@ def main() -> int:
     """Builds the site, and fails for any warning such as a broken link."""
     site = Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else ROOT / "build" / "site"
     source = site.parent / f"{site.name}-source"
-    write_source(source)
+    try:
+        write_source(source)
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 1
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--clean"]
     # mkdocs-material prints an advertisement of its successor otherwise.
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
