@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os.path import normpath, relpath
 from pathlib import Path
 from typing import Any
@@ -58,45 +58,42 @@ def copy_pages(source: Path) -> None:
         source: Folder for the copies.
 
     Raises:
-        FileNotFoundError: A link leads to no file, or to a folder without README.md.
+        FileNotFoundError: A link is broken, or leads to a folder without README.md.
     """
-    waiting = [path for path in sorted((ROOT / "docs").rglob("*")) if path.is_file()]
-    known = set(waiting)
-    for file in waiting:  # grows while it is read
+    files = [path for path in sorted((ROOT / "docs").rglob("*")) if path.is_file()]
+    for file in files:  # grows during the loop
         copy = source / site_path(file)
         copy.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix != ".md":
             shutil.copy(file, copy)
             continue
-
-        def follow(target: Path) -> str:
-            if target.is_dir():
-                target /= "README.md"
-            if not target.is_file():
-                raise FileNotFoundError(f"{file}: the link to {target} is broken; correct it")
-            if target not in known:
-                known.add(target)
-                waiting.append(target)
-            return site_path(target)
-
-        copy.write_text(with_site_links(file.read_text(), file, follow))
+        text, targets = with_site_links(file.read_text(), file)
+        copy.write_text(text)
+        files += [target for target in targets if target not in files]
 
 
-def with_site_links(text: str, page: Path, follow: Callable[[Path], str]) -> str:
+def with_site_links(text: str, page: Path) -> tuple[str, list[Path]]:
     """Returns the text of a page with the links of the site, and with fences that the site can read.
 
     Args:
         text: Markdown of the page.
         page: File of the page.
-        follow: Returns the path in the site of a linked file.
+
+    Returns:
+        The text, and each linked file once.
+
+    Raises:
+        FileNotFoundError: A link is broken.
     """
+    targets: dict[Path, None] = {}
 
     def replace(match: re.Match[str]) -> str:
         path, hash_sign, anchor = match["target"].partition("#")
         if not path or re.match(r"[a-z]+:", path):
             return match[0]
-        target = follow(Path(normpath(page.parent / path)))
-        relative = relpath(target, Path(site_path(page)).parent)
+        target = _linked_file(page, path)
+        targets[target] = None
+        relative = relpath(site_path(target), Path(site_path(page)).parent)
         return f"{match['start']}{relative}{hash_sign}{anchor})"
 
     parts: list[str] = []
@@ -104,7 +101,17 @@ def with_site_links(text: str, page: Path, follow: Callable[[Path], str]) -> str
     for fence in _FENCE.finditer(text):
         parts += [_LINK.sub(replace, text[end : fence.start()]), _readable_fence(fence[0])]
         end = fence.end()
-    return "".join([*parts, _LINK.sub(replace, text[end:])])
+    return "".join([*parts, _LINK.sub(replace, text[end:])]), list(targets)
+
+
+def _linked_file(page: Path, path: str) -> Path:
+    """Returns the file that a relative link leads to. A folder stands for its README.md."""
+    target = Path(normpath(page.parent / path))
+    if target.is_dir():
+        target /= "README.md"
+    if not target.is_file():
+        raise FileNotFoundError(f"{page.relative_to(ROOT)}: the link to {path} is broken; correct it")
+    return target
 
 
 def _readable_fence(fence: str) -> str:
