@@ -1,6 +1,6 @@
 """Help of all commands and programs as data, from the options of `busbw` and the engine's flag table.
 
-tools/man_pages.py and tools/site.py write it in their formats.
+tools/man_pages.py and tools/docs_site.py write it in their formats.
 """
 
 import inspect

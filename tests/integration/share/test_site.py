@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -21,6 +22,9 @@ from playwright.sync_api import Browser
 from busbw.collectives import COLLECTIVES
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from docs_site import build_site, with_site_links  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: tools/setup.sh docs")
     folder = tmp_path_factory.mktemp("site") / "site"
     done = subprocess.run(
-        [sys.executable, ROOT / "tools" / "site.py", folder],
+        [sys.executable, ROOT / "tools" / "docs_site.py", folder],
         env={**os.environ, "BUSBW_PROGRAMS": str(installed_in())},
         capture_output=True,
         text=True,
@@ -70,6 +74,30 @@ def test_the_site_has_every_page_and_the_generated_reference(site: Path) -> None
     assert expected | generated <= pages
     # Pages outside docs/ that a page links to.
     assert "project/schema/index.html" in pages
+
+
+def test_a_broken_anchor_fails(site: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(site.parent / "site-source", source)
+    page = source / "content" / "reference" / "json.md"
+    page.write_text(page.read_text() + "\n[x](glossary.md#no-such-term)\n")
+    done = build_site(source, tmp_path / "site")
+    assert done.returncode == 1
+    assert "does not contain an anchor '#no-such-term'" in done.stdout + done.stderr
+
+
+def test_a_broken_link_is_named(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "reference" / "json.md"
+    with pytest.raises(FileNotFoundError, match=r"docs/reference/json.md: the link to ../no.md is broken"):
+        with_site_links("[x](../no.md)", page)
+
+
+def test_links_out_of_the_documents_and_marks_of_blocks_are_translated() -> None:
+    text = "[a](records.md#rules) [b](../../schema/README.md)\n\n```console needs-gpu\n$ [c](no.md)\n```\n"
+    translated, files = with_site_links(text, ROOT / "docs" / "reference" / "json.md")
+    assert "[a](records.md#rules) [b](../project/schema/README.md)" in translated
+    assert '```console title="needs a gpu"\n$ [c](no.md)\n' in translated
+    assert files == [ROOT / "docs" / "reference" / "records.md", ROOT / "schema" / "README.md"]
 
 
 def test_the_search_index_has_options_flags_fields_and_functions(site: Path) -> None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the documentation as a searchable site in build/site.
 
-Usage: tools/site.py [FOLDER]      (make docs installs mkdocs-material and calls it)
+Usage: tools/docs_site.py [FOLDER]      (make docs installs mkdocs-material and calls it)
 
 The pages are those of docs/. Files of the repository that they link to are copied to the site. The reference of
 commands, flags, JSON schemas and Python types is generated: help texts and docstrings stay the only source.
@@ -24,7 +24,7 @@ from command_reference import CommandReference, command_references, engine_refer
 import busbw
 
 ROOT = Path(__file__).parents[1]
-SETTINGS = ROOT / "tools" / "site.yml"
+SETTINGS = ROOT / "tools" / "docs_site.yml"
 FOLDERS = {
     "tutorials": "Tutorials",
     "guides": "Guides",
@@ -246,8 +246,22 @@ def _navigation(content: Path) -> list[str | dict[str, list[str]]]:
     return [*index, *({title: pages} for title, pages in folders.items() if pages), *others]
 
 
+def build_site(source: Path, site: Path) -> "subprocess.CompletedProcess[str]":
+    """Builds the site from its source. The exit code is not 0 for any warning, such as a broken link or anchor."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean"]
+    # mkdocs-material prints an advertisement of its successor otherwise.
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(
+        [*command, "--config-file", source / "mkdocs.yml", "--site-dir", site],
+        env=environment,
+        capture_output=True,  # --quiet would let warnings pass
+        text=True,
+        check=False,
+    )
+
+
 def main() -> int:
-    """Builds the site, and fails for any warning such as a broken link."""
+    """Writes the source and builds the site."""
     site = Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else ROOT / "build" / "site"
     source = site.parent / f"{site.name}-source"
     try:
@@ -255,14 +269,11 @@ def main() -> int:
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--clean"]
-    # mkdocs-material prints an advertisement of its successor otherwise.
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
-        [*command, "--config-file", source / "mkdocs.yml", "--site-dir", site], env=environment, check=False
-    )
+    done = build_site(source, site)
     if done.returncode == 0:
         print(f"{site}: python -m http.server --directory {relpath(site)} shows it with search")
+    else:
+        print(done.stdout + done.stderr, file=sys.stderr)
     return done.returncode
 
 
