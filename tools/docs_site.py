@@ -37,11 +37,14 @@ PROJECT_FOLDER = "project"
 STYLE = """\
 /* Long words in code must not make a page wider than a phone. Tables scroll within the page. */
 .md-typeset :not(pre) > code, .md-typeset h1, .md-typeset h2, .md-typeset h3 { overflow-wrap: anywhere; }
+.md-typeset td:first-child code { white-space: nowrap; }
 """
 
 _FENCE = re.compile(r"^(?P<indent> *)```.*?^(?P=indent)```[^\n]*$", re.DOTALL | re.MULTILINE)
 _FENCE_MARK = re.compile(r"^( *```\w+) needs-(\w+)$", re.MULTILINE)
 """Mark of a block that this machine may not be able to run."""
+_TABLE_ROW = re.compile(r"^\|.*$", re.MULTILINE)
+_CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"(?P<start>\]\()(?P<target>[^)\s]+)\)")
 
 
@@ -99,9 +102,9 @@ def with_site_links(text: str, page: Path) -> tuple[str, list[Path]]:
     parts: list[str] = []
     end = 0
     for fence in _FENCE.finditer(text):
-        parts += [_LINK.sub(replace, text[end : fence.start()]), _readable_fence(fence[0])]
+        parts += [_LINK.sub(replace, _readable_tables(text[end : fence.start()])), _readable_fence(fence[0])]
         end = fence.end()
-    return "".join([*parts, _LINK.sub(replace, text[end:])]), list(targets)
+    return "".join([*parts, _LINK.sub(replace, _readable_tables(text[end:]))]), list(targets)
 
 
 def _linked_file(page: Path, path: str) -> Path:
@@ -114,8 +117,13 @@ def _linked_file(page: Path, path: str) -> Path:
     return target
 
 
+def _readable_tables(text: str) -> str:
+    r"""Replaces `\|` in code of tables by `|`: GitHub needs the backslash, and Python-Markdown would show it."""
+    return _TABLE_ROW.sub(lambda row: _CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), text)
+
+
 def _readable_fence(fence: str) -> str:
-    return _FENCE_MARK.sub(r'\1 title="needs a \2"', fence)
+    return _FENCE_MARK.sub(lambda match: f'{match[1]} title="needs a {match[2].replace("gpu", "GPU")}"', fence)
 
 
 def commands_page() -> str:
@@ -195,14 +203,14 @@ def _type_text(content: Mapping[str, Any]) -> str:
 
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     for row in (header, ("---",) * len(header), *rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+        yield "| " + " | ".join(row) + " |"
     yield ""
 
 
 def _plain(text: str) -> str:
-    """Escapes text for Markdown outside of code: `<`, `*`, `_` and `[` have no meaning in help texts."""
+    """Escapes text for Markdown outside of code. `<`, `*`, `_`, `[` and `|` have no meaning in help texts."""
     parts = " ".join(text.split()).split("`")
-    parts[::2] = [re.sub(r"([<*_\[\]])", r"\\\1", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"([*_\[\]|])", r"\\\1", part).replace("<", "&lt;") for part in parts[::2]]
     return "`".join(parts)
 
 

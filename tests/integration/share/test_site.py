@@ -96,8 +96,15 @@ def test_links_out_of_the_documents_and_marks_of_blocks_are_translated() -> None
     text = "[a](records.md#rules) [b](../../schema/README.md)\n\n```console needs-gpu\n$ [c](no.md)\n```\n"
     translated, files = with_site_links(text, ROOT / "docs" / "reference" / "json.md")
     assert "[a](records.md#rules) [b](../project/schema/README.md)" in translated
-    assert '```console title="needs a gpu"\n$ [c](no.md)\n' in translated
+    assert '```console title="needs a GPU"\n$ [c](no.md)\n' in translated
     assert files == [ROOT / "docs" / "reference" / "records.md", ROOT / "schema" / "README.md"]
+
+
+def test_bars_in_code_and_signs_in_text_are_shown_as_in_the_help(site: Path) -> None:
+    page = (site / "reference" / "commands.html").read_text()
+    assert "<code>--submit-with [auto|sbatch|srun]</code>" in page
+    assert "[1&lt;=x&lt;=10000]" in page
+    assert r"\|" not in (site / "guides" / "report.html").read_text()
 
 
 def test_the_search_index_has_options_flags_fields_and_functions(site: Path) -> None:
