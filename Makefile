@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 CPP := $(shell git ls-files -- 'common/*.[ch]pp' 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' \
        'fastpath/*.cu' 'fastpath/*.cuh' 'tests/common/*.[ch]pp' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp')
 
-.PHONY: help run gpu check test lint format bench wheel install-test gpu-test image-test kube-test
+.PHONY: help run gpu check test lint format docs bench wheel install-test gpu-test image-test kube-test
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -38,6 +38,10 @@ format: ## format the sources as `make lint` requires
 	clang-format -i $(CPP)
 	ruff format src tests bench tools
 	ruff check --fix-only src tests bench tools
+
+docs: ## build the documentation as a searchable site in build/site
+	@tools/setup.sh docs
+	@$(VENV)/bin/python tools/docs_site.py
 
 bench: ## measure the speed of busbw and its peers
 	@tools/setup.sh run

@@ -16,3 +16,9 @@ def plain_environment() -> dict[str, str]:
     reacts_to = ("NCCL_", "BUSBW_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(reacts_to)}
     return kept | {"CUDA_VISIBLE_DEVICES": ""}  # these tests are about the host, also where there are GPUs
+
+
+def share_folder() -> Path:
+    """Returns the folder of man pages and completion scripts: in a build folder, else in the environment."""
+    folder = installed_in()
+    return folder / "share" if (folder / "share").exists() else folder.parent / "share"

@@ -17,6 +17,15 @@ LIBRARY = "busbw/lib/libbusbw_nccl.so"
 """Path of the fast path's library in the wheel. It must not be in the folder of programs."""
 COLLECTIVES = Path(__file__).parents[1] / "src/busbw/collectives.toml"
 PROGRAMS = re.compile(r"busbw-[^/]+\.data/scripts/([^/]+)")
+SHARED_FILE = re.compile(r"busbw-[^/]+\.data/data/(share/.+)")
+SHARED_FILES = (
+    "share/man/man1/busbw.1",
+    "share/man/man1/all_reduce_perf.1",
+    "share/bash-completion/completions/busbw",
+    "share/fish/vendor_completions.d/busbw.fish",
+    "share/zsh/site-functions/_busbw",
+)
+"""Man pages and completions that stand for all of their kind."""
 
 
 def find_problems(wheel: Path) -> list[str]:
@@ -29,6 +38,8 @@ def find_problems(wheel: Path) -> list[str]:
     problems = [f"the program {name} is missing" for name in required_programs if name not in path_by_program]
     if "-0cpu-" not in wheel.name and LIBRARY not in sizes:
         problems.append(f"{LIBRARY} is missing")
+    shared_files = {match[1] for name in sizes if (match := SHARED_FILE.fullmatch(name))}
+    problems += [f"{file} is missing" for file in SHARED_FILES if file not in shared_files]
     tables = [name for name in sizes if re.fullmatch(r"busbw/fastpath/tables/sm_\d+\.txt", name)]
     if not tables:
         problems.append("the tables of the fast path are missing")

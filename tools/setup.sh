@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Prepares this checkout for `make run`, `make gpu`, `make test` and `make lint`: installs missing distribution packages if
-# the user may, makes the environment .venv, and installs busbw in it. Existing parts are kept; each step prints one line.
+# Prepares this checkout for `make run`, `make gpu`, `make test`, `make lint` and `make docs`: installs missing distribution
+# packages if the user may, makes the environment .venv, and installs busbw in it. Existing parts are kept; each step prints
+# one line.
 #
-# Usage: tools/setup.sh run|gpu|test|lint
+# Usage: tools/setup.sh run|gpu|test|lint|docs
 #
 # CPU=1 builds without the GPU engine. CUDA_ARCHITECTURES=90-real names the GPUs; default: those of this machine, or all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-goal=${1:?usage: tools/setup.sh run|gpu|test|lint}
+goal=${1:?usage: tools/setup.sh run|gpu|test|lint|docs}
 python=${PYTHON:-python3}
 venv=.venv
 stamps=$venv/.busbw # folder with an empty file for each completed step
@@ -95,6 +96,18 @@ install_network() {
   apt_install "${missing[@]}" || say "apt-get cannot install ${missing[*]}: tests that need it are skipped"
 }
 
+# Installs the shells that tests of the completion start, and mandoc, which checks man pages.
+install_shells() {
+  local name missing=()
+  for name in zsh fish mandoc; do
+    command -v "$name" >/dev/null || missing+=("$name")
+  done
+  [ ${#missing[@]} = 0 ] && return
+  may_install || { say "${missing[*]} not found, and this user may not install it: tests that need it are skipped"; return; }
+  say "installing ${missing[*]} with apt-get"
+  apt_install "${missing[@]}" || say "apt-get cannot install ${missing[*]}: tests that need it are skipped"
+}
+
 # Installs the MPIs of PyPI for tests of busbw launch mpirun, in separate folders, because both have an mpirun.
 install_mpi() {
   local wheel name
@@ -166,7 +179,7 @@ make_venv() {
 # Succeeds if the installed busbw is newer than all sources and their directories.
 busbw_is_current() {
   [ -e $stamps/busbw ] && [ -x $venv/bin/busbw ] &&
-    [ -z "$(find common engine fastpath src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
+    [ -z "$(find common engine fastpath share src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
       -newer $stamps/busbw -print -quit)" ]
 }
 
@@ -235,12 +248,12 @@ install_busbw() {
 
 case $goal in
   run | gpu) extra= ;;
-  test | lint) extra=$goal ;;
-  *) fail "unknown set-up $goal; allowed are run, gpu, test and lint" ;;
+  test | lint | docs) extra=$goal ;;
+  *) fail "unknown set-up $goal; allowed are run, gpu, test, lint and docs" ;;
 esac
 check_python
 install_packages
-[ "$goal" != test ] || { install_browser; install_slurm; install_network; }
+[ "$goal" != test ] || { install_browser; install_slurm; install_network; install_shells; }
 make_venv
 [ "$goal" != test ] || { install_mpi; install_nccl; }
 install_busbw $extra

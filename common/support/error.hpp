@@ -5,7 +5,7 @@
 
 namespace busbw {
 
-/// Exit codes of every program, each with one meaning (docs/reference/nccl-tests.md).
+/// Exit codes of every program, each with one meaning (docs/reference/exit-codes.md).
 enum class ExitCode : int {
   good = 0,
   wrong_data = 1,

@@ -44,7 +44,7 @@ const std::vector<Flag>& flag_table() {
       {"", "--processes", "N", "processes on this machine, each with -t threads (default 1)", kRanks},
       {"-p", "--parallel_init", "0|1", "threads initialize in parallel; always so on the host backend (default 0)",
        kRanks},
-      {"", "--backend", "NAME", "host, nccl or auto: GPUs if present (default auto)", kRanks},
+      {"", "--backend", "auto|host|nccl", "backend; auto: GPUs if present (default auto)", kRanks},
       {"", "--library", "PATH", "NCCL-compatible library to measure (default: search)", kRanks},
       {"-b", "--minbytes", "SIZE", "smallest size; K, M, G, T are binary (default 32M)", kSizes},
       {"-e", "--maxbytes", "SIZE", "largest size (default 32M)", kSizes},
@@ -69,7 +69,7 @@ const std::vector<Flag>& flag_table() {
       {"-T", "--timeout", "SECONDS",
        "stop after SECONDS without progress on any rank, including initialization; 0: no limit (default 600)",
        kMeasuring},
-      {"", "--placement", "WHICH", "in, out or both (default both)", kMeasuring},
+      {"", "--placement", "in|out|both", "placements to measure (default both)", kMeasuring},
       {"", "--target-ci", "SHARE",
        "sample in batches of -n until the median's 95 % interval is within +-SHARE of it, such as 1%", kMeasuring},
       {"", "--max-time", "TIME",
@@ -128,8 +128,8 @@ std::string help_text(std::string_view program, std::string_view purpose) {
       "      --version                         print the versions of program, backend and record schema\n"
       "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required "
       "average\n"
-      "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,\n"
-      "MATRIX_SCALE,PRINT_SUMMARY}, BUSBW_NCCL_LIBRARY (as --library).\n"
+      "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library),\n"
+      "NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n"
       "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
       "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/reference/environment.md).\n";
   return text + exit_codes_text();

@@ -1,6 +1,6 @@
 #pragma once
 // The output of -J: the JSON document of nccl-tests (its format version 3), for existing readers.
-// docs/reference/records.md lists the differences from nccl-tests.
+// docs/reference/nccl-tests.md lists the differences from nccl-tests.
 #include <memory>
 #include <optional>
 #include <string>

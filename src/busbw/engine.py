@@ -126,6 +126,11 @@ def versions() -> str:
     return _query_engine("--version")
 
 
+def help_text() -> str:
+    """Returns the engine's `--help` output, with all flags."""
+    return _query_engine("--help")
+
+
 def default_ranks() -> int:
     """Returns the number of ranks to measure by default: one per GPU of this machine, or 4 on the host backend."""
     return gpu_count() or 4
@@ -199,6 +204,7 @@ __all__ = [
     "default_ranks",
     "devices",
     "gpu_count",
+    "help_text",
     "library",
     "missing_gpu_support",
     "preload_variables",

@@ -31,14 +31,19 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     launch_time_us: float | None = None
     """Time that the host needs to issue an operation."""
     algbw_gbps: float | None = None
+    """Size divided by time, in GB/s."""
     busbw_gbps: float | None = None
+    """Bandwidth per link, in GB/s: algbw times the factor of the collective."""
     derived: tuple[str, ...] = ()
     """Names of the fields above that are not in the log but computed from other fields."""
     check: Literal["checked", "not_checked", "not_applicable", "unstated"] = "unstated"
+    """State of the check. not_applicable: the result is undefined. unstated: the log has no column for it."""
     wrong_elements: int | None = None
     """Number of wrong elements. None if the data was not checked or the log does not count them."""
     first_wrong: tuple[WrongElement, ...] = ()
+    """First wrong elements. Empty if no element is wrong or the log does not list them."""
     stats: StatsRecord | None = None
+    """Statistics over iterations. None if the log has none."""
     per_iteration: dict[str, float] = {}
     """Statistics over iterations that nccl-tests prints with -I: min_us, max_us, p99_us, cv_percent."""
     samples_us: tuple[tuple[float, ...], ...] = ()
@@ -50,6 +55,7 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     late_ranks: tuple[LateRankRecord, ...] = ()
     """Ranks that the others waited for. Empty also if the log does not state them."""
     warnings: tuple[str, ...] = ()
+    """One sentence each, with a remedy."""
 
     @property
     def samples_include_launches(self) -> bool:
@@ -81,12 +87,17 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     collective: str | None = None
     """'all_reduce', 'alltoall', ...: the programs' names without `_perf`."""
     size_bytes: int
+    """Value of the size column."""
     count: int | None = None
+    """Number of elements. None if the log does not state it."""
     dtype: str | None = None
+    """Element type: 'float', 'half', ... None if unknown."""
     redop: str | None = None
     """None if the collective does not reduce or the operator is unknown."""
     root: int | None = None
+    """Root rank. None if the collective has no root or it is unknown."""
     ranks: int | None = None
+    """Number of ranks of the row. `Table.ranks_of` also uses the header."""
     group: int = 0
     """Group of ranks under NCCL_TESTS_SPLIT."""
     cycle: int = 0
@@ -96,6 +107,7 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     claimed_speedup: float | None = None
     """Speed-up of this variant over the line's first variant, as the table states it."""
     figures: dict[Placement, Figure]
+    """Measured values by placement."""
     timestamp: str | None = None
     """Time of day at the row's end, as the log states it."""
 
@@ -123,6 +135,7 @@ class Table(Struct, kw_only=True, frozen=True):
     format: str
     """Log format with its version: 'nccl-tests text, 2.13', 'records', 'published table'."""
     first_line: int = 1
+    """Line of the file at which the table begins, from 1."""
     title: str | None = None
     """Heading or caption above the table. None if there is no such text."""
     program: str | None = None
@@ -132,10 +145,13 @@ class Table(Struct, kw_only=True, frozen=True):
     command: str | None = None
     """Command line. None if the log does not contain it."""
     start_time: str | None = None
+    """Start of the run, as the log states it."""
     program_version: str | None = None
+    """Version that the program prints. None if unknown."""
     library: str | None = None
     """Measured library with its version: 'NCCL 2.28.9'."""
     ranks: int | None = None
+    """Number of ranks of the job. None if unknown."""
     rank_list: tuple[Rank, ...] = ()
     """Device list. It may be incomplete; `ranks` is the number of ranks, if known."""
     settings: dict[str, str] = {}
@@ -232,7 +248,9 @@ class Log(Struct, kw_only=True, frozen=True):
     candidate_rows: int = 0
     """Number of lines that look like rows: read and refused."""
     refused: Sequence[Refusal] = ()
+    """Lines that look like rows but could not be read."""
     warnings: tuple[str, ...] = ()
+    """Contradictions and remarks on the whole file, one sentence each."""
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polling
 import pytest
+from browser import browser  # noqa: F401  # a fixture
 from installed import installed_in
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 

@@ -1,13 +1,10 @@
 """The report in a real browser: at desktop and phone width, light and dark, by keyboard and on paper."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from polling import HANG_GUARD_S
+from browser import TIMEOUT_MS, WIDTHS
 
 from busbw import readers
 from busbw.judge import GRADES
@@ -15,26 +12,10 @@ from busbw.logs import Figure, Log, Refusal, Row, Table
 from busbw.report import ReportInput, build, render
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
-_TIMEOUT_MS = HANG_GUARD_S * 1000
 EVIL = "</style></script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">'\"`"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = next((found for name in NAMES if (found := shutil.which(name))), None)
-    if program is None:
-        pytest.skip(f"no browser here: none of {', '.join(NAMES)} is installed (sudo apt-get install chromium)")
-    with sync_playwright() as playwright:
-        # As root Chromium starts only without its sandbox; the pages are our own.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=program, args=arguments, timeout=_TIMEOUT_MS)
-        yield opened
-        opened.close()
 
 
 def subject(log: Log) -> ReportInput:
@@ -88,7 +69,7 @@ class Opened:
     def __init__(self, browser: Browser, address: str, width: str = "desktop", **options: object) -> None:
         across, down = WIDTHS[width]
         self.context = browser.new_context(viewport={"width": across, "height": down}, **options)  # type: ignore[arg-type]
-        self.context.set_default_timeout(_TIMEOUT_MS)
+        self.context.set_default_timeout(TIMEOUT_MS)
         self.page = self.context.new_page()
         self.messages: list[str] = []
         self.asked: list[str] = []

@@ -27,3 +27,9 @@ def test_every_exit_code_has_a_meaning() -> None:
 def test_help_lists_the_exit_codes(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--help"]) == 0
     assert EXIT_CODES_TEXT in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_page_of_exit_codes_has_each_code_with_its_meaning() -> None:
+    section = (ROOT / "docs/reference/exit-codes.md").read_text().partition("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| ([^:;|]+?)(?:[:;][^|]*)? \|", section, re.MULTILINE)
+    assert {int(code): meaning for code, meaning in rows} == EXIT_CODE_MEANINGS

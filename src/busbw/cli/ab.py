@@ -12,6 +12,7 @@ from busbw.cli.comparison_options import exit_code, not_slower_option, print_com
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
+from busbw.cli.options.engine_words import EngineCommand, engine_words
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import Seconds
 from busbw.compare import Comparison
@@ -23,6 +24,7 @@ _DEFAULT_SIZE_FLAGS = ("-b", "1K", "-e", "16M", "-f", "4")
 
 
 @click.command(
+    cls=EngineCommand,
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
     epilog="Quote a side. KEY=VALUE sets a variable. --preload PATH loads a library before all others; a bare name may "
@@ -45,7 +47,7 @@ _DEFAULT_SIZE_FLAGS = ("-b", "1K", "-e", "16M", "-f", "4")
 @folder_option
 @json_option
 @not_slower_option
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
+@engine_words
 def ab(
     text_a: str,
     text_b: str,

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from busbw.cli.options.completion import complete_log, complete_reference
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
@@ -51,11 +52,12 @@ _GRADE_WIDTH = 7
 
 
 @click.command()
-@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True)
+@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, shell_complete=complete_log)
 @click.option(
     "--reference",
     "reference_name",
     metavar="NAME|FILE|auto",
+    shell_complete=complete_reference,
     help="Judge by a reference instead of the expectation: NAME from `busbw refs`, a log, a record, a .toml file, or "
     "auto (nearest).",
 )

@@ -4,6 +4,7 @@ import click
 
 from busbw import readers
 from busbw.cli.comparison_options import exit_code, not_slower_option, print_comparison, resolution_option
+from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import PlacementChoice
 from busbw.compare import compare_logs, compare_variants
@@ -15,8 +16,8 @@ from busbw.terminal import activity
 
 
 @click.command()
-@click.argument("a")
-@click.argument("b", required=False)
+@click.argument("a", shell_complete=complete_log)
+@click.argument("b", required=False, shell_complete=complete_log)
 @click.option(
     "--variants",
     nargs=2,

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from busbw import system
+from busbw.cli.options.completion import complete_collective, complete_dtype, complete_names, complete_reference
 from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.json_option import json_option
@@ -35,12 +36,13 @@ _MAX_RANKS = 1 << 32
 
 
 @click.command()
-@click.argument("collective", required=False)
+@click.argument("collective", required=False, shell_complete=complete_collective)
 @click.option(
     "-d",
     "--dtype",
     "--datatype",
     metavar="TYPE",
+    shell_complete=complete_dtype,
     help="Element type, for display only; it does not change the prediction.",
 )
 @click.option("--sizes", metavar="LIST", help="List of sizes such as 8,1M,8G, instead of a sweep.")
@@ -66,6 +68,7 @@ _MAX_RANKS = 1 << 32
     "--system",
     "system_name",
     metavar="NAME|FILE|here",
+    shell_complete=complete_names(lambda: ("here", *system.systems()), or_files=True),
     default="here",
     show_default=True,
     help="System to predict for; here: this machine.",
@@ -74,6 +77,7 @@ _MAX_RANKS = 1 << 32
     "--reference",
     "reference_name",
     metavar="NAME|FILE|auto",
+    shell_complete=complete_reference,
     help="Show a reference beside the prediction: NAME from `busbw refs`, a log, a record, a .toml file, or auto "
     "(nearest).",
 )

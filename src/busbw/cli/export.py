@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
+from busbw.cli.options.completion import complete_log, complete_reference
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
@@ -25,7 +26,7 @@ from busbw.units import count_text, plain
 
 @click.command()
 @click.argument("format_name", metavar="FORMAT", type=click.Choice(list(EXPORTERS)))
-@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True)
+@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, shell_complete=complete_log)
 @click.option(
     "-o",
     "--output",
@@ -37,6 +38,7 @@ from busbw.units import count_text, plain
     "--reference",
     "reference_name",
     metavar="NAME|FILE|auto",
+    shell_complete=complete_reference,
     help="Judge by a reference instead of the expectation, as in `busbw check`; junit and prometheus only.",
 )
 @system_option

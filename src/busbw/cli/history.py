@@ -13,6 +13,7 @@ import click
 from rich.text import Text
 
 from busbw.cli.open_store import open_index, print_index_problems, store_folder, time_text
+from busbw.cli.options.completion import complete_collective
 from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
 from busbw.history import FALSE_ALARMS, BandTrend, Trend, picture, trends
@@ -27,7 +28,7 @@ _MAX_DIFFERENCES = 6
 
 
 @click.command()
-@click.argument("collective")
+@click.argument("collective", shell_complete=complete_collective)
 @filter_options
 @click.option("--any-host", is_flag=True, help="Combine runs on different hosts if the number of hosts is equal.")
 @click.option(

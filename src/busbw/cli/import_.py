@@ -17,6 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from busbw import readers
+from busbw.cli.options.completion import complete_collective
 from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, ExitCode, UsageError
@@ -80,7 +81,12 @@ def _maximum(first: float | None, second: float | None) -> float | None:
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=NonEmptyPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: tables, rows, refused rows, warnings.")
 @click.option("--rows", "as_rows", is_flag=True, help="Print every row as a line of JSON, for logs of any length.")
-@click.option("--collective", metavar="NAME", help="Collective of a log that does not name it; checked by arithmetic.")
+@click.option(
+    "--collective",
+    metavar="NAME",
+    shell_complete=complete_collective,
+    help="Collective of a log that does not name it; checked by arithmetic.",
+)
 @click.option("--redact", "redacted", is_flag=True, help="With --json: remove host names, paths and environment.")
 def import_(paths: tuple[Path, ...], as_json: bool, as_rows: bool, collective: str | None, redacted: bool) -> int:
     """Reads logs: files, folders, or standard input (-), of this program, nccl-tests of any year, and others.

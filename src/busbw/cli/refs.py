@@ -3,6 +3,7 @@
 import click
 from rich.table import Table
 
+from busbw.cli.options.completion import complete_names
 from busbw.cli.options.json_option import json_option
 from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
@@ -15,7 +16,7 @@ _WIDE = 120
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_names(references, or_files=True))
 @json_option
 def refs(name: str | None, *, as_json: bool) -> None:
     """Lists the references that come with busbw, or shows NAME, which may be a .toml file."""

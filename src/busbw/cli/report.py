@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from busbw import system
+from busbw.cli.options.completion import complete_log, complete_reference
 from busbw.cli.options.nics_option import sharp_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
@@ -30,7 +31,7 @@ _MAX_ROWS = 20_000
 
 
 @click.command()
-@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True)
+@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, shell_complete=complete_log)
 @click.option(
     "-o",
     "--output",
@@ -44,6 +45,7 @@ _MAX_ROWS = 20_000
     "--reference",
     "reference_name",
     metavar="NAME|FILE|auto",
+    shell_complete=complete_reference,
     help="Judge by a reference instead of the expectation, as in `busbw check`.",
 )
 @click.option(

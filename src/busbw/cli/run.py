@@ -18,6 +18,7 @@ from busbw.cli.options.engine_flags import (
     sweep_flags,
     used_flags,
 )
+from busbw.cli.options.engine_words import EngineCommand, engine_words
 from busbw.cli.options.run_destination import destination_options, is_abandoned, open_destination
 from busbw.cli.outcome import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
@@ -27,6 +28,7 @@ from busbw.terminal.progress import Progress
 
 
 @click.command(
+    cls=EngineCommand,
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
     epilog="All other options are engine flags; `all_reduce_perf --help` lists them. Default: one rank per GPU, or 4 "
@@ -37,7 +39,7 @@ from busbw.terminal.progress import Progress
 @click.option("--preload", metavar="LIBRARY", help="Load a library before all others, only into the engine.")
 @destination_options
 @plot_option
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
+@engine_words
 def run(
     ranks: int | None,
     preload: str | None,

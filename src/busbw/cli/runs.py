@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from busbw.cli.open_store import open_index, print_index_problems, store_folder, time_text
+from busbw.cli.options.completion import complete_collective
 from busbw.cli.options.filters import build_filter, filter_options
 from busbw.errors import UsageError
 from busbw.json_output import json_object
@@ -29,7 +30,7 @@ from busbw.units import count_text, size_text
 
 
 @click.command()
-@click.option("--collective", metavar="NAME", help="Collective: all_reduce, ...")
+@click.option("--collective", metavar="NAME", shell_complete=complete_collective, help="Collective: all_reduce, ...")
 @filter_options
 @click.option("--rows", "lists_rows", is_flag=True, help="List measurements instead of runs.")
 @click.option(

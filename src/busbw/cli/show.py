@@ -7,6 +7,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
 from busbw import readers
+from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
 from busbw.errors import ExitCode, UsageError
 from busbw.expect import ExpectedRange, estimator, network_nics_finder
@@ -18,7 +19,7 @@ from busbw.terminal import ExpectationColumns, activity, console, log_lines, ter
 
 
 @click.command()
-@click.argument("run", metavar="RUN|FILE")
+@click.argument("run", metavar="RUN|FILE", shell_complete=complete_log)
 @click.option(
     "--table", "numbers", type=click.IntRange(min=1), multiple=True, metavar="N", help="Show only table N; repeatable."
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
@@ -21,7 +22,7 @@ _MAX_BYTES = 16 * 2**20
 
 
 @click.command()
-@click.argument("file", required=False)
+@click.argument("file", required=False, shell_complete=complete_names(tuple, or_files=True))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each machine instead.")
 @click.option(
     "--svg",

@@ -19,6 +19,7 @@ from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
+from busbw.cli.options.engine_words import EngineCommand, engine_words
 from busbw.cli.options.json_option import json_option
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
@@ -45,6 +46,7 @@ TUNER_FILE = "nccl_tuner.conf"
 
 
 @click.command(
+    cls=EngineCommand,
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
     epilog="All other options are engine flags. Default: one rank per GPU, or 4 ranks on the host, and "
@@ -67,7 +69,7 @@ TUNER_FILE = "nccl_tuner.conf"
 @quadruples_option("Maximum number of groups of four blocks per confirmation.")
 @folder_option
 @json_option
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]...")
+@engine_words
 def tune(
     knobs: tuple[str, ...],
     common: str,

@@ -105,8 +105,11 @@ class Estimate(Struct, kw_only=True, frozen=True):
 
     size_bytes: int
     time_us: ExpectedRange
+    """Time of one operation in microseconds. `low` is the fastest."""
     busbw_gbps: ExpectedRange
+    """Bandwidth in GB/s. `high` belongs to the lowest time."""
     route: str
+    """Algorithm, such as 'Ring' or 'NVLS', that gives the typical time."""
     protocol: Protocol
     wire: str
     """Link type that limits large messages on this route."""
@@ -118,15 +121,18 @@ class Expectation(Struct, kw_only=True, frozen=True):
     """Expectation of one scenario on one system."""
 
     job: Scenario
+    """Collective, ranks and nodes that the expectation is for."""
     system: System
     nodes: int
     """Number of nodes, or of NVLink domains if these are larger than nodes."""
     routes: tuple[Route, ...] = ()
+    """Algorithms with the links that they use."""
     best: Route | None = None
     """Fastest route for large messages."""
     floor_us: float | None = None
     """Lowest latency of all routes: the time of the smallest messages. None if the expectation is unknown."""
     estimates: tuple[Estimate, ...] = ()
+    """One per size."""
     unknown: str | None = None
     """Reason for a missing expectation, with a remedy. Routes and estimates are empty then."""
     notes: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     device_name: str | None
     collective: str | None
     size_bytes: int
+    """Value of the size column."""
     count: int | None
     dtype: str | None
     redop: str | None
@@ -40,17 +41,24 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     cycle: int
     variant: str | None
     placement: str
+    """in_place, out_of_place or unstated."""
     time_us: float | None
+    """Time per operation, combined over the ranks."""
     cpu_time_us: float | None
     device_time_us: float | None
+    """Time of an operation on the device if all ranks begin together."""
     launch_time_us: float | None
+    """Time that the host needs to issue an operation."""
     algbw_gbps: float | None
     busbw_gbps: float | None
+    """Bandwidth per link in GB/s (1e9 bytes per second)."""
     derived: str | None
     """Names of the figures that are computed from others because the log lacks them, separated by spaces."""
     check: str
+    """checked, not_checked, not_applicable or unstated."""
     wrong_elements: int | None
     samples: int | None = None
+    """Number of iterations in the statistics that follow."""
     mean_us: float | None = None
     median_us: float | None = None
     p95_us: float | None = None
@@ -64,6 +72,7 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     late_ranks: str | None = None
     """Ranks that the others waited for, each with host and delay, separated by commas."""
     warnings: str | None
+    """Sentences about the row, separated by spaces."""
     timestamp: str | None
 
 

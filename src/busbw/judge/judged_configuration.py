@@ -21,13 +21,17 @@ class JudgedConfiguration(Struct, kw_only=True, frozen=True):
     start_time: str | None
     """Start of the run, as the log states it."""
     collective: str | None
+    """'all_reduce', ..."""
     dtype: str | None
     redop: str | None
+    """Reduction operator. None also if the collective does not reduce."""
     root: int | None
+    """Root rank. None also if the collective has no root."""
     ranks: int | None
     group: int
     """Group of ranks under NCCL_TESTS_SPLIT."""
     variant: str | None
+    """Library or kernel, if the table compares several."""
     hosts: tuple[str, ...]
     """Hosts of the group. Empty if the log does not list its ranks."""
     system: str | None

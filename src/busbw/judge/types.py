@@ -68,7 +68,9 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
     placement: Placement
     time_us: float
     busbw_gbps: float | None
+    """Bandwidth in GB/s. None if the log has none."""
     range_us: ExpectedRange
+    """Expected time at this size, or the time of the reference."""
     outcome: Literal["inside", "slower", "faster", "unclear", "undecided"]
     """unclear: the time may be inside the range or slower. undecided: inside a range that is too wide to reject it."""
 
@@ -101,9 +103,11 @@ class BandVerdict(Struct, kw_only=True, frozen=True):
     band: BandName
     grade: Grade
     reason: str
+    """Sentence that explains the grade."""
     slow_sizes_bytes: tuple[int, ...] = ()
     """Sizes at which every placement is slower than its range."""
     judged: tuple[JudgedFigure, ...]
+    """All figures of the band."""
     worst: JudgedFigure
     """Figure with the highest ratio of its time to the upper end of its range."""
 
@@ -121,6 +125,7 @@ class Verdict(Struct, kw_only=True, frozen=True):
     reasons: tuple[str, ...] = ()
     """Reasons for the grade, the most important first."""
     bands: tuple[BandVerdict, ...] = ()
+    """Verdict per band that has sizes. Empty if nothing could be judged."""
     causes: tuple[str, ...] = ()
     """Likely causes with the figures that suggest them, the strongest evidence first. Each names what would confirm it.
     """

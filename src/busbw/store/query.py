@@ -24,10 +24,15 @@ class Filter(Struct, kw_only=True, frozen=True):
     """Selects runs and points. A field that is None selects all."""
 
     collective: str | None = None
+    """Such as 'all_reduce'."""
     dtype: str | None = None
+    """Element type, such as 'float'."""
     redop: str | None = None
+    """Reduction operator, such as 'sum'."""
     ranks: int | None = None
+    """Exact number of ranks."""
     backend: str | None = None
+    """Such as 'host' or 'nccl'."""
     library: str | None = None
     """Part of the library's name and version, case-insensitive."""
     host: str | None = None
@@ -42,7 +47,9 @@ class Filter(Struct, kw_only=True, frozen=True):
     """Like `since_s`, but exclusive: runs start before it."""
     placement: Placement | None = None
     min_bytes: int | None = None
+    """Smallest size, inclusive."""
     max_bytes: int | None = None
+    """Largest size, inclusive."""
 
 
 class RunRow(Struct, kw_only=True, frozen=True):

@@ -55,6 +55,7 @@ class Nics(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Network of one node."""
 
     count: Annotated[int, Meta(ge=1)]
+    """Number of NICs per node."""
     gbit: Annotated[float, Meta(gt=0)]
     """Rate of each NIC in Gb/s, one way."""
     latency_us: SourcedValue | None = None
@@ -62,6 +63,7 @@ class Nics(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     sharp: bool = False
     """True if the switches of the network reduce (InfiniBand SHARP)."""
     source: Annotated[str, Meta(min_length=1)]
+    """Public address of the figures, or their origin."""
 
     @property
     def text(self) -> str:
@@ -81,10 +83,13 @@ class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     devices: list[str]
     """Texts that identify the system in a device's name or a log, such as "H100 NVL". Empty if no text does."""
     ranks_per_node: Annotated[int, Meta(ge=1)]
+    """Number of GPUs per node."""
     fabrics: list[Fabric] = []
     """Fabrics, fastest first. The first that connects all ranks of a node is used. Empty if unknown."""
     nvls: Nvls | None = None
+    """Reduction in the NVSwitch. None if the node has none."""
     nics: Nics | None = None
+    """Network of a node. None if unknown."""
     notes: list[str] = []
     name: str = ""
     """Name of the file, set when the file is read."""

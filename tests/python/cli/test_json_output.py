@@ -75,7 +75,7 @@ def test_every_command_that_prints_data_has_json() -> None:
 
 
 def test_the_page_describes_each_object() -> None:
-    page = (GOLDEN.parents[1] / "docs" / "guides" / "automation.md").read_text()
+    page = (GOLDEN.parents[1] / "docs" / "reference" / "json.md").read_text()
     cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     described = re.findall(r"`([a-z -]+)`", " ".join(cells))
     assert set(described) == {*EXAMPLES, *TESTED_ELSEWHERE}

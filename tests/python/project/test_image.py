@@ -24,6 +24,7 @@ def test_build_inputs_are_in_the_context() -> None:
     needed = {"pyproject.toml", "CMakeLists.txt", "README.md", "engine/main.cpp", "src/busbw/__init__.py"}
     needed |= set(re.findall(r"include\((cmake/\w+\.cmake)\)", cmake))
     needed |= {f"{folder}/CMakeLists.txt" for folder in re.findall(r"(?m)^add_subdirectory\((\w+)\)", cmake)}
+    needed |= {str(file.relative_to(ROOT)) for file in (ROOT / "share").rglob("*") if file.is_file()}
     # Package data that is a link to another folder needs that folder too.
     links = [path for path in (ROOT / "src").rglob("*") if path.is_symlink()]
     assert links

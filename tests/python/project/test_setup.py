@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 
 OLD_S, STAMP_S, NEW_S = 1_000_000_000, 1_000_000_100, 1_000_000_200
-SOURCES = ["common", "engine", "fastpath", "src", "cmake", "deploy", "CMakeLists.txt", "pyproject.toml"]
+SOURCES = ["common", "engine", "fastpath", "src", "cmake", "deploy", "share", "CMakeLists.txt", "pyproject.toml"]
 
 
 @pytest.fixture
@@ -57,6 +57,7 @@ def test_unchanged_sources_are_not_rebuilt(checkout: Path) -> None:
         "src/busbw/engine.py",
         "src/busbw/launchers/machine_types/p5.48xlarge.toml",
         "cmake",
+        "share/completion/_busbw.in",
     ],
 )
 def test_a_change_is_detected(checkout: Path, name: str) -> None:

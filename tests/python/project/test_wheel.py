@@ -11,11 +11,17 @@ from conftest import ROOT
 from busbw.collectives import COLLECTIVES
 
 SCRIPTS = "busbw-0.1.0.data/scripts"
+SHARE = "busbw-0.1.0.data/data/share"
 WHOLE = {
     f"{SCRIPTS}/busbw-engine": 100,
     **{f"{SCRIPTS}/{name}_perf": 10 for name in COLLECTIVES},
     "busbw/lib/libbusbw_nccl.so": 100,
     "busbw/fastpath/tables/sm_90.txt": 10,
+    f"{SHARE}/man/man1/busbw.1": 10,
+    f"{SHARE}/man/man1/all_reduce_perf.1": 10,
+    f"{SHARE}/bash-completion/completions/busbw": 10,
+    f"{SHARE}/fish/vendor_completions.d/busbw.fish": 10,
+    f"{SHARE}/zsh/site-functions/_busbw": 10,
 }
 
 
@@ -40,6 +46,8 @@ def test_a_whole_wheel_passes(tmp_path: Path) -> None:
         (f"{SCRIPTS}/hypercube_perf", "the program hypercube_perf is missing"),
         (f"{SCRIPTS}/busbw-engine", "the program busbw-engine is missing"),
         ("busbw/fastpath/tables/sm_90.txt", "the tables of the fast path are missing"),
+        (f"{SHARE}/man/man1/busbw.1", "share/man/man1/busbw.1 is missing"),
+        (f"{SHARE}/zsh/site-functions/_busbw", "share/zsh/site-functions/_busbw is missing"),
     ],
 )
 def test_a_missing_file_is_named(tmp_path: Path, missing: str, message: str) -> None:

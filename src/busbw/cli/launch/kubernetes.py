@@ -9,6 +9,7 @@ from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import used_flags
+from busbw.cli.options.engine_words import EngineCommand
 from busbw.launchers import kubernetes as launcher
 from busbw.launchers.kubernetes.machine_type import with_machine_type
 from busbw.launchers.kubernetes.target import (
@@ -23,7 +24,7 @@ from busbw.launchers.kubernetes.target import (
 _GPU = "nvidia.com/gpu"
 
 
-@click.command(context_settings=COMMAND_SETTINGS)
+@click.command(cls=EngineCommand, context_settings=COMMAND_SETTINGS)
 @click.option("--nodes", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Number of nodes.")
 @click.option("--image", required=True, metavar="IMAGE", help="Container image with the programs (deploy/Dockerfile).")
 @click.option(

@@ -7,10 +7,11 @@ import click
 from busbw import engine
 from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
+from busbw.cli.options.engine_words import EngineCommand
 from busbw.launchers import local as launcher
 
 
-@click.command(context_settings=COMMAND_SETTINGS)
+@click.command(cls=EngineCommand, context_settings=COMMAND_SETTINGS)
 @click.option(
     "--processes",
     type=click.IntRange(min=1),

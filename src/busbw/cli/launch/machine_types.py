@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 
 from busbw import system
+from busbw.cli.options.completion import complete_names
 from busbw.errors import UsageError
 from busbw.json_output import json_object
 from busbw.launchers.machine_types.machine_type import (
@@ -30,7 +31,12 @@ _Row: TypeAlias = tuple[str, str, str]
 
 
 @click.command()
-@click.argument("name", metavar="[NAME|FILE]", required=False)
+@click.argument(
+    "name",
+    metavar="[NAME|FILE]",
+    required=False,
+    shell_complete=complete_names(built_in_types, or_files=True),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each instead.")
 def machine_types(name: str | None, as_json: bool) -> None:
     """Lists the machine types for --machine-type, or shows the settings of one with their sources."""

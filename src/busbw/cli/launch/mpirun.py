@@ -14,6 +14,7 @@ from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.hosts import PORTS, host_options, port_option, read_hosts, root_address_option, split_command
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options
 from busbw.cli.options.deprecated import renamed_option
+from busbw.cli.options.engine_words import EngineCommand
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import mpirun as launcher
@@ -21,7 +22,7 @@ from busbw.launchers.job.hosts import HostSlots, in_url, root_address_by_name
 from busbw.launchers.job.job import Job
 
 
-@click.command(context_settings=COMMAND_SETTINGS)
+@click.command(cls=EngineCommand, context_settings=COMMAND_SETTINGS)
 @host_options
 @click.option(
     "--mpirun",

@@ -16,8 +16,10 @@ import click
 from click.core import ParameterSource
 
 from busbw import engine
+from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import parse_collective, parse_count, sweep_flags, used_flags
+from busbw.cli.options.engine_words import engine_words
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
@@ -145,6 +147,12 @@ class LaunchOptions:
         return job.without_secrets() if self.dry_run else job
 
 
+def _machine_type_names() -> list[str]:
+    from busbw.launchers.machine_types import machine_type  # slow: reads all machine types
+
+    return machine_type.names()
+
+
 _OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Print the commands and files; start nothing."),
     click.option(
@@ -158,6 +166,7 @@ _OPTIONS = (
         "--machine-type",
         "machine_type_name",
         metavar="NAME|FILE",
+        shell_complete=complete_names(_machine_type_names, or_files=True),
         help="Set what nodes of this type need; see `busbw launch machine-types`.",
     ),
     renamed_option("--system", "--machine-type"),
@@ -175,7 +184,7 @@ _OPTIONS = (
     ),
     destination_options,
     plot_option,
-    click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="COLLECTIVE [ENGINE OPTIONS]..."),
+    engine_words,
 )
 
 

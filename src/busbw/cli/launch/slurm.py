@@ -22,6 +22,7 @@ from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_opt
 from busbw.cli.launch.slurm_steps import execute_steps
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import used_flags
+from busbw.cli.options.engine_words import EngineCommand
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.run_destination import without_secrets
 from busbw.errors import BusbwError, ExitCode, UsageError
@@ -58,7 +59,7 @@ def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-@click.command(context_settings=COMMAND_SETTINGS)
+@click.command(cls=EngineCommand, context_settings=COMMAND_SETTINGS)
 @click.option(
     "-N",
     "--nodes",

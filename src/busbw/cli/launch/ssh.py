@@ -10,6 +10,7 @@ from busbw import engine
 from busbw.cli.launch.execute import execute_plan
 from busbw.cli.launch.hosts import PORTS, host_options, port_option, read_hosts, root_address_option, split_command
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options, require_valid_size
+from busbw.cli.options.engine_words import EngineCommand
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import ssh as launcher
 from busbw.launchers.job.hosts import process_count, root_address_by_name
@@ -35,7 +36,7 @@ def _program_copy(options: LaunchOptions, parent: str) -> launcher.ProgramCopy:
     return launcher.ProgramCopy(source, hashlib.sha256(source.read_bytes()).hexdigest(), folder)
 
 
-@click.command(context_settings=COMMAND_SETTINGS)
+@click.command(cls=EngineCommand, context_settings=COMMAND_SETTINGS)
 @host_options
 @click.option(
     "--ssh",

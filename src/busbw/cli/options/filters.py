@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from busbw.cli.options.completion import complete_dtype
 from busbw.cli.options.deprecated import replaced_option
 from busbw.cli.options.param_types import NonEmptyPath, PlacementChoice
 from busbw.engine import collective_name
@@ -19,7 +20,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _AGE_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 _OPTIONS = (
-    click.option("--dtype", "--datatype", metavar="TYPE", help="Element type: float, half, ..."),
+    click.option(
+        "--dtype",
+        "--datatype",
+        metavar="TYPE",
+        shell_complete=complete_dtype,
+        help="Element type: float, half, ...",
+    ),
     click.option("--redop", "--op", metavar="OP", help="Reduction operator: sum, max, ..."),
     click.option("--ranks", type=click.IntRange(min=1, max=MAX_INTEGER), metavar="N", help="Number of ranks."),
     click.option("--backend", metavar="NAME", help="Backend of the run: host, nccl, ..."),

@@ -2,13 +2,15 @@
 
 import click
 
-from busbw.system import System, find
+from busbw.cli.options.completion import complete_names
+from busbw.system import System, find, systems
 from busbw.system.detect import detect_machine, system_of_machine
 
 system_option = click.option(
     "--system",
     "system_name",
     metavar="NAME|FILE|auto|here",
+    shell_complete=complete_names(lambda: ("auto", "here", *systems()), or_files=True),
     default="auto",
     show_default=True,
     help="System of the run; auto: from the devices in the log; here: this machine.",

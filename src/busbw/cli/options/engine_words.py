@@ -1,0 +1,55 @@
+"""The argument with the engine's part of a command line, `COLLECTIVE [ENGINE OPTIONS]...`, and its shell completion."""
+
+from collections.abc import Sequence
+
+import click
+from click.shell_completion import CompletionItem
+
+from busbw import engine_help
+from busbw.cli.options.completion import FILE, Completion, complete_collective, matching_items
+
+_NAME = "words"
+
+
+class EngineCommand(click.Command):
+    """Command with the argument `engine_words`. It also completes the engine's flags, after the collective."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> Completion:
+        """Proposes the options of this command, and after the collective the engine's flags."""
+        if not ctx.params.get(_NAME):
+            return super().shell_complete(ctx, incomplete)
+        own_items = super().shell_complete(ctx, incomplete) if ctx.allow_interspersed_args else []
+        own_names = {item.value for item in own_items}
+        return [*own_items, *(item for item in _flag_items(incomplete) if item.value not in own_names)]
+
+
+def _complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completion:
+    """Proposes the collective, then flags and their values."""
+    words: Sequence[str] = context.params.get(_NAME) or ()
+    if not words:
+        return complete_collective(context, parameter, incomplete)
+    flag = next((flag for flag in engine_help.read_help().flags if words[-1] in flag.names), None)
+    if flag is None or not flag.placeholder:
+        return _flag_items(incomplete)
+    if flag.takes_file:
+        return [CompletionItem(incomplete, type=FILE)]
+    return matching_items(flag.values, incomplete)
+
+
+def _flag_items(incomplete: str) -> Completion:
+    return [
+        CompletionItem(name, help=flag.help)
+        for flag in engine_help.read_help().flags
+        for name in flag.names
+        if name.startswith(incomplete)
+    ]
+
+
+engine_words = click.argument(
+    _NAME,
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="COLLECTIVE [ENGINE OPTIONS]...",
+    shell_complete=_complete_word,
+)
+"""Adds the argument to a command, as `words`."""

@@ -1,0 +1,104 @@
+"""Help of all commands and programs as data, from the options of `busbw` and the engine's flag table.
+
+tools/man_pages.py and tools/docs_site.py write it in their formats.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from busbw.cli.main import cli
+from busbw.collectives import COLLECTIVES
+from busbw.engine_help import EngineFlag, read_help
+
+ENGINE = "busbw-engine"
+"""Name of the page of the engine's programs."""
+
+
+@dataclass(frozen=True)
+class OptionList:
+    """Options under one heading."""
+
+    heading: str
+    options: tuple[tuple[str, str], ...]
+    """Names with placeholder, and help, of each option."""
+
+
+@dataclass(frozen=True)
+class CommandReference:
+    """Help of one command or program."""
+
+    name: str
+    """Words that call it: "busbw launch slurm"."""
+    usage: tuple[str, ...]
+    """Lines with its name and arguments."""
+    paragraphs: tuple[str, ...]
+    """Description. The first paragraph is the summary."""
+    lists: tuple[OptionList, ...]
+    """Options and commands."""
+    notes: tuple[str, ...]
+    """Paragraphs after the options."""
+
+
+def command_references() -> Iterator[CommandReference]:
+    """Yields `busbw` and all its commands, each group before its commands."""
+    yield from _references(cli, click.Context(cli, info_name="busbw", **cli.context_settings))
+
+
+def engine_reference() -> CommandReference:
+    """Returns the help of the eleven programs, which have the same flags.
+
+    Raises:
+        BusbwError: The engine is not found.
+    """
+    engine_help = read_help()
+    return CommandReference(
+        name=ENGINE,
+        usage=tuple(f"{collective}_perf [options]" for collective in COLLECTIVES),
+        paragraphs=(engine_help.summary,),
+        lists=tuple(
+            OptionList(heading or "Information", tuple(map(_flag_entry, flags)))
+            for heading, flags in engine_help.sections.items()
+        ),
+        notes=engine_help.notes,
+    )
+
+
+def _references(command: click.Command, context: click.Context) -> Iterator[CommandReference]:
+    options = [
+        record
+        for each in command.get_params(context)
+        if isinstance(each, click.Option) and (record := each.get_help_record(context))
+    ]
+    lists = [OptionList("Options", tuple(options))]
+    children: list[tuple[click.Command, click.Context]] = []
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is None:
+                raise LookupError(f"{context.command_path} has no command {name}")
+            children.append((child, click.Context(child, info_name=name, parent=context)))
+        lines = tuple((child.command_path, _paragraphs(each.help)[0]) for each, child in children)
+        lists.append(OptionList("Commands", lines))
+    yield CommandReference(
+        name=context.command_path,
+        usage=(" ".join([context.command_path, *command.collect_usage_pieces(context)]),),
+        paragraphs=_paragraphs(command.help),
+        lists=tuple(lists),
+        notes=_paragraphs(command.epilog),
+    )
+    for child, child_context in children:
+        yield from _references(child, child_context)
+
+
+def _paragraphs(text: str | None) -> tuple[str, ...]:
+    """Returns the paragraphs, each as one line."""
+    blocks = re.split(r"\n\s*\n", inspect.cleandoc(text or "").strip())
+    return tuple(" ".join(block.replace("\b", "").split()) for block in blocks if block.strip())
+
+
+def _flag_entry(flag: EngineFlag) -> tuple[str, str]:
+    return " ".join(filter(None, [", ".join(flag.names), flag.placeholder])), flag.help
