@@ -138,7 +138,8 @@ def test_a_run_that_ended_early_is_not_good(capsys: pytest.CaptureFixture[str], 
         ("002", [], ["UNSURE"] * 4, 3),
         ("003", ["--system", "h100-p5"], ["SLOW", "GOOD", "SLOW"], 5),
         ("003", ["--system", "a100-p4d"], ["GOOD", "UNSURE", "UNSURE"], 3),
-        ("004", [], ["UNSURE", "GOOD", "GOOD"], 3),
+        # The third run has no peer access: 6.7 GB/s, where the same GPUs reach 10 to 12.
+        ("004", [], ["UNSURE", "GOOD", "UNSURE"], 3),
     ],
 )
 def test_verdicts_on_published_reports(
