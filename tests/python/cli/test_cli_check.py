@@ -233,6 +233,21 @@ def test_the_exit_code_of_a_folder_is_that_of_the_worst_log(
     assert ("the result is UNSURE: 1 file could not be judged" in told["notes"]) == (kinds == ["good", "unreadable"])
 
 
+@pytest.mark.parametrize("name", ["README.md", "readme.txt", "notes.md"])
+def test_a_document_next_to_logs_does_not_change_the_result(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    reference = host_run(tmp_path / "reference.log")
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    host_run(folder / "good.txt")
+    (folder / name).write_text("Logs of the acceptance test, with NCCL 2.28.\n")
+    code, shown, _ = check(capsys, str(folder), "--reference", reference, "--json")
+    told = json.loads(shown)
+    assert (code, told["grade"]) == (0, "GOOD")
+    assert f"{folder / name} is a document without rows and is left out." in told["notes"]
+
+
 def test_a_log_without_a_verdict_is_not_good(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     good = host_run(tmp_path / "good.txt")
     refused = tmp_path / "refused.txt"
