@@ -116,8 +116,8 @@ def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstic
         name: value for name, value in _facts(reference).items() if name != "NICs"
     }
     blockers, differences = find_differences(_facts(run), reference_facts)
-    if reference.table.complete is False:
-        differences.append(Difference("end", "the reference ended early"))
+    if early_end_text := reference.table.early_end_text:
+        differences.append(Difference("end", f"in the reference {early_end_text}"))
     return _yardstick_from_points(
         name, points, differences, blockers, (launch_mode_of(run.table), launch_mode_of(reference.table))
     )
