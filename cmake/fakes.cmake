@@ -1,6 +1,7 @@
 # Fake libraries that the tests of the engine load instead of real ones. A macro holds the path of each.
 function(busbw_add_fake name source)
   add_library(${name} MODULE ${PROJECT_SOURCE_DIR}/tests/engine/fakes/${source})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/engine)
   target_compile_definitions(${name} PRIVATE ${ARGN})
   add_dependencies(engine_tests ${name})
   string(TOUPPER BUSBW_${name} macro)
@@ -18,3 +19,4 @@ busbw_add_fake(fake_nccl_2_8 nccl.cpp VERSION=2804)
 busbw_add_fake(fake_nccl_own_count nccl.cpp VERSION=900 BARE)
 busbw_add_fake(fake_nccl_broken nccl.cpp VERSION=22809 BROKEN)
 busbw_add_fake(fake_nccl_mute nccl.cpp VERSION=0 MUTE)
+busbw_add_fake(fake_pmix pmix.cpp)

@@ -1,47 +1,23 @@
-// Walks up the process tree through /proc/PID/stat.
+// Walks up the process tree.
 #include "common/os/ancestors.hpp"
 
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <sstream>
+#include "common/os/process_status.hpp"
 
 namespace busbw {
 namespace {
 
 constexpr std::size_t kMaxAncestors = 64;  // real chains are much shorter; the bound ends a loop in a faulty /proc
 
-struct ProcessStatus {
-  std::string command;
-  long parent_pid = 0;
-};
-
-/// Reads pid, command, state and parent from /proc/PID/stat: "17 (a (strange) name) S 16 ...". The command may contain
-/// parentheses, so the last one ends it. Returns nothing if the process is not visible.
-std::optional<ProcessStatus> read_status(long pid, const std::filesystem::path& proc) {
-  std::ifstream file(proc / std::to_string(pid) / "stat");
-  const std::string line{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const std::size_t command_start = line.find('(');
-  const std::size_t command_end = line.rfind(')');
-  if (command_start == std::string::npos || command_end == std::string::npos || command_end < command_start)
-    return std::nullopt;
-  ProcessStatus status{line.substr(command_start + 1, command_end - command_start - 1)};
-  std::istringstream after_command(line.substr(command_end + 1));
-  std::string state;
-  if (!(after_command >> state >> status.parent_pid)) return std::nullopt;
-  return status;
-}
-
 }  // namespace
 
 Ancestors ancestors_of(long pid, const std::filesystem::path& proc) {
   Ancestors ancestors;
-  auto status = read_status(pid, proc);
+  auto status = read_process_status(pid, proc);
   while (status && status->parent_pid > 0 && ancestors.size() < kMaxAncestors) {
     const long parent_pid = status->parent_pid;
-    status = read_status(parent_pid, proc);
+    status = read_process_status(parent_pid, proc);
     if (status) ancestors.push_back({parent_pid, status->command});
   }
   return ancestors;

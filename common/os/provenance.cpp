@@ -48,6 +48,43 @@ bool is_allowed(std::string_view variable) {
          std::ranges::none_of(kSecretEndings, [&](auto ending) { return upper.ends_with(ending); });
 }
 
+// The same as in src/busbw/secret_variables.py.
+constexpr std::string_view kSecretUsers[] = {"gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "hf_"};
+constexpr std::string_view kRedacted = "(redacted)";
+constexpr std::string_view kSpaces = " \t\r\n";
+
+/// Returns the position of the secret in `user_and_host`, the part of a URL after "://": the beginning of its password,
+/// or 0 if its user is a token. npos without a secret. `user_end` is the position of the first of ":/@".
+std::size_t find_secret(std::string_view user_and_host, std::size_t user_end) {
+  if (user_end == user_and_host.npos || user_and_host[user_end] == '/') return user_and_host.npos;
+  if (user_and_host[user_end] == '@') {
+    const bool is_token =
+        std::ranges::any_of(kSecretUsers, [&](auto prefix) { return user_and_host.starts_with(prefix); });
+    return is_token ? 0 : user_and_host.npos;
+  }
+  // A number and a slash are a port and a path.
+  const auto port_end = user_and_host.find_first_not_of("0123456789", user_end + 1);
+  const bool is_port = port_end > user_end + 1 && port_end != user_and_host.npos && user_and_host[port_end] == '/';
+  return is_port ? user_and_host.npos : user_end + 1;
+}
+
+/// Replaces the passwords of all URLs in a value, and users of URLs that are tokens.
+std::string mask_url_secrets(std::string_view value) {
+  std::string masked;
+  std::size_t copied = 0;
+  for (auto url = value.find("://"); url != value.npos; url = value.find("://", url + 3)) {
+    const std::size_t start = url + 3;
+    const std::size_t end = std::min({value.find("://", start), value.find_first_of(kSpaces, start), value.size()});
+    const std::string_view user_and_host = value.substr(start, end - start);
+    const auto secret = find_secret(user_and_host, user_and_host.find_first_of(":/@"));
+    const auto secret_end = user_and_host.rfind('@');  // a password may contain another @
+    if (secret == user_and_host.npos || secret_end == user_and_host.npos || secret_end <= secret) continue;
+    masked.append(value.substr(copied, start + secret - copied)).append(kRedacted);
+    copied = start + secret_end;
+  }
+  return masked.append(value.substr(copied));
+}
+
 /// Returns the value after "key :" in a /proc file, or an empty string.
 std::string proc_value(const char* path, std::string_view key) {
   std::ifstream file(path);
@@ -73,7 +110,7 @@ NamedValues tuning_environment(char** environment) {
     const std::string_view text(*entry);
     const auto equals = text.find('=');
     if (equals == text.npos || !is_allowed(text.substr(0, equals))) continue;
-    values.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    values.emplace_back(text.substr(0, equals), mask_url_secrets(text.substr(equals + 1)));
   }
   std::ranges::sort(values);
   return values;

@@ -10,8 +10,8 @@ namespace busbw {
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns variables that tune collectives or launch jobs, from an allow-list of prefixes such as NCCL_ and UCX_. Names
-/// that contain TOKEN, _KEY, AUTH or similar are excluded, because the environment can hold secrets. `environment`:
-/// array of "NAME=value" that ends with null, as `environ`.
+/// that contain TOKEN, _KEY, AUTH or similar are excluded, because the environment can hold secrets. Passwords in URLs
+/// are replaced by "(redacted)". `environment`: array of "NAME=value" that ends with null, as `environ`.
 NamedValues tuning_environment(char** environment);
 
 /// Returns host, kernel, processor, cores and memory of this machine. Values that cannot be read are left out.

@@ -9,6 +9,7 @@
 
 #include "collectives/collective_settings.hpp"
 #include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 
 namespace busbw {
 namespace {
@@ -22,7 +23,7 @@ std::uint64_t parse_cell_bytes(const std::string& text, double scale, const std:
   const auto invalid_cell = [&](std::string_view reason) {
     return UsageError(fmt::format(
         "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} column {} is \"{}\": {}; allowed: byte counts of at least 0", path,
-        row + 1, column + 1, text, reason));
+        row + 1, column + 1, printable_value(text), reason));
   };
   std::size_t parsed_length = 0;
   double value = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
 
 namespace busbw {
@@ -43,7 +44,7 @@ const std::vector<FaultSyntax>& fault_syntaxes() {
 struct FaultText {
   std::string_view text;
   [[noreturn]] void reject(const std::string& reason) const {
-    throw UsageError(fmt::format("--fault {}: {}; {}", text, reason, kRemedy));
+    throw UsageError(fmt::format("--fault {}: {}; {}", printable_value(text), reason, kRemedy));
   }
 };
 
@@ -52,13 +53,13 @@ std::uint64_t parse_number(std::string_view key, std::string_view value, std::ui
                            const FaultText& fault_text) {
   const auto number = parse_digits(value);
   if (!number || *number > max)
-    fault_text.reject(fmt::format("{}={} is not a whole number from 0 to {}", key, value, max));
+    fault_text.reject(fmt::format("{}={} is not a whole number from 0 to {}", key, printable_value(value), max));
   return *number;
 }
 
 Phase parse_phase(std::string_view value, const FaultText& fault_text) {
   const auto match = std::ranges::find_if(kPhases, [&](Phase phase) { return name(phase) == value; });
-  if (match == kPhases.end()) fault_text.reject(fmt::format("'{}' is not a phase", value));
+  if (match == kPhases.end()) fault_text.reject(fmt::format("'{}' is not a phase", printable_value(value)));
   return *match;
 }
 
@@ -79,7 +80,8 @@ Fault parse_fault(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string_view kind_text = text.substr(0, colon);
   const auto syntax = std::ranges::find(fault_syntaxes(), kind_text, &FaultSyntax::name);
-  if (syntax == fault_syntaxes().end()) fault_text.reject(fmt::format("'{}' is not a kind of fault", kind_text));
+  if (syntax == fault_syntaxes().end())
+    fault_text.reject(fmt::format("'{}' is not a kind of fault", printable_value(kind_text)));
 
   Fault fault;
   fault.kind = syntax->kind;
@@ -91,10 +93,12 @@ Fault parse_fault(std::string_view text) {
     if (comma + 1 == unparsed.size()) fault_text.reject("the text ends with a comma");
     unparsed.remove_prefix(std::min(comma + 1, unparsed.size()));
     const std::size_t equals = assignment.find('=');
-    if (equals == std::string_view::npos) fault_text.reject(fmt::format("'{}' is not key=value", assignment));
+    if (equals == std::string_view::npos)
+      fault_text.reject(fmt::format("'{}' is not key=value", printable_value(assignment)));
     const std::string_view key = assignment.substr(0, equals);
     const auto missing_key = std::ranges::find(missing_keys, key);
-    if (missing_key == missing_keys.end()) fault_text.reject(fmt::format("key '{}' is unknown or repeated", key));
+    if (missing_key == missing_keys.end())
+      fault_text.reject(fmt::format("key '{}' is unknown or repeated", printable_value(key)));
     missing_keys.erase(missing_key);
     set_value(fault, key, assignment.substr(equals + 1), fault_text);
   }

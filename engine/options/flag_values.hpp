@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
 #include "options/flag_table.hpp"
 
@@ -44,7 +45,7 @@ class FlagValues {
   }
   /// Returns the error for a value that is not allowed. `allowed` completes "allowed: ...".
   UsageError invalid_value(const std::string& flag, const std::string& allowed) const {
-    const std::string value = text(flag, "");
+    const std::string value = printable_value(text(flag, ""));
     return UsageError(fmt::format("{} {}: allowed: {}", spelling(flag), value.empty() ? "\"\"" : value, allowed));
   }
 

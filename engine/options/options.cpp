@@ -65,8 +65,9 @@ FlagValues read_command_line(const std::string& program, const std::vector<std::
   if (!extras.empty()) {
     const std::string& extra = extras.front();
     if (!extra.starts_with('-'))
-      throw UsageError(fmt::format("unexpected argument \"{}\"; see {} --help", extra, program));
-    throw UsageError(fmt::format("unknown option \"{}\"{}; see {} --help", extra, flag_suggestion(extra), program));
+      throw UsageError(fmt::format("unexpected argument \"{}\"; see {} --help", printable_value(extra), program));
+    throw UsageError(
+        fmt::format("unknown option \"{}\"{}; see {} --help", printable_value(extra), flag_suggestion(extra), program));
   }
   return FlagValues(std::move(values));
 }
@@ -90,8 +91,9 @@ void read_sizes(const FlagValues& flags, Options& options) {
   if (flags.has("--sizes")) {
     for (const auto* range_flag : {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor"})
       if (flags.has(range_flag))
-        throw UsageError(fmt::format("--sizes {} and {} {} exclude each other; drop one", flags.text("--sizes", ""),
-                                     spelling(range_flag), flags.text(range_flag, "")));
+        throw UsageError(fmt::format("--sizes {} and {} {} exclude each other; drop one",
+                                     printable_value(flags.text("--sizes", "")), spelling(range_flag),
+                                     flags.text(range_flag, "")));
     settings.sizes_bytes = parse_sizes(flags);
     settings.min_bytes = *std::ranges::min_element(settings.sizes_bytes);
     settings.max_bytes = *std::ranges::max_element(settings.sizes_bytes);
@@ -307,7 +309,8 @@ void read_outputs_and_backend(const FlagValues& flags, Options& options) {
     throw flags.invalid_value("--output_file", "a path that ends in .json");
   if (flags.has("--records") && options.records_path.empty()) throw flags.invalid_value("--records", "a path");
   if (!options.json_path.empty() && options.json_path == options.records_path)
-    throw UsageError(fmt::format("-J {0} and --records {0} name the same file; name two files", options.json_path));
+    throw UsageError(
+        fmt::format("-J {0} and --records {0} name the same file; name two files", printable_value(options.json_path)));
   if (flags.has("--fault")) options.fault = parse_fault(flags.text("--fault", ""));
   options.backend = flags.text("--backend", "auto");
 }

@@ -19,6 +19,7 @@ namespace {
 constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr int kLeaveTicks = 5 * kTicksPerS;  // time for the other processes to leave
+constexpr int kStoppedHeartbeats = 4;  // number of missing heartbeats after which a process counts as stopped
 constexpr int kMaxHeartbeatsPerTick = 200;  // maximum that process 0 receives from all processes in a large job
 constexpr double kNoLimitS = 1e9;
 // Process 0 times out first, because it knows which processes are missing. The others wait this much longer.
@@ -256,6 +257,15 @@ RankProgress LaunchedJob::progress(int rank) const {
           local_rank.issued.operations(), local_rank.issued.bytes()};
 }
 
+std::vector<int> LaunchedJob::stopped_ranks() const {
+  std::vector<int> ranks;
+  if (!server_) return ranks;
+  for (const int process : server_->tracker().silent_processes(kStoppedHeartbeats * max_heartbeat_ticks()))
+    for (int i = 0; i < membership_.ranks_per_process; ++i)
+      ranks.push_back(process * membership_.ranks_per_process + i);
+  return ranks;
+}
+
 std::string LaunchedJob::rank_name(int rank) const {
   if (is_local_rank(rank)) return fmt::format("rank {} on {}", rank, host_name());
   if (!server_) return fmt::format("rank {}", rank);
@@ -279,6 +289,11 @@ void LaunchedJob::run_control_thread() noexcept {
   close_control();
 }
 
+/// Returns the maximum interval of heartbeats: 0.5 s, or in a large job the time that kMaxHeartbeatsPerTick requires.
+int LaunchedJob::max_heartbeat_ticks() const {
+  return std::max(kTicksPerS / 2, membership_.processes / kMaxHeartbeatsPerTick);
+}
+
 /// Returns the progress of each local rank, as ProcessTracker::record_heartbeat reads it.
 Bytes LaunchedJob::make_heartbeat() const {
   MessageWriter heartbeat;
@@ -294,9 +309,7 @@ Bytes LaunchedJob::make_heartbeat() const {
 /// after the store's answer to the leave frame, or if the store is lost.
 void LaunchedJob::exchange_control_frames() {
   const int max_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
-  // The interval is at most 0.5 s, or in a large job the time that kMaxHeartbeatsPerTick requires.
-  const int max_heartbeat_ticks = std::max(kTicksPerS / 2, membership_.processes / kMaxHeartbeatsPerTick);
-  const int heartbeat_ticks = std::clamp(max_silent_ticks / 8, 1, max_heartbeat_ticks);
+  const int heartbeat_ticks = std::clamp(max_silent_ticks / 8, 1, max_heartbeat_ticks());
   int silent_ticks = 0;
   int ticks_since_heartbeat = heartbeat_ticks;
   int ticks_since_leave = 0;

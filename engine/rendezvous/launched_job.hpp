@@ -29,6 +29,7 @@ class LaunchedJob final : public Job {
   bool aborted() const noexcept override { return aborted_.load(std::memory_order_acquire); }
   std::optional<Failure> failure() const override;
   RankProgress progress(int rank) const override;
+  std::vector<int> stopped_ranks() const override;
   std::string rank_name(int rank) const override;
   std::string with_rank_name(int rank, const std::string& message) const override;
   bool watches_all_ranks() const override { return server_ != nullptr; }
@@ -55,6 +56,7 @@ class LaunchedJob final : public Job {
   bool should_wait_for_absent() const;
   void run_control_thread() noexcept;
   void exchange_control_frames();
+  int max_heartbeat_ticks() const;
   Bytes make_heartbeat() const;
   void record_failure(const Failure& failure) noexcept;
   void close_control() noexcept;

@@ -61,6 +61,13 @@ std::optional<std::string> Watchdog::check_progress(double now_s, double delay_s
 }
 
 std::string Watchdog::stall_message() const {
+  // A rank that is stopped within an operation is at the same step as those that wait for it.
+  if (const std::vector<int> stopped_ranks = job_.stopped_ranks(); !stopped_ranks.empty())
+    return fmt::format(
+        "no rank made progress for {:g} s: {} {} stopped or silent in phase {}, the others wait; continue the process "
+        "(kill -CONT), or check its host",
+        limit_s_, ranks_text(job_, stopped_ranks), stopped_ranks.size() == 1 ? "is" : "are",
+        name(job_.progress(stopped_ranks.front()).phase));
   const auto [min_steps, max_steps] = std::ranges::minmax(last_steps_);
   std::vector<int> slowest_ranks;
   for (int rank = 0; rank < job_.ranks(); ++rank)

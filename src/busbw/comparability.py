@@ -149,16 +149,26 @@ def find_differences(
     differences: list[Difference] = []
     for name, other_value in other_facts.items():
         run_value = run_facts.get(name)
+        label = device_label(run_facts, other_facts) if name == "GPU" else name
         if run_value is None or other_value is None:
             if name in ("collective", "ranks"):
                 blockers.append(Difference(name, f"the {name} of one of them is not known", is_stated=False))
             elif name in _ASSUMED_FACTS and run_value != other_value:
                 silent = run_name if run_value is None else other_name
-                differences.append(Difference(name, f"{name} not stated by {silent}", is_stated=False))
+                differences.append(Difference(name, f"{label} not stated by {silent}", is_stated=False))
         elif not _are_same(name, run_value, other_value):
-            difference = Difference(name, f"{name} {run_value} against {other_value}")
+            difference = Difference(name, f"{label} {run_value} against {other_value}")
             (blockers if name in _BLOCKING_FACTS else differences).append(difference)
     return blockers, differences
+
+
+def device_label(*sides: Mapping[FactName, object]) -> str:
+    """Returns the kind of device that all sides ran on, by the names of their facts: "GPU", "processor" or "device"."""
+    # Only the host backend states a transport.
+    are_processors = {facts.get("transport") is not None for facts in sides}
+    if len(are_processors) > 1:
+        return "device"
+    return "processor" if True in are_processors else "GPU"
 
 
 def find_system_difference(table: Table, system: System) -> Difference | None:

@@ -129,6 +129,11 @@ class Rank(Struct, kw_only=True, frozen=True):
     device_name: str | None = None
 
 
+def ended_early_text(reason: str) -> str:
+    """Clause on a run that states the reason for its early end."""
+    return f"the run ended early ({reason})"
+
+
 class Table(Struct, kw_only=True, frozen=True):
     """One run's rows, from header to footer."""
 
@@ -179,7 +184,7 @@ class Table(Struct, kw_only=True, frozen=True):
         if self.complete is not False:
             return ""
         if self.end_reason:
-            return f"the run ended early ({self.end_reason})"
+            return ended_early_text(self.end_reason)
         return "the log has no end: the run was killed or is still running"
 
     @property

@@ -5,12 +5,14 @@
 #include <fmt/ranges.h>
 
 #include <set>
+#include <vector>
 
 #include "backends/host/host_traits.hpp"
 #include "backends/host/memory/shared_memory_backend.hpp"
 #include "backends/host/sockets/socket_backend.hpp"
 #include "collectives/registry.hpp"
 #include "common/support/error.hpp"
+#include "common/support/near_miss.hpp"
 #include "common/support/version.hpp"
 #include "options/backend_checks.hpp"
 #include "rendezvous/world/gpu_request.hpp"
@@ -79,7 +81,10 @@ BackendChoice choose_backend(const Options& options, bool forks_follow, Environm
       warning = fmt::format("measured on the host, but this machine has {} GPU{}: {}", survey.unusable_gpus,
                             survey.unusable_gpus == 1 ? "" : "s", survey.no_gpu_reason);
   }
-  throw options.flags.invalid_value("--backend", fmt::format("{} or auto", fmt::join(names, ", ")));
+  std::vector<std::string_view> candidates(names.begin(), names.end());
+  candidates.push_back("auto");
+  throw options.flags.invalid_value(
+      "--backend", fmt::format("{} or auto{}", fmt::join(names, ", "), suggestion(options.backend, candidates)));
 }
 
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice, const Options& options, const World& world) {

@@ -37,6 +37,15 @@ std::vector<int> ProcessTracker::missing_processes() const {
   return numbers;
 }
 
+std::vector<int> ProcessTracker::silent_processes(int ticks) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<int> numbers;
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (processes_[i].state == Process::State::joined && processes_[i].silent_ticks > ticks)
+      numbers.push_back(static_cast<int>(i));
+  return numbers;
+}
+
 RankProgress ProcessTracker::progress(int rank) const {
   const std::scoped_lock lock(mutex_);
   return process_at(rank / ranks_per_process_).ranks[static_cast<std::size_t>(rank % ranks_per_process_)];

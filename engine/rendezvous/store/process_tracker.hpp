@@ -23,6 +23,8 @@ class ProcessTracker {
   std::vector<int> missing_processes() const;
   /// Returns the progress of a rank, from the last heartbeat or phase report of its process.
   RankProgress progress(int rank) const;
+  /// Returns the numbers of the joined processes without a heartbeat for more than `ticks`.
+  std::vector<int> silent_processes(int ticks) const;
   std::string host_of_process(int process) const;
   /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;

@@ -44,6 +44,9 @@ class Job {
   /// Returns the reason for the abort, or nothing while the job is not aborted.
   virtual std::optional<Failure> failure() const = 0;
   virtual RankProgress progress(int rank) const = 0;
+  /// Returns the ranks of processes that are stopped (SIGSTOP), or silent in a launched job. Empty also if that is
+  /// unknown.
+  virtual std::vector<int> stopped_ranks() const { return {}; }
   /// Returns the rank's name for messages: "rank 3", with its host in a launched job.
   virtual std::string rank_name(int rank) const { return "rank " + std::to_string(rank); }
   /// Returns `message` of a rank. In a launched job, the rank's name precedes it.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "common/os/process_status.hpp"
 #include "rendezvous/team/barrier.hpp"
 
 namespace busbw {
@@ -25,6 +27,7 @@ constexpr std::size_t kCacheLine = 64;
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
+  std::atomic<pid_t> pid;  // of the rank's process; 0 before it has a team
   IssuedOperations issued;
   Barrier job_barrier;
   Barrier group_barrier;
@@ -148,6 +151,7 @@ LocalJob::RankBlock& LocalJob::block(int rank) const {
 }
 
 std::unique_ptr<Team> LocalJob::team(int rank) {
+  block(rank).pid.store(getpid(), std::memory_order_relaxed);
   std::vector<int> all_ranks(ranks_);
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
   return std::make_unique<LocalTeam>(*this, std::move(all_ranks), rank, true);
@@ -168,6 +172,16 @@ bool LocalJob::aborted() const noexcept {
 std::optional<Failure> LocalJob::failure() const {
   if (!aborted()) return std::nullopt;
   return Failure{static_cast<ExitCode>(shared_->exit), shared_->message.data()};
+}
+
+std::vector<int> LocalJob::stopped_ranks() const {
+  std::vector<int> stopped;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const pid_t pid = block(rank).pid.load(std::memory_order_relaxed);
+    if (const auto status = pid > 0 ? read_process_status(pid) : std::nullopt; status && status->is_stopped())
+      stopped.push_back(rank);
+  }
+  return stopped;
 }
 
 RankProgress LocalJob::progress(int rank) const {

@@ -28,6 +28,7 @@ class LocalJob final : public Job {
   bool aborted() const noexcept override;
   std::optional<Failure> failure() const override;
   RankProgress progress(int rank) const override;
+  std::vector<int> stopped_ranks() const override;
 
  private:
   struct SharedState;

@@ -19,6 +19,7 @@ from busbw.compare.quantities import value_of
 from busbw.compare.result import PointKey
 from busbw.errors import INTERRUPT_CODES, SIGNALLED, BusbwError, ExitCode
 from busbw.launchers import Job, LaunchCallbacks, local
+from busbw.launchers.job.processes import ExitStatus, crash_message, documented_exit_code
 from busbw.logs import Figure
 from busbw.readers import busbw_records
 
@@ -41,14 +42,15 @@ class BlockEndedError(BusbwError):
 
 
 def _documented_exit_code(code: int) -> int:
-    """Maps the engine's exit code to a documented one. Unknown codes become ENVIRONMENT.
+    """Maps the engine's exit code to a documented one. A crash is RANK_LOST, unknown codes become ENVIRONMENT.
 
     129 means that SIGHUP came before the engine handled signals. It becomes 143 (SIGTERM), as if the engine had
     handled it.
     """
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM
-    return code if code in {*ExitCode, *INTERRUPT_CODES} else ExitCode.ENVIRONMENT
+    documented_code = documented_exit_code(ExitStatus(code))
+    return documented_code if documented_code in {*ExitCode, *INTERRUPT_CODES} else ExitCode.ENVIRONMENT
 
 
 @dataclass(frozen=True)
@@ -75,18 +77,22 @@ class Measurement:
             local.render(self._job(side, record_path, extra_flags)), LaunchCallbacks(lambda _line: None, lambda: None)
         )
         self.check_interrupt()
+        exit_code = _documented_exit_code(code)
+        block_text = f"the block {name} ({side.description})"
+        if crash := crash_message([ExitStatus(code)], [f"the engine of {block_text}"]):
+            raise BlockEndedError(crash, exit_code=exit_code)
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             raise BlockEndedError(
-                f"the engine ended with exit code {code} in the block {name} ({side.description})",
+                f"the engine ended with exit code {code} in {block_text}",
                 remedy="see its messages above"
                 + (f" and its record {os.path.relpath(record_path)}" if record_path.exists() else ""),
-                exit_code=_documented_exit_code(code),
+                exit_code=exit_code,
             )
         return block_of(record_path)
 
     def command(self, side: SideSpec, name: str, *extra_flags: str) -> str:
-        """Returns the shell command of a block."""
-        return local.render(self._job(side, self.record(name), extra_flags)).text()
+        """Returns the shell command of a block, without the values of secret variables."""
+        return local.render(self._job(side, self.record(name), extra_flags).without_secrets()).text()
 
     @cached_property
     def _container_runner(self) -> list[str]:
@@ -108,9 +114,10 @@ class Measurement:
             runner, *runner_arguments = container.command(
                 self._container_runner, side.image, self.program.name, self.folder, side.environment
             )
-            return Job(Path(shutil.which(runner) or runner), (*runner_arguments, *arguments), record.absolute())
-        job = Job(self.program, arguments, record)
-        return job.with_environment(dict(side.environment)) if side.environment else job
+            program = Path(shutil.which(runner) or runner)
+            secrets = container.inherited_variables(side.environment)
+            return Job(program, (*runner_arguments, *arguments), record.absolute(), environment=secrets)
+        return Job(self.program, arguments, record, environment=side.environment)
 
 
 def block_of(path: Path) -> Block:

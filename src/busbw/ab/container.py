@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.errors import BusbwError
+from busbw.secret_variables import may_be_secret
 
 CONTAINER_VARIABLE = "BUSBW_CONTAINER"
 """Variable with the command that runs a container, such as `podman --runtime=runc run --rm --network=host`."""
@@ -32,13 +33,25 @@ def runner(*, has_gpus: bool) -> list[str]:
     )
 
 
+def inherited_variables(environment: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Returns the variables that the container inherits from its runner: secrets, which no command line may show.
+
+    The runner does not get the others, because a variable such as LD_PRELOAD would change the runner itself.
+    """
+    return tuple((name, value) for name, value in environment if may_be_secret(name, value))
+
+
 def command(
     runner_command: Sequence[str], image: str, program: str, folder: Path, environment: Sequence[tuple[str, str]]
 ) -> list[str]:
     """Returns the command up to the program's name; its flags follow.
 
-    `folder`, which receives the records, is mounted in the container at the same path.
+    `folder`, which receives the records, is mounted in the container at the same path. The command names the
+    `inherited_variables` without their values.
     """
     path = folder.absolute()
-    variables = [word for name, value in environment for word in ("-e", f"{name}={value}")]
+    inherited_names = dict(inherited_variables(environment))
+    variables = [
+        word for name, value in environment for word in ("-e", name if name in inherited_names else f"{name}={value}")
+    ]
     return [*runner_command, "-v", f"{path}:{path}", *variables, image, program]

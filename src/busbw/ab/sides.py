@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from busbw import engine
 from busbw.errors import UsageError
+from busbw.secret_variables import REDACTED, may_be_secret
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _RESERVED_FLAGS = {"--records", "-J", "--output_file"}
@@ -16,7 +17,7 @@ class SideSpec:
     """Settings of one side."""
 
     text: str
-    """The settings as one line. Empty if the side changes nothing."""
+    """The settings as one line, without the values of secret variables. Empty if the side changes nothing."""
     environment: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ()
     """Engine flags of this side. They follow the flags of both sides."""
@@ -73,4 +74,17 @@ def parse_side(option: str, text: str) -> SideSpec:
         environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
     elif preloads:
         environment |= engine.preload_variables(option, preloads, environment)
-    return SideSpec(" ".join(text.split()), tuple(environment.items()), tuple(flags), image)
+    return SideSpec(_shown_text(text, words), tuple(environment.items()), tuple(flags), image)
+
+
+def _shown_text(text: str, words: list[str]) -> str:
+    """Returns the words of a side as the user wrote them, or quoted again if a value may be secret."""
+    pairs = [(name, value) for name, equals, value in (word.partition("=") for word in words) if equals]
+    if not any(may_be_secret(name, value) for name, value in pairs):
+        return " ".join(text.split())
+    return " ".join(_shown_word(word) for word in words)
+
+
+def _shown_word(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return f"{name}={REDACTED}" if equals and may_be_secret(name, value) else shlex.quote(word)

@@ -10,6 +10,7 @@ from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec,
 from busbw.ab.plan import FIRST_LOOK
 from busbw.cli.comparison_options import exit_code, not_slower_option, print_comparison, resolution_option
 from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
 from busbw.cli.options.engine_words import EngineCommand, engine_words
@@ -73,6 +74,7 @@ def ab(
         checks_every_block="-c" in flag_names,
     )
     program = engine.program(f"{collective}_perf")
+    refuse_launched_process("ab", "measure each side with busbw launch, then use busbw compare")
     with checked_interrupts() as check_interrupt:
         with new_folder(folder, f"{collective}-ab") as records_folder:
             all_flags = (*default_flags(flag_names), *flags)

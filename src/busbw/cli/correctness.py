@@ -1,7 +1,7 @@
 """Sentence about the correctness of a run's data, which `busbw run` and `busbw launch` print at the end."""
 
 from busbw.errors import ExitCode
-from busbw.logs import PLACEMENT_WORDS
+from busbw.logs import PLACEMENT_WORDS, ended_early_text
 from busbw.records import RowRecord, RunRecords
 from busbw.units import count_text, size_text
 
@@ -66,7 +66,7 @@ def _ending_clause(run: RunRecords, exit_code: int | None, ending_words: str) ->
     if run.end is None:
         return f"the run {ending_words}; until then "
     if run.end.exit_code not in _COMPLETE_CODES:
-        return f"the run ended early ({run.end.reason}); until then "
+        return f"{ended_early_text(run.end.reason)}; until then "
     if exit_code is not None and exit_code not in _COMPLETE_CODES:
         return f"the run {ending_words} after its last row; "
     return ""

@@ -11,6 +11,7 @@ import click
 
 from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.engine_flags import (
     parse_collective,
     rank_flags,
@@ -23,6 +24,7 @@ from busbw.cli.options.run_destination import destination_options, is_abandoned,
 from busbw.cli.outcome import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
+from busbw.launchers.job.job import as_pairs
 from busbw.launchers.job.processes import ExitStatus, documented_exit_code
 from busbw.terminal.progress import Progress
 
@@ -56,7 +58,7 @@ def run(
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
     program = engine.program(f"{collective}_perf")
-    _refuse_launched_process(program.name)
+    refuse_launched_process("run", f"use busbw launch, or start {program.name} instead")
     variables = engine.preload_variables("--preload", [preload]) if preload else {}
     added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
 
@@ -64,8 +66,8 @@ def run(
         check_interrupt()
         # The engine refuses a file of another run.
         is_new = not destination.path.exists() or is_abandoned(destination.path)
-        job = Job(program, (*added_flags, *words[1:]), records=destination.path)
-        plan = local.render(job.with_environment(variables) if variables else job)
+        arguments = (*added_flags, *words[1:])
+        plan = local.render(Job(program, arguments, records=destination.path, environment=as_pairs(variables)))
         command_text = shlex.join([program.name, *added_flags, *words[1:]])
         on_terminal = sys.stderr.isatty()
         if on_terminal:
@@ -89,17 +91,3 @@ def run(
             click.echo(f"busbw: the command line was: {command_text}", err=True)
     print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
     return exit_code
-
-
-def _refuse_launched_process(program_name: str) -> None:
-    """Refuses to run as one of several processes, such as tasks of srun: each would expect a record of its own.
-
-    Raises:
-        UsageError: A launcher started several processes.
-    """
-    rank, size, launcher = engine.world()
-    if size > 1:
-        raise UsageError(
-            f"busbw run starts its ranks itself, but {launcher} started it as process {rank} of {size}",
-            remedy=f"use busbw launch, or start {program_name} instead",
-        )

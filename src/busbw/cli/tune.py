@@ -16,6 +16,7 @@ from busbw.ab import Measurement, SessionRules, parse_side
 from busbw.ab.blocks import PREFLIGHT_FLAGS
 from busbw.cli.comparison_options import resolution_option
 from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
@@ -90,6 +91,7 @@ def tune(
         raise UsageError("tune takes a list of sizes, not a sweep", remedy="set --sizes 8K,1M,64M")
     sizes_flag = () if "--sizes" in flag_names else ("--sizes", ",".join(SIZES))
     program = engine.program(f"{collective}_perf")
+    refuse_launched_process("tune", ONE_NODE_REMEDY)
     with (
         checked_interrupts() as check_interrupt,
         new_folder(folder, f"{collective}-tune") as records_folder,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from busbw.compare import differences
+from busbw.compare.evidence import MIN_RUNS, run_count
 from busbw.compare.pairing import Observation, Observations, align, by_configuration, observations, require_common
 from busbw.compare.result import (
     Basis,
@@ -21,7 +22,7 @@ from busbw.compare.result import (
     SizeResult,
 )
 from busbw.compare.systems import separate_systems
-from busbw.compare.verdicts import FAMILY_ALPHA, MIN_RUNS, judge_points, run_count, thresholds_text
+from busbw.compare.verdicts import FAMILY_ALPHA, judge_points, thresholds_text
 from busbw.errors import UsageError
 from busbw.logs import Log, Placement, Table
 

@@ -65,6 +65,6 @@ def log_warnings(name: str, log: Log) -> list[str]:
             f"{name}: {count_text(len(log.refused), 'row')} of {log.candidate_rows} could not be read, "
             f"first in line {first_refused.line}: {first_refused.reason}"
         )
-    if any(table.complete is False for table in log.tables):
-        sentences.append(f"{name}: it contains a run that ended early.")
+    if early_end_text := next((table.early_end_text for table in log.tables if table.early_end_text), ""):
+        sentences.append(f"{name}: {early_end_text}.")
     return sentences

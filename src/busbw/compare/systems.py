@@ -14,6 +14,7 @@ from busbw.comparability import (
     Difference,
     FactName,
     SystemFacts,
+    device_label,
     find_differences,
     launches_of,
     method_text,
@@ -66,7 +67,8 @@ def separate_systems(
             blockers, unstated = _find_differences(facts_a, facts_b)
             is_paired = any_system or not blockers
             if facts_a and facts_b and facts_a[0].gpu is facts_b[0].gpu is None:
-                notes["Neither side states its GPU: whether both ran on like systems is not known."] = None
+                label = device_label(facts_a[0].by_name(), facts_b[0].by_name())
+                notes[f"Neither side states its {label}: whether both ran on like systems is not known."] = None
             labels_a |= {(configuration, facts): None if is_paired else facts.text for facts in facts_a}
             labels_b |= {(configuration, facts): None if is_paired else facts.text for facts in facts_b}
             if is_paired:

@@ -106,6 +106,7 @@ def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
         dtype=row.dtype,
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
         gpus_per_thread=1 if table.is_in_graph else table.gpus_per_thread,
+        is_in_graph=table.is_in_graph,
         algorithm=_single_algorithm(table.environment.get("NCCL_ALGO", "")),
     )
 

@@ -23,6 +23,13 @@ registered buffers halve it (4.3 us). Both are healthy."""
 LATENCY_SOURCE = "4 x H200: 9 us in a CUDA graph, 20 us launched one by one, 4.3 us with registered buffers"
 """Source of both factors."""
 
+_MAX_LAUNCHED_US = 36.0
+"""Time that a small operation may take on a healthy system if the CPU launches it, for any collective.
+
+Launching bounds such operations, not their steps: on 4 x H200 they take 20 us, and two starts of one command are up to
+1.8 times apart (`statistics.run_variation`). Measured there with -g 4: broadcast of 1 KiB 25 us, alltoall 29 to 40 us
+(bench/results/h200-x4-parity.md)."""
+
 _LAUNCH_US = 2.9
 """Time that one more kernel launch takes a thread. Measured on 4 x H200 with empty kernels in a stream."""
 
@@ -101,7 +108,10 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     )
     latency_us = route.latency_us[protocol]
     min_us = LATENCY_LOW * (latency_us + launches_us) + transfer_us(route, protocol, route.efficiency.high)
-    max_us = LATENCY_HIGH * (latency_us + max_launches_us) + transfer_us(route, protocol, route.efficiency.low)
+    max_latency_us = LATENCY_HIGH * (latency_us + max_launches_us)
+    if not scenario.is_in_graph:
+        max_latency_us = max(max_latency_us, _MAX_LAUNCHED_US)
+    max_us = max_latency_us + transfer_us(route, protocol, route.efficiency.low)
     min_gbps, typical_gbps, max_gbps = (bandwidth_gbps(size_bytes, time, factor) for time in (max_us, time_us, min_us))
     return Estimate(
         size_bytes=size_bytes,

@@ -15,28 +15,28 @@ from busbw.expect.limits import (
     fastest_fabric,
     inter_domain_limit,
     intra_domain_limit,
-    nics_gbps,
-    nics_text,
-    one_nic_gbps,
 )
+from busbw.expect.nccl_constants import (
+    BASE_US,
+    NET_RING,
+    PCIE,
+    STEP_US,
+    TUNING_SOURCE,
+    ll_cap_gbps,
+    step_between_domains_us,
+    step_within_domain_us,
+    usable_protocols,
+)
+from busbw.expect.pairwise import pairwise_route
 from busbw.expect.types import Efficiency, Limit, Protocol, Route, Scenario
 from busbw.system import Fabric, Nics, System
 
-_TUNING_SOURCE = "NCCL src/graph/tuning.cc"
-
-# Fractions of their limits that routes reach, with sources. "it" in a source is the limit, a plateau is the busbw of
-# large messages.
+# Fractions of their limits that routes reach, as in nccl_constants.py.
 RING = Efficiency(
     low=0.92,
     typical=0.97,
     high=1.02,
     source="published ring plateaus are 0.95 to 0.99 of it: A100 231-235 of 240, H200 367 of 371, B200 682-695 of 722",
-)
-PCIE = Efficiency(
-    low=0.5,
-    typical=0.83,
-    high=1.0,
-    source="NCCL src/graph/topo.h: INTEL_P2P_OVERHEAD, 6/5 of the bytes; half where they go through host memory",
 )
 NVLS = Efficiency(
     low=0.93, typical=1.0, high=1.06, source="published NVLS plateaus are -4 to +2 % of it: H200, H100, B200, B300"
@@ -47,59 +47,23 @@ NVLS_RACK = Efficiency(
     high=0.95,
     source="published racks stay at 0.8 to 0.9 of the formula: GB200 72 GPUs 820 to 850, GB300 64 GPUs 932",
 )
-NET_RING = Efficiency(
-    low=0.85, typical=0.97, high=1.02, source="published: 46 to 49 GB/s for each 400 Gb/s, 24 for 200, 12 for 100"
-)
 TREE_PAIR = Efficiency(
     low=0.72,
     typical=0.92,
     high=1.0,
-    source=f"{_TUNING_SOURCE}: a tree reaches 0.92; published 2-node plateaus spread from 0.74 to 0.96 of it",
+    source=f"{TUNING_SOURCE}: a tree reaches 0.92; published 2-node plateaus spread from 0.74 to 0.96 of it",
 )
-TREE_NET = Efficiency(low=0.75, typical=0.92, high=1.0, source=f"{_TUNING_SOURCE}: a tree reaches 0.92")
+TREE_NET = Efficiency(low=0.75, typical=0.92, high=1.0, source=f"{TUNING_SOURCE}: a tree reaches 0.92")
 NVLS_SHARP = Efficiency(
     low=0.66, typical=0.7, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 551"
 )
 COLLNET = Efficiency(
     low=0.85, typical=0.92, high=1.0, source="published: 8 x 8 H100 with InfiniBand SHARP reach 386 of 417"
 )
-PAIRWISE = Efficiency(
-    low=0.85, typical=0.95, high=1.03, source="published plateaus of alltoall, gather, scatter and sendrecv on H200"
-)
-HYPERCUBE = Efficiency(
-    low=0.6, typical=0.8, high=0.95, source="published hypercube plateaus on H200: 0.65 of it (8 GPUs), 0.88 (4 GPUs)"
-)
 
-# Base latency of an operation, and latency of each step over NVLink, PCIe and the network, in microseconds.
-_BASE_US: dict[str, dict[Protocol, float]] = {
-    "Tree": {"LL": 6.8, "LL128": 14.0, "Simple": 8.4},
-    "Ring": {"LL": 6.6, "LL128": 14.0, "Simple": 8.4},
-}
-_STEP_US: dict[str, dict[str, dict[Protocol, float]]] = {
-    "NVLink": {
-        "Tree": {"LL": 0.6, "LL128": 1.25, "Simple": 4.0},
-        "Ring": {"LL": 0.6, "LL128": 1.9, "Simple": 3.4},
-    },
-    "PCIe": {
-        "Tree": {"LL": 1.0, "LL128": 1.9, "Simple": 4.0},
-        "Ring": {"LL": 1.0, "LL128": 2.5, "Simple": 5.7},
-    },
-    "NIC": {
-        "Tree": {"LL": 5.0, "LL128": 8.5, "Simple": 14.0},
-        "Ring": {"LL": 2.7, "LL128": 4.0, "Simple": 14.0},
-    },
-}
 _NVLS_US, _NVLS_NET_US = 23.0, 14.0  # latency of NVLS within a domain, and of each step between domains
 # Latency of CollNet within a domain and for each further rank of it; of a network that reduces, for CollNet and NVLS.
 _COLLNET_US, _COLLNET_RANK_US, _COLLNET_NET_US, _NVLS_SHARP_NET_US = 3.7, 0.4, 31.0, 18.0
-_POST_US = 1.0  # CPU time for each message that is posted to a NIC
-# Maximum busbw of LL on one domain, on two, and on more, by GPU generation.
-_LL_CAP_GBPS = {
-    "volta": (39.0, 39.0, 20.4),
-    "ampere": (87.7, 22.5, 19.0),
-    "hopper": (141.0, 45.0, 35.0),
-    "blackwell": (282.0, 90.0, 70.0),
-}
 # Factor on the bandwidth of a tree at 64 B, 128 B, ...: at medium sizes its chunks do not fill the pipeline.
 _TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
     "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1),
@@ -108,7 +72,6 @@ _TREE_CORRECTION: dict[Protocol, tuple[float, ...]] = {
         0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9,
     ),
 }  # fmt: skip
-_PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 _MAX_NODE_GPUS = 8
 """Maximum number of GPUs of a node. Larger domains are racks, for which NCCL has no CollNet."""
 _IN_NETWORK_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -128,7 +91,7 @@ def list_routes(scenario: Scenario, system: System) -> tuple[Route, ...]:
     if domains > 1 and system.nics is None:
         return ()
     if not collectives()[scenario.collective].runs_as_ring:
-        return (_pairwise_route(scenario, system, fabric, domains),)
+        return (pairwise_route(scenario, system, fabric, domains),)
     available = [_ring_route(scenario, system, fabric, domains)]
     if scenario.collective == "all_reduce":
         available.append(_tree_route(scenario, system, fabric, domains))
@@ -145,30 +108,6 @@ def bandwidth_correction(route: str, protocol: Protocol, size_bytes: int) -> flo
     factors = _TREE_CORRECTION[protocol]
     index = max(size_bytes, 64).bit_length() - 7  # 64 B has index 0
     return factors[index] if route == "Tree" and index < len(factors) else 1.0
-
-
-def _usable_protocols(system: System, fabric: Fabric | None) -> tuple[Protocol, ...]:
-    """Returns the usable protocols. LL128 needs atomic stores of 128 bytes, which PCIe does not guarantee.
-
-    The model assumes LL128 only for NVIDIA GPUs.
-    """
-    has_ll128 = system.generation not in ("cdna", "host") and (fabric is None or fabric.kind == "NVLink")
-    return tuple(protocol for protocol in _PROTOCOLS if has_ll128 or protocol != "LL128")
-
-
-def _step_within_domain_us(algorithm: str, protocol: Protocol, fabric: Fabric | None) -> float:
-    return _STEP_US["PCIe" if fabric is not None and fabric.kind == "PCIe" else "NVLink"][algorithm][protocol]
-
-
-def _step_between_domains_us(algorithm: str, protocol: Protocol, system: System) -> float:
-    nic_latency_us = system.nics.latency_us.value if system.nics and system.nics.latency_us else 0.0
-    return _STEP_US["NIC"][algorithm][protocol] + nic_latency_us
-
-
-def _ll_cap_gbps(system: System, domains: int) -> dict[Protocol, float]:
-    """Returns the maximum busbw of LL. Empty if NCCL has none for the GPU generation."""
-    caps_gbps = _LL_CAP_GBPS.get(system.generation)
-    return {"LL": caps_gbps[min(domains, 3) - 1]} if caps_gbps else {}
 
 
 def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
@@ -194,14 +133,14 @@ def _ring_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
         limits=tuple(limits),
         efficiency=_ring_efficiency(limits, domains),
         latency_us={
-            protocol: _BASE_US["Ring"][protocol]
-            + max(0, step_count - crossing_count) * _step_within_domain_us("Ring", protocol, fabric)
-            + crossing_count * _step_between_domains_us("Ring", protocol, system)
-            for protocol in _usable_protocols(system, fabric)
+            protocol: BASE_US["Ring"][protocol]
+            + max(0, step_count - crossing_count) * step_within_domain_us("Ring", protocol, fabric)
+            + crossing_count * step_between_domains_us("Ring", protocol, system)
+            for protocol in usable_protocols(system, fabric)
         },
         share={"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
-        cap_gbps=_ll_cap_gbps(system, domains),
-        source=_TUNING_SOURCE,
+        cap_gbps=ll_cap_gbps(system, domains),
+        source=TUNING_SOURCE,
     )
 
 
@@ -224,11 +163,11 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
     if domains > 1 and system.nics is not None:
         limits.append(_tree_nic_limit(scenario, system, domains))
     latency_us: dict[Protocol, float] = {}
-    for protocol in _usable_protocols(system, fabric):
+    for protocol in usable_protocols(system, fabric):
         # Along the chain of a domain, then up the tree of domains; the result takes the same steps back.
-        chain_us = (domain_size - 1) * _step_within_domain_us("Tree", protocol, fabric)
-        tree_us = int(math.log2(domains)) * _step_between_domains_us("Tree", protocol, system)
-        latency_us[protocol] = _BASE_US["Tree"][protocol] + 2 * (chain_us + tree_us)
+        chain_us = (domain_size - 1) * step_within_domain_us("Tree", protocol, fabric)
+        tree_us = int(math.log2(domains)) * step_between_domains_us("Tree", protocol, system)
+        latency_us[protocol] = BASE_US["Tree"][protocol] + 2 * (chain_us + tree_us)
     is_pcie_only = domains == 1 and fabric is not None and fabric.kind == "PCIe"
     return Route(
         name="Tree",
@@ -236,8 +175,8 @@ def _tree_route(scenario: Scenario, system: System, fabric: Fabric | None, domai
         efficiency=PCIE if is_pcie_only else TREE_NET,
         latency_us=latency_us,
         share={"LL": 1 / 3.8, "LL128": 7 / 9 if domains == 1 else 120 / 128, "Simple": 1.0},
-        cap_gbps=_ll_cap_gbps(system, domains),
-        source=_TUNING_SOURCE,
+        cap_gbps=ll_cap_gbps(system, domains),
+        source=TUNING_SOURCE,
     )
 
 
@@ -287,7 +226,7 @@ def _collnet_route(scenario: Scenario, system: System, nics: Nics, fabric: Fabri
         efficiency=COLLNET,
         latency_us={"Simple": within_us + _COLLNET_NET_US},
         share={"Simple": 1.0},
-        source=_TUNING_SOURCE,
+        source=TUNING_SOURCE,
     )
 
 
@@ -321,7 +260,7 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, doma
         return [_nvls_route("NVLS", (limit,), efficiency, _NVLS_US)]
     node_efficiency = TREE_PAIR if domains == 2 else TREE_NET
     efficiency = node_efficiency if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
-    step_us = _NVLS_NET_US + (_step_between_domains_us("Tree", "Simple", system) - _STEP_US["NIC"]["Tree"]["Simple"])
+    step_us = _NVLS_NET_US + (step_between_domains_us("Tree", "Simple", system) - STEP_US["NIC"]["Tree"]["Simple"])
     latency_us = _NVLS_US + 2 * int(math.log2(domains)) * step_us
     routes = [_nvls_route("NVLSTree", (limit, _tree_nic_limit(scenario, system, domains)), efficiency, latency_us)]
     if system.nics is not None and system.nics.sharp:
@@ -337,85 +276,5 @@ def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, la
         efficiency=efficiency,
         latency_us={"Simple": latency_us},
         share={"Simple": 1.0},
-        source=_TUNING_SOURCE,
+        source=TUNING_SOURCE,
     )
-
-
-def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[Limit]) -> tuple[float, float]:
-    """Returns the traffic on a GPU's NICs, in GB per GB of busbw, and the seconds per GB of the steps within a domain.
-
-    Each of n ranks receives n - 1 parts. Step k swaps 2^k parts between ranks that differ in bit k of their number.
-    These ranks are in one domain if 2^(k+1) divides the number of ranks per domain. Let b be the largest power of two
-    that divides this number: then b - 1 parts stay within the domain, and n - b parts cross NICs.
-    """
-    aligned_ranks = domain_size & -domain_size
-    traffic = (scenario.ranks - aligned_ranks) / (scenario.ranks - 1)
-    links_gbps = min((limit.busbw_gbps for limit in links_within), default=math.inf)
-    return traffic, (1 - traffic) / links_gbps
-
-
-def _pairwise_route(scenario: Scenario, system: System, fabric: Fabric | None, domains: int) -> Route:
-    """Makes the route of collectives that consist of point-to-point transfers. Each GPU uses its share of the NICs."""
-    limits: list[Limit] = []
-    if fabric is not None:
-        limits.append(intra_domain_limit(scenario, system, fabric, 1.0, "every byte of busbw crosses the GPU's links"))
-    if domains > 1 and system.nics is not None:
-        limits.append(_pairwise_nic_limit(scenario, system, system.nics, limits))
-    return Route(
-        name="Pairwise",
-        limits=tuple(limits),
-        efficiency=_pairwise_efficiency(scenario, fabric, domains),
-        latency_us=_pairwise_latency_us(scenario, system, fabric, domains),
-        share={"LL": 0.5, "Simple": 1.0},
-        cap_gbps=_ll_cap_gbps(system, domains),
-        source=_TUNING_SOURCE,
-    )
-
-
-def _pairwise_nic_limit(scenario: Scenario, system: System, nics: Nics, links_within: list[Limit]) -> Limit:
-    """Makes the limit of one GPU's share of the NICs. `links_within`: limits of the links within a domain."""
-    domain_size = domain_ranks(scenario, system)
-    capacity_gbps = nics_gbps(scenario, system, nics) / domain_size
-    reason = "each GPU's share of the NICs carries its data for other nodes"
-    if scenario.collective in ("sendrecv", "gather", "scatter"):
-        capacity_gbps = max(capacity_gbps, one_nic_gbps(scenario, nics))
-        reason = "one GPU of a node sends to others or receives from them, through its own NIC"
-    traffic = 1.0 if scenario.collective == "sendrecv" else (scenario.ranks - domain_size) / (scenario.ranks - 1)
-    outside_s_per_gb = 0.0
-    if scenario.collective == "hypercube":
-        traffic, outside_s_per_gb = _hypercube_traffic(scenario, domain_size, links_within)
-        reason += ", in steps that wait for each other"
-    return Limit(
-        wire="NIC",
-        per="GPU",
-        capacity_gbps=capacity_gbps,
-        traffic=traffic,
-        outside_s_per_gb=outside_s_per_gb,
-        why=f"{reason} ({nics_text(scenario, system, nics)})",
-        source=inter_domain_limit(scenario, system, nics, 1.0, "").source,
-    )
-
-
-def _pairwise_efficiency(scenario: Scenario, fabric: Fabric | None, domains: int) -> Efficiency:
-    if domains == 1 and fabric is not None and fabric.kind == "PCIe":
-        return PCIE
-    if scenario.collective == "hypercube":
-        return HYPERCUBE
-    return PAIRWISE if domains == 1 else NET_RING
-
-
-def _pairwise_latency_us(
-    scenario: Scenario, system: System, fabric: Fabric | None, domains: int
-) -> dict[Protocol, float]:
-    """Returns the latency of one step, plus the CPU time to post messages to ranks in other domains."""
-    remote_peers = 0
-    if domains > 1:
-        remote_peers = 1 if scenario.collective == "sendrecv" else scenario.ranks - domain_ranks(scenario, system)
-    posts_per_peer: dict[Protocol, int] = {"LL": 1, "Simple": 3}
-    latency_us: dict[Protocol, float] = {}
-    for protocol, posts in posts_per_peer.items():
-        latency_us[protocol] = _BASE_US["Ring"][protocol] + _step_within_domain_us("Ring", protocol, fabric)
-        if remote_peers:
-            network_us = _step_between_domains_us("Ring", protocol, system)
-            latency_us[protocol] += network_us + posts * _POST_US * remote_peers
-    return latency_us

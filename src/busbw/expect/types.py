@@ -28,6 +28,8 @@ class Scenario(Struct, kw_only=True, frozen=True):
     """True if the NVLink switch may reduce (NCCL_NVLS_ENABLE)."""
     gpus_per_thread: int | None = 1
     """Number of GPUs that one thread launches in sequence (-g). 1 in a CUDA graph; None if unknown."""
+    is_in_graph: bool = True
+    """False if the CPU launches each operation, or if that is unknown: launching then bounds small sizes."""
     algorithm: str | None = None
     """The only algorithm that NCCL_ALGO allows: 'ring', 'tree', 'nvls', 'nvlstree' or 'collnet'. None for all."""
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from busbw.expect import Expectation
-from busbw.judge.types import BandVerdict
+from busbw.judge.types import BandVerdict, Grade
 from busbw.logs import Table
 
 _MAX_PLATEAU_DIFFERENCE = 0.08
@@ -79,7 +79,7 @@ def likely_causes(
         if verdict.band == "latency":
             causes.append(_explain_latency(table, expectation, verdict))
         elif verdict.band == "middle":
-            causes += _explain_middle(verdict)
+            causes += _explain_middle(verdict, next((band.grade for band in bands if band.band == "plateau"), None))
         else:
             causes += _explain_plateau(expectation, verdict)
     causes.sort(key=lambda cause: (cause.evidence, -cause.loss))
@@ -118,8 +118,11 @@ def _explain_latency(table: Table, expectation: Expectation, verdict: BandVerdic
     return _Cause(_Evidence.NONE, _loss(verdict), f"high start-up time: {figures}: {cause}", confirmation)
 
 
-def _explain_middle(verdict: BandVerdict) -> list[_Cause]:
-    """Explains slow middle sizes: a constant extra time is start-up time, a proportional one is low bandwidth."""
+def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_Cause]:
+    """Explains slow middle sizes: a constant extra time is start-up time, a proportional one is low bandwidth.
+
+    `plateau_grade` is the grade of the larger sizes; None if they were not measured.
+    """
     slow_figures = [figure for figure in verdict.judged if figure.outcome == "slower"]
     extra_us = [figure.time_us - figure.range_us.typical for figure in slow_figures]
     ratios = [figure.ratio for figure in slow_figures]
@@ -134,6 +137,12 @@ def _explain_middle(verdict: BandVerdict) -> list[_Cause]:
     if max(ratios) <= _MAX_SIMILAR_RATIO * min(ratios):
         text = f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: low bandwidth"
         confirmation = "measure larger sizes (-e 8G), which must be as slow"
+        if plateau_grade == "GOOD":
+            text += " at these sizes only, so a poor choice of algorithm or protocol"
+            confirmation = "read the algorithm and protocol in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING"
+        elif plateau_grade is not None:
+            text += f", as larger sizes are {plateau_grade} too"
+            confirmation = "find the cause at the plateau first, and judge these sizes again"
         return [_Cause(_Evidence.PATTERN, _loss(verdict), text, confirmation)]
     return []
 

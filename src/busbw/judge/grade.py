@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from busbw.expect import ExpectedRange
 from busbw.judge.series import Series, SeriesPoint
-from busbw.judge.types import BAD_FACTOR, BandVerdict, Grade, JudgedFigure, Reason, worst
+from busbw.judge.types import (
+    BAD_FACTOR,
+    WIDE_RANGE_FACTOR,
+    BandVerdict,
+    Grade,
+    JudgedFigure,
+    Reason,
+    worst,
+)
 from busbw.judge.yardstick import Yardstick
 from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, names_text, size_text
@@ -99,14 +107,32 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
     for point in series.points:
         range_us = yardstick.range_us(point.size_bytes, point.placement)
         if range_us is not None:
-            by_band.setdefault(yardstick.band(point.size_bytes), []).append(
-                (point, _compare_with_range(point, range_us))
-            )
-    return tuple(_grade_band(band, by_band[band]) for band in BANDS if band in by_band)
+            band = yardstick.band(point.size_bytes)
+            # Below the plateau the low end is another launch mode, not a faster machine.
+            may_be_at_low_end = band == "plateau" and not yardstick.is_of_this_machine
+            min_undecided_us = _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end)
+            by_band.setdefault(band, []).append((point, _compare_with_range(point, range_us, min_undecided_us)))
+    is_in_graph = series.table.is_in_graph
+    return tuple(_grade_band(band, by_band[band], is_in_graph=is_in_graph) for band in BANDS if band in by_band)
 
 
-def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange) -> JudgedFigure:
-    """Compares the time of one figure with its range. Uses the confidence interval of the time if it is known."""
+def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> float:
+    """Returns the time from which a figure inside its range may be that of a fault.
+
+    Args:
+        range_us: Range of the yardstick.
+        may_be_at_low_end: True if the healthy time of this machine may be the low end of the range. A fault then
+            multiplies that time, and two runs differ by `WIDE_RANGE_FACTOR`.
+    """
+    typical_us = BAD_FACTOR * range_us.typical
+    return min(typical_us, BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR) if may_be_at_low_end else typical_us
+
+
+def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange, min_undecided_us: float) -> JudgedFigure:
+    """Compares the time of one figure with its range. Uses the confidence interval of the time if it is known.
+
+    A figure inside the range is undecided from `min_undecided_us` on.
+    """
     outcome: Literal["inside", "slower", "faster", "unclear", "undecided"] = "inside"
     low_us, high_us = point.interval_us or (point.time_us, point.time_us)
     if low_us > range_us.high:
@@ -116,7 +142,7 @@ def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange) -> JudgedFi
         outcome = "faster"
     elif high_us > range_us.high and point.interval_us is not None:
         outcome = "unclear"
-    elif point.time_us >= BAD_FACTOR * range_us.typical:
+    elif point.time_us >= min_undecided_us:
         outcome = "undecided"
     return JudgedFigure(
         size_bytes=point.size_bytes,
@@ -146,7 +172,9 @@ class _BandSizes(NamedTuple):
     """A single pass is beyond the range and at _MIN_UNSTEADY_FACTOR times the median of all passes or more."""
 
 
-def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]]) -> BandVerdict:
+def _grade_band(
+    band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]], *, is_in_graph: bool
+) -> BandVerdict:
     """Sorts the sizes of a band by their outcomes and grades the band."""
     figures = [figure for _, figure in points_and_figures]
     points = [point for point, _ in points_and_figures]
@@ -188,7 +216,10 @@ def _grade_band(band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, 
         unsteady=sorted(unsteady_sizes),
     )
     worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
-    grade, reason = _decide_band_grade(sizes, figures, worst_figure)
+    undecided_remedy = "compare with a good run (--reference FILE)"
+    if band == "latency" and not is_in_graph:
+        undecided_remedy = f"remove the launches (-G 50), or {undecided_remedy}"
+    grade, reason = _decide_band_grade(sizes, figures, worst_figure, undecided_remedy)
     if grade == "GOOD" and worst_figure.is_in_slow_part:
         distance = worst_figure.distance_text(as_time=band == "latency")
         reason = f"{reason}; at worst {distance} ({size_text(worst_figure.size_bytes)})"
@@ -221,7 +252,7 @@ def _max_drops(points: Sequence[SeriesPoint]) -> int:
 
 
 def _decide_band_grade(
-    sizes: _BandSizes, figures: Sequence[JudgedFigure], worst_figure: JudgedFigure
+    sizes: _BandSizes, figures: Sequence[JudgedFigure], worst_figure: JudgedFigure, undecided_remedy: str
 ) -> tuple[Grade, str]:
     """Decides whether a band is GOOD, SLOW or UNSURE, and returns the reason.
 
@@ -229,6 +260,7 @@ def _decide_band_grade(
         sizes: Sizes of the band, by their outcomes.
         figures: All figures of the band.
         worst_figure: Figure with the highest ratio of its time to the upper end of its range.
+        undecided_remedy: Next step if a range is too wide to reject a fault.
     """
     one_placement = sizes.slow_in_one_placement
     is_one_placement_slow = 2 * len(one_placement) > len(sizes.all) and _has_adjacent(sizes.all, one_placement)
@@ -279,7 +311,7 @@ def _decide_band_grade(
         return (
             "UNSURE",
             f"{_sizes_text(sizes.undecided)}: up to {max_ratio:.3g} times the typical time, in a range too wide to "
-            "reject a fault: compare with a good run (--reference FILE)",
+            f"reject a fault: {undecided_remedy}",
         )
     if sizes.slow:
         lone_text = f"only {size_text(sizes.slow[0])} is beyond the range, its neighbors are not"

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from busbw.expect import Expectation, effective_system, expectation_of, hosts_of
 from busbw.judge.types import Grade, Verdict
-from busbw.judge.verdicts import ReferenceSelection, iterate_verdicts
+from busbw.judge.verdicts import iterate_verdicts
+from busbw.judge.yardstick_selection import ReferenceSelection
 from busbw.logs import Log
 from busbw.system import Nics, System
 

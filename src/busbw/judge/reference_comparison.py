@@ -9,8 +9,8 @@ from busbw.collectives import collectives
 from busbw.expect import Expectation
 from busbw.judge.nearest import find_nearest_reference, find_nearest_sweep
 from busbw.judge.series import Series, SeriesPoint, series_of
-from busbw.judge.verdicts import ReferenceSelection
 from busbw.judge.yardstick import Yardstick, most_similar_yardstick
+from busbw.judge.yardstick_selection import ReferenceSelection
 from busbw.logs import Rank, Row, Table
 from busbw.units import bandwidth_gbps, size_text
 

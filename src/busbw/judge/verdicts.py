@@ -9,46 +9,35 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.collectives import collectives
-from busbw.comparability import Difference, find_system_difference
+from busbw.comparability import find_system_difference
 from busbw.expect import Expectation, can_reduce_in_network, effective_system, expectation_of, network_nics_finder
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import Decision, Evidence, decide, grade_bands
 from busbw.judge.groups import compare_groups
-from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
-from busbw.judge.series import Series, replace_means_by_medians, series_of, series_of_table
+from busbw.judge.series import Series, series_of_table
 from busbw.judge.types import BandVerdict, Reason, Verdict
 from busbw.judge.yardstick import (
     Yardstick,
     differences_text,
-    most_similar_yardstick,
-    yardstick_from_expectation,
 )
-from busbw.logs import PLACEMENT_WORDS, Log, Placement, Table
-from busbw.reference import Reference
+from busbw.judge.yardstick_selection import (
+    ReferenceSelection,
+    select_yardstick,
+    select_yardstick_from_log,
+    use_medians,
+)
+from busbw.logs import Log, Placement, Table
 from busbw.statistics.bands import BANDS
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
 from busbw.system import Nics, System
-from busbw.units import bandwidth_gbps, count_text, size_text
+from busbw.units import bandwidth_gbps, count_text
 
 _MAX_NAMED_LINES = 3
 """Maximum number of wrong figures or warnings that a verdict names."""
 _MAX_LIMIT_RATIO = 1.10
 """Maximum credible ratio of busbw to the highest limit of all routes. Beyond it the assumed system is wrong."""
-
-
-class ReferenceSelection(Struct, kw_only=True, frozen=True):
-    """The reference chosen with `--reference`. All fields empty: judge by the expectation."""
-
-    name: str = ""
-    """Name in messages of `reference` or `log`, of which at most one is set."""
-    reference: Reference | None = None
-    log: Log | None = None
-    nearest: bool = False
-    """True to use the nearest published figures (auto)."""
 
 
 def judge(
@@ -165,13 +154,13 @@ def _judge_series(
     series = series.with_stated_nics(network_nics)
     if selection.log is not None:
         stated_times_us = [point.time_us for point in series.points]
-        series, reference_series = _use_medians(series, selection)
-        yardstick, notes = _select_yardstick_from_log(series, selection.name, reference_series)
+        series, reference_series = use_medians(series, selection)
+        yardstick, notes = select_yardstick_from_log(series, selection.name, reference_series)
         # The table shows means, so the verdict says that it shows other times of the same rows.
         if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != stated_times_us:
             yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
     else:
-        yardstick, notes = _select_yardstick(series, expectation, selection, assumes_nics=assumes_nics)
+        yardstick, notes = select_yardstick(series, expectation, selection, assumes_nics=assumes_nics)
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
         variation = yardstick.run_variation_text
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
@@ -254,99 +243,6 @@ def _assumed_nics_reason(expectation: Expectation | None) -> Reason | None:
         return None
     text = f"the NICs of a node are not stated: {nics.text} are assumed, and with others this may be healthy"
     return Reason("assumed_nics", text, _NICS_REMEDY)
-
-
-def _select_yardstick(
-    series: Series, expectation: Expectation | None, selection: ReferenceSelection, *, assumes_nics: bool
-) -> tuple[Yardstick | Reason, list[str]]:
-    """Selects the named reference, the nearest published one, or the expectation.
-
-    Returns the yardstick, or the reason for its absence, and notes.
-    """
-    if selection.reference is not None:
-        most_similar = find_nearest_sweep(series, selection.name, selection.reference)
-        if most_similar is None:
-            return Reason("no_reference_figures", f"{selection.name} has no figures of {series.collective}"), []
-        return most_similar.yardstick, [f"reference {most_similar.name}: {most_similar.yardstick.similarity_text}"]
-    nearest_reference = find_nearest_reference(series)
-    notes = [_nearest_reference_text(series, nearest_reference)] if nearest_reference else []
-    if selection.nearest:
-        if nearest_reference is None:
-            return Reason("no_reference_figures", f"no published figures of {series.collective}"), []
-        return _block_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), notes
-    if expectation is None:
-        return _missing_expectation_reason(series), notes
-    if expectation.unknown:
-        return Reason("no_expectation", expectation.unknown), notes
-    return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), notes
-
-
-def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
-    """Adds a blocker to an automatically chosen yardstick if the log does not state the GPU or the NICs that it uses.
-
-    With a named reference the user vouches for the similarity.
-    """
-    if yardstick.blockers:
-        return yardstick
-    if any(difference.fact == "GPU" and not difference.is_stated for difference in yardstick.differences):
-        blocker = Difference("GPU", "the log does not state its GPU", is_stated=False)
-    elif assumes_nics:
-        blocker = Difference("NICs", "the NICs of a node are not stated (--nics 8x400)", is_stated=False)
-    else:
-        return yardstick
-    return replace(yardstick, blockers=(blocker,))
-
-
-def _missing_expectation_reason(series: Series) -> Reason:
-    if series.collective is None:
-        return Reason("unknown_collective", "the log does not state its collective")
-    if series.collective not in collectives():
-        return Reason("unknown_traffic", f"the traffic of {series.collective} is not known")
-    if series.ranks is None:
-        return Reason("unknown_ranks", "the log does not state its number of ranks")
-    return Reason("unknown_system", "the system is not known: the log names no device that busbw has a description of")
-
-
-def _use_medians(series: Series, selection: ReferenceSelection) -> tuple[Series, list[Series]]:
-    """Returns the run and the series of the reference log, by medians if all of them have medians."""
-    assert selection.log is not None
-    reference_series = [reference for reference in series_of(selection.log) if reference.points]
-    run_by_median = replace_means_by_medians(series)
-    references_by_median = [
-        by_median for reference in reference_series if (by_median := replace_means_by_medians(reference)) is not None
-    ]
-    if run_by_median is None or len(references_by_median) < len(reference_series):
-        return series, reference_series
-    return run_by_median, references_by_median
-
-
-def _select_yardstick_from_log(
-    series: Series, name: str, reference_series: list[Series]
-) -> tuple[Yardstick | Reason, list[str]]:
-    """Selects the configuration of a reference log with the fewest differences. Returns as `_select_yardstick`."""
-    reference_series = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
-    most_similar = most_similar_yardstick(name, reference_series, series)
-    if most_similar is None:
-        return Reason("no_reference_figures", f"{name} contains no rows"), []
-    if not most_similar.differences:
-        return most_similar, []
-    return most_similar, [f"the reference differs in {differences_text(*most_similar.differences)}"]
-
-
-def _nearest_reference_text(series: Series, nearest_reference: NearestReference) -> str:
-    text = f"nearest published: {nearest_reference.name} ({nearest_reference.yardstick.similarity_text})"
-    if nearest_reference.yardstick.blockers:
-        return text
-    published_by_size = {
-        point.size_bytes: point.busbw_gbps for point in nearest_reference.sweep.points if point.size_bytes
-    }
-    shared = [point for point in series.points if point.size_bytes in published_by_size and point.busbw_gbps]
-    if not shared:
-        return text
-    largest = max(shared, key=lambda point: point.size_bytes)
-    place = " ".join(filter(None, [size_text(largest.size_bytes), PLACEMENT_WORDS[largest.placement]]))
-    published_gbps, own_gbps = published_by_size[largest.size_bytes], largest.busbw_gbps
-    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {place}"
 
 
 def _find_obstacle(

@@ -61,6 +61,8 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     """Differences that forbid a verdict."""
     sizes_bytes: frozenset[int] = frozenset()
     """Sizes with a figure of their own; others are interpolated. Empty for an expectation."""
+    is_of_this_machine: bool = True
+    """False for an expectation: the healthy time of this machine may be anywhere in the range, not only typical."""
     run_variation_text: str | None = None
     """Text on the run-to-run variation: the chance difference of two starts. None if it does not widen the ranges."""
 
@@ -99,6 +101,7 @@ def yardstick_from_expectation(expectation: Expectation, *, assumes_nics: bool =
         name=f"a healthy {expectation.system.title}{nics_text}",
         range_us=lambda size_bytes, _placement: estimates[size_bytes].time_us if size_bytes in estimates else None,
         plateau_start_bytes=max(min(plateau_sizes), LATENCY_BYTES + 1) if plateau_sizes else None,
+        is_of_this_machine=False,
     )
 
 
@@ -113,8 +116,8 @@ def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstic
         name: value for name, value in _facts(reference).items() if name != "NICs"
     }
     blockers, differences = find_differences(_facts(run), reference_facts)
-    if reference.table.complete is False:
-        differences.append(Difference("end", "the reference ended early"))
+    if early_end_text := reference.table.early_end_text:
+        differences.append(Difference("end", f"in the reference {early_end_text}"))
     return _yardstick_from_points(
         name, points, differences, blockers, (launch_mode_of(run.table), launch_mode_of(reference.table))
     )

@@ -27,9 +27,13 @@ _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) \d")
 _MPICH = re.compile(r"HYDRA build details|Intel\(R\) MPI Library|MPICH Version|MVAPICH", re.IGNORECASE)
 """In `mpirun --version`. Hydra is the launcher of MPICH and Intel MPI."""
 
-_PROCESS_ENDED = re.compile(rb"<busbw process (\d+) ended with (\d+)>\n?")
-"""Line that the wrapper script prints on stderr after its program. The wrapper itself exits with 0, because mpirun
-would end all other processes after a nonzero exit code."""
+START_LIMIT_S = 300.0
+"""Time for mpirun to start all processes. It waits without limit for a host that does not answer. Afterwards the
+engine's own limits count."""
+
+_PROCESS_EVENT = re.compile(rb"<busbw process (\d+) (?:started|ended with (\d+))>\n?")
+"""Line that the wrapper script prints on stderr before and after its program. The wrapper itself exits with 0, because
+mpirun would end all other processes after a nonzero exit code."""
 
 _TERMINATED_CODES = (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL)
 """Exit codes of mpirun after a second interrupt."""
@@ -129,18 +133,20 @@ def wrapper_script(programs: Sequence[str]) -> str:
     """Returns the shell script that runs each program.
 
     mpirun ends all processes when one of them fails, before process 0 has printed its results. Therefore the script
-    always exits with 0 and prints the program's exit code instead. After SIGINT, Open MPI forwards no more output.
-    Therefore an interrupt is sent as SIGUSR1, which every mpirun forwards. The script turns it into SIGINT, and the
-    program ignores the SIGUSR1 that it receives as well.
+    always exits with 0, and prints the start and the exit code of the program instead. After SIGINT, Open MPI forwards
+    no more output. Therefore an interrupt is sent as SIGUSR1, which every mpirun forwards. The script turns it into
+    SIGINT, and the program ignores the SIGUSR1 that it receives as well.
     """
+    rank = "${OMPI_COMM_WORLD_RANK-$PMI_RANK}"
     lines = [
+        f'echo "<busbw process {rank} started>" >&2',
         *shell.find_program(programs),
         f'if [ -z "$program" ]; then code={ExitCode.ENVIRONMENT:d}',
         '  echo "busbw: $(uname -n) has no such program; install busbw there, or set --program-path" >&2; else',
         "trap '' USR1",
         *shell.run_forwarding_signals('"$program" "$@"', {"USR1 INT": "INT", "TERM": "TERM"}),
         "fi",
-        'echo "<busbw process ${OMPI_COMM_WORLD_RANK-$PMI_RANK} ended with $code>" >&2',
+        f'echo "<busbw process {rank} ended with $code>" >&2',
     ]
     return "\n".join(lines)
 
@@ -149,7 +155,7 @@ def submit(plan: MpirunPlan, callbacks: LaunchCallbacks) -> int:
     """Runs the plan until mpirun has ended and returns the exit code of the job.
 
     Raises:
-        BusbwError: mpirun ended before any process started.
+        BusbwError: mpirun ended before any process started, or did not start all in time.
     """
     output = MpirunOutput(callbacks, plan.process_count)
     callbacks.on_status("starting by mpirun")
@@ -171,6 +177,11 @@ class MpirunOutput:
         self._process_count = process_count
         self._process_codes: dict[int, int] = {}
         self._stderr_lines: deque[str] = deque(maxlen=40)
+        self._now_s = now_s
+        self._started: set[int] = set()
+        self._start_end_s: float | None = None
+        """Time until which all processes must start. None before the first check."""
+        self._is_start_overdue = False
         self._grace = GracePeriod(processes.GRACE_S, now_s)
         self._has_lost_process = False
         self._has_output = False
@@ -181,20 +192,25 @@ class MpirunOutput:
         self._callbacks.on_line(line)
 
     def forward_error_line(self, line: bytes, source: int | str | None) -> None:
-        """Forwards a line of stderr without the exit codes in it."""
-        for process, code in _PROCESS_ENDED.findall(line):
-            self._process_codes[int(process)] = int(code)
-        remaining = _PROCESS_ENDED.sub(b"", line)
+        """Forwards a line of stderr without the starts and exit codes in it."""
+        for process, code in _PROCESS_EVENT.findall(line):
+            self._started.add(int(process))
+            if code:
+                self._process_codes[int(process)] = int(code)
+        remaining = _PROCESS_EVENT.sub(b"", line)
         if remaining.strip() or not line.strip():
             self._stderr_lines.append(remaining.decode(errors="replace"))
             if self._callbacks.on_error:
                 self._callbacks.on_error(remaining, source)
 
     def should_end(self) -> bool:
-        """True if a process has ended and the grace period of the others has passed.
+        """True if a process has ended and the grace period of the others has passed, or if processes do not start.
 
         Without a failure, mpirun itself may take any time to end after its last process.
         """
+        if not self._process_codes and self._are_starts_overdue():
+            self._is_start_overdue = True
+            return True
         has_failed = any(self._process_codes.values())
         if not self._process_codes or (not has_failed and len(self._process_codes) == self._process_count):
             return False
@@ -205,12 +221,25 @@ class MpirunOutput:
                 self._callbacks.on_error(self._grace.lost_message, None)
         return self._grace.is_over
 
+    def _are_starts_overdue(self) -> bool:
+        if self._has_output or len(self._started) == self._process_count:
+            return False
+        if self._start_end_s is None:
+            self._start_end_s = self._now_s() + START_LIMIT_S
+        return self._now_s() > self._start_end_s
+
     def exit_code(self, mpirun_code: int) -> int:
         """Returns the exit code of the job: from the codes of process 0 or of failed processes, else from mpirun's.
 
         Raises:
-            BusbwError: No process has started.
+            BusbwError: No process has started, or not all of them in time.
         """
+        if self._is_start_overdue:
+            missing_count = self._process_count - len(self._started)
+            raise BusbwError(
+                f"mpirun has not started {missing_count} of {self._process_count} processes in {START_LIMIT_S:g} s",
+                remedy="start `hostname` with the same mpirun and hosts, and look for the host that does not answer",
+            )
         if self._has_lost_process:
             return ExitCode.RANK_LOST
         has_first_code = 0 in self._process_codes

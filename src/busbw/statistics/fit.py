@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from busbw.units import bandwidth_gbps
 
@@ -25,6 +26,8 @@ _MIN_SIZES = 3
 
 _DIP_LOSS = 0.15
 """Minimum share of busbw lost at a dip or cliff. Repeated runs on an idle machine do not lose that much at one size."""
+_SINGLE_DIP_TEXT = "only one size: a disturbance during its measurement"
+"""Likely cause of a dip at one size, if it is the only one."""
 _STEP_EXCESS = 0.25
 """Minimum excess of the growth exponent of time over its neighbors at a switch of protocol."""
 
@@ -127,8 +130,19 @@ def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
     """Returns the dips, cliffs and steps of a sweep, each with its evidence and likely cause."""
     usable = sorted((size, time) for size, time in points if size > 0 and time > 0)
     curve = [(size, bandwidth_gbps(size, time, bus_factor)) for size, time in usable]
-    found = [*_find_falls(curve), *_find_steps(usable)]
+    found = _explain_dips_together([*_find_falls(curve), *_find_steps(usable)])
     return tuple(sorted(found, key=lambda feature: feature.size_bytes))
+
+
+def _explain_dips_together(found: list[CurveFeature]) -> list[CurveFeature]:
+    """Corrects the likely cause of single dips if several sizes dip: one disturbance does not explain them."""
+    dip_count = len({feature.size_bytes for feature in found if feature.kind == "dip"})
+    if dip_count < 2:
+        return found
+    likely = f"one of {dip_count} sizes that dip: an unsteady measurement, or a poor choice of protocol"
+    return [
+        replace(feature, likely=likely) if feature.likely.startswith(_SINGLE_DIP_TEXT) else feature for feature in found
+    ]
 
 
 def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
@@ -168,7 +182,7 @@ def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: S
             likely = f"{len(still_low) + 1} sizes: a poor choice of algorithm or protocol "
             likely += "(NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
         else:
-            likely = "only one size: a disturbance during its measurement, or a poor choice of protocol"
+            likely = f"{_SINGLE_DIP_TEXT}, or a poor choice of protocol"
     return CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / max_busbw, evidence=evidence, likely=likely)
 
 
@@ -206,7 +220,7 @@ def _find_steps(points: Points) -> list[CurveFeature]:
                 size_bytes=growth.size_bytes,
                 depth=1 - later.after_us / growth.after_us,
                 evidence=f"{evidence}, then {later.after_us:.4g} us",
-                likely="only one size: a disturbance during its measurement",
+                likely=_SINGLE_DIP_TEXT,
             )
         else:
             feature = CurveFeature(

@@ -10,6 +10,9 @@ from busbw.files import path_text
 from busbw.logs import Log
 from busbw.store.layout import RECORDS, entries, find
 
+_DOCUMENT_STEMS = frozenset(("readme", "license", "notice", "changelog"))
+"""Names of documents without their suffixes, in lower case."""
+
 
 class _NamedLog(NamedTuple):
     path: Path
@@ -18,14 +21,14 @@ class _NamedLog(NamedTuple):
 
 
 def read_named_logs(
-    names: Sequence[str], on_repeated: Callable[[str], None], on_skipped: Callable[[str], None]
+    names: Sequence[str], on_note: Callable[[str], None], on_skipped: Callable[[str], None]
 ) -> Iterator[Log]:
     """Yields the logs one by one, those of a folder in the order of their names.
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_repeated: Receives a sentence for each log that was given several times.
-        on_skipped: Receives a sentence for each unreadable file of a folder.
+        on_note: Receives a sentence for each log that was given several times, and for each document of a folder.
+        on_skipped: Receives a sentence for each unreadable file of a folder. It may be the log of a failed run.
 
     Raises:
         UsageError: A named log cannot be read, a folder has no log, or none of its logs can be read.
@@ -38,19 +41,27 @@ def read_named_logs(
     for named_logs in names_by_file.values():
         path = named_logs[0].path
         if len(named_logs) > 1:
-            on_repeated(f"{path_text(path)} was given {len(named_logs)} times and is read once.")
+            on_note(f"{path_text(path)} was given {len(named_logs)} times and is read once.")
         try:
             log = readers.read(path)
         except BusbwError as error:
             if not all(named_log.is_in_folder for named_log in named_logs):
                 raise
             problems.append(f"{path_text(path)} was skipped: {error}")
-            on_skipped(problems[-1])
+            if _is_document(path):
+                on_note(f"{path_text(path)} is a document without rows and is left out.")
+            else:
+                on_skipped(problems[-1])
             continue
         yield log
         has_log = True
     if not has_log and names:
         raise UsageError(f"no log could be read: {problems[0]}", remedy="give a log that `busbw import` can read")
+
+
+def _is_document(path: Path) -> bool:
+    """True if the name of a file says that it describes logs. It may contain rows nevertheless."""
+    return path.suffix.lower() == ".md" or path.stem.lower() in _DOCUMENT_STEMS
 
 
 def _find_named_logs(name: str) -> list[_NamedLog]:

@@ -267,7 +267,6 @@ def _placement_columns(view: _TableView, rows: Sequence[Row], placement: Placeme
         Cell(_number(figure.busbw_gbps), _busbw_style(figure, view.expected.deciding_range(row)))
         for row, figure in zip(rows, figures, strict=True)
     ]
-    cv_percents = [figure.stats.cv_percent if figure.stats else None for figure in figures]
     return [
         Column("time us", [Cell(text) for text in times], group=group),
         Column("device", [Cell(_number(figure.device_time_us)) for figure in figures], weight=12, group=group),
@@ -277,18 +276,22 @@ def _placement_columns(view: _TableView, rows: Sequence[Row], placement: Placeme
             Column(f"{label} p99 us".lstrip(), _p99_cells(figures, label), weight=10, group=group)
             for label in SAMPLE_LABELS
         ),
-        Column(
-            "cv %",
-            [
-                Cell(_number(value), "yellow" if value is not None and value > NOISY_CV_PERCENT else "")
-                for value in cv_percents
-            ],
-            weight=8,
-            group=group,
+        *(
+            Column(f"{label} cv %".lstrip(), _cv_cells(figures, label), weight=8, group=group)
+            for label in SAMPLE_LABELS
         ),
         Column("algbw", [Cell(_number(figure.algbw_gbps)) for figure in figures], weight=15, group=group),
         Column("busbw", busbw, group=group),
         Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
+    ]
+
+
+def _cv_cells(figures: Sequence[Figure], sample_label: str) -> list[Cell]:
+    values = [
+        figure.stats.cv_percent if figure.stats and figure.sample_label == sample_label else None for figure in figures
+    ]
+    return [
+        Cell(_number(value), "yellow" if value is not None and value > NOISY_CV_PERCENT else "") for value in values
     ]
 
 

@@ -44,6 +44,16 @@ TEST_CASE("tuning_environment: names of secrets are excluded, in upper and lower
     CHECK_MESSAGE(!keeps(variable), variable);
 }
 
+TEST_CASE("tuning_environment: only the secret of a URL is masked") {
+  const auto kept_value = [](const std::string& value) { return kept_of({"NCCL_URL=" + value}).at(0).second; };
+  CHECK(kept_value("http://user:hush@host:80/a") == "http://user:(redacted)@host:80/a");
+  CHECK(kept_value("redis://:h/u@s@host,http://b:hush@c x@y") == "redis://:(redacted)@host,http://b:(redacted)@c x@y");
+  CHECK(kept_value("git+https://ghp_hush@github.com/x") == "git+https://(redacted)@github.com/x");
+  for (const char* value :
+       {"http://user@host", "http://host:80/a@b", "tcp://n1:29555", "://", "a:b@c", "http://h/c:d@e"})
+    CHECK(kept_value(value) == value);
+}
+
 TEST_CASE("tuning_environment: ignores entries without '=' and accepts an empty environment") {
   CHECK(kept_of({}).empty());
   CHECK(kept_of({"NCCL_DEBUG", "=", "=value"}).empty());

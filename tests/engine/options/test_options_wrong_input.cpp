@@ -8,6 +8,17 @@
 
 using namespace busbw;
 
+TEST_CASE("options: the error for a long value gives its beginning and its length") {
+  const std::string value(5000, 'x');
+  for (const std::string& line :
+       {"-n " + value, "-d " + value, value, "--" + value, "--fault " + value, "--fault hang:rank=0,phase=" + value,
+        "--fault " + value + ":rank=0", "--sizes " + value}) {
+    const std::string sentence = refusal_of(line);
+    CHECK_MESSAGE(sentence.size() < 900, line.substr(0, 20));
+  }
+  CHECK(refusal_of("-n " + value).find("... (5000 bytes)") != std::string::npos);
+}
+
 TEST_CASE("options: the error for wrong input names option, value and allowed values") {
   struct Wrong {
     const char* line;

@@ -102,6 +102,28 @@ TEST_CASE("watchdog: ranks at the same step are not named") {
   for (const char* rank : {"rank 0", "rank 1", "rank 2", "ranks"}) CHECK(sentence->find(rank) == std::string::npos);
 }
 
+TEST_CASE("watchdog: a stopped rank is named although all are at the same step") {
+  struct JobWithStoppedRanks final : Job {
+    int ranks() const override { return 4; }
+    std::unique_ptr<Team> team(int /*rank*/) override { return nullptr; }
+    void abort(ExitCode /*exit*/, const std::string& /*message*/) noexcept override {}
+    bool aborted() const noexcept override { return false; }
+    std::optional<Failure> failure() const override { return std::nullopt; }
+    RankProgress progress(int /*rank*/) const override { return {.phase = Phase::timing, .steps = 7}; }
+    std::vector<int> stopped_ranks() const override { return stopped; }
+    std::vector<int> stopped;
+  };
+  JobWithStoppedRanks job;
+  job.stopped = {2};
+  Watchdog watchdog(job, kLimit, kStart);
+  watchdog.check_progress(kStart);
+  CHECK(watchdog.check_progress(kStart + kLimit) ==
+        "no rank made progress for 5 s: rank 2 is stopped or silent in phase timing, the others wait; continue the "
+        "process (kill -CONT), or check its host");
+  job.stopped = {0, 1};
+  check_names(*watchdog.check_progress(kStart + kLimit), {"rank 0, rank 1 are stopped"});
+}
+
 TEST_CASE("last_operations_text: groups ranks by operation, the latest operation first") {
   SteppedJob stepped(4);
   CHECK(last_operations_text(stepped.job, "all_reduce").empty());

@@ -24,6 +24,7 @@ from busbw.comparability import SystemFacts
 from busbw.compare import ChangeVerdict, Comparison, PointKey
 from busbw.errors import INTERRUPT_CODES, ExitCode, UsageError
 from busbw.json_output import SCHEMA_VERSION
+from busbw.launchers import Command, LaunchPlan, local
 from busbw.logs import Figure
 
 SIZES = [1 << 16, 1 << 18, 1 << 20]
@@ -405,6 +406,8 @@ ENGINE = """#!/bin/sh
 if [ "$1" = --version ]; then echo busbw 9.9.9; exit 0; fi
 echo "$*" "SLOW=$SLOW" >> {log}
 if [ -n "$FAIL" ]; then echo "no such thing" >&2; exit $FAIL; fi
+if [ -n "$KILL" ]; then kill -KILL $$; fi
+if [ -n "$UCX_TOKEN" ]; then echo "$UCX_TOKEN $P" >> {log}.secrets; fi
 if [ -n "$DEAF" ]; then trap "" INT TERM HUP; fi
 if [ -n "$WAIT" ]; then
   sleep 0.05
@@ -413,6 +416,11 @@ fi
 while [ "$1" != --records ]; do shift; done
 if [ -n "$SLOW" ]; then cat {slow} > "$2"; else cat {fast} > "$2"; fi
 exit ${{CODE:-0}}
+"""
+
+
+WORLD = """#!/bin/sh
+[ "$1" != --world ] || echo "${RANK:-0} ${WORLD_SIZE:-1} torchrun"
 """
 
 
@@ -432,7 +440,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         slow.append(json.dumps(record))
     (folder / "slow.jsonl").write_text("\n".join(slow) + "\n")
     measuring = ENGINE.format(log=folder / "log", slow=folder / "slow.jsonl", fast=GOLDEN_RECORD)
-    for name, text in (("all_reduce_perf", measuring), ("busbw-engine", "#!/bin/sh\n")):  # lists no devices
+    for name, text in (("all_reduce_perf", measuring), ("busbw-engine", WORLD)):  # lists no devices
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     monkeypatch.setenv("BUSBW_PROGRAMS", str(folder))
@@ -513,6 +521,69 @@ def test_a_doubt_is_one_sentence(
 ) -> None:
     assert main(list(arguments)) == 2
     assert sentence in one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("command", ["ab", "tune"])
+def test_one_of_several_launched_processes_is_refused(
+    capsys: pytest.CaptureFixture[str], here: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main([command, "all_reduce"]) == 2
+    remedy = {
+        "ab": "measure each side with busbw launch, then use busbw compare",
+        "tune": "start it once, on one node (srun -n 1)",
+    }
+    assert one_sentence(capsys.readouterr().err) == (
+        f"busbw: busbw {command} starts its ranks itself, but torchrun started it as process 1 of 2; {remedy[command]}"
+    )
+    assert list(here.iterdir()) == []
+    assert not (programs / "log").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "block"),
+    [("ab", ["--b", "KILL=1"], "proof-B"), ("tune", ["--common", "KILL=1"], "proof-000")],
+)
+def test_a_killed_engine_is_a_lost_process(
+    capsys: pytest.CaptureFixture[str], here: Path, programs: Path, command: str, options: list[str], block: str
+) -> None:
+    assert main([command, "all_reduce", *options]) == ExitCode.RANK_LOST
+    assert (
+        f"the engine of the block {block} (KILL=1) was killed or crashed (SIGKILL); after SIGKILL check dmesg"
+        in capsys.readouterr().err
+    )
+
+
+def test_no_value_of_a_secret_is_shown(busbw: Busbw, here: Path, programs: Path) -> None:
+    words = ("--max-quadruples", "12", "--no-noise", "--records-folder", "run", "--sizes", "1K")
+    done = busbw("ab", "all_reduce", *words, "--b", "UCX_TOKEN='hu sh' P=http://me:hush@h -z 1")
+    assert "UCX_TOKEN=(redacted) P=(redacted) -z 1" in done.stdout
+    assert "hush" not in done.stdout + done.stderr
+    assert "hu sh" not in done.stdout + done.stderr
+    comparison = (here / "run" / "comparison.json").read_text()
+    assert json.loads(comparison)["b"]["source"] == "UCX_TOKEN=(redacted) P=(redacted) -z 1"
+    assert "hush" not in comparison
+    variables = (programs / "log.secrets").read_text().splitlines()
+    assert variables == ["hu sh http://me:hush@h"] * (1 + 2 * 12)
+
+
+def test_no_command_line_has_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every user of the machine can read the command lines of all processes."""
+    commands: list[Command] = []
+
+    def submit(plan: LaunchPlan, _callbacks: object) -> int:
+        commands.extend(plan.commands)
+        return ExitCode.USAGE
+
+    monkeypatch.setattr(local, "submit", submit)
+    side = parse_side("--b", "UCX_TOKEN=hush NCCL_ALGO=Ring")
+    measurement = Measurement(Path("/x/all_reduce_perf"), (), tmp_path)
+    with pytest.raises(BlockEndedError):
+        measurement.block(side, "one")
+    assert [command.words[0] for command in commands] == ["/x/all_reduce_perf"]
+    assert commands[0].environment == (("UCX_TOKEN", "hush"), ("NCCL_ALGO", "Ring"))
+    assert "hush" not in measurement.command(side, "one")
 
 
 STARTED = [sys.executable, "-c", "import sys; from busbw.cli.entry_point import main; sys.exit(main())"]

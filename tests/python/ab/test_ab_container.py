@@ -60,6 +60,15 @@ def test_a_block_in_an_image(log: Path, tmp_path: Path) -> None:
     assert words[-1] == "SEEN=yes"
 
 
+def test_a_secret_reaches_the_image_without_a_command_line(log: Path, tmp_path: Path) -> None:
+    measurement = Measurement(engine.program("all_reduce_perf"), (), tmp_path)
+    measurement.block(parse_side("--a", "--image image:1 SEEN=http://me:hush@h"), "one")
+    words = log.read_text().splitlines()
+    assert words[4:7] == ["-e", "SEEN", "image:1"]
+    assert words[-1] == "SEEN=http://me:hush@h"
+    assert [word for word in words if "hush" in word] == words[-1:]
+
+
 def test_an_image_that_cannot_run_is_reported(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CONTAINER_VARIABLE, "/bin/sh -c 'exit 125'")
     measurement = Measurement(engine.program("all_reduce_perf"), (), tmp_path)

@@ -105,6 +105,19 @@ def test_what_one_side_does_not_state_is_said() -> None:
     assert "Neither side states its GPU: whether both ran on like systems is not known." in none.warnings
 
 
+def test_processors_are_not_called_gpus() -> None:
+    host = {"backend": "host"}
+    epyc, xeon = log(table(100, "AMD EPYC", settings=host)), log(table(100, "Intel Xeon", settings=host))
+    assert (
+        "Unlike systems: processor AMD EPYC against Intel Xeon." in compare_logs(epyc, xeon, any_system=True).warnings
+    )
+    gpus = log(table(100, "NVIDIA H200"))
+    unlike = compare_logs(epyc, gpus, any_system=True).warnings
+    assert "Unlike systems: device AMD EPYC against NVIDIA H200 SXM5." in unlike
+    none = compare_logs(log(table(100, None, settings=host)), log(table(100, None, settings=host)))
+    assert "Neither side states its processor: whether both ran on like systems is not known." in none.warnings
+
+
 @pytest.mark.parametrize("logs", [("000", "003"), ("003", "000"), ("003", "003")])
 def test_two_kinds_of_machine_in_one_report_are_not_averaged(logs: Sequence[str]) -> None:
     """003 has p4de and p5 under one heading. Only the sizes of their sweeps differ."""

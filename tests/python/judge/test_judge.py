@@ -173,6 +173,40 @@ def test_no_band_at_twice_the_typical_time_is_good(name: str) -> None:
         assert {band.grade for band in found.bands} <= expected
 
 
+@pytest.mark.parametrize(("busbw_gbps", "grade"), [(23.0, "GOOD"), (20.0, "GOOD"), (12.4, "UNSURE"), (9.0, "SLOW")])
+def test_half_of_a_fast_pcie_machine_is_not_good(busbw_gbps: float, grade: str) -> None:
+    """Healthy L40S nodes reach 12 to 24 GB/s: half of 24 with 3 % of run-to-run variation is inside the range."""
+    factor = 2 * 7 / 8
+    times = {1 << power: (1 << power) / busbw_gbps / 1e3 * factor for power in range(28, 33)}
+    found = only(judge(log(times, device="NVIDIA L40S", ranks=8)))
+    assert grades(found) == {"plateau": grade}
+    if grade == "UNSURE":
+        assert "1.61 times the typical time, in a range too wide to reject a fault" in found.reasons[0]
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "alltoall"])
+@pytest.mark.parametrize(
+    ("time_us", "in_graph", "grade"), [(28.0, False, "UNSURE"), (60.0, False, "SLOW"), (28.0, True, "SLOW")]
+)
+def test_launches_may_bound_small_sizes(collective: str, time_us: float, in_graph: bool, grade: str) -> None:
+    """Published on 4 healthy H200 without graphs: broadcast of 1 KiB 25 us, alltoall 29 to 40 us."""
+    launched = log(dict.fromkeys((1024, 2048, 4096, 8192), time_us), collective=collective)
+    tables = tuple(
+        msgspec.structs.replace(
+            table,
+            settings={"nGpus": "1", "graph": "1" if in_graph else "0"},
+            rows=tuple(
+                msgspec.structs.replace(row, figures={"out_of_place": Figure(time_us=time_us)}) for row in table.rows
+            ),
+        )
+        for table in launched.tables
+    )
+    found = only(judge(msgspec.structs.replace(launched, tables=tables)))
+    assert grades(found) == {"latency": grade}
+    if grade == "UNSURE":
+        assert "remove the launches (-G 50)" in found.reasons[0]
+
+
 def test_the_distance_from_typical_is_stated_if_the_range_is_wide() -> None:
     """391 GB/s of 16 H100 over 8 NICs: in the range of 377 to 525, but 19 % below 482."""
     wide = judge(read(GOLDEN / "seeds" / "000_4bd6902a841c76ab.txt"))[0]
@@ -822,6 +856,21 @@ def test_constant_extra_time_is_distinguished_from_low_bandwidth() -> None:
     assert any("at every slow size: start-up time" in cause for cause in start.causes)
     share = in_the_middle(lambda time: time * 5)
     assert any("low bandwidth" in cause for cause in share.causes)
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({size: time for size, time in GOOD_H200_X4.items() if size < 1 << 25}, "measure larger sizes (-e 8G)"),
+        (GOOD_H200_X4, "a poor choice of algorithm or protocol; to confirm: read the algorithm and protocol"),
+        (scaled(lambda size: 3.0 if size > 1 << 25 else 1.0), "low bandwidth, as larger sizes are SLOW too"),
+    ],
+)
+def test_only_a_log_without_larger_sizes_is_told_to_measure_them(times: dict[int, float], expected: str) -> None:
+    slow = {size: time * 5 if 8192 < size < 1 << 25 else time for size, time in times.items()}
+    (cause,) = (cause for cause in only(judge(log(slow))).causes if "at every slow size" in cause)
+    assert expected in cause
+    assert ("measure larger sizes" in cause) == (max(times) < 1 << 25)
 
 
 def test_a_late_plateau_is_distinguished_from_a_low_one() -> None:

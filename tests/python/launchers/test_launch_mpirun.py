@@ -10,7 +10,7 @@ import pytest
 from polling import HANG_GUARD_S, wait_until
 
 from busbw.errors import BusbwError
-from busbw.launchers import LaunchCallbacks, mpirun
+from busbw.launchers import Command, LaunchCallbacks, mpirun
 from busbw.launchers.job import processes
 
 HYDRA = """HYDRA build details:
@@ -141,6 +141,40 @@ def test_mpirun_may_end_long_after_its_processes() -> None:
     assert listener.exit_code(0) == 0
 
 
+def test_the_start_of_the_processes_has_a_limit() -> None:
+    """mpirun waits without limit for a host that does not answer."""
+    clock = [0.0]
+    listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), 3, now_s=lambda: clock[0])
+    assert not listener.should_end()
+    listener.forward_error_line(b"<busbw process 1 started>\n", None)
+    clock[0] = mpirun.START_LIMIT_S - 0.1
+    assert not listener.should_end()
+    clock[0] = mpirun.START_LIMIT_S + 0.1
+    assert listener.should_end()
+    with pytest.raises(BusbwError, match=r"mpirun has not started 2 of 3 processes in 300 s; start `hostname`"):
+        listener.exit_code(143)
+
+
+@pytest.mark.parametrize("lines", [[b"<busbw process 0 started>\n", b"<busbw process 1 started>\n"], None])
+def test_started_processes_have_no_further_limit(lines: list[bytes] | None) -> None:
+    clock = [0.0]
+    listener = mpirun.MpirunOutput(LaunchCallbacks(lambda _line: None, lambda: None), 2, now_s=lambda: clock[0])
+    assert not listener.should_end()
+    for line in lines or []:
+        listener.forward_error_line(line, None)
+    if lines is None:
+        listener.forward_line(b"# table\n")
+    clock[0] = 100 * mpirun.START_LIMIT_S
+    assert not listener.should_end()
+
+
+def test_an_mpirun_that_starts_nothing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpirun, "START_LIMIT_S", 0.2)
+    hanging = mpirun.MpirunPlan((Command(("/bin/sh", "-c", "exec sleep 600")),), process_count=2)
+    with pytest.raises(BusbwError, match=r"has not started 2 of 2 processes in 0\.2 s"):
+        mpirun.submit(hanging, LaunchCallbacks(lambda _line: None, lambda: None))
+
+
 # ---- the shell around each program ----------------------------------------------------------------------------------
 
 
@@ -209,4 +243,4 @@ def test_a_sigusr1_to_all_of_them_is_an_interrupt_to_the_program(interpreter: st
         wait_until(lambda: handles(process.pid, signal.SIGUSR1), "the traps")
         os.killpg(process.pid, signal.SIGUSR1)
         _, said = process.communicate(timeout=HANG_GUARD_S)
-    assert (process.returncode, said) == (0, "<busbw process 0 ended with 130>\n")
+    assert (process.returncode, said) == (0, "<busbw process 0 started>\n<busbw process 0 ended with 130>\n")

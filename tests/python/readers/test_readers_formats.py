@@ -348,6 +348,15 @@ Avg bus bandwidth: 68.2433GB/s
     assert log.tables[0].claimed_average_busbw_gbps == 68.2433
 
 
+def test_nccom_has_integers_of_16_bits(tmp_path: Path) -> None:
+    text = """size(B) count(elems) type time(us) algbw(GB/s) busbw(GB/s)
+524288 262144 uint16 120.00 4.37 7.65
+1048576 524288 int16 200.00 5.24 9.18
+"""
+    log = read(tmp_path, text)
+    assert [(row.dtype, row.count) for row in log.rows] == [("uint16", 262144), ("int16", 524288)]
+
+
 def test_nccom_prints_gibibytes(tmp_path: Path) -> None:
     """The row of the guide to nccom-test: 33,554,432 bytes in 768 us are 43.69 GB/s and 40.69 GiB/s."""
     text = """size(B) count(elems) type time(us) algbw(GB/s) busbw(GB/s)

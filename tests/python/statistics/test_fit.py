@@ -87,6 +87,15 @@ def test_one_slow_size_is_a_dip() -> None:
     assert "again at larger ones" in found[0].evidence
 
 
+def test_several_dips_are_not_explained_as_the_only_one() -> None:
+    found = features(slower(sweep(10, 100), [SIZES[11], SIZES[13]], 2.0), 1.0)
+    dips = [one for one in found if one.kind == "dip"]
+    assert [one.size_bytes for one in dips] == [SIZES[11], SIZES[13]]
+    assert {one.likely for one in dips} == {
+        "one of 2 sizes that dip: an unsteady measurement, or a poor choice of protocol"
+    }
+
+
 def test_all_larger_sizes_are_a_cliff() -> None:
     found = features(slower(sweep(10, 100), SIZES[12:], 2.0), 1.0)
     assert [(one.kind, one.size_bytes) for one in found] == [("cliff", SIZES[12])]

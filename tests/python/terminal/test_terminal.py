@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from polling import HANG_GUARD_S, wait_until
 from rich.cells import cell_len
 from rich.text import Text
@@ -81,6 +82,31 @@ def test_wider_terminals_show_more() -> None:
     assert [header[60].count(name) for name in ("busbw", "algbw", "p99 us")] == [2, 0, 0]
     assert [header[100].count(name) for name in ("busbw", "algbw", "p99 us")] == [2, 2, 2]
     assert header[140].count("cv %") == 2
+
+
+def test_the_variation_names_its_clock() -> None:
+    """Samples by the device's clock vary otherwise than the times of the row, which include launches."""
+    from_device = replace(
+        SWEEP,
+        tables=tuple(
+            replace(
+                table,
+                rows=tuple(
+                    replace(
+                        row,
+                        figures={
+                            name: replace(figure, sample_clock="gated_device_events")
+                            for name, figure in row.figures.items()
+                        },
+                    )
+                    for row in table.rows
+                ),
+            )
+            for table in SWEEP.tables
+        ),
+    )
+    header = next(line for line in text_of(from_device, 160).splitlines() if "time us" in line)
+    assert header.count("device cv %") == header.count("cv %") == 2
 
 
 TEXTS = st.text(max_size=20)

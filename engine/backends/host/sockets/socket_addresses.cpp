@@ -81,7 +81,8 @@ std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string
 }
 
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
-                                          std::span<const Interface> own_interfaces, bool same_host) {
+                                          std::span<const Interface> own_interfaces, bool same_host,
+                                          std::span<const Interface> unreachable) {
   const auto is_ours = [&](const Endpoint& address) {
     return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return is_same_ip(own.address, address); });
   };
@@ -97,7 +98,21 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
       if (is_near(peer_interface.address) == selects_near) candidates.push_back(peer_interface.address);
     }
   }
+  std::ranges::stable_partition(candidates, [&](const Endpoint& address) {
+    return std::ranges::none_of(unreachable, [&](const Interface& other) { return is_in_subnet(address, other); });
+  });
   return candidates;
+}
+
+std::vector<Interface> unreachable_interfaces(std::span<const Interface> peer_interfaces,
+                                              std::span<const Endpoint> candidates, const Endpoint& reached) {
+  std::vector<Interface> unreachable;
+  for (const Endpoint& candidate : candidates) {
+    if (is_same_ip(candidate, without_mapping(reached))) break;
+    for (const Interface& interface : peer_interfaces)
+      if (is_same_ip(interface.address, candidate)) unreachable.push_back(interface);
+  }
+  return unreachable;
 }
 
 std::string loopback_namespace_id() {

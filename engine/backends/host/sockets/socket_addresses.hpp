@@ -19,8 +19,14 @@ std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string
 /// Returns the addresses of a peer to try, in order. `same_host`: the peer shares this process's loopback. On the same
 /// host, loopback comes first. On another host, addresses in a local subnet come first. Loopback is then left out, and
 /// so are addresses that this host has too: a container bridge, for example, has one address on every host.
+/// Addresses in a subnet of the `unreachable` interfaces of other peers come last.
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
-                                          std::span<const Interface> own_interfaces, bool same_host);
+                                          std::span<const Interface> own_interfaces, bool same_host,
+                                          std::span<const Interface> unreachable = {});
+
+/// Returns the interfaces of a peer with the candidates that were tried before `reached`, which answered.
+std::vector<Interface> unreachable_interfaces(std::span<const Interface> peer_interfaces,
+                                              std::span<const Endpoint> candidates, const Endpoint& reached);
 
 /// Returns the kernel's boot id and the network namespace. Two processes with equal ids reach each other over loopback.
 /// Empty if the system does not report them.

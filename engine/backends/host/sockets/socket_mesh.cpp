@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -47,11 +48,12 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
       connections_[static_cast<std::size_t>(accepted.rank)] = std::move(accepted.connection);
   }
   acceptor.reset();
+  std::vector<Interface> unreachable;  // of the peers so far, so that each network costs its time limit only once
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
     const auto& [port, token] = listeners[index];
-    auto addresses =
-        candidate_addresses(members_[index].interfaces, own_interfaces_, members_[index].same_host(own_info));
+    const std::vector<Interface>& interfaces = members_[index].interfaces;
+    auto addresses = candidate_addresses(interfaces, own_interfaces_, members_[index].same_host(own_info), unreachable);
     for (Endpoint& address : addresses) address = endpoint_of(address.host(), port);
     ConnectResult connected = connect_to_rank(addresses, token, rank_, check_abort);
     if (!connected.socket.is_open())
@@ -59,6 +61,8 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
           fmt::format("cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, "
                       "or set {} to the interfaces to use",
                       name_of(peer), connected.message, kInterfacesVariable));
+    if (const auto reached = remote_endpoint(connected.socket))
+      std::ranges::copy(unreachable_interfaces(interfaces, addresses, *reached), std::back_inserter(unreachable));
     connections_[index] = std::move(connected.socket);
   }
   group.barrier();  // no rank sends data before the last handshake has ended, so no channel has received any

@@ -18,6 +18,7 @@ from busbw import __version__, engine
 from busbw.ab import BlockEndedError
 from busbw.cli.fastpath.path import installed_library
 from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.output_file import require_writable, write_whole
@@ -120,6 +121,7 @@ def tune(
     if dry_run:
         _print_commands(targets, names, folder or default_folder())
         return ExitCode.GOOD
+    refuse_launched_process("fastpath tune", ONE_NODE_REMEDY)
     if (max_ranks := max(target.ranks for target in targets)) > (gpus := engine.gpu_count()):
         raise BusbwError(
             f"{max_ranks} ranks need {max_ranks} GPUs, this machine has {gpus}",

@@ -4,7 +4,6 @@ A job is one run of the engine. It consists of processes, and each process has o
 """
 
 import shlex
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -71,18 +70,6 @@ class Job:
     def without_secrets(self) -> "Job":
         """Returns the job for a dry run, which shows no secret of `environment`."""
         return replace(self, environment=redacted_variables(self.environment))
-
-    def with_environment(self, variables: Mapping[str, str]) -> "Job":
-        """Returns the job with variables that only the program sees, not the processes that start it.
-
-        Example: `LD_PRELOAD` must not load a library into a shell or a launcher.
-        """
-        assignments = tuple(f"{name}={value}" for name, value in variables.items())
-        return replace(
-            self,
-            program=Path(shutil.which("env") or "/usr/bin/env"),
-            arguments=(*assignments, str(self.program), *self.arguments),
-        )
 
     def shared_variables(self, *, store: str, processes: int | None = None) -> dict[str, str]:
         """Returns `environment` and the variables that are equal in all processes if busbw assigns the ranks.

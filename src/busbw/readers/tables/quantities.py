@@ -6,6 +6,8 @@ from typing import NamedTuple
 ELEMENT_BYTES = {
     "int8": 1,
     "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
     "int32": 4,
     "uint32": 4,
     "int64": 8,
@@ -17,7 +19,7 @@ ELEMENT_BYTES = {
     "f8e4m3": 1,
     "f8e5m2": 1,
 }
-"""Size of nccl-tests' element types."""
+"""Size of the element types of nccl-tests and nccom-test."""
 
 _OTHER_NAMES = {
     "char": "int8",

@@ -52,6 +52,10 @@ TEST_CASE("choose_backend: by name without a survey, or the first that can run")
     const std::string sentence = sentence_of<UsageError>([&] { choose_backend(options, false, look_up); });
     CHECK(sentence == "--backend " + (name.empty() ? "\"\"" : name) + ": allowed: host, nccl or auto");
   }
+  options.backend = "nccll";
+  options.flags = FlagValues({{"--backend", options.backend}});
+  CHECK(sentence_of<UsageError>([&] { choose_backend(options, false, look_up); }) ==
+        "--backend nccll: allowed: host, nccl or auto (did you mean nccl?)");
 }
 
 TEST_CASE("choose_backend: a job that requests GPUs runs on the host only if the user says so") {

@@ -64,6 +64,19 @@ TEST_CASE("ProcessTracker: refuses processes that do not fit, and keeps the firs
   CHECK(tracker.add_connection(long_name)->message.size() < 400);
 }
 
+TEST_CASE("ProcessTracker: a joined process without heartbeats is silent before it is lost") {
+  ProcessTracker tracker(3, 2, 100);
+  for (int i = 0; i < 2; ++i) CHECK_FALSE(tracker.add_connection(process(i, 3)));
+  for (int tick = 0; tick < 20; ++tick) CHECK_FALSE(tracker.count_silent_tick());
+  CHECK(tracker.silent_processes(20).empty());
+  const Bytes bytes = heartbeat(Phase::timing, 5, Phase::timing, 5);
+  MessageReader reader(bytes);
+  tracker.record_heartbeat(1, reader);
+  tracker.count_silent_tick();
+  CHECK(tracker.silent_processes(20) == std::vector<int>{0});
+  CHECK_FALSE(tracker.failure());
+}
+
 TEST_CASE("ProcessTracker: counts silence from the last heartbeat; keeps the first failure") {
   ProcessTracker tracker(2, 2, 3);
   for (int i = 0; i < 2; ++i) CHECK_FALSE(tracker.add_connection(process(i, 2)));

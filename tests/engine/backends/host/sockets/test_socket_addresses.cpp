@@ -54,6 +54,23 @@ TEST_CASE("candidate_addresses: on another host the local subnets first, never l
   CHECK(candidate_addresses(std::vector{kLoopback}, ours, false).empty());
 }
 
+TEST_CASE("candidate_addresses: a network that did not answer for one peer comes last for the others") {
+  const auto peer = [](const std::string& last) {
+    return std::vector{interface("eth0", "192.0.2." + last, "255.255.255.0"),
+                       interface("ib0", "10.0.0." + last, "255.255.0.0"),
+                       interface("eth1", "203.0.113." + last, "255.255.255.0")};
+  };
+  const auto ours = peer("1");
+  const auto first = candidate_addresses(peer("2"), ours, false);
+  CHECK(hosts(first) == Texts{"192.0.2.2", "10.0.0.2", "203.0.113.2"});
+  const auto unreachable = unreachable_interfaces(peer("2"), first, endpoint_of("::ffff:10.0.0.2", 4711));
+  REQUIRE(unreachable.size() == 1);
+  CHECK(unreachable.front().name == "eth0");
+  CHECK(hosts(candidate_addresses(peer("3"), ours, false, unreachable)) ==
+        Texts{"10.0.0.3", "203.0.113.3", "192.0.2.3"});
+  CHECK(unreachable_interfaces(peer("2"), first, first.front()).empty());
+}
+
 TEST_CASE("select_interfaces: by prefix of the name; no match is an error that lists all") {
   const std::vector<Interface> all{interface("ib0", "10.0.0.1", "255.0.0.0"), interface("ib1", "10.0.0.2", "255.0.0.0"),
                                    kEthernet, kLoopback};

@@ -1,0 +1,229 @@
+"""Estimates the speed-up of one time at one point, with its uncertainty, from the strongest basis that the logs allow.
+
+The bases are runs, stretches of iterations of single runs, and the printed figures, in this order.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from busbw.compare.pairing import Observation
+from busbw.compare.quantities import have_device_times, program_time, value_of
+from busbw.compare.result import Basis, PointKey, TimeQuantity
+from busbw.logs import Figure
+from busbw.statistics import stats
+from busbw.statistics.run_variation import VARIATIONS
+
+MIN_RUNS = 4
+"""Minimum number of runs per side for a verdict from the runs' own variation. Cycles of one run count as one run.
+
+A run can start in a fast or a slow state. With three runs per side it happens too often that all runs of A are in one
+state and all runs of B in the other (docs/explanation/comparison.md)."""
+_MIN_RUNS_FOR_INTERVAL = 3
+"""Minimum number of runs per side for an interval over runs. An interval from two runs is too wide to decide."""
+VariationLimits = tuple[tuple[float, float], ...]
+"""Run-to-run variation by size: (largest size in bytes, relative difference up to this size), smallest size first."""
+_DEFAULT_VARIATION: VariationLimits = ((8 << 10, 0.20), (1 << 20, 0.10))
+"""Run-to-run variation of device times, and of times with an unknown launch mode: 20 % up to 8 KiB, 10 % up to 1 MiB.
+
+docs/explanation/comparison.md has the source; `statistics.run_variation` has the variation of times that include
+launching. For larger sizes only the resolution counts."""
+_MAX_HALF_WIDTH = math.log(1000)
+"""Maximum half-width of an interval, as a logarithm: a factor of 1000. Wider intervals are not shown."""
+_PRINTED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps")
+"""Figures that logs print. Without samples the most precise one is compared."""
+
+
+@dataclass(frozen=True)
+class TimeComparison:
+    """One kind of time at one point, with the observations of both sides."""
+
+    point: PointKey
+    a: list[Observation]
+    b: list[Observation]
+    is_device: bool
+    """True for the device time, false for the time that a program spends."""
+
+    @property
+    def run_variation(self) -> VariationLimits:
+        """Run-to-run variation: the maximum over the launch modes of both sides."""
+        launch_modes = {observation.launch_mode for observation in (*self.a, *self.b) if observation.launch_mode}
+        if self.is_device or not launch_modes:
+            return _DEFAULT_VARIATION
+        largest_factor, up_to_bytes = max(
+            (VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes or math.inf) for mode in launch_modes
+        )
+        return ((up_to_bytes, round(largest_factor - 1, 9)),)
+
+    @property
+    def figures(self) -> list[Figure]:
+        """Figures of both sides."""
+        return [observation.figure for observation in (*self.a, *self.b)]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Speed-up of one compared time and its uncertainty, without regard to the neighboring sizes."""
+
+    basis: Basis
+    speedup: float | None
+    interval: stats.Interval | None
+    """Interval of the logarithm of the speed-up. None for single figures, or if it is too wide."""
+    rounding: tuple[float, float] | None
+    """Bounds of the speed-up from rounding of the printed digits. Only for the basis `means`."""
+    compared: TimeQuantity = "median_us"
+    needs_variation_threshold: bool = True
+    """True if a change counts only beyond the threshold, because the runs are too few to show their variation."""
+    spread: float = 0.0
+    """Relative spread of the iterations of the side that varies more. Only for the basis `iterations`."""
+    missing_reason: str = ""
+    """Reason for a missing speed-up."""
+
+
+def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
+    """Estimates the speed-up by the strongest basis: runs, then stretches of iterations, then single figures."""
+    quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.figures)
+    evidence = _evidence_from_runs(comparison, quantity, alpha)
+    if evidence is None and quantity != "time_us":  # samples do not describe `time_us`, see `program_time`
+        evidence = _evidence_from_iterations(comparison, quantity, alpha)
+    if evidence is None:
+        is_stated = quantity != "median_us" and have_device_times(comparison.figures)
+        quantities = (quantity,) if is_stated else _PRINTED_QUANTITIES
+        evidence = _evidence_from_means(comparison.a, comparison.b, quantities)
+    return evidence
+
+
+def _evidence_from_runs(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:
+    """Compares the runs of both sides. None if a side has too few runs or a time is missing."""
+    runs = min(run_count(comparison.a), run_count(comparison.b))
+    if runs < _MIN_RUNS_FOR_INTERVAL:
+        return None
+    times_a, times_b = _median_per_run(comparison.a, quantity), _median_per_run(comparison.b, quantity)
+    if not times_a or not times_b:
+        return None
+    rounding_error = _rounding_error(comparison, quantity)
+    interval = stats.mean_difference(
+        stats.run_summary(times_a, rounding_error), stats.run_summary(times_b, rounding_error), alpha=alpha
+    )
+    return Evidence(
+        basis="runs",
+        speedup=math.exp(interval.estimate),
+        interval=_drop_wide_interval(interval),
+        rounding=None,
+        compared=quantity,
+        needs_variation_threshold=runs < MIN_RUNS,
+    )
+
+
+def _evidence_from_iterations(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:
+    """Compares the iterations of both sides by stretches. None if a side has too few samples."""
+    iterations_a, iterations_b = _summarize_iterations(comparison.a), _summarize_iterations(comparison.b)
+    if not iterations_a or not iterations_b:
+        return None
+    interval = stats.mean_difference(iterations_a, iterations_b, alpha=alpha)
+    if comparison.is_device:
+        interval = _center_on_device_times(interval, comparison)
+    return Evidence(
+        basis="iterations",
+        speedup=math.exp(interval.estimate),
+        interval=_drop_wide_interval(interval),
+        rounding=None,
+        compared=quantity,
+        spread=math.expm1(max(iterations_a.spread, iterations_b.spread)),
+    )
+
+
+def _center_on_device_times(interval: stats.Interval, comparison: TimeComparison) -> stats.Interval:
+    """Moves the interval of the samples to the ratio of the device times. They are assumed to vary no more."""
+    a_us, b_us = (
+        median(observation.figure.device_time_us or 1.0 for observation in side)
+        for side in (comparison.a, comparison.b)
+    )
+    estimate = math.log(a_us / b_us)
+    shift = estimate - interval.estimate
+    return stats.Interval(estimate, interval.low + shift, interval.high + shift)
+
+
+def _drop_wide_interval(interval: stats.Interval) -> stats.Interval | None:
+    return interval if interval.high - interval.estimate < _MAX_HALF_WIDTH else None
+
+
+def run_count(observations: Sequence[Observation]) -> int:
+    """Number of different runs. All cycles of a run count once."""
+    return len({observation.run for observation in observations})
+
+
+def _median_per_run(observations: list[Observation], quantity: TimeQuantity) -> list[float]:
+    """Returns one time per run, the median over its cycles, which are not independent. Empty if a time is missing."""
+    values_by_run: dict[int, list[float | None]] = {}
+    for observation in observations:
+        values_by_run.setdefault(observation.run, []).append(value_of(observation.figure, quantity))
+    if not all(value for cycle_values in values_by_run.values() for value in cycle_values):
+        return []
+    return [median(value for value in cycle_values if value) for cycle_values in values_by_run.values()]
+
+
+def _rounding_error(comparison: TimeComparison, quantity: TimeQuantity) -> float:
+    """Half of one unit in the last printed place, in the unit of the quantity.
+
+    Reading drops trailing zeros, so the figure with the most digits decides.
+    """
+    values = (value_of(figure, quantity) for figure in comparison.figures)
+    return min(stats.half_digit(value) for value in values if value)
+
+
+def _summarize_iterations(observations: list[Observation]) -> stats.SampleSummary | None:
+    """Summarizes the iterations of all runs and cycles, concatenated, by stretches of consecutive iterations.
+
+    Returns None if a figure has no samples.
+    """
+    if not all(observation.figure.samples_us for observation in observations):
+        return None
+    return stats.stretch_summary(
+        [time_us for observation in observations for time_us in stats.slowest_rank_us(observation.figure.samples_us)]
+    )
+
+
+def _evidence_from_means(a: list[Observation], b: list[Observation], quantities: Sequence[TimeQuantity]) -> Evidence:
+    """Returns the speed-up by the quantity that both sides print most precisely, with its rounding bounds."""
+    best: Evidence | None = None
+    for quantity in quantities:
+        values = [_printed_median(a, quantity), _printed_median(b, quantity)]
+        if not all(values):
+            continue
+        # The speed-up is time of A over time of B, or bandwidth of B over bandwidth of A.
+        numerator, denominator = values if quantity.endswith("_us") else reversed(values)
+        assert numerator is not None
+        assert denominator is not None
+        numerator_low, numerator_high = stats.rounding_bounds(numerator)
+        denominator_low, denominator_high = stats.rounding_bounds(denominator)
+        if numerator_low <= 0 or denominator_low <= 0:
+            continue
+        bounds = (numerator_low / denominator_high, numerator_high / denominator_low)
+        if bounds[0] == 0 or math.isinf(bounds[1]):
+            continue  # the ratio over- or underflows
+        evidence = Evidence(
+            basis="means", speedup=numerator / denominator, interval=None, rounding=bounds, compared=quantity
+        )
+        if best is None or _rounding_width(evidence) < _rounding_width(best):
+            best = evidence
+    reason = "both sides print no common time or bandwidth that exceeds half of its last digit"
+    return best or Evidence(basis="means", speedup=None, interval=None, rounding=None, missing_reason=reason)
+
+
+def _printed_median(observations: list[Observation], quantity: str) -> float | None:
+    """Median of the printed values. None if a value is missing, zero, or derived from other figures."""
+    values = [
+        float(value)
+        for observation in observations
+        if quantity not in observation.figure.derived
+        and (value := getattr(observation.figure, quantity)) is not None
+        and value > 0
+    ]
+    return median(values) if len(values) == len(observations) else None
+
+
+def _rounding_width(evidence: Evidence) -> float:
+    assert evidence.rounding is not None
+    return math.log(evidence.rounding[1] / evidence.rounding[0])

@@ -1,0 +1,119 @@
+"""Selects the yardstick of a series: the named reference, the nearest published one, or the expectation."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from busbw.collectives import collectives
+from busbw.comparability import Difference
+from busbw.expect import Expectation
+from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
+from busbw.judge.series import Series, replace_means_by_medians, series_of
+from busbw.judge.types import Reason
+from busbw.judge.yardstick import Yardstick, differences_text, most_similar_yardstick, yardstick_from_expectation
+from busbw.logs import PLACEMENT_WORDS, Log
+from busbw.reference import Reference
+from busbw.units import size_text
+
+
+class ReferenceSelection(Struct, kw_only=True, frozen=True):
+    """The reference chosen with `--reference`. All fields empty: judge by the expectation."""
+
+    name: str = ""
+    """Name in messages of `reference` or `log`, of which at most one is set."""
+    reference: Reference | None = None
+    log: Log | None = None
+    nearest: bool = False
+    """True to use the nearest published figures (auto)."""
+
+
+def select_yardstick(
+    series: Series, expectation: Expectation | None, selection: ReferenceSelection, *, assumes_nics: bool
+) -> tuple[Yardstick | Reason, list[str]]:
+    """Selects the named reference, the nearest published one, or the expectation.
+
+    Returns the yardstick, or the reason for its absence, and notes.
+    """
+    if selection.reference is not None:
+        most_similar = find_nearest_sweep(series, selection.name, selection.reference)
+        if most_similar is None:
+            return Reason("no_reference_figures", f"{selection.name} has no figures of {series.collective}"), []
+        return most_similar.yardstick, [f"reference {most_similar.name}: {most_similar.yardstick.similarity_text}"]
+    nearest_reference = find_nearest_reference(series)
+    notes = [_nearest_reference_text(series, nearest_reference)] if nearest_reference else []
+    if selection.nearest:
+        if nearest_reference is None:
+            return Reason("no_reference_figures", f"no published figures of {series.collective}"), []
+        return _block_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), notes
+    if expectation is None:
+        return _missing_expectation_reason(series), notes
+    if expectation.unknown:
+        return Reason("no_expectation", expectation.unknown), notes
+    return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), notes
+
+
+def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
+    """Adds a blocker to an automatically chosen yardstick if the log does not state the GPU or the NICs that it uses.
+
+    With a named reference the user vouches for the similarity.
+    """
+    if yardstick.blockers:
+        return yardstick
+    if any(difference.fact == "GPU" and not difference.is_stated for difference in yardstick.differences):
+        blocker = Difference("GPU", "the log does not state its GPU", is_stated=False)
+    elif assumes_nics:
+        blocker = Difference("NICs", "the NICs of a node are not stated (--nics 8x400)", is_stated=False)
+    else:
+        return yardstick
+    return replace(yardstick, blockers=(blocker,))
+
+
+def _missing_expectation_reason(series: Series) -> Reason:
+    if series.collective is None:
+        return Reason("unknown_collective", "the log does not state its collective")
+    if series.collective not in collectives():
+        return Reason("unknown_traffic", f"the traffic of {series.collective} is not known")
+    if series.ranks is None:
+        return Reason("unknown_ranks", "the log does not state its number of ranks")
+    return Reason("unknown_system", "the system is not known: the log names no device that busbw has a description of")
+
+
+def use_medians(series: Series, selection: ReferenceSelection) -> tuple[Series, list[Series]]:
+    """Returns the run and the series of the reference log, by medians if all of them have medians."""
+    assert selection.log is not None
+    reference_series = [reference for reference in series_of(selection.log) if reference.points]
+    run_by_median = replace_means_by_medians(series)
+    references_by_median = [
+        by_median for reference in reference_series if (by_median := replace_means_by_medians(reference)) is not None
+    ]
+    if run_by_median is None or len(references_by_median) < len(reference_series):
+        return series, reference_series
+    return run_by_median, references_by_median
+
+
+def select_yardstick_from_log(
+    series: Series, name: str, reference_series: list[Series]
+) -> tuple[Yardstick | Reason, list[str]]:
+    """Selects the configuration of a reference log with the fewest differences. Returns as `select_yardstick`."""
+    reference_series = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)
+    most_similar = most_similar_yardstick(name, reference_series, series)
+    if most_similar is None:
+        return Reason("no_reference_figures", f"{name} contains no rows"), []
+    if not most_similar.differences:
+        return most_similar, []
+    return most_similar, [f"the reference differs in {differences_text(*most_similar.differences)}"]
+
+
+def _nearest_reference_text(series: Series, nearest_reference: NearestReference) -> str:
+    text = f"nearest published: {nearest_reference.name} ({nearest_reference.yardstick.similarity_text})"
+    if nearest_reference.yardstick.blockers:
+        return text
+    published_by_size = {
+        point.size_bytes: point.busbw_gbps for point in nearest_reference.sweep.points if point.size_bytes
+    }
+    shared = [point for point in series.points if point.size_bytes in published_by_size and point.busbw_gbps]
+    if not shared:
+        return text
+    largest = max(shared, key=lambda point: point.size_bytes)
+    place = " ".join(filter(None, [size_text(largest.size_bytes), PLACEMENT_WORDS[largest.placement]]))
+    published_gbps, own_gbps = published_by_size[largest.size_bytes], largest.busbw_gbps
+    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {place}"
