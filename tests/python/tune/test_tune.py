@@ -286,8 +286,9 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 record["samples_us"] = [[time * factor for time in rank] for rank in record["samples_us"]]
             lines.append(json.dumps(record))
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    for name, text in (("all_reduce_perf", ENGINE.format(folder=folder)), ("busbw-engine", "#!/bin/sh\n")):
-        (folder / name).write_text(text)  # the second lists no devices
+    lists_no_devices = '#!/bin/sh\n[ "$1" != --world ] || echo 0 1 none\n'
+    for name, text in (("all_reduce_perf", ENGINE.format(folder=folder)), ("busbw-engine", lists_no_devices)):
+        (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     monkeypatch.setenv("BUSBW_PROGRAMS", str(folder))
     return folder
