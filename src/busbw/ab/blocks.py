@@ -2,6 +2,7 @@
 
 import math
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Callable
@@ -91,8 +92,11 @@ class Measurement:
         return block_of(record_path)
 
     def command(self, side: SideSpec, name: str, *extra_flags: str) -> str:
-        """Returns the shell command of a block, without the values of secret variables."""
-        return local.render(self._job(side, self.record(name), extra_flags).without_secrets()).text()
+        """Returns the shell command of a block as one line, without the values of secret variables."""
+        (command,) = local.render(self._job(side, self.record(name), extra_flags).without_secrets()).commands
+        return " ".join(
+            [*(f"{name}={shlex.quote(value)}" for name, value in command.environment), shlex.join(command.words)]
+        )
 
     @cached_property
     def _container_runner(self) -> list[str]:
