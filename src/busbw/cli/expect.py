@@ -17,6 +17,7 @@ from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
 from busbw.cli.options.reference_option import select_reference
+from busbw.cli.options.system_option import named_system
 from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario, with_sharp
 from busbw.expect import expect as expectation_of
@@ -122,7 +123,7 @@ def expect(
         warn_deprecated("--system auto", "--system here")
         system_name = "here"
     machine = detect_machine() if system_name == "here" else None
-    node_system, description = system_of_machine(machine) if machine else (system.find(system_name), "")
+    node_system, description = system_of_machine(machine) if machine else (named_system(system_name), "")
     if nics is not None:
         node_system = with_parsed_nics(node_system, nics)
     if sharp:

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from busbw import system
 from busbw.cli.options.completion import complete_log, complete_reference
 from busbw.cli.options.nics_option import sharp_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
+from busbw.cli.options.system_option import named_system
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.judge import ReferenceSelection
@@ -134,7 +134,7 @@ def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[
             )
         if (log_number, table_number) in systems:
             raise UsageError(f"--system {option_value}: the system is set twice", remedy="set it once")
-        systems[log_number, table_number] = system.find(match[3] if match else option_value)
+        systems[log_number, table_number] = named_system(match[3] if match else option_value)
     return [
         tuple(
             systems.get((log_number, table_number)) or systems.get((log_number, 0)) or systems.get((0, 0))

@@ -16,21 +16,23 @@ from busbw.expect.limits import domain_count
 from busbw.expect.predict import expect, with_nics, with_sharp
 from busbw.expect.types import Estimate, Expectation, Scenario
 from busbw.logs import Row, Table
-from busbw.system import Nics, System, find, find_in_text, nics_from_text
+from busbw.system import SYSTEM_VARIABLE, Nics, System, find, find_in_text, nics_from_text, systems
 
 _TITLE_SOURCE = "the log's own title"
 """Source of NICs that the title of a log states."""
 
 
 def system_of(table: Table) -> System | None:
-    """Returns the system that matches a log's device names or title. None if unknown or ambiguous."""
+    """Returns the system that a log's environment, device names or title state. None if unknown or ambiguous."""
     if any(rank.bus_id == "cpu" for rank in table.rank_list):
         return find("host")
-    systems = {system.name: system for device in table.devices if (system := find_in_text(device))}
-    if len(systems) > 1:
+    if stated := _stated_system(table):
+        return stated
+    found = {system.name: system for device in table.devices if (system := find_in_text(device))}
+    if len(found) > 1:
         return None  # a system description has one GPU type
     title = table.title or ""
-    system = next(iter(systems.values()), None) or find_in_text(title)
+    system = next(iter(found.values()), None) or find_in_text(title)
     if system is None:
         return None
     text_after_device = _text_after_device(title, system)
@@ -38,6 +40,11 @@ def system_of(table: Table) -> System | None:
     if nics is None or not system.nics:
         return system
     return msgspec.structs.replace(system, nics=system.nics.with_rate(nics))
+
+
+def _stated_system(table: Table) -> System | None:
+    """Returns the system in the run's environment, which `busbw launch --machine-type` sets. None if unknown."""
+    return systems().get(table.environment.get(SYSTEM_VARIABLE, ""))
 
 
 def effective_system(
@@ -58,7 +65,9 @@ def effective_system(
 
 
 def _has_stated_nics(table: Table) -> bool:
-    """True if the log's title states the NICs. Otherwise they are the usual NICs of nodes with these GPUs."""
+    """True if title or environment of the log state the NICs. Otherwise they are the usual ones for its GPUs."""
+    if stated := _stated_system(table):
+        return stated.nics is not None
     system = system_of(table)
     return system is not None and system.nics is not None and system.nics.source == _TITLE_SOURCE
 

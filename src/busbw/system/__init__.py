@@ -15,6 +15,8 @@ from msgspec import Meta, Struct
 
 from busbw.catalog import Catalog
 
+SYSTEM_VARIABLE = "BUSBW_SYSTEM"
+"""Environment variable with the name of a run's system. Records contain it."""
 Generation = Literal["volta", "ampere", "hopper", "blackwell", "cdna", "host"]
 """Architecture of the GPUs. It determines NCCL's protocols and their efficiency."""
 

@@ -138,7 +138,7 @@ def test_a_file_of_ones_own_is_read(tmp_path: Path) -> None:
     system = load(str(path))
     assert (system.name, system.variables) == (
         "ours",
-        {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_TOPO_FILE": "/opt/topo.xml"},
+        {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_TOPO_FILE": "/opt/topo.xml", "BUSBW_SYSTEM": "h100-sxm"},
     )
     assert {value["source"] for _, value in values_with_source(msgspec.to_builtins(system))} == {"label on the rack"}
 

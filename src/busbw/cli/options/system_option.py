@@ -3,6 +3,7 @@
 import click
 
 from busbw.cli.options.completion import complete_names
+from busbw.launchers.machine_types.machine_type import built_in_types
 from busbw.system import System, find, systems
 from busbw.system.detect import detect_machine, system_of_machine
 
@@ -13,7 +14,7 @@ system_option = click.option(
     shell_complete=complete_names(lambda: ("auto", "here", *systems()), or_files=True),
     default="auto",
     show_default=True,
-    help="System of the run; auto: from the devices in the log; here: this machine.",
+    help="System or machine type of the run; auto: from the log; here: this machine.",
 )
 
 
@@ -24,4 +25,16 @@ def find_system(system_name: str) -> System | None:
     if system_name == "here":
         local_system, _description = system_of_machine(detect_machine())
         return local_system
-    return find(system_name)
+    return named_system(system_name)
+
+
+def named_system(name: str) -> System:
+    """Returns the system with a name, that of a machine type such as p5.48xlarge, or that of a file.
+
+    Raises:
+        UsageError: The name is unknown, or the file is invalid.
+    """
+    for machine_type in () if name in systems() else built_in_types().values():
+        if machine_type.expectation and name.lower() in (machine_type.name.lower(), *machine_type.aliases):
+            return find(machine_type.expectation)
+    return find(name)

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from busbw.catalog import Catalog
 from busbw.engine import WORLD_VARIABLES
 from busbw.errors import UsageError
+from busbw.system import SYSTEM_VARIABLE
 from busbw.units import plain
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -156,9 +157,10 @@ class MachineType(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True)
 
     @property
     def variables(self) -> dict[str, str]:
-        """All environment variables of a process: environment, tuning and the topology file."""
+        """All environment variables of a process: environment, tuning, the topology file and the system's name."""
         variables = {variable.name: variable.value for variable in [*self.environment, *self.tuning]}
-        return variables | ({"NCCL_TOPO_FILE": self.topology_file.path} if self.topology_file else {})
+        topology = {"NCCL_TOPO_FILE": self.topology_file.path} if self.topology_file else {}
+        return variables | topology | ({SYSTEM_VARIABLE: self.expectation} if self.expectation else {})
 
 
 _REMEDY = "compare with a known type: `busbw launch machine-types NAME`"
