@@ -5,6 +5,7 @@ A configuration is the rows that differ only in size and pass. A point is one si
 
 import statistics
 from array import array
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -113,9 +114,24 @@ class Series(Struct, kw_only=True, frozen=True):
         return ", ".join(filter(None, [known_names, ranks, root, group, self.row.variant]))
 
 
-def series_of(log: Log) -> tuple[Series, ...]:
-    """Returns the series of all configurations of a log, in its order."""
-    return tuple(series for table in log.tables for series in series_of_table(table))
+def series_of(log: Log) -> Iterator[Series]:
+    """Yields the series of all configurations of a log, in its order."""
+    return (series for table in log.tables for series in series_of_table(table))
+
+
+def table_key(table: Table) -> str:
+    """Returns a key that tables share if they differ only in their rows, their footers and their process ids."""
+    facts = replace(
+        table,
+        first_line=1,
+        start_time=None,
+        rank_list=tuple(replace(rank, pid=None) for rank in table.rank_list),
+        rows=(),
+        claimed_average_busbw_gbps=None,
+        claimed_out_of_bounds=None,
+        warnings=(),
+    )
+    return repr(facts)  # unlike an encoder, it accepts any text
 
 
 def series_of_table(table: Table) -> list[Series]:
