@@ -101,7 +101,7 @@ def page(measurements: list[Measurement]) -> str:
     """Returns the page with the results."""
     return f"""# Reading large logs
 
-`python bench/readers.py` measured this with CPython {platform.python_version()} on a machine with {os.cpu_count()} processors,
+`python bench/readers.py` measured this with CPython {platform.python_version()} on {os.cpu_count()} processors,
 which other work shared. Speed therefore counts CPU time. The peak includes the interpreter with its modules.
 
 {_TABLE_HEAD}
