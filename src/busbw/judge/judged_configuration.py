@@ -55,7 +55,7 @@ def judge_configurations(
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
 ) -> tuple[JudgedConfiguration, ...]:
-    """Judges each configuration of a log, with the arguments of `judge`. Tables without rows are last."""
+    """Judges each configuration of a log, with the arguments of `judge`."""
     return tuple(iterate_configurations(log, system=system, nics=nics, sharp=sharp, selection=selection))
 
 

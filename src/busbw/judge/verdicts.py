@@ -79,7 +79,7 @@ def iterate_verdicts(
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
 ) -> Iterator[JudgedSeries]:
-    """Yields the verdicts of `judge` one by one, for a log of any length. Tables without rows are last."""
+    """Yields the verdicts of `judge` one by one, for a log of any length, in the order of its tables."""
     contexts = ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
     refused_counts = _count_refused_rows(log)
     has_reference = contexts.selection != ReferenceSelection()
@@ -94,8 +94,7 @@ def iterate_verdicts(
         verdicts = compare_groups(all_series, verdicts, has_reference=has_reference)
         for series, context, verdict in zip(all_series, table_contexts, verdicts, strict=True):
             yield JudgedSeries(number, table, series, context, verdict)
-    for number, table in enumerate(log.tables, start=1):
-        if not table.rows:
+        if not all_series:
             yield JudgedSeries(number, table, None, None, _judge_empty_table(table))
 
 
