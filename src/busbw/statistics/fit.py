@@ -20,7 +20,7 @@ Points = Sequence[tuple[int, float]]
 """Size in bytes and time in us, in order of size."""
 
 _ITERATIONS = 20
-"""Number of fits. The errors of each fit determine the weights of the next."""
+"""Maximum number of fits. The errors of each fit determine the weights of the next."""
 _OUTLIER_ERROR = 0.15
 """Relative error above which a point gets less weight."""
 _MIN_SIZES = 3
@@ -75,7 +75,10 @@ def fit(points: Points, bus_factor: float) -> Fit | None:
         if per_byte <= 0:
             return None
         errors = [latency * x + per_byte * y - 1 for x, y in zip(terms.x, terms.y, strict=True)]
+        previous_weights = weights
         weights = [1.0 if abs(error) <= _OUTLIER_ERROR else _OUTLIER_ERROR / abs(error) for error in errors]
+        if weights == previous_weights:
+            break
     return Fit(
         latency_us=latency,
         bandwidth_gbps=bandwidth_gbps(1, per_byte, bus_factor),
