@@ -19,7 +19,7 @@ from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries,
 from busbw.judge.series import Series, table_key
 from busbw.system import Nics, System
 
-_MAX_CONTEXTS = 1000
+_MAX_CONTEXTS = 256
 """Maximum number of contexts that are kept. A long log may have any number of different tables."""
 
 
