@@ -47,6 +47,7 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
                 totals += _write_suite(log, table, table_number, next_verdicts if has_verdicts else (), suites)
                 if has_verdicts:
                     next_table, next_verdicts = next(verdicts_by_table, _NO_VERDICTS)
+        assert next_table is None  # every verdict was written
         root = ElementTree.Element("testsuites", name="busbw")
         for attribute in ("tests", *_STATES):
             root.set(attribute, str(totals[attribute]))
