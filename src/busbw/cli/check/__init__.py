@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from busbw.cli.check.verdict_summary import GRADE_STYLES, GRADE_WIDTH, VerdictSummary, in_order, title_of
 from busbw.cli.options.completion import complete_log, complete_reference
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import find_system, system_option
 from busbw.cli.speed import figure_texts
-from busbw.cli.verdict_summary import GRADE_STYLES, GRADE_WIDTH, VerdictSummary, in_order, title_of
 from busbw.errors import ExitCode
 from busbw.json_output import encode_item, print_object
 from busbw.judge import (
