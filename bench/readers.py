@@ -1,98 +1,128 @@
-"""Measures the readers: makes nccl-tests logs of a given size, reads them, and prints MB/s and peak memory.
+"""Measures the readers, and the commands that read logs: speed and peak memory for large logs of each kind.
 
-Usage: python bench/readers.py [MEGABYTES]    (default 1000; the log is written to a temporary folder)
+Usage: python bench/readers.py [MEGABYTES] [--kind TEXT] [--task TEXT] [--page FILE]
+
+The logs are written to a temporary folder one by one. Each task runs in a process of its own.
 """
 
-import resource
+import argparse
+import os
+import platform
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-HEAD = """# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
-# Collective test starting: all_reduce_perf
-# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20
-#
-# Using devices
-#  Rank  0 Group  0 Pid    895 on         vm device  0 [0000:00:06] NVIDIA H200
-#  Rank  1 Group  0 Pid    895 on         vm device  1 [0000:00:07] NVIDIA H200
-#  Rank  2 Group  0 Pid    895 on         vm device  2 [0000:00:08] NVIDIA H200
-#  Rank  3 Group  0 Pid    895 on         vm device  3 [0000:00:09] NVIDIA H200
-#
-#                                                              out-of-place                       in-place
-#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
-"""
-FOOT = """# Out of bounds values : 0 OK
-# Avg bus bandwidth    : 1
-#
-# Collective test concluded: all_reduce_perf
-#
-"""
+from reader_logs import LOGS, write_log
 
-BYTES_PER_ROW = 125
-"""Approximate length of a row, which determines the number of rows of a log with a single table."""
+_COMMAND = "import sys; from busbw.cli.entry_point import main; sys.exit(main())"
+_TASKS: dict[str, list[str]] = {
+    "readers only": [__file__, "--read", "LOG"],
+    "check": ["-c", _COMMAND, "check", "LOG"],
+    "show": ["-c", _COMMAND, "show", "LOG"],
+    "export csv": ["-c", _COMMAND, "export", "csv", "LOG"],
+    "report": ["-c", _COMMAND, "report", "LOG", "-o", "-"],
+    "import": ["-c", _COMMAND, "import", "LOG"],
+    "compare": ["-c", _COMMAND, "compare", "LOG", "LOG.2"],
+}
+"""Arguments of Python for each task. LOG is the path of the log, LOG.2 that of a copy."""
 
 
-def placement_columns(size_bytes: int, row_number: int) -> str:
-    """Returns the columns of one placement: a slightly varying time and its bandwidths."""
-    time_us = round(20 + size_bytes / 3e5 + row_number % 97 / 50, 2)
-    algbw = size_bytes / time_us / 1e3
-    return f"{time_us:>8.2f}  {algbw:>6.2f}  {algbw * 1.5:>6.2f}       0"
+class Measurement(NamedTuple):
+    """Result of one task on one log."""
+
+    kind: str
+    task: str
+    megabytes: float
+    """Size of the log, or of both logs of a comparison."""
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+    exit_code: int
+
+    @property
+    def row(self) -> str:
+        """Row of the page's table."""
+        speed = f"{self.megabytes / self.cpu_s:.1f}" if self.exit_code >= 0 else "ended by a signal"
+        return (
+            f"| {self.kind} | {self.task} | {self.megabytes:.0f} | {self.wall_s:.0f} | {self.cpu_s:.1f} | {speed} | "
+            f"{self.peak_mib:.0f} |"
+        )
 
 
-def write_log(path: Path, megabytes: int, prefix: str, rows_per_table: int) -> None:
-    """Writes tables until the file has the given size. `prefix` precedes each line, as under mpirun."""
-    with path.open("w") as out:
-        row_number = 0
-        while out.tell() < megabytes * 1_000_000:
-            lines = HEAD.splitlines()
-            for row_in_table in range(rows_per_table):
-                row_number += 1
-                size = 8 << row_in_table % 31
-                out_of_place = placement_columns(size, row_number)
-                in_place = placement_columns(size, row_number + 7)
-                lines.append(f"{size:>12}  {size // 4:>12}     float     sum      -1  {out_of_place}  {in_place}")
-            lines += FOOT.splitlines()
-            out.write("".join(f"{prefix}{line}\n" for line in lines))
+_TABLE_HEAD = """| log | task | MB | wall s | CPU s | MB per CPU s | peak MiB |
+| --- | --- | ---: | ---: | ---: | ---: | ---: |"""
 
 
-def main() -> None:
-    """Reads each kind of log in a separate process, because peak memory is counted per process."""
-    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    kinds = {
-        "plain, tables of 31 rows": ("", 31),
-        "plain, one table": ("", 1 << 40),
-        "mpirun's tags": ("[1,0]<stdout>:", 31),
-    }
+def measure(kind: str, task: str, path: Path) -> Measurement:
+    """Runs a task. Its output is discarded."""
+    paths = {"LOG": str(path), "LOG.2": str(path.with_suffix(".2"))}
+    arguments = [paths.get(argument, argument) for argument in _TASKS[task]]
+    megabytes = path.stat().st_size / 1e6 * sum(argument in paths for argument in _TASKS[task])
+    start_s = time.perf_counter()
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Measurement(
+        kind=kind,
+        task=task,
+        megabytes=megabytes,
+        wall_s=time.perf_counter() - start_s,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        peak_mib=usage.ru_maxrss / 1024,
+        exit_code=process.returncode,
+    )
+
+
+def measure_all(kinds: list[str], tasks: list[str], megabytes: float) -> Iterator[Measurement]:
+    """Yields the results for each kind of log and each task."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, (prefix, rows_per_table) in kinds.items():
-            path = Path(folder) / "log.txt"
-            rows = min(rows_per_table, megabytes * 1_000_000 // BYTES_PER_ROW)
-            write_log(path, megabytes, prefix, rows)
-            done = subprocess.run(
-                [sys.executable, __file__, "--read", path], capture_output=True, text=True, check=True
-            )
-            print(f"{name}: {done.stdout.strip()}", flush=True)
+        path = Path(folder) / "log.txt"
+        for kind in kinds:
+            write_log(path, kind, megabytes)
+            path.with_suffix(".2").unlink(missing_ok=True)
+            path.with_suffix(".2").hardlink_to(path)
+            for task in tasks:
+                yield measure(kind, task, path)
 
 
 def read_log(path: Path) -> None:
     """Reads one log through the public interface, without keeping rows."""
     from busbw import readers
 
-    start_s, start_cpu_s = time.perf_counter(), time.process_time()
-    rows = refused = 0
-    for event in readers.stream(path):
-        if isinstance(event, readers.TableChunk):
-            rows += len(event.table.rows)
-        else:
-            refused += 1
-    wall_s, cpu_s = time.perf_counter() - start_s, time.process_time() - start_cpu_s
-    megabytes = path.stat().st_size / 1e6
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    speed = f"{megabytes / wall_s:.1f} MB/s ({megabytes / cpu_s:.1f} per second of CPU)"
-    print(f"{megabytes:.0f} MB, {rows} rows, {refused} refused: {speed}, peak {peak_mib:.0f} MiB")
+    for _ in readers.stream(path):
+        pass
+
+
+def page(measurements: list[Measurement]) -> str:
+    """Returns the page with the results."""
+    return f"""# Reading large logs
+
+`python bench/readers.py` measured this with CPython {platform.python_version()} on {os.cpu_count()} processors,
+which other work shared. Speed therefore counts CPU time. The peak includes the interpreter with its modules.
+
+{_TABLE_HEAD}
+""" + "".join(f"{measurement.row}\n" for measurement in measurements)
+
+
+def main() -> None:
+    """Measures all selected tasks and prints each result."""
+    parser = argparse.ArgumentParser(description="Measures readers and commands on large logs.")
+    parser.add_argument("megabytes", nargs="?", type=float, default=300, help="size of each log [default: 300]")
+    parser.add_argument("--kind", action="append", choices=list(LOGS), help="kind of log; repeatable [default: all]")
+    parser.add_argument("--task", action="append", choices=list(_TASKS), help="task; repeatable [default: all]")
+    parser.add_argument("--page", type=Path, help="file for the results, such as bench/results/readers.md")
+    options = parser.parse_args()
+    measurements = []
+    print(_TABLE_HEAD)
+    for measurement in measure_all(options.kind or list(LOGS), options.task or list(_TASKS), options.megabytes):
+        print(measurement.row, flush=True)
+        measurements.append(measurement)
+    if options.page:
+        options.page.write_text(page(measurements))
 
 
 if __name__ == "__main__":

@@ -102,3 +102,40 @@ AWKWARD = log(
     warnings=("two logs are mixed; give each in a file",),
 )
 """Log with missing values, wrong data, special characters, secrets and a refused line."""
+
+
+_H200_HEADER = """# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
+# Collective test starting: {collective}_perf
+# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20
+#
+# Using devices
+{ranks}
+#
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+"""
+_H200_FOOTER = """# Out of bounds values : 0 OK
+# Avg bus bandwidth    : {average:.6g}
+#
+# Collective test concluded: {collective}_perf
+#
+"""
+
+
+def h200_run(times: float = 1.0, collective: str = "all_reduce", *, wrong: int = 0) -> str:
+    """A run on 4 H200: 20 us, and 360 GB/s for large sizes, all of it `times` as slow."""
+    ranks = "\n".join(
+        f"#  Rank {rank:>2} Group  0 Pid    895 on         vm device {rank:>2} [0000:00:0{rank}] NVIDIA H200"
+        for rank in range(4)
+    )
+    lines, busbws = [], []
+    for power in range(3, 34, 2):
+        size = 1 << power
+        time_us = (20 + size / 240e3) * times
+        busbws.append(1.5 * size / time_us / 1e3)
+        figures = f"{time_us:.2f} {size / time_us / 1e3:.2f} {busbws[-1]:.2f}"
+        lines.append(f"{size} {size // 4} float sum -1 {figures} {wrong} {figures} {wrong}\n")
+    return (
+        _H200_HEADER.format(collective=collective, ranks=ranks)
+        + "".join(lines)
+        + _H200_FOOTER.format(average=sum(busbws) / len(busbws), collective=collective)
+    )

@@ -18,7 +18,7 @@ from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.judge import JudgedConfiguration, iterate_configurations
 from busbw.logs import Log
-from busbw.sequences import temporary_file, temporary_file_errors
+from busbw.sequences import StoredSequence, temporary_file, temporary_file_errors
 from busbw.store import read_named_logs
 from busbw.terminal import activity
 from busbw.units import count_text, plain
@@ -85,20 +85,18 @@ def export(
     judged_logs = logs
     if is_redacted:
         original_logs, logs = logs, redact_all(logs)
-        judged_logs = [_with_expectation_fields(*pair) for pair in zip(logs, original_logs, strict=True)]
-    verdicts: list[JudgedConfiguration] = []
+        judged_logs = list(map(with_expectation_fields, logs, original_logs))
+    verdicts = StoredSequence(JudgedConfiguration)  # a long log has too many for memory
     if exporter.HAS_VERDICTS:
         run_system = find_system(system_name)
         replacement_nics = parse_nics(nics) if nics is not None else None
         selection = select_reference(reference_name)
         with activity("judging"):
             for log in judged_logs:
-                verdicts += map(
-                    _without_figures,
-                    iterate_configurations(
-                        log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
-                    ),
+                configurations = iterate_configurations(
+                    log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
                 )
+                verdicts.extend(map(_without_figures, configurations))
     with temporary_file() as file:
         with activity(f"writing {format_name}"), temporary_file_errors():
             exporter.write(logs, file, verdicts)
@@ -107,7 +105,7 @@ def export(
 
 
 def _without_figures(configuration: JudgedConfiguration) -> JudgedConfiguration:
-    """Removes what no exporter writes and a long log has too much of for memory."""
+    """Removes what no exporter writes."""
     verdict = replace(configuration.verdict, bands=())
     return replace(configuration, expectation=None, verdict=verdict)
 
@@ -117,8 +115,3 @@ def _require_verdicts(format_name: str, options: Sequence[str]) -> None:
     if options and not EXPORTERS[format_name].HAS_VERDICTS:
         formats = " or ".join(name for name, exporter in EXPORTERS.items() if exporter.HAS_VERDICTS)
         raise UsageError(f"{options[0]} does not apply to {format_name}", remedy=f"remove it, or export {formats}")
-
-
-def _with_expectation_fields(redacted: Log, original: Log) -> Log:
-    """Returns the redacted log with the fields that its verdicts need."""
-    return replace(redacted, tables=tuple(map(with_expectation_fields, redacted.tables, original.tables)))

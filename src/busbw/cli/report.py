@@ -154,15 +154,14 @@ def _redact_inputs(
         ReportInput(
             _without_titles(redacted_log),
             log_systems,
-            tuple(map(with_expectation_fields, redacted_log.tables, log.tables)),
+            tuple(with_expectation_fields(redacted_log, log).tables),
         )
         for log, redacted_log, log_systems in zip(logs, redacted_logs, systems, strict=False)
     ]
     if reference is None or reference_log is None:
         return inputs, reference
-    redacted = redacted_logs[-1]
-    tables = tuple(map(with_expectation_fields, redacted.tables, reference_log.tables))
-    return inputs, replace(reference, name="the reference", log=replace(redacted, tables=tables))
+    log = with_expectation_fields(redacted_logs[-1], reference_log)
+    return inputs, replace(reference, name="the reference", log=log)
 
 
 def _without_titles(log: Log) -> Log:

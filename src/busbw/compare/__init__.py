@@ -52,7 +52,7 @@ def compare_logs(
             does not state a property for which the other has several values.
     """
     for side, log in (("A", a), ("B", b)):
-        variants = dict.fromkeys(row.variant for row in log.rows if row.variant)
+        variants = dict.fromkeys(row.variant for row in log.iterate_rows() if row.variant)
         if len(variants) > 1:
             raise UsageError(
                 f"{side} contains several variants: {', '.join(variants)}",
@@ -124,7 +124,7 @@ def _tables_by_variant(log: Log) -> dict[str, tuple[Table, ...]]:
 
     If the log has several tables, each is also a variant with a number as its name: '#1', '#2'.
     """
-    names = dict.fromkeys(row.variant for row in log.rows if row.variant)
+    names = dict.fromkeys(row.variant for row in log.iterate_rows() if row.variant)
     tables_by_name = {name: _select_variant(log.tables, name) for name in names}
     if len(log.tables) > 1:
         tables_by_name |= {f"#{number}": (table,) for number, table in enumerate(log.tables, start=1)}

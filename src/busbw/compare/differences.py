@@ -21,7 +21,7 @@ def find_differences(tables_a: Sequence[Table], tables_b: Sequence[Table]) -> tu
 
 def _facts_by_name(tables: Sequence[Table]) -> dict[str, str]:
     """Returns what the tables of one side state, by name. Different values of one name are joined with commas."""
-    facts: dict[str, list[str]] = {}
+    facts: dict[str, dict[str, None]] = {}
     for table in tables:
         table_facts = {
             "library": table.library,
@@ -33,19 +33,24 @@ def _facts_by_name(tables: Sequence[Table]) -> dict[str, str]:
         }
         for name, value in table_facts.items():
             if value is not None:
-                facts.setdefault(name, []).append(value)
-    return {name: ", ".join(dict.fromkeys(values)) for name, values in facts.items()}
+                facts.setdefault(name, {})[value] = None
+    return {name: ", ".join(values) for name, values in facts.items()}
 
 
 def wrong_data(name: str, tables: Iterable[Table]) -> list[str]:
     """Returns sentences about wrong data on one side. Empty if none is known or nothing was checked."""
-    tables = tuple(tables)
-    rows = [row for table in tables for row in table.rows]
-    wrong_rows = [row for row in rows if any(figure.wrong_elements for figure in row.figures.values())]
-    if wrong_rows:
-        count = f"{len(wrong_rows)} of {count_text(len(rows), 'row')}"
-        return [f"{name} has wrong data in {count}, first at {_row_text(wrong_rows[0])}."]
-    claimed_count = sum(table.claimed_out_of_bounds or 0 for table in tables)
+    row_count = wrong_count = claimed_count = 0
+    first_wrong: Row | None = None
+    for table in tables:
+        row_count += len(table.rows)
+        claimed_count += table.claimed_out_of_bounds or 0
+        for row in table.rows:
+            if any(figure.wrong_elements for figure in row.figures.values()):
+                wrong_count += 1
+                first_wrong = first_wrong or row
+    if first_wrong is not None:
+        count = f"{wrong_count} of {count_text(row_count, 'row')}"
+        return [f"{name} has wrong data in {count}, first at {_row_text(first_wrong)}."]
     if claimed_count:
         return [f"The footer of {name} counts {count_text(claimed_count, 'result')} out of bounds (wrong data)."]
     return []

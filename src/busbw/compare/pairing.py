@@ -19,7 +19,7 @@ from busbw.statistics.run_variation import LaunchMode, launch_mode_of
 from busbw.units import size_text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One figure of one side. Run and cycle (pass of -N) are numbers from 0 within the side."""
 

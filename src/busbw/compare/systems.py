@@ -53,8 +53,10 @@ def separate_systems(
         UsageError: A side has unlike runs of one configuration on one system, or a system of one side may be several
             of the other.
     """
-    systems_a, systems_b = _list_systems(*a), _list_systems(*b)
-    for name, systems, (_, tables) in (("A", systems_a, a), ("B", systems_b, b)):
+    (observations_a, tables_a), (observations_b, tables_b) = a, b
+    facts_of_a, facts_of_b = _SystemFactsOfRuns(tables_a), _SystemFactsOfRuns(tables_b)
+    systems_a, systems_b = _list_systems(observations_a, facts_of_a), _list_systems(observations_b, facts_of_b)
+    for name, systems, tables in (("A", systems_a, tables_a), ("B", systems_b, tables_b)):
         for configuration, runs_by_system in systems.items():
             for facts, runs in runs_by_system.items():
                 _require_like_runs(name, configuration, facts, [tables[run] for run in sorted(runs)])
@@ -78,19 +80,23 @@ def separate_systems(
         labels_a |= {(configuration, facts): facts.text for facts in facts_a}
         partners = _pair_systems(configuration, facts_a, facts_b)
         labels_b |= {(configuration, facts): (partners[facts] or facts).text for facts in facts_b}
-    return SeparatedSides(_add_labels(*a, labels_a), _add_labels(*b, labels_b), tuple(notes))
+    return SeparatedSides(
+        _add_labels(observations_a, facts_of_a, labels_a),
+        _add_labels(observations_b, facts_of_b, labels_b),
+        tuple(notes),
+    )
 
 
 def _configuration(point: PointKey) -> PointKey:
     return msgspec.structs.replace(point, size_bytes=0, placement="unstated")
 
 
-def _list_systems(side: Observations, tables: Sequence[Table]) -> _SystemsByConfiguration:
+def _list_systems(side: Observations, facts_by_run: "_SystemFactsOfRuns") -> _SystemsByConfiguration:
     systems: _SystemsByConfiguration = defaultdict(lambda: defaultdict(set))
-    facts_by_run = _SystemFactsOfRuns(tables)
     for point, observations in side.items():
+        runs_by_system = systems[_configuration(point)]
         for observation in observations:
-            systems[_configuration(point)][facts_by_run.find(observation)].add(observation.run)
+            runs_by_system[facts_by_run.find(observation)].add(observation.run)
     return {configuration: dict(runs_by_system) for configuration, runs_by_system in systems.items()}
 
 
@@ -135,14 +141,16 @@ def _pair_systems(
 
 
 def _add_labels(
-    side: Observations, tables: Sequence[Table], labels: dict[tuple[PointKey, SystemFacts], str | None]
+    side: Observations, facts_by_run: "_SystemFactsOfRuns", labels: dict[tuple[PointKey, SystemFacts], str | None]
 ) -> Observations:
     labeled: Observations = defaultdict(list)
-    facts_by_run = _SystemFactsOfRuns(tables)
     for point, observations in side.items():
+        configuration = _configuration(point)
+        by_label: dict[str | None, list[Observation]] = defaultdict(list)
         for observation in observations:
-            label = labels[_configuration(point), facts_by_run.find(observation)]
-            labeled[msgspec.structs.replace(point, system=label)].append(observation)
+            by_label[labels[configuration, facts_by_run.find(observation)]].append(observation)
+        for label, labeled_observations in by_label.items():
+            labeled[msgspec.structs.replace(point, system=label)] += labeled_observations
     return dict(labeled)
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import BinaryIO
 
 from msgspec.structs import astuple
@@ -25,14 +26,13 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for row in flat_rows(logs):
-        writer.writerow([_escape_formula(value) for value in astuple(row)])
+        writer.writerow([_escape_formula(value) if isinstance(value, str) else value for value in astuple(row)])
     text.flush()
     text.detach()
 
 
-def _escape_formula(value: object) -> object:
+@lru_cache(maxsize=256)
+def _escape_formula(text: str) -> str:
     """Escapes text that a spreadsheet would run as a formula. Logs come from untrusted sources."""
-    if not isinstance(value, str):
-        return value
-    is_formula = value.lstrip().startswith(_FORMULA_STARTS) or value.startswith(_IGNORED_STARTS)
-    return f"'{value}" if is_formula else value
+    is_formula = text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_IGNORED_STARTS)
+    return f"'{text}" if is_formula else text

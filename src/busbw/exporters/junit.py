@@ -6,8 +6,9 @@ It has a case per measurement, one for the end of the run, and one per configura
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from operator import attrgetter
 from tempfile import SpooledTemporaryFile
 from typing import IO, BinaryIO
 from xml.etree import ElementTree
@@ -24,6 +25,7 @@ _STATES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 """Attribute of a suite that counts the cases with an element."""
 _MAX_SUITE_BYTES_IN_MEMORY = 1 << 20
 
+_NO_VERDICTS: tuple[tuple[str, int] | None, Iterable[JudgedConfiguration]] = (None, ())
 _FAILED_GRADES: tuple[Grade, ...] = ("SLOW", "BROKEN")
 """Grades that fail their case."""
 _INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,18 +34,20 @@ _INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U001
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
     """Writes wrong data and the verdicts SLOW and BROKEN as failures, and an incomplete run as an error.
 
-    Unchecked measurements and the verdict UNSURE are skipped.
+    Unchecked measurements and the verdict UNSURE are skipped. The verdicts are in the order of logs and tables.
     """
-    verdicts_by_table: dict[tuple[str, int], list[JudgedConfiguration]] = {}
-    for configuration in verdicts:
-        verdicts_by_table.setdefault((configuration.log, configuration.table), []).append(configuration)
+    verdicts_by_table = groupby(verdicts, key=attrgetter("log", "table"))
+    next_table, next_verdicts = next(verdicts_by_table, _NO_VERDICTS)
     totals: Counter[str] = Counter()
     # An element begins with counts of its content, so the content is first written to a file.
     with temporary_file() as suites:
         for log in logs:
             for table_number, table in enumerate(log.tables, start=1):
-                verdicts_of_table = verdicts_by_table.get((log.source, table_number), [])
-                totals += _write_suite(log, table, table_number, verdicts_of_table, suites)
+                has_verdicts = next_table == (log.source, table_number)
+                totals += _write_suite(log, table, table_number, next_verdicts if has_verdicts else (), suites)
+                if has_verdicts:
+                    next_table, next_verdicts = next(verdicts_by_table, _NO_VERDICTS)
+        assert next_table is None  # every verdict was written
         root = ElementTree.Element("testsuites", name="busbw")
         for attribute in ("tests", *_STATES):
             root.set(attribute, str(totals[attribute]))
@@ -62,7 +66,7 @@ def _write_around(element: ElementTree.Element, content: IO[bytes], out: BinaryI
 
 
 def _write_suite(
-    log: Log, table: Table, table_number: int, verdicts: Sequence[JudgedConfiguration], out: BinaryIO
+    log: Log, table: Table, table_number: int, verdicts: Iterable[JudgedConfiguration], out: BinaryIO
 ) -> Counter[str]:
     """Writes the suite of a table and returns its counts."""
     name = table.program or table.collective or table.title or "table"

@@ -60,12 +60,17 @@ def redact_all(logs: Sequence[Log]) -> tuple[Log, ...]:
     return tuple(_redact_log(log, log_number, replacements) for log_number, log in enumerate(logs, start=1))
 
 
-def with_expectation_fields(redacted: Table, original: Table) -> Table:
+def with_expectation_fields(redacted: Log, original: Log) -> Log:
     """Restores the fields that the expectation needs: the title may name the system, the environment the algorithm.
 
-    The table is for verdicts only; no output shows these fields.
+    The log is for verdicts only; no output shows these fields. Its tables are made whenever they are read.
     """
-    return replace(redacted, title=original.title, environment=original.environment)
+
+    def make_table(index: int) -> Table:
+        table = original.tables[index]
+        return replace(redacted.tables[index], title=table.title, environment=table.environment)
+
+    return replace(redacted, tables=map_sequence(make_table, range(len(original.tables))))
 
 
 class _Replacements:

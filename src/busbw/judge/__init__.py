@@ -5,9 +5,9 @@
 
 from busbw.judge.judged_configuration import JudgedConfiguration, iterate_configurations, judge_configurations
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference
+from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.types import EXIT_OF, GRADES, BandVerdict, Grade, JudgedFigure, Verdict, worst
 from busbw.judge.verdicts import judge
-from busbw.judge.yardstick_selection import ReferenceSelection
 
 __all__ = [
     "EXIT_OF",

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from busbw.expect import Expectation, effective_system, expectation_of, hosts_of
+from busbw.expect import Expectation, effective_system, hosts_of
+from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.types import Grade, Verdict
 from busbw.judge.verdicts import iterate_verdicts
-from busbw.judge.yardstick_selection import ReferenceSelection
 from busbw.logs import Log
 from busbw.system import Nics, System
 
@@ -55,7 +55,7 @@ def judge_configurations(
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
 ) -> tuple[JudgedConfiguration, ...]:
-    """Judges each configuration of a log, with the arguments of `judge`. Tables without rows are last."""
+    """Judges each configuration of a log, with the arguments of `judge`."""
     return tuple(iterate_configurations(log, system=system, nics=nics, sharp=sharp, selection=selection))
 
 
@@ -68,12 +68,11 @@ def iterate_configurations(
     selection: ReferenceSelection | None = None,
 ) -> Iterator[JudgedConfiguration]:
     """Yields the results of `judge_configurations` one by one, for a log of any length."""
-    for number, table, series, verdict in iterate_verdicts(
+    for number, table, series, context, verdict in iterate_verdicts(
         log, system=system, nics=nics, sharp=sharp, selection=selection
     ):
         row = series.row if series else None
-        sizes_bytes = [point.size_bytes for point in series.points] if series else []
-        table_system = effective_system(table, system, nics=nics, sharp=sharp)
+        table_system = context.system if context else effective_system(table, system, nics=nics, sharp=sharp)
         yield JudgedConfiguration(
             log=log.source,
             table=number,
@@ -88,5 +87,5 @@ def iterate_configurations(
             hosts=tuple(hosts_of(table, row)) if row else table.hosts,
             system=table_system.name if table_system else None,
             verdict=verdict,
-            expectation=expectation_of(table, row, table_system, sizes_bytes) if row and table_system else None,
+            expectation=context.expectation if context else None,
         )

@@ -8,9 +8,9 @@ from msgspec import Struct
 from busbw.collectives import collectives
 from busbw.expect import Expectation
 from busbw.judge.nearest import find_nearest_reference, find_nearest_sweep
-from busbw.judge.series import Series, SeriesPoint, series_of
+from busbw.judge.reference_selection import ReferenceSelection, read_reference_series
+from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.yardstick import Yardstick, most_similar_yardstick
-from busbw.judge.yardstick_selection import ReferenceSelection
 from busbw.logs import Rank, Row, Table
 from busbw.units import bandwidth_gbps, size_text
 
@@ -88,8 +88,7 @@ def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | 
     They come from the selected log or reference, otherwise from all shipped references. None if there are no figures.
     """
     if selection.log is not None:
-        references = [reference for reference in series_of(selection.log) if reference.points]
-        return most_similar_yardstick(selection.name, references, run)
+        return most_similar_yardstick(selection.name, read_reference_series(selection.log).by_mean, run)
     if selection.reference is not None:
         nearest_reference = find_nearest_sweep(run, selection.name, selection.reference)
     else:

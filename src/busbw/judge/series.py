@@ -5,6 +5,8 @@ A configuration is the rows that differ only in size and pass. A point is one si
 
 import statistics
 from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -113,9 +115,24 @@ class Series(Struct, kw_only=True, frozen=True):
         return ", ".join(filter(None, [known_names, ranks, root, group, self.row.variant]))
 
 
-def series_of(log: Log) -> tuple[Series, ...]:
-    """Returns the series of all configurations of a log, in its order."""
-    return tuple(series for table in log.tables for series in series_of_table(table))
+def series_of(log: Log) -> Iterator[Series]:
+    """Yields the series of all configurations of a log, in its order."""
+    return (series for table in log.tables for series in series_of_table(table))
+
+
+def table_key(table: Table) -> str:
+    """Returns a key that tables share if they differ only in their rows, their footers and their process ids."""
+    facts = replace(
+        table,
+        first_line=1,
+        start_time=None,
+        rank_list=tuple(replace(rank, pid=None) for rank in table.rank_list),
+        rows=(),
+        claimed_average_busbw_gbps=None,
+        claimed_out_of_bounds=None,
+        warnings=(),
+    )
+    return repr(facts)  # unlike an encoder, it accepts any text
 
 
 def series_of_table(table: Table) -> list[Series]:
@@ -142,11 +159,80 @@ def _replace_mean_by_median(point: SeriesPoint) -> SeriesPoint:
     return replace(point, time_us=point.median_us, busbw_gbps=busbw, interval_us=point.median_interval_us)
 
 
+class _Factors(NamedTuple):
+    """Ratios of the rates of a configuration. None: collective or ranks are unknown."""
+
+    ranks: int | None
+    bus: float | None
+    """busbw / (bytes / time)."""
+    algbw: float | None
+    """algbw / (bytes / time)."""
+    ratio: float | None
+    """busbw / algbw."""
+    has_collective: bool
+
+    @classmethod
+    def of(cls, table: Table, row: Row) -> "_Factors":
+        """Returns the factors of a row's configuration."""
+        collective, ranks = table.collective_of(row), table.ranks_of(row)
+        return cls(
+            ranks,
+            bus_factor(collective, ranks),
+            algbw_factor(collective, ranks),
+            bandwidth_ratio(collective, ranks),
+            collective is not None,
+        )
+
+    def time_us(self, row: Row, figure: Figure) -> float | None:
+        """Returns the figure's time, or derives it from its bandwidth. None if neither is known."""
+        if figure.time_us:
+            return figure.time_us
+        if self.bus and figure.busbw_gbps:
+            return transfer_time_us(row.size_bytes, figure.busbw_gbps, self.bus)
+        if self.algbw and figure.algbw_gbps and self.has_collective:
+            return transfer_time_us(row.size_bytes, figure.algbw_gbps, self.algbw)
+        return None
+
+    def busbw_gbps(self, row: Row, figure: Figure, time_us: float) -> float | None:
+        """Returns the figure's busbw, or derives it from its time. None if the factor is unknown."""
+        if figure.busbw_gbps is not None:
+            return figure.busbw_gbps
+        return bandwidth_gbps(row.size_bytes, time_us, self.bus) if self.bus is not None else None
+
+    def contradiction_text(self, row: Row, figure: Figure) -> str | None:
+        """Describes a contradiction between the stated size, time, algbw and busbw. None if they are consistent.
+
+        Figures that busbw derived from others are ignored.
+        """
+        size_bytes, derived = row.size_bytes, figure.derived
+        time_us = None if "time_us" in derived else figure.time_us
+        algbw_gbps = None if "algbw_gbps" in derived else figure.algbw_gbps
+        busbw_gbps = None if "busbw_gbps" in derived else figure.busbw_gbps
+        if size_bytes <= 0 or algbw_gbps is None:
+            return None
+        if (
+            time_us
+            and self.algbw is not None
+            and not _are_close(bandwidth_gbps(size_bytes, time_us, self.algbw), algbw_gbps)
+        ):
+            return f"line {row.line}: {size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
+        if not self.ratio or not algbw_gbps or busbw_gbps is None:
+            return None
+        if not _are_close(algbw_gbps * self.ratio, busbw_gbps, extra_gbps=_ROUNDING_GBPS * self.ratio):
+            stated_ratio = busbw_gbps / algbw_gbps
+            return (
+                f"line {row.line}: busbw / algbw is {stated_ratio:.4g}, but must be {self.ratio:.4g} for "
+                f"{self.ranks} ranks"
+            )
+        return None
+
+
 class _SeriesBuilder:
     """Collects the rows of one configuration. Of each figure only the time and the busbw are kept."""
 
     def __init__(self, table: Table, first_row: Row) -> None:
         self._table, self._first_row = table, first_row
+        self._factors = _Factors.of(table, first_row)
         self._points: dict[tuple[int, Placement], _PointBuilder] = {}
         self._wrong: list[str] = []
         self._contradictions: list[str] = []
@@ -171,13 +257,15 @@ class _SeriesBuilder:
                 if len(self._wrong) < _MAX_CLAUSES:
                     wrong_parts = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
                     self._wrong.append(f"line {row.line}: {', '.join(wrong_parts)}")
-            if contradiction := _contradiction_text(self._table, row, figure):
+            if contradiction := self._factors.contradiction_text(row, figure):
                 self._contradiction_count += 1
                 if len(self._contradictions) < _MAX_CLAUSES:
                     self._contradictions.append(contradiction)
-            if row.size_bytes > 0 and (time_us := _time_us(self._table, row, figure)):
-                point = self._points.setdefault((row.size_bytes, placement), _PointBuilder())
-                point.add(time_us, _busbw_gbps(self._table, row, figure), figure)
+            if row.size_bytes > 0 and (time_us := self._factors.time_us(row, figure)):
+                point = self._points.get((row.size_bytes, placement))
+                if point is None:
+                    point = self._points[row.size_bytes, placement] = _PointBuilder()
+                point.add(time_us, self._factors.busbw_gbps(row, figure, time_us), figure)
 
     def series(self) -> Series:
         """Returns the series of all added rows."""
@@ -195,28 +283,6 @@ class _SeriesBuilder:
             contradiction_count=self._contradiction_count,
             late_ranks=late_ranks([*self._punctual_rows.values(), *self._late_rows]),
         )
-
-
-def _time_us(table: Table, row: Row, figure: Figure) -> float | None:
-    """Returns the figure's time, or derives it from its bandwidth. None if neither is known."""
-    if figure.time_us:
-        return figure.time_us
-    collective, ranks = table.collective_of(row), table.ranks_of(row)
-    factor = bus_factor(collective, ranks)
-    if factor and figure.busbw_gbps:
-        return transfer_time_us(row.size_bytes, figure.busbw_gbps, factor)
-    factor = algbw_factor(collective, ranks)
-    if factor and figure.algbw_gbps and collective is not None:
-        return transfer_time_us(row.size_bytes, figure.algbw_gbps, factor)
-    return None
-
-
-def _busbw_gbps(table: Table, row: Row, figure: Figure) -> float | None:
-    """Returns the figure's busbw, or derives it from its time. None if neither is known."""
-    if figure.busbw_gbps is not None:
-        return figure.busbw_gbps
-    factor, time_us = bus_factor(table.collective_of(row), table.ranks_of(row)), _time_us(table, row, figure)
-    return bandwidth_gbps(row.size_bytes, time_us, factor) if factor is not None and time_us else None
 
 
 class _PointBuilder:
@@ -266,7 +332,7 @@ class _PointBuilder:
         return SeriesPoint(
             size_bytes=size_bytes,
             placement=placement,
-            time_us=statistics.median(times_us),
+            time_us=times_us[0] if is_single_pass else statistics.median(times_us),
             busbw_gbps=statistics.median(self._busbws_gbps) if self._busbws_gbps else None,
             median_us=median_us,
             median_interval_us=self._median_interval_us if interval_us else None,
@@ -274,36 +340,6 @@ class _PointBuilder:
             slowest_pass_us=None if is_single_pass else max(times_us),
             spread=max(spreads) if spreads else None,
         )
-
-
-def _contradiction_text(table: Table, row: Row, figure: Figure) -> str | None:
-    """Describes a contradiction between the stated size, time, algbw and busbw. None if they are consistent.
-
-    Figures that busbw derived from others are ignored.
-    """
-    stated = {
-        name: value
-        for name in ("time_us", "algbw_gbps", "busbw_gbps")
-        if (value := getattr(figure, name)) is not None and name not in figure.derived
-    }
-    time_us, algbw_gbps, busbw_gbps = stated.get("time_us"), stated.get("algbw_gbps"), stated.get("busbw_gbps")
-    if row.size_bytes <= 0:
-        return None
-    collective, ranks = table.collective_of(row), table.ranks_of(row)
-    factor, ratio = algbw_factor(collective, ranks), bandwidth_ratio(collective, ranks)
-    if (
-        time_us
-        and algbw_gbps is not None
-        and factor is not None
-        and not _are_close(bandwidth_gbps(row.size_bytes, time_us, factor), algbw_gbps)
-    ):
-        return f"line {row.line}: {row.size_bytes} B in {time_us:g} us is not {algbw_gbps:g} GB/s"
-    if not ratio or not algbw_gbps or busbw_gbps is None:
-        return None
-    if not _are_close(algbw_gbps * ratio, busbw_gbps, extra_gbps=_ROUNDING_GBPS * ratio):
-        stated_ratio = busbw_gbps / algbw_gbps
-        return f"line {row.line}: busbw / algbw is {stated_ratio:.4g}, but must be {ratio:.4g} for {ranks} ranks"
-    return None
 
 
 def _are_close(first: float, second: float, extra_gbps: float = 0.0) -> bool:

@@ -12,22 +12,19 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from busbw.comparability import find_system_difference
-from busbw.expect import Expectation, can_reduce_in_network, effective_system, expectation_of, network_nics_finder
+from busbw.expect import Expectation, can_reduce_in_network
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import Decision, Evidence, decide, grade_bands
 from busbw.judge.groups import compare_groups
+from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.series import Series, series_of_table
+from busbw.judge.series_context import ContextFinder, SeriesContext
 from busbw.judge.types import BandVerdict, Reason, Verdict
 from busbw.judge.yardstick import (
     Yardstick,
     differences_text,
 )
-from busbw.judge.yardstick_selection import (
-    ReferenceSelection,
-    select_yardstick,
-    select_yardstick_from_log,
-    use_medians,
-)
+from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log, use_medians
 from busbw.logs import Log, Placement, Table
 from busbw.statistics.bands import BANDS
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
@@ -69,6 +66,8 @@ class JudgedSeries(NamedTuple):
     table: Table
     series: Series | None
     """None for a table without rows."""
+    context: SeriesContext | None
+    """None for a table without rows."""
     verdict: Verdict
 
 
@@ -80,23 +79,23 @@ def iterate_verdicts(
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
 ) -> Iterator[JudgedSeries]:
-    """Yields the verdicts of `judge` one by one, for a log of any length. Tables without rows are last."""
-    effective_selection = selection or ReferenceSelection()
+    """Yields the verdicts of `judge` one by one, for a log of any length, in the order of its tables."""
+    contexts = ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
     refused_counts = _count_refused_rows(log)
-    has_reference = effective_selection != ReferenceSelection()
+    has_reference = contexts.selection != ReferenceSelection()
     for number, table in enumerate(log.tables, start=1):
         all_series = series_of_table(table)
         refused_count = refused_counts[table.first_line]
+        table_contexts = contexts.find(all_series)
         verdicts = [
-            _judge_series(series, system, nics, effective_selection, refused_count, sharp=sharp)
-            for series in all_series
+            _judge_series(series, context, contexts, system, refused_count)
+            for series, context in zip(all_series, table_contexts, strict=True)
         ]
         verdicts = compare_groups(all_series, verdicts, has_reference=has_reference)
-        for series, verdict in zip(all_series, verdicts, strict=True):
-            yield JudgedSeries(number, table, series, verdict)
-    for number, table in enumerate(log.tables, start=1):
-        if not table.rows:
-            yield JudgedSeries(number, table, None, _judge_empty_table(table))
+        for series, context, verdict in zip(all_series, table_contexts, verdicts, strict=True):
+            yield JudgedSeries(number, table, series, context, verdict)
+        if not all_series:
+            yield JudgedSeries(number, table, None, None, _judge_empty_table(table))
 
 
 def _count_refused_rows(log: Log) -> Counter[int]:
@@ -137,30 +136,28 @@ def _make_verdict(decision: Decision, **others: object) -> Verdict:
 
 
 def _judge_series(
-    series: Series,
-    system: System | None,
-    nics: Nics | None,
-    selection: ReferenceSelection,
-    refused_count: int,
-    *,
-    sharp: bool,
+    series: Series, context: SeriesContext, contexts: ContextFinder, system: System | None, refused_count: int
 ) -> Verdict:
-    """Judges one configuration. `refused_count`: number of rows of its table that could not be read."""
-    expectation = _expect_series(series, system, nics, sharp=sharp)
-    # The system with the NICs that the user states. None if the user states neither; the log then decides.
-    stated_system = expectation.system if expectation and (system or nics) else None
-    network_nics = network_nics_finder(series.table, stated_system)(series.row)
-    assumes_nics = network_nics is not None and not network_nics.is_stated
-    series = series.with_stated_nics(network_nics)
+    """Judges one configuration.
+
+    Args:
+        series: Figures of the configuration.
+        context: Context of the series.
+        contexts: Source of the context, with the selected reference.
+        system: System that the user states; None if the log decides.
+        refused_count: Number of rows of the table that could not be read.
+    """
+    selection, expectation = contexts.selection, context.expectation
+    series = series.with_stated_nics(context.network_nics)
     if selection.log is not None:
         stated_times_us = [point.time_us for point in series.points]
-        series, reference_series = use_medians(series, selection)
+        series, reference_series = use_medians(series, contexts.reference_series)
         yardstick, notes = select_yardstick_from_log(series, selection.name, reference_series)
         # The table shows means, so the verdict says that it shows other times of the same rows.
         if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != stated_times_us:
             yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
     else:
-        yardstick, notes = select_yardstick(series, expectation, selection, assumes_nics=assumes_nics)
+        yardstick, notes = select_yardstick(series, context, selection)
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
         variation = yardstick.run_variation_text
         notes = [*notes, f"two starts of one command may be {variation}: `busbw ab` detects smaller differences"]
@@ -180,7 +177,7 @@ def _judge_series(
             bands=bands,
             doubts=_find_doubts(series, bands, expectation),
             refused_rows=Reason("refused_rows", refused_text, _REFUSED_ROWS_REMEDY) if refused_count else None,
-            assumed_nics=_assumed_nics_reason(expectation) if by_expectation and assumes_nics else None,
+            assumed_nics=_assumed_nics_reason(expectation) if by_expectation and context.assumes_nics else None,
         )
     decision = decide(evidence)
     missing = [name for name in BANDS if name not in {band.band for band in decision.bands}]
@@ -229,12 +226,6 @@ _NO_YARDSTICK_REMEDY = (
     "state the system (--system NAME; `busbw expect --list-systems` lists them) or give a good run of the same machine "
     "(--reference FILE)"
 )
-
-
-def _expect_series(series: Series, system: System | None, nics: Nics | None, *, sharp: bool) -> Expectation | None:
-    series_system = effective_system(series.table, system, nics=nics, sharp=sharp)
-    sizes_bytes = [point.size_bytes for point in series.points]
-    return expectation_of(series.table, series.row, series_system, sizes_bytes) if series_system else None
 
 
 def _assumed_nics_reason(expectation: Expectation | None) -> Reason | None:

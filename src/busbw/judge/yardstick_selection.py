@@ -1,54 +1,43 @@
 """Selects the yardstick of a series: the named reference, the nearest published one, or the expectation."""
 
-from msgspec import Struct
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from busbw.collectives import collectives
 from busbw.comparability import Difference
-from busbw.expect import Expectation
-from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
-from busbw.judge.series import Series, replace_means_by_medians, series_of
+from busbw.judge.nearest import NearestReference
+from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries
+from busbw.judge.series import Series, replace_means_by_medians
+from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import Reason
 from busbw.judge.yardstick import Yardstick, differences_text, most_similar_yardstick, yardstick_from_expectation
-from busbw.logs import PLACEMENT_WORDS, Log
-from busbw.reference import Reference
+from busbw.logs import PLACEMENT_WORDS
 from busbw.units import size_text
 
 
-class ReferenceSelection(Struct, kw_only=True, frozen=True):
-    """The reference chosen with `--reference`. All fields empty: judge by the expectation."""
-
-    name: str = ""
-    """Name in messages of `reference` or `log`, of which at most one is set."""
-    reference: Reference | None = None
-    log: Log | None = None
-    nearest: bool = False
-    """True to use the nearest published figures (auto)."""
-
-
 def select_yardstick(
-    series: Series, expectation: Expectation | None, selection: ReferenceSelection, *, assumes_nics: bool
+    series: Series, context: SeriesContext, selection: ReferenceSelection
 ) -> tuple[Yardstick | Reason, list[str]]:
     """Selects the named reference, the nearest published one, or the expectation.
 
     Returns the yardstick, or the reason for its absence, and notes.
     """
+    nearest, expectation = context.nearest, context.expectation
     if selection.reference is not None:
-        most_similar = find_nearest_sweep(series, selection.name, selection.reference)
-        if most_similar is None:
+        if nearest is None:
             return Reason("no_reference_figures", f"{selection.name} has no figures of {series.collective}"), []
-        return most_similar.yardstick, [f"reference {most_similar.name}: {most_similar.yardstick.similarity_text}"]
-    nearest_reference = find_nearest_reference(series)
-    notes = [_nearest_reference_text(series, nearest_reference)] if nearest_reference else []
+        return nearest.yardstick, [f"reference {nearest.name}: {nearest.yardstick.similarity_text}"]
+    notes = [_nearest_reference_text(series, nearest)] if nearest else []
     if selection.nearest:
-        if nearest_reference is None:
+        if nearest is None:
             return Reason("no_reference_figures", f"no published figures of {series.collective}"), []
-        return _block_if_facts_missing(nearest_reference.yardstick, assumes_nics=assumes_nics), notes
+        return _block_if_facts_missing(nearest.yardstick, assumes_nics=context.assumes_nics), notes
     if expectation is None:
         return _missing_expectation_reason(series), notes
     if expectation.unknown:
         return Reason("no_expectation", expectation.unknown), notes
-    return yardstick_from_expectation(expectation, assumes_nics=assumes_nics), notes
+    return yardstick_from_expectation(expectation, assumes_nics=context.assumes_nics), notes
 
 
 def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:
@@ -77,21 +66,16 @@ def _missing_expectation_reason(series: Series) -> Reason:
     return Reason("unknown_system", "the system is not known: the log names no device that busbw has a description of")
 
 
-def use_medians(series: Series, selection: ReferenceSelection) -> tuple[Series, list[Series]]:
+def use_medians(series: Series, references: ReferenceSeries) -> tuple[Series, Sequence[Series]]:
     """Returns the run and the series of the reference log, by medians if all of them have medians."""
-    assert selection.log is not None
-    reference_series = [reference for reference in series_of(selection.log) if reference.points]
     run_by_median = replace_means_by_medians(series)
-    references_by_median = [
-        by_median for reference in reference_series if (by_median := replace_means_by_medians(reference)) is not None
-    ]
-    if run_by_median is None or len(references_by_median) < len(reference_series):
-        return series, reference_series
-    return run_by_median, references_by_median
+    if run_by_median is None or references.by_median is None:
+        return series, references.by_mean
+    return run_by_median, references.by_median
 
 
 def select_yardstick_from_log(
-    series: Series, name: str, reference_series: list[Series]
+    series: Series, name: str, reference_series: Sequence[Series]
 ) -> tuple[Yardstick | Reason, list[str]]:
     """Selects the configuration of a reference log with the fewest differences. Returns as `select_yardstick`."""
     reference_series = sorted(reference_series, key=lambda reference: reference.row.group != series.row.group)

@@ -22,15 +22,16 @@ class LineStream:
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yields each line with its number."""
-        ahead, lines = self._ahead, self._lines
-        while True:
-            while ahead:
-                self._shown_count = max(0, self._shown_count - 1)
-                yield ahead.popleft()
-            line = next(lines, None)
-            if line is None:
-                return
-            yield line
+        yield from self._drain_ahead()
+        for numbered_line in self._lines:
+            yield numbered_line
+            if self._ahead:
+                yield from self._drain_ahead()
+
+    def _drain_ahead(self) -> Iterator[tuple[int, bytes]]:
+        while self._ahead:
+            self._shown_count = max(0, self._shown_count - 1)
+            yield self._ahead.popleft()
 
     def look_ahead(self) -> list[str]:
         """Returns the lines that follow, up to a bound, except those that it returned before."""
@@ -53,6 +54,11 @@ def _split_at_carriage_returns(lines: Iterable[bytes]) -> Iterator[tuple[int, by
     is_continued = False
     """True if the last read is a part of a long line."""
     for read in lines:
+        if not rest and b"\r" not in read:  # the most frequent case
+            number += not is_continued
+            is_continued = not read.endswith(b"\n")
+            yield number, read
+            continue
         line, rest = rest + read, b""
         if b"\r" not in line or line.find(b"\r") >= len(line.rstrip(b"\r\n")):
             number += not is_continued

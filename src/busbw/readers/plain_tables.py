@@ -5,6 +5,7 @@ belong to a plain table.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from busbw.logs import Refusal
 from busbw.readers import csv_tables
@@ -16,13 +17,14 @@ from busbw.readers.tables.layouts import ColumnLayout
 from busbw.readers.tables.quantities import is_value, parse_integer, parse_size, without_groups
 
 
-def parse_columns(text: str) -> list[str]:
+@lru_cache(maxsize=64)
+def parse_columns(text: str) -> tuple[str, ...]:
     """Returns the column names of a line that begins a plain table. Empty if the line begins none."""
     if not is_column_header(text):
-        return []
+        return ()
     names = [csv_tables.column_name(word) for word in split_header(text.lstrip("# ")) if not word.startswith("(")]
     is_plain = "count" not in names and len(set(names)) == len(names) and csv_tables.are_column_names(names)
-    return names if is_plain else []
+    return tuple(names) if is_plain else ()
 
 
 def _parse_any_size(text: str) -> int | None:
@@ -34,7 +36,7 @@ class PlainTable:
     """A table of one writer."""
 
     def __init__(
-        self, header: str, names: list[str], context: DocumentContext, claims: UserClaims, source: str
+        self, header: str, names: tuple[str, ...], context: DocumentContext, claims: UserClaims, source: str
     ) -> None:
         facts = TableFacts(columns=ColumnLayout(has_type=False, unit=time_unit(split_header(header))), has_header=True)
         context.apply_to(facts)

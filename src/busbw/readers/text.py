@@ -220,7 +220,7 @@ class _TextReader:
         else:
             yield from self._read_remark(number, body, assembler)
 
-    def _begin_plain_table(self, header: str, names: list[str], writer: str) -> Iterator[Event]:
+    def _begin_plain_table(self, header: str, names: tuple[str, ...], writer: str) -> Iterator[Event]:
         yield from self._assembler_for(writer).end_table()
         if len(self._plain_tables) < _MAX_WRITERS:
             self._plain_tables[writer] = PlainTable(header, names, self._context, self._claims, self._source)

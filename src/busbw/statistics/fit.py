@@ -8,6 +8,7 @@ A curve is busbw over size. `_find_falls` defines dips and cliffs, `_find_steps`
 import itertools
 import math
 from collections.abc import Sequence
+from operator import mul
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ Points = Sequence[tuple[int, float]]
 """Size in bytes and time in us, in order of size."""
 
 _ITERATIONS = 20
-"""Number of fits. The errors of each fit determine the weights of the next."""
+"""Maximum number of fits. The errors of each fit determine the weights of the next."""
 _OUTLIER_ERROR = 0.15
 """Relative error above which a point gets less weight."""
 _MIN_SIZES = 3
@@ -67,15 +68,17 @@ def fit(points: Points, bus_factor: float) -> Fit | None:
     usable = [(size, time) for size, time in points if size > 0 and time > 0]
     if len({size for size, _ in usable}) < _MIN_SIZES:
         return None
+    terms = _Terms.of(usable)
     weights = [1.0] * len(usable)
-    latency, per_byte = 0.0, 0.0  # us, and us per byte
     for _ in range(_ITERATIONS):
-        latency, per_byte = _fit_weighted(usable, weights)
+        latency, per_byte = _fit_weighted(terms, weights)  # us, and us per byte
         if per_byte <= 0:
             return None
-        errors = [(latency + per_byte * size) / time - 1 for size, time in usable]
-        weights = [min(1.0, _OUTLIER_ERROR / abs(error)) if error else 1.0 for error in errors]
-    errors = [(latency + per_byte * size) / time - 1 for size, time in usable]
+        errors = [latency * x + per_byte * y - 1 for x, y in zip(terms.x, terms.y, strict=True)]
+        previous_weights = weights
+        weights = [1.0 if abs(error) <= _OUTLIER_ERROR else _OUTLIER_ERROR / abs(error) for error in errors]
+        if weights == previous_weights:
+            break
     return Fit(
         latency_us=latency,
         bandwidth_gbps=bandwidth_gbps(1, per_byte, bus_factor),
@@ -85,20 +88,28 @@ def fit(points: Points, bus_factor: float) -> Fit | None:
     )
 
 
-def _fit_weighted(points: Points, weights: Sequence[float]) -> tuple[float, float]:
-    """Returns latency and time per byte by weighted least squares. The latency is not negative.
+class _Terms(NamedTuple):
+    """Terms of the normal equations for each point, with x = 1 / time and y = size / time.
 
-    With x = 1 / time and y = size / time, the relative error of a point is latency * x + per_byte * y - 1. The sums
-    below are the coefficients of the normal equations.
+    The relative error of a point is latency * x + per_byte * y - 1.
     """
-    sum_xx = sum_xy = sum_yy = sum_x = sum_y = 0.0
-    for (size, time), weight in zip(points, weights, strict=True):
-        x, y = 1 / time, size / time
-        sum_xx += weight * x * x
-        sum_xy += weight * x * y
-        sum_yy += weight * y * y
-        sum_x += weight * x
-        sum_y += weight * y
+
+    x: list[float]
+    y: list[float]
+    xx: list[float]
+    xy: list[float]
+    yy: list[float]
+
+    @classmethod
+    def of(cls, points: Points) -> "_Terms":
+        """Makes the terms of these points."""
+        xs, ys = [1 / time for _, time in points], [size / time for size, time in points]
+        return cls(xs, ys, list(map(mul, xs, xs)), list(map(mul, xs, ys)), list(map(mul, ys, ys)))
+
+
+def _fit_weighted(terms: _Terms, weights: Sequence[float]) -> tuple[float, float]:
+    """Returns latency and time per byte by weighted least squares. The latency is not negative."""
+    sum_x, sum_y, sum_xx, sum_xy, sum_yy = (sum(map(mul, weights, values)) for values in terms)
     determinant = sum_xx * sum_yy - sum_xy * sum_xy
     if determinant <= 1e-12 * sum_xx * sum_yy:  # all sizes are almost equal, so only one parameter can be fitted
         return 0.0, (sum_y / sum_yy if sum_yy else 0.0)

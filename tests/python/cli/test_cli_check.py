@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from sample_logs import h200_run
 
 from busbw.cli.main import main
 
@@ -340,3 +341,41 @@ def test_a_late_rank_is_named_whichever_verdict_is_shown(capsys: pytest.CaptureF
     assert code == 1
     summary = shown.split("\n\n")[0]
     assert summary.count("rank 1 on b") == 3
+
+
+def test_equal_verdicts_share_a_line_and_the_worst_is_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A soak test: the same command 150 times, 3 of them slow."""
+    monkeypatch.setenv("COLUMNS", "200")
+    log = tmp_path / "soak.txt"
+    log.write_text("".join(h200_run(4.0 if number in (17, 71, 130) else 1.0) for number in range(1, 151)))
+    code, shown, _ = check(capsys, str(log))
+    assert code == 5
+    summary, details = shown.split("\n\n")
+    counts, slow, good = summary.splitlines()
+    assert counts == "3 SLOW, 147 GOOD"
+    assert slow.startswith("SLOW   all_reduce float sum, 4 ranks in tables 17, 71, 130; in table 17: ")
+    assert good.startswith("GOOD   all_reduce float sum, 4 ranks in tables 1, 2, 3, 4 and 143 more; in table 1: ")
+    assert details.startswith("SLOW  all_reduce float sum, 4 ranks\n")
+    _, shown, _ = check(capsys, str(log), "--json")
+    assert len(json.loads(shown)["verdicts"]) == 150
+    _, shown, _ = check(capsys, str(log), "--all")
+    assert shown.count("against") == 150
+
+
+def test_different_verdicts_beyond_the_limit_are_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(105):
+        (folder / f"{number:03}.txt").write_text(h200_run(wrong=int(number >= 100)))
+    code, shown, _ = check(capsys, str(folder))
+    assert code == 1
+    counts, *lines, hidden = shown.split("\n\n")[0].splitlines()
+    assert counts == "5 BROKEN, 100 GOOD"
+    grades = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert grades == ["BROKEN"] * 5 + ["GOOD"] * 95
+    assert hidden == "and 5 GOOD; `busbw check --json` has all verdicts"

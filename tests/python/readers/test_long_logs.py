@@ -11,8 +11,10 @@ from busbw import readers
 from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact
 from busbw.judge import judge
-from busbw.logs import Log
+from busbw.logs import Figure, Log, Row, Table
 from busbw.readers.tables.collection import collect
+from busbw.readers.tables.events import TableChunk
+from busbw.readers.tables.stored_tables import StoredTables
 from busbw.terminal import log_lines
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -60,6 +62,17 @@ def test_parts_of_a_stored_log() -> None:
     assert (stored[0], stored[-1], stored[1:3], stored[::-1]) == (tables[0], tables[-1], tables[1:3], tables[::-1])
     with pytest.raises(IndexError):
         stored[len(tables)]
+
+
+def test_rows_with_many_samples_are_stored_earlier() -> None:
+    """A row of a large job has thousands of samples, which take more memory than all its other fields."""
+    samples_us = tuple((1.0,) * 100 for _ in range(64))
+    small = Row(line=1, size_bytes=8, figures={"out_of_place": Figure(time_us=1)})
+    large = Row(line=1, size_bytes=8, figures={"out_of_place": Figure(time_us=1, samples_us=samples_us)})
+    for row, is_stored in ((small, False), (large, True)):
+        log = collect("log", [TableChunk(Table(format="a test", rows=(row,) * 10))], max_items_in_memory=1000)
+        assert isinstance(log.tables, StoredTables) == is_stored
+        assert log.tables[0].rows == (row,) * 10
 
 
 MEASURE = r"""

@@ -11,7 +11,9 @@ from busbw.readers.tables.stored_tables import StoredTables
 from busbw.sequences import StoredSequence
 
 MAX_ITEMS_IN_MEMORY = 50_000
-"""Maximum number of rows, tables and refused rows of a log in memory. Each takes about 1 KB."""
+"""Maximum number of rows, tables and refused rows of a log in memory. Each takes about 1 KB without samples."""
+_SAMPLES_PER_ITEM = 32
+"""Number of samples that take as much memory as a row without any."""
 
 
 def collect(source: str, events: Iterable[Event], max_items_in_memory: int = MAX_ITEMS_IN_MEMORY) -> Log:
@@ -21,10 +23,16 @@ def collect(source: str, events: Iterable[Event], max_items_in_memory: int = MAX
     remaining = iter(events)
     for event in remaining:
         kept.append(event)
-        item_count += 1 + (len(event.table.rows) if isinstance(event, TableChunk) else 0)
+        item_count += 1 + (sum(map(_count_items, event.table.rows)) if isinstance(event, TableChunk) else 0)
         if item_count > max_items_in_memory:
             return _collect_in_file(source, _drain(kept, remaining))
     return _collect_in_memory(source, kept)
+
+
+def _count_items(row: Row) -> int:
+    """Returns the number of rows without samples that take as much memory as this row."""
+    sample_count = sum(len(samples) for figure in row.figures.values() for samples in figure.samples_us)
+    return 1 + sample_count // _SAMPLES_PER_ITEM
 
 
 def _drain(kept: deque[Event], remaining: Iterator[Event]) -> Iterator[Event]:

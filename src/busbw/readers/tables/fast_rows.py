@@ -26,7 +26,7 @@ class SplitLine(Struct, frozen=True, gc=False):
 
 
 def is_fast_row(words: list[str]) -> bool:
-    """True if the first five of 13 words are those of a row. `parse_placement` checks the others."""
+    """True if the first five of 13 words are those of a row. `parse_figures` checks the others."""
     root = words[4]
     return (
         words[2] in DTYPES
@@ -39,20 +39,28 @@ def is_fast_row(words: list[str]) -> bool:
     )
 
 
-def parse_placement(size: int, time: str, algbw: str, busbw: str, wrong: str, factor: float | None) -> Figure | None:
-    """Parses the figures of one placement. Returns None if the full parser is needed.
+def parse_figures(size: int, words: list[str], factor: float | None) -> tuple[Figure, Figure] | None:
+    """Parses the figures out of place and in place. Returns None if the full parser is needed.
 
     Args:
         size: Size in bytes.
-        time: Printed time in us.
-        algbw: Printed algbw in GB/s.
-        busbw: Printed busbw in GB/s.
-        wrong: Printed number of wrong elements.
+        words: Words of the row: from the sixth on time in us, algbw and busbw in GB/s and wrong elements, twice.
         factor: busbw / algbw of the table. None if unknown: busbw is not checked.
     """
-    if wrong != "0" or algbw[-3:-2] != "." or busbw[-3:-2] != ".":
+    _, _, _, _, _, time, algbw, busbw, wrong, time_in_place, algbw_in_place, busbw_in_place, wrong_in_place = words
+    if wrong != "0" or wrong_in_place != "0":
         return None
-    if not f"{time}{algbw}{busbw}".replace(".", "").isdecimal():  # Python also parses "1_0.00" and "-0.00"
+    # Python also parses "1_0.00" and "-0.00".
+    if not f"{time}{algbw}{busbw}{time_in_place}{algbw_in_place}{busbw_in_place}".replace(".", "").isdecimal():
+        return None
+    out_of_place = _parse_placement(size, time, algbw, busbw, factor)
+    in_place = out_of_place and _parse_placement(size, time_in_place, algbw_in_place, busbw_in_place, factor)
+    return (out_of_place, in_place) if out_of_place and in_place else None
+
+
+def _parse_placement(size: int, time: str, algbw: str, busbw: str, factor: float | None) -> Figure | None:
+    """Parses figures that consist of digits and points."""
+    if algbw[-3:-2] != "." or busbw[-3:-2] != ".":
         return None
     if time[-3:-2] == ".":
         time_half_step_us = 0.005

@@ -6,6 +6,7 @@ Each line adds to the `TableFacts` of its table. assembly.py decides which table
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from busbw.logs import Placement, Rank
 from busbw.readers.tables import collectives
@@ -272,6 +273,7 @@ def split_header(text: str) -> list[str]:
     return text.lower().replace("(", " (").split()
 
 
+@lru_cache(maxsize=64)
 def is_column_header(text: str) -> bool:
     """True if a line names the columns of a table."""
     if "algbw" not in text.lower():

@@ -99,13 +99,9 @@ class TableInference:
             if may_be_fast and isinstance(entry, fast_rows.SplitLine):
                 words = entry.words
                 size = int(words[0])
-                # Words 5 to 8 are time, algbw, busbw and wrong out of place, words 9 to 12 in place.
-                out_of_place = fast_rows.parse_placement(size, words[5], words[6], words[7], words[8], factor)
-                if out_of_place is not None:
-                    in_place = fast_rows.parse_placement(size, words[9], words[10], words[11], words[12], factor)
-                    if in_place is not None:
-                        rows.append(builder.fast_row(entry.line, size, words, out_of_place, in_place))
-                        continue
+                if (figures := fast_rows.parse_figures(size, words, factor)) is not None:
+                    rows.append(builder.fast_row(entry.line, size, words, *figures))
+                    continue
                 # Otherwise the full parser decides.
             try:
                 raw = self._parse_entry(entry)

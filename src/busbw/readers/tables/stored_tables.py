@@ -18,8 +18,9 @@ _MAX_ROWS = 20_000
 
 class _StoredTable(msgspec.Struct, array_like=True):
     table: Table
-    """Without rows."""
+    """With its rows, if `row_blocks` is empty."""
     row_blocks: list[Block]
+    """Blocks of the rows of a table that was read in several chunks."""
 
 
 class StoredTables(LazySequence[Table]):
@@ -41,16 +42,20 @@ class StoredTables(LazySequence[Table]):
         if first_line in self._open_rows:
             position, rows = self._open_rows[first_line]
         else:
-            position, rows = len(self._first_lines), StoredSequence(Row, self._file)
+            position = len(self._first_lines)
             self._first_lines.append(first_line)
             self._offsets.append(0)
             self._lengths.append(0)
+            if chunk.is_last:  # the whole table
+                self._write(position, chunk.table, [])
+                return
+            rows = StoredSequence(Row, self._file)
         rows.extend(chunk.table.rows)
         table = msgspec.structs.replace(chunk.table, rows=())
         if chunk.is_last:
             self._open_rows.pop(first_line, None)
             self._open_tables.pop(first_line, None)
-            self._write(position, table, rows)
+            self._write(position, table, rows.flush())
         else:
             self._open_rows[first_line] = position, rows
             self._open_tables[first_line] = table
@@ -58,12 +63,12 @@ class StoredTables(LazySequence[Table]):
     def close(self) -> None:
         """Ends the tables that wait for further chunks, and sorts all tables."""
         for first_line, (position, rows) in self._open_rows.items():
-            self._write(position, self._open_tables[first_line], rows)
+            self._write(position, self._open_tables[first_line], rows.flush())
         self._open_rows, self._open_tables = {}, {}
         self._order = array("q", sorted(range(len(self._first_lines)), key=self._first_lines.__getitem__))
 
-    def _write(self, position: int, table: Table, rows: StoredSequence[Row]) -> None:
-        block = self._file.append([_StoredTable(table, rows.flush())])
+    def _write(self, position: int, table: Table, row_blocks: list[Block]) -> None:
+        block = self._file.append([_StoredTable(table, row_blocks)])
         self._offsets[position], self._lengths[position] = block.offset, block.length
 
     def __len__(self) -> int:
@@ -77,5 +82,7 @@ class StoredTables(LazySequence[Table]):
         index = self._order[position]
         block = Block(self._offsets[index], self._lengths[index], 1)
         (stored,) = self._decoder.decode(self._file.read(block))
+        if not stored.row_blocks:
+            return msgspec.structs.replace(stored.table, rows=tuple(stored.table.rows))
         rows = StoredSequence(Row, self._file, stored.row_blocks)
         return msgspec.structs.replace(stored.table, rows=rows if len(rows) > _MAX_ROWS else tuple(rows))

@@ -5,7 +5,6 @@ yardstick is the expectation for the system, or a reference.
 """
 
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from busbw.cli.check.verdict_summary import GRADE_STYLES, GRADE_WIDTH, VerdictSummary, in_order, title_of
 from busbw.cli.options.completion import complete_log, complete_reference
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
@@ -26,7 +26,6 @@ from busbw.errors import ExitCode
 from busbw.json_output import encode_item, print_object
 from busbw.judge import (
     EXIT_OF,
-    GRADES,
     BandVerdict,
     Grade,
     JudgedConfiguration,
@@ -40,15 +39,6 @@ from busbw.store import read_named_logs
 from busbw.terminal import activity, terminal_width
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_text
-
-_GRADE_STYLES: dict[Grade, str] = {
-    "GOOD": "bold green",
-    "SLOW": "bold yellow",
-    "BROKEN": "bold red",
-    "UNSURE": "bold cyan",
-}
-_GRADE_WIDTH = 7
-"""Width of the column of grades."""
 
 
 @click.command()
@@ -87,65 +77,53 @@ def check(
     selection = select_reference(reference_name)
     notes: list[str] = []
     skipped: list[str] = []
-    judged = StoredSequence(JudgedConfiguration)  # those of a long log are too many for memory
-    grades: Counter[Grade] = Counter()
+    summary = VerdictSummary()
+    shows_each = as_json or show_all
+    judged = StoredSequence(JudgedConfiguration)  # all verdicts, if each is shown: a long log has too many for memory
     log_notes: dict[str, list[str]] = {}
     unjudged: list[str] = []
     with activity(f"judging {names[0] if len(names) == 1 else count_text(len(names), 'name')}"):
         for log in read_named_logs(names, notes.append, skipped.append):
             log_notes[log.source] = _log_notes(log)
-            previous_count = len(judged)
+            previous_count = summary.count
             for configuration in iterate_configurations(
                 log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
             ):
-                grades[configuration.grade] += 1
-                judged.extend([replace(configuration, expectation=None)])
-            if len(judged) == previous_count:
+                stripped = replace(configuration, expectation=None)
+                summary.add(stripped)
+                if shows_each:
+                    judged.extend([stripped])
+            if summary.count == previous_count:
                 unjudged.append(log.source)
     has_logs = len(log_notes) > 1
     notes += skipped
     notes += [f"{source}: {note}" if has_logs else note for source, texts in log_notes.items() for note in texts]
     if has_logs:  # the verdicts of one log stay in its order
         notes += [f"{source}: no rows were read; `busbw import` shows why" for source in unjudged]
-    judged_grades = list(grades)
     missing_grades: list[Grade] = ["UNSURE"] if unjudged or skipped else []
-    grade = worst([*judged_grades, *missing_grades])
+    grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
     console = make_console()
     if as_json:
-        items = (encode_item(_verdict_object(entry)) for entry in _in_order(judged, worst_first=has_logs))
+        items = (encode_item(_verdict_object(entry)) for entry in in_order(judged, worst_first=has_logs))
         print_object({"grade": grade, "notes": notes}, {"verdicts": items})
         return EXIT_OF[grade]
-    if not judged:
+    if summary.worst is None:
         _print_verdict(console, "UNSURE", f"{', '.join(log_notes)}: no rows were read")
         _print_sentences(console, "next", ["run `busbw import` to see which lines were refused and why"])
         return ExitCode.ENVIRONMENT
     for note in notes:
         console.print(plain(note), style="yellow")
-    if len(judged) > 1:
-        order = {name: grades[name] for name in GRADES if name in grades} if has_logs else grades
-        console.print(", ".join(f"{number} {name}" for name, number in order.items()), style="bold")
-        for configuration in _in_order(judged, worst_first=has_logs):
-            _print_summary_line(console, configuration, _title(configuration, has_logs=has_logs))
+    if summary.count > 1:
+        for line in summary.lines(has_logs=has_logs):
+            console.print(line)
         # Usually one verdict is shown in full. The late ranks of all of them are named.
-        late_texts = [
-            f"{_title(configuration, has_logs=has_logs)}: {late.text}"
-            for configuration in _in_order(judged, worst_first=has_logs)
-            for late in configuration.verdict.late_ranks
-        ]
-        _print_sentences(console, "late rank", late_texts)
-    worst_grade = worst(judged_grades)
-    selected = (
-        _in_order(judged, worst_first=has_logs)
-        if show_all
-        else [next(configuration for configuration in judged if configuration.grade == worst_grade)]
-    )
-    for configuration in selected:
-        title = _title(configuration, has_logs=has_logs)
-        if len(judged) > 1:
+        _print_sentences(console, "late rank", summary.late_rank_texts(has_logs=has_logs))
+    for configuration in in_order(judged, worst_first=has_logs) if show_all else [summary.worst]:
+        if summary.count > 1:
             console.print()
-        _print_details(console, title, configuration.verdict)
+        _print_details(console, title_of(configuration, has_logs=has_logs), configuration.verdict)
     return EXIT_OF[grade]
 
 
@@ -164,32 +142,6 @@ def _verdict_object(configuration: JudgedConfiguration) -> dict[str, object]:
     return {**msgspec.structs.asdict(configuration.verdict), **fields}
 
 
-def _in_order(judged: Sequence[JudgedConfiguration], *, worst_first: bool) -> Iterator[JudgedConfiguration]:
-    """Yields the verdicts in the order of the log, or by their grades."""
-    if not worst_first:
-        yield from judged
-        return
-    for grade in GRADES:
-        yield from (configuration for configuration in judged if configuration.grade == grade)
-
-
-def _title(configuration: JudgedConfiguration, *, has_logs: bool) -> str:
-    title = configuration.verdict.title
-    return f"{configuration.log}: {title}" if has_logs else title
-
-
-def _print_summary_line(console: Console, configuration: JudgedConfiguration, title: str) -> None:
-    verdict = configuration.verdict
-    line = Text(f"{verdict.grade:<{_GRADE_WIDTH}}", style=_GRADE_STYLES[verdict.grade])
-    text = plain(": ".join([title, *verdict.reasons[:1]]))
-    indent = " " * _GRADE_WIDTH
-    wrapped = textwrap.fill(
-        text, terminal_width(), initial_indent=indent, subsequent_indent=indent, break_long_words=False
-    )
-    line.append(wrapped.removeprefix(indent), style="default")
-    console.print(line)
-
-
 def _print_details(console: Console, title: str, verdict: Verdict) -> None:
     _print_verdict(console, verdict.grade, title)
     _print_sentences(console, "against", [verdict.yardstick])
@@ -201,7 +153,7 @@ def _print_details(console: Console, title: str, verdict: Verdict) -> None:
 
 
 def _print_verdict(console: Console, grade: Grade, text: str) -> None:
-    line = Text(f"{grade}  ", style=_GRADE_STYLES[grade])
+    line = Text(f"{grade}  ", style=GRADE_STYLES[grade])
     line.append(plain(text), style="bold default")
     console.print(line)
 
@@ -222,7 +174,7 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
         sizes = [figure.size_bytes for figure in band.judged]
         measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
         line = Text(f"  {band.band:<10} ")
-        line.append(f"{band.grade:<{_GRADE_WIDTH}}", style=_GRADE_STYLES[band.grade])
+        line.append(f"{band.grade:<{GRADE_WIDTH}}", style=GRADE_STYLES[band.grade])
         line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
         line.append(
             f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{_ratio_text(band.worst.ratio):>6}"

@@ -1,0 +1,137 @@
+"""Writes large logs for readers.py: text and JSON of nccl-tests, and a record of busbw. All are of one machine."""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+HEAD = """# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 4 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20
+#
+# Using devices
+#  Rank  0 Group  0 Pid    895 on         vm device  0 [0000:00:06] NVIDIA H200
+#  Rank  1 Group  0 Pid    895 on         vm device  1 [0000:00:07] NVIDIA H200
+#  Rank  2 Group  0 Pid    895 on         vm device  2 [0000:00:08] NVIDIA H200
+#  Rank  3 Group  0 Pid    895 on         vm device  3 [0000:00:09] NVIDIA H200
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+"""
+FOOT = """# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 158.95
+#
+# Collective test concluded: all_reduce_perf
+#
+"""
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
+SIZES = tuple(8 << power for power in range(31))
+_RANKS = 4
+_SAMPLES = 20
+
+
+def time_us(size_bytes: int, row_number: int) -> float:
+    """Returns a slightly varying time of an all-reduce on 4 H200."""
+    return round(20 + size_bytes / 2.4e5 + row_number % 97 / 50, 2)
+
+
+def _placement_columns(size_bytes: int, row_number: int) -> str:
+    time = time_us(size_bytes, row_number)
+    algbw = size_bytes / time / 1e3
+    return f"{time:>8.2f}  {algbw:>6.2f}  {algbw * 1.5:>6.2f}       0"
+
+
+def _text_row(size_bytes: int, number: int) -> str:
+    figures = f"{_placement_columns(size_bytes, number)}  {_placement_columns(size_bytes, number + 7)}"
+    return f"{size_bytes:>12}  {size_bytes // 4:>12}     float     sum      -1  {figures}\n"
+
+
+def _tables(prefix: str) -> Iterator[str]:
+    """Yields runs of one row per size, each line after a prefix."""
+    for first_number in count(step=len(SIZES)):
+        rows = (_text_row(size, number) for number, size in enumerate(SIZES, start=first_number))
+        yield "".join(prefix + line for line in (HEAD + "".join(rows) + FOOT).splitlines(keepends=True))
+
+
+def plain_tables() -> Iterator[str]:
+    """Yields runs one after the other, as a test over night writes them."""
+    return _tables("")
+
+
+def prefixed_tables() -> Iterator[str]:
+    """Yields runs with the prefix of mpirun."""
+    return _tables("[1,0]<stdout>:")
+
+
+def one_table() -> Iterator[str]:
+    """Yields one run with many passes (-N)."""
+    yield HEAD
+    for number in count():
+        yield _text_row(SIZES[number % len(SIZES)], number)
+
+
+def nccl_tests_json() -> Iterator[str]:
+    """Yields one document of nccl-tests (-J) with many passes."""
+    document = json.loads((GOLDEN / "nccl_tests.json").read_text())
+    document["config"]["devices"] = [
+        {"rank": rank, "group": 0, "pid": 895, "hostname": "vm", "device": rank, "device_info": "NVIDIA H200"}
+        for rank in range(_RANKS)
+    ]
+    del document["results"], document["errors"]
+    yield json.dumps(document)[:-1] + ',\n"results":[\n'
+    for number in count():
+        size = SIZES[number % len(SIZES)]
+        placements = {name: _json_figures(size, number) for name in ("out_of_place", "in_place")}
+        comma = ",\n" if number else ""
+        yield comma + json.dumps(
+            {"size": size, "count": size // 4, "type": "float", "redop": "sum", "root": -1, **placements}
+        )
+
+
+def _json_figures(size: int, number: int) -> dict[str, float]:
+    time = time_us(size, number)
+    return {"time": time, "alg_bw": size / time / 1e3, "bus_bw": 1.5 * size / time / 1e3, "nwrong": 0}
+
+
+def busbw_record() -> Iterator[str]:
+    """Yields the record of one run with many passes, with the times of every rank and iteration."""
+    header, _, row, *_ = map(json.loads, (GOLDEN / "records.jsonl").read_text().splitlines())
+    header["ranks"] = [
+        {**header["ranks"][0], "rank": rank, "device": rank, "bus_id": f"0000:0{rank}:00", "device_name": "NVIDIA H200"}
+        for rank in range(_RANKS)
+    ]
+    yield json.dumps(header) + "\n"
+    row |= {"late_ranks": [], "warnings": [], "device_time_us": None, "launch_time_us": None, "sample_clock": "host"}
+    for number in count():
+        size = SIZES[number % len(SIZES)]
+        time = time_us(size, number)
+        samples = [[round(time + (number + sample) % 7 / 100, 2) for sample in range(_SAMPLES)]] * _RANKS
+        row |= {"requested_bytes": size, "size_bytes": size, "count": size // 4, "cycle": number // len(SIZES)}
+        row |= {"time_us": time, "algbw_gbps": size / time / 1e3, "busbw_gbps": 1.5 * size / time / 1e3}
+        row["stats"] |= {"median_us": time, "mean_us": time, "min_us": time, "max_us": time + 1, "samples": _SAMPLES}
+        row["stats"] |= {"p95_us": time, "p99_us": time, "median_ci95_us": [time, time]}
+        for placement in ("out_of_place", "in_place"):
+            yield json.dumps({**row, "placement": placement, "samples_us": samples}) + "\n"
+
+
+LOGS: dict[str, Callable[[], Iterator[str]]] = {
+    "text, tables of 31 rows": plain_tables,
+    "text, one table": one_table,
+    "text, mpirun's prefix": prefixed_tables,
+    "JSON of nccl-tests": nccl_tests_json,
+    "record of busbw": busbw_record,
+}
+"""The parts of an endless log of each kind."""
+_ENDS = {"text, one table": FOOT, "JSON of nccl-tests": '\n],"end_time":"2026-11-21 08:16:40"}\n'}
+
+
+def write_log(path: Path, kind: str, megabytes: float) -> None:
+    """Writes a log until the file has at least the given size."""
+    size_bytes = 0
+    with path.open("w") as out:
+        for part in LOGS[kind]():
+            size_bytes += out.write(part)
+            if size_bytes >= megabytes * 1e6:
+                break
+        out.write(_ENDS.get(kind, ""))

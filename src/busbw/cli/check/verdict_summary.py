@@ -1,0 +1,146 @@
+"""Summarizes any number of verdicts in a bounded number of lines, for `busbw check`."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+from busbw.judge import GRADES, Grade, JudgedConfiguration
+from busbw.terminal import terminal_width
+from busbw.units import plain
+
+GRADE_STYLES: dict[Grade, str] = {
+    "GOOD": "bold green",
+    "SLOW": "bold yellow",
+    "BROKEN": "bold red",
+    "UNSURE": "bold cyan",
+}
+GRADE_WIDTH = 7
+"""Width of the column of grades."""
+MAX_LINES = 100
+"""Maximum number of verdicts with a line each. More verdicts share lines, of which there are as many."""
+_MAX_TABLES = 4
+"""Maximum number of tables that a line names."""
+
+
+@dataclass
+class _Group:
+    """Verdicts that share a line: those on one log with the same title, grade and kind of reason."""
+
+    first: JudgedConfiguration
+    """The line has its reason, because those of the others may differ in their figures."""
+    tables: list[int] = field(default_factory=list)
+    """Numbers of the first tables."""
+    count: int = 0
+
+    def add(self, configuration: JudgedConfiguration) -> None:
+        """Adds a verdict."""
+        self.count += 1
+        if len(self.tables) < _MAX_TABLES:
+            self.tables.append(configuration.table)
+
+
+class VerdictSummary:
+    """Collects verdicts, of which it keeps a bounded number."""
+
+    def __init__(self) -> None:
+        self.grades: Counter[Grade] = Counter()
+        """Number of verdicts by grade, in the order of their first verdicts."""
+        self.worst: JudgedConfiguration | None = None
+        """First verdict with the worst grade. None without verdicts."""
+        self._first: list[JudgedConfiguration] = []
+        self._groups: dict[Grade, dict[tuple[object, ...], _Group]] = {grade: {} for grade in GRADES}
+        self._late: list[tuple[JudgedConfiguration, str]] = []
+        self._late_count = 0
+
+    @property
+    def count(self) -> int:
+        """Number of verdicts."""
+        return self.grades.total()
+
+    def add(self, configuration: JudgedConfiguration) -> None:
+        """Adds a verdict."""
+        verdict = configuration.verdict
+        self.grades[verdict.grade] += 1
+        if self.worst is None or GRADES.index(verdict.grade) < GRADES.index(self.worst.grade):
+            self.worst = configuration
+        if len(self._first) < MAX_LINES:
+            self._first.append(configuration)
+        groups = self._groups[verdict.grade]
+        key = (configuration.log, verdict.title, verdict.reason_kind)
+        if key not in groups and len(groups) < MAX_LINES:
+            groups[key] = _Group(configuration)
+        if key in groups:
+            groups[key].add(configuration)
+        self._late_count += len(verdict.late_ranks)
+        self._late += [(configuration, late.text) for late in verdict.late_ranks[: MAX_LINES - len(self._late)]]
+
+    def lines(self, *, has_logs: bool) -> Iterator[Text]:
+        """Yields the counts of the grades and the lines of the verdicts.
+
+        Args:
+            has_logs: True if the verdicts are on several logs. They are listed worst first, and each names its log.
+        """
+        is_worst_first = has_logs or self.count > MAX_LINES
+        counts = {grade: self.grades[grade] for grade in GRADES if grade in self.grades}
+        yield Text(_counts_text(counts if is_worst_first else self.grades), style="bold")
+        if self.count <= MAX_LINES:
+            for configuration in in_order(self._first, worst_first=has_logs):
+                yield _line(configuration, title_of(configuration, has_logs=has_logs))
+            return
+        groups = [group for grade in GRADES for group in self._groups[grade].values()][:MAX_LINES]
+        for group in groups:
+            title = title_of(group.first, has_logs=has_logs)
+            yield _line(group.first, f"{title}{_tables_text(group)}" if group.count > 1 else title)
+        hidden = Counter(counts)
+        for group in groups:
+            hidden[group.first.grade] -= group.count
+        if hidden := +hidden:
+            yield Text(f"and {_counts_text(hidden)}; `busbw check --json` has all verdicts", style="yellow")
+
+    def late_rank_texts(self, *, has_logs: bool) -> list[str]:
+        """Returns a sentence for each late rank of the first verdicts that have any."""
+        texts = [f"{title_of(configuration, has_logs=has_logs)}: {text}" for configuration, text in self._late]
+        hidden_count = self._late_count - len(texts)
+        return [*texts, f"and {hidden_count:,} more; `busbw check --json` has all of them"] if hidden_count else texts
+
+
+def in_order(judged: Sequence[JudgedConfiguration], *, worst_first: bool) -> Iterator[JudgedConfiguration]:
+    """Yields the verdicts in the order of the log, or by their grades."""
+    if not worst_first:
+        yield from judged
+        return
+    for grade in GRADES:
+        yield from (configuration for configuration in judged if configuration.grade == grade)
+
+
+def title_of(configuration: JudgedConfiguration, *, has_logs: bool) -> str:
+    """Returns the title of a verdict, with its log if there are several."""
+    title = configuration.verdict.title
+    return f"{configuration.log}: {title}" if has_logs else title
+
+
+def _counts_text(counts: Mapping[Grade, int]) -> str:
+    return ", ".join(f"{count} {grade}" for grade, count in counts.items())
+
+
+def _tables_text(group: _Group) -> str:
+    """Names the tables of a group. The reason after it is that of the first one."""
+    tables = ", ".join(map(str, group.tables))
+    hidden_count = group.count - len(group.tables)
+    more = f" and {hidden_count:,} more" if hidden_count else ""
+    return f" in tables {tables}{more}; in table {group.tables[0]}"
+
+
+def _line(configuration: JudgedConfiguration, title: str) -> Text:
+    """Makes a line with the grade, the title and the first reason, wrapped to the terminal width."""
+    verdict = configuration.verdict
+    line = Text(f"{verdict.grade:<{GRADE_WIDTH}}", style=GRADE_STYLES[verdict.grade])
+    text = plain(": ".join([title, *verdict.reasons[:1]]))
+    indent = " " * GRADE_WIDTH
+    wrapped = textwrap.fill(
+        text, terminal_width(), initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )
+    return line.append(wrapped.removeprefix(indent), style="default")

@@ -1,0 +1,87 @@
+"""Finds the facts about a series that its figures do not change: system, expectation, NICs, nearest published figures.
+
+They take much longer to compute than a verdict, and most tables of a long log share them.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from busbw.expect import (
+    Expectation,
+    NetworkNics,
+    effective_system,
+    expectation_of,
+    network_nics_finder,
+)
+from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
+from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries, read_reference_series
+from busbw.judge.series import Series, table_key
+from busbw.system import Nics, System
+
+_MAX_CONTEXTS = 256
+"""Maximum number of contexts that are kept. A long log may have any number of different tables."""
+
+
+class SeriesContext(NamedTuple):
+    """Facts about a series that its figures do not change. None: unknown."""
+
+    system: System | None
+    expectation: Expectation | None
+    """Expectation at the sizes of the series."""
+    network_nics: NetworkNics | None
+    nearest: NearestReference | None
+    """Most similar sweep of the selected reference, or of all published ones. None also for a reference log."""
+
+    @property
+    def assumes_nics(self) -> bool:
+        """True if neither log nor user states the NICs that the data cross."""
+        return self.network_nics is not None and not self.network_nics.is_stated
+
+
+class ContextFinder:
+    """Finds the contexts of the series of a log, with the user's options. Equal configurations share a context."""
+
+    def __init__(self, system: System | None, nics: Nics | None, selection: ReferenceSelection, *, sharp: bool) -> None:
+        """Stores the options, which are those of `judge`."""
+        self.selection = selection
+        self._system, self._nics, self._sharp = system, nics, sharp
+        self._contexts: dict[tuple[object, ...], SeriesContext] = {}
+
+    @cached_property
+    def reference_series(self) -> ReferenceSeries:
+        """Series of the selected reference log."""
+        assert self.selection.log is not None
+        return read_reference_series(self.selection.log)
+
+    def find(self, all_series: Sequence[Series]) -> list[SeriesContext]:
+        """Returns the contexts of all series of a table."""
+        key = table_key(all_series[0].table) if all_series else ""
+        return [self._find(series, key) for series in all_series]
+
+    def _find(self, series: Series, table_key: str) -> SeriesContext:
+        cases = tuple((point.size_bytes, point.placement) for point in series.points)
+        key = (table_key, series.row.configuration, cases)
+        context = self._contexts.get(key)
+        if context is None:
+            if len(self._contexts) == _MAX_CONTEXTS:
+                self._contexts.clear()
+            context = self._contexts[key] = self._make_context(series)
+        return context
+
+    def _make_context(self, series: Series) -> SeriesContext:
+        system = effective_system(series.table, self._system, nics=self._nics, sharp=self._sharp)
+        sizes_bytes = [point.size_bytes for point in series.points]
+        expectation = expectation_of(series.table, series.row, system, sizes_bytes) if system else None
+        # The system with the NICs that the user states. None if the user states neither; the log then decides.
+        stated_system = expectation.system if expectation and (self._system or self._nics) else None
+        network_nics = network_nics_finder(series.table, stated_system)(series.row)
+        nearest = self._find_nearest(series.with_stated_nics(network_nics))
+        return SeriesContext(system, expectation, network_nics, nearest)
+
+    def _find_nearest(self, series: Series) -> NearestReference | None:
+        if self.selection.log is not None:
+            return None
+        if self.selection.reference is not None:
+            return find_nearest_sweep(series, self.selection.name, self.selection.reference)
+        return find_nearest_reference(series)
