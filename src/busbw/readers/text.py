@@ -37,6 +37,14 @@ _MAX_SINGLETONS = 10_000
 """Maximum number of singletons, tables of one rank, that are collected for a note."""
 _CUT_REASON = "the file ends here; its last figure may be cut"
 _MAX_REMARK_LENGTH = 4000
+_MAX_ROW_LENGTH = 1000
+"""Characters at the end of a long line that may be a row."""
+_MIN_FIGURES = 5
+"""Minimum number of figures in a line that looks like a row."""
+_MIN_FIGURES_WITH_TYPE = 3
+"""Minimum number of figures after an element type in a table."""
+_MAX_OTHER_WORDS = 3
+"""Maximum number of words among the figures of such a line: an invalid type or figure, the operator and the root."""
 _MAX_UNKNOWN_PREFIX = 160
 """Maximum length of an unknown prefix before the '#' of a header line."""
 _LAST_CHARACTERS = frozenset("0123456789A")
@@ -176,7 +184,8 @@ class _TextReader:
             is_cut: True if the file ends without a line end after this line.
         """
         if len(body) > MAX_LENGTH:
-            if layouts.find_row_start(body) >= 0:
+            end = body[-_MAX_ROW_LENGTH:].split()
+            if layouts.find_row_start(body) >= 0 or _reject_broken_row(end, is_in_table=False):
                 reason = f"the line has more than {MAX_LENGTH} characters"
                 yield self._assembler_for(writer).make_refusal(number, text, reason)
             return
@@ -215,7 +224,7 @@ class _TextReader:
         yield from assembler.count_unrelated_line()
         if (report := self._hccl.add_line(number, body)) is not None:
             yield report
-        elif assembler.is_in_table and (reason := _reject_broken_row(words)):
+        elif reason := _reject_broken_row(words, is_in_table=assembler.is_in_table):
             yield assembler.make_refusal(number, text, reason)
         else:
             yield from self._read_remark(number, body, assembler)
@@ -304,18 +313,20 @@ def _begins_like_row(words: list[str]) -> bool:
     return len(words) > 5 and _begin_with_counts(words) and words[2] in DTYPES
 
 
-def _reject_broken_row(words: list[str]) -> str:
+def _reject_broken_row(words: list[str], *, is_in_table: bool) -> str:
     """Returns why a line that looks like a row is not one. Empty if the line does not look like a row."""
     if len(words) < 6 or words[0].startswith("#"):
         return ""
-    figure_count = sum(map(is_value, words))
-    if figure_count < 5 or figure_count < len(words) - 3:  # type, operator and root may be invalid
+    type_index = next((index for index, word in enumerate(words) if word in DTYPES), None)
+    figures = words[2 if type_index is None else type_index + 1 :]
+    figure_count = sum(map(is_value, figures))
+    has_other_words = figure_count < len(figures) - _MAX_OTHER_WORDS
+    min_figure_count = _MIN_FIGURES_WITH_TYPE if is_in_table and type_index else _MIN_FIGURES
+    if has_other_words or figure_count < min_figure_count or not (type_index or is_in_table):
         return ""
-    if _begin_with_counts(words):
+    if type_index is None and _begin_with_counts(words):
         return f'"{words[2][:40]}" is not an element type'
-    if any(word in DTYPES for word in words):
-        return "it does not begin with a size and a count"
-    return ""
+    return "it does not begin with a size and a count"
 
 
 def _collect_singleton(event: Event, singletons: list[Table]) -> None:

@@ -12,7 +12,7 @@ from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, Ra
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity, identify
 from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
-from busbw.readers.tables.quantities import half_step, is_number
+from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
 from busbw.units import count_text
 
@@ -219,7 +219,12 @@ class TableInference:
 
     def _find_contradiction(self, raw: RawRow, placements: tuple[PlacementNumbers, ...]) -> str:
         """Returns the contradiction in a row's figures; empty if they agree."""
+        if all(numbers.time is numbers.algbw is numbers.busbw is None for numbers in placements):
+            return "none of its times and bandwidths is a number"
         for numbers, texts in zip(placements, raw.placement_texts, strict=True):
+            for name, text in zip(("time", "algbw", "busbw"), texts, strict=False):
+                if text in NOT_FINITE:
+                    return f'the {name} is "{text}", which is no measured value'
             if not self._interpretation.is_consistent(raw, numbers):
                 low, high = self._interpretation.rate(raw, numbers)
                 rate = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
