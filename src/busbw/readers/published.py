@@ -81,10 +81,19 @@ def read_grid(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> I
     if not 0 < header_row_count < len(grid.rows):
         return
     header_rows = [cells for _, cells in grid.rows[:header_row_count]]
-    blocks = list(_parse_blocks(header_rows, context, claims))
+    blocks = [
+        block
+        for block in _parse_blocks(header_rows, context, claims)
+        if any(column.metric != "speedup" for column in block.columns)
+    ]
+    widths = sorted({len(cells) for cells in header_rows})
+    if blocks and len(widths) > 1:
+        for line, cells in grid.rows[header_row_count:]:
+            reason = f"the rows of the header have {widths[0]} to {widths[-1]} columns: the columns are unclear"
+            yield _make_refusal(line, cells, reason)
+        return
     for block in blocks:
-        if any(column.metric != "speedup" for column in block.columns):
-            yield from _read_block(grid, header_row_count, block, context)
+        yield from _read_block(grid, header_row_count, block, context)
 
 
 def _count_header_rows(grid: CellGrid) -> int:

@@ -47,8 +47,6 @@ _MAX_OTHER_WORDS = 3
 """Maximum number of words among the figures of such a line: an invalid type or figure, the operator and the root."""
 _MAX_UNKNOWN_PREFIX = 160
 """Maximum length of an unknown prefix before the '#' of a header line."""
-_LAST_CHARACTERS = frozenset("0123456789A")
-"""Last characters of a row without a suffix: of a number or of N/A."""
 _TYPES = frozenset(DTYPES)
 
 
@@ -76,7 +74,7 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Ite
         if (
             len(words) == fast_rows.WORD_COUNT
             and fast_rows.is_fast_row(words)
-            and words[-1][-1] in _LAST_CHARACTERS
+            and (words[-1].isdecimal() or words[-1] == "N/A")
             and "[" not in text_after_prefix
             and text[-1] == "\n"
             and text.isascii()
@@ -165,7 +163,9 @@ class _TextReader:
             and "CCL " not in text
             and not ("<" in text or "&" in text)
             and not words[0][1:2].isdigit()
-            and not self._unwrapper.suffix
+            and not self._unwrapper.has_text_after_lines
+            and "\\n" not in text
+            and "[repeated " not in text
             and "\x1b" not in text
             and "algbw" not in text
             and not self._plain_tables
