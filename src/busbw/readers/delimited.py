@@ -68,7 +68,7 @@ def _make_message(cells: list[str], start: int, end: int, delimiter: str) -> Mes
 
 
 def _find_escaped(line: str) -> Message | None:
-    """Returns the only cell whose quotation marks CSV doubles, such as one with JSON. None if there is none."""
+    """Returns the only cell in which CSV doubles quotation marks, such as one with JSON. None if no cell is the only one."""
     for delimiter in (",", ";"):
         cells = _split(line, delimiter)
         positions = [
@@ -92,7 +92,7 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _find_row(cells: list[str]) -> tuple[int, int] | None:
-    """Returns the number of cells, and the position of the only one that ends with a row. None if there is none."""
+    """Returns the number of cells, and the position of the only one that ends with a row. None if no cell or several do."""
     positions = [position for position, cell in enumerate(cells) if _ends_with_row(cell)]
     return (len(cells), positions[0]) if len(positions) == 1 else None
 

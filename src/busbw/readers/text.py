@@ -261,8 +261,9 @@ class _TextReader:
         events: list[Event] = []
         if len(stripped) > _MAX_REMARK_LENGTH:
             return events
+        events += assembler.refuse_rows_above_header(stripped)
         if assembler.starts_other_table(stripped):
-            events = list(assembler.end_table())
+            events += assembler.end_table()
         if not assembler.add_header_line(number, stripped):
             self._context.add_line(stripped)
         return events

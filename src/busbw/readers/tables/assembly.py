@@ -12,7 +12,7 @@ from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
 from busbw.readers.tables.fast_rows import SplitLine
 from busbw.readers.tables.headers import TableFacts
-from busbw.readers.tables.inference import Entry, TableInference
+from busbw.readers.tables.inference import Entry, TableInference, are_descending
 from busbw.readers.tables.layouts import BOTH, ColumnLayout, NotARowError, is_incomplete, parse_row
 from busbw.readers.tables.quantities import DTYPES
 from busbw.units import count_text
@@ -143,6 +143,19 @@ class TableAssembler:
         if facts is None or not (self._has_rows or facts.has_footer):
             return False
         return headers.begins_run(text) or headers.begins_columns(text)
+
+    def refuse_rows_above_header(self, text: str) -> Iterator[Event]:
+        """Refuses the rows if a line belongs to their header, which must be above them: the log is newest first."""
+        facts, entries = self._facts, self._entries
+        if facts is None or facts.has_header or not entries:
+            return
+        if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(entries)):
+            return
+        self._entries, self._has_rows = [], False
+        for entry in entries:
+            yield self.make_refusal(
+                entry.line, entry.text, "it stands above its header: the log is newest first; sort it by time"
+            )
 
     def add_header_line(self, line: int, text: str) -> bool:
         """Adds a line of a header or a footer. Returns false if the line is neither."""

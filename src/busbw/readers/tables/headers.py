@@ -324,10 +324,19 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
     if named := _parse_placements(text):
         facts.named_placements = named
         return True
-    if "(gb/s)" in words and (unit := time_unit(words)):
+    if unit := _parse_units(words):
         facts.columns = facts.columns._replace(unit=unit)
         return True
     return False
+
+
+def is_units_line(text: str) -> bool:
+    """True if a line has the units of columns, below their names."""
+    return "GB/s)" in text and not is_column_header(text) and bool(_parse_units(split_header(text)))
+
+
+def _parse_units(header_words: list[str]) -> str:
+    return time_unit(header_words) if "(gb/s)" in header_words else ""
 
 
 def time_unit(header_words: list[str]) -> str:
