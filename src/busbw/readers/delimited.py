@@ -34,14 +34,14 @@ class MessageColumn:
         return bool(self._delimiter)
 
     def learn(self, lines: Iterable[str]) -> None:
-        """Finds the column in which all complete rows of the lines stand, if other columns follow it."""
+        """Finds the column in which all complete rows of the lines stand, if columns follow it or cells are quoted."""
         lines = list(lines)
         for delimiter in _DELIMITERS:
             places = [_find_row(_split(line, delimiter)) for line in lines if delimiter in line]
             row_places = [place for place in places if place is not None]
             if len(set(row_places)) == 1:
                 column_count, position = row_places[0]
-                if position < column_count - 1:
+                if position < column_count - 1 or all(line.startswith('"') for line in lines if delimiter in line):
                     self._delimiter, self._column_count, self._position = delimiter, column_count, position
 
     def find(self, line: str) -> Message | None:
@@ -68,7 +68,7 @@ def _make_message(cells: list[str], start: int, end: int, delimiter: str) -> Mes
 
 
 def _find_escaped(line: str) -> Message | None:
-    """Returns the only cell in which CSV doubles quotation marks, such as one with JSON. None if no cell is the only one."""
+    """Returns the only cell in which CSV doubles quotation marks, such as one with JSON. None if it is not alone."""
     for delimiter in (",", ";"):
         cells = _split(line, delimiter)
         positions = [
@@ -92,9 +92,10 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _find_row(cells: list[str]) -> tuple[int, int] | None:
-    """Returns the number of cells, and the position of the only one that ends with a row. None if no cell or several do."""
+    """Returns the number of cells, and the position of the only one that ends with a row. None if it is not alone."""
     positions = [position for position, cell in enumerate(cells) if _ends_with_row(cell)]
-    return (len(cells), positions[0]) if len(positions) == 1 else None
+    has_other_text = sum(map(bool, map(str.strip, cells))) > 1
+    return (len(cells), positions[0]) if len(positions) == 1 and has_other_text else None
 
 
 def _ends_with_row(text: str) -> bool:

@@ -150,7 +150,9 @@ class _Shape:
         return all(not field.is_fixed or word in field.values for field, word in zip(self.fields, words, strict=True))
 
     def writer(self, words: tuple[str, ...]) -> str:
-        """Returns the writer of a prefix."""
+        """Returns the writer of a prefix. Empty if the prefix has separators only, such as a quotation mark."""
+        if not self.fields and _TIME_MARK not in self.text:
+            return ""
         for field, word in zip(self.fields, words, strict=True):
             field.add_value(word)
         self._last_words = words

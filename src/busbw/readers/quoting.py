@@ -32,7 +32,7 @@ _KEY = re.compile(KEY_PATTERN)
 _IS_KEY = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
-_TABLE_TAG = re.compile(r"^[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
+_TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
 """Tag of an HTML table, which is the header of a published table or holds a row."""
 _PADDING = " \t,'"
 """Characters that may follow a bracket in a line."""
@@ -95,8 +95,8 @@ class JsonStrings:
             content = _decode(escaped) if match["text"] else _decode_python(escaped, is_bytes=is_bytes)
             if key in self._keys or _has_anchor(content):
                 self._keys.add(key)
-                is_element = key != own_key  # other elements are around it
-                has_surroundings = not is_element and len(text) - len(match[0]) < _MAX_SURROUNDINGS
+                # Without a key of its own, it is an element, and other elements are around it.
+                has_surroundings = bool(own_key) and len(text) - len(match[0]) < _MAX_SURROUNDINGS
                 surroundings = f'{text[: match.start()]}""{text[end:].rstrip(_PADDING)}' if has_surroundings else ""
                 found.append(QuotedText(content, surroundings, is_closed))
         self._read_end(text[end:].rstrip(_PADDING), text)

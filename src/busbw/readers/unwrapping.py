@@ -25,8 +25,8 @@ _LINE_BREAK = re.compile(rf"{_LINE_TAG.pattern}|(?:\\r)?\\n|\| rc=-?\d{{1,9}} \|
 """These tags, the escape of a line feed, and the text of `ansible -o`, after which a new line begins."""
 _CELL_TAG = re.compile(r"<t[dhr]\b", re.IGNORECASE)
 """HTML tag of a table. grids.py reads its cells."""
-_HIDDEN_STRINGS = re.compile(rf'""|{_CELL_TAG.pattern}', re.IGNORECASE)
-"""Quotation marks of CSV, or a cell. They may hold strings of JSON, which may repeat each other."""
+_HIDDEN_STRINGS = re.compile(rf'""|{_ESCAPED_QUOTES.pattern}')
+"""Escaped quotation marks of CSV or HTML, which hold strings of JSON. Such strings may repeat each other."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SUFFIX = re.compile(r"[^\w.\s/+-][^\w.]{0,20}\Z")
 """Characters that no figure has, such as a quotation mark and a comma."""
