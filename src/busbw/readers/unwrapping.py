@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from busbw.readers import cleaning
-from busbw.readers.anchors import MAX_LENGTH, Anchor, find_anchor
+from busbw.readers.anchors import MAX_LENGTH, Anchor, count_bars_before_rule, find_anchor
 from busbw.readers.delimited import MessageColumn, split_messages
 from busbw.readers.prefixes import PrefixTable
 from busbw.readers.quoting import JsonStrings
@@ -68,6 +68,8 @@ class Unwrapper:
         self._column = MessageColumn()
         self._surroundings = PrefixTable()
         self._prefixes = PrefixTable()
+        self._bar_count = 0
+        """Number of vertical bars in the prefix of Markdown tables."""
         self._suffix = ""
         """Text after every line. Empty if they have none in common."""
 
@@ -82,11 +84,14 @@ class Unwrapper:
         bodies: list[str] = []
         lines = list(lines)
         self._column.learn(lines)
-        for line in lines:
-            for part in self._split(line, strings):
-                if located := _locate(part.text):
-                    self._observe(part, located)
-                    bodies.append(located.body)
+        parts = [part for line in lines for part in self._split(line, strings)]
+        for part in parts:
+            if (bar_count := count_bars_before_rule(part.text)) is not None:
+                self._bar_count = bar_count
+        for part in parts:
+            if located := _locate(part.text, self._bar_count):
+                self._observe(part, located)
+                bodies.append(located.body)
         self._surroundings.classify()
         self._prefixes.classify()
         self._suffix = _common_suffix(bodies) or self._suffix
@@ -104,7 +109,7 @@ class Unwrapper:
         """
         first_writer = ""
         for part in self._split(line, self._strings):
-            located = _locate(part.text)
+            located = _locate(part.text, self._bar_count)
             if located and not (self._surroundings.knows(part.surroundings) and self._prefixes.knows(located.prefix)):
                 self._observe(part, located)
                 self.learn(look_ahead())
@@ -170,14 +175,14 @@ class _LocatedLine(NamedTuple):
     """True if markup follows the line."""
 
 
-def _locate(text: str) -> _LocatedLine | None:
+def _locate(text: str, bar_count: int) -> _LocatedLine | None:
     """Returns a line that identifies itself, and its prefix. None for any other line."""
     if len(text) > MAX_LENGTH:
         return None
-    anchor = find_anchor(text)
+    anchor = find_anchor(text, bar_count)
     if anchor is None and ("<" in text or "&" in text):
         text = cleaning.without_markup(text)
-        anchor = find_anchor(text)
+        anchor = find_anchor(text, bar_count)
     if anchor is None:
         return None
     body = text[anchor.start :]

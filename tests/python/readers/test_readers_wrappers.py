@@ -3,6 +3,7 @@
 import json
 import time
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
@@ -170,6 +171,57 @@ def test_hosts_with_one_row_each_are_kept_apart(tmp_path: Path) -> None:
     row = next(line for line in reversed(LOGS["h200_x4_sweep_c1"]) if " sum " in line)
     log = read(tmp_path, "".join(f"gpu{host:03}: {row}\n" for host in range(20)))
     assert [len(table.rows) for table in log.tables] == [1] * 20
+
+
+@pytest.mark.parametrize("sizes", ["equal", "increasing"])
+@pytest.mark.parametrize("host_count", [2, 3, 20])
+def test_a_host_number_is_no_counter(tmp_path: Path, host_count: int, sizes: str) -> None:
+    rows = [line for line in LOGS["h200_x4_sweep_c1"] if " sum " in line]
+    lines = [f"gpu{host:03}: {rows[host if sizes == 'increasing' else 0]}\n" for host in range(host_count)]
+    assert [len(table.rows) for table in read(tmp_path, "".join(lines)).tables] == [1] * host_count
+
+
+ENTRIES = {
+    "before": lambda host, line: {"labels": {"host": host}, "stream": "stdout", "message": line},
+    "after": lambda host, line: {"message": line, "stream": "stdout", "labels": {"host": host}},
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("hosts", [("gpu0", "gpu1"), ("10.0.0.1", "10.0.0.2"), ("alpha", "beta")])
+def test_writers_in_json_are_kept_apart(tmp_path: Path, hosts: tuple[str, str], entry: str, indent: int | None) -> None:
+    """Two hosts that write at the same time, and are not at the same line."""
+    names = ("nccl_tests_2_19_6_single", "h200_x4_sweep_c1")
+    pairs = zip_longest(*[LOGS[name] for name in names])
+    entries = [
+        json.dumps(ENTRIES[entry](host, line), indent=indent)
+        for lines in pairs
+        for host, line in zip(hosts, lines, strict=True)
+        if line is not None
+    ]
+    log = read(tmp_path, "[\n" + ",\n".join(entries) + "\n]\n")
+    assert sorted((table.program, table.ranks, len(table.rows)) for table in log.tables) == sorted(
+        (table.program, table.ranks, len(table.rows)) for name in names for table in readers.read(PATHS[name]).tables
+    )
+
+
+MARKDOWN = """# Latencies on 8x H100
+
+| Message Size | NCCL latency (us) | MSCCL latency (us) |
+|--------------|------------------:|-------------------:|
+| 1KB | 13.12 | 7.50 |
+| 2KB | 14.39 | 7.48 |
+| 4KB | 15.28 | 7.49 |
+
+all of them
+"""
+
+
+@pytest.mark.parametrize("prefix", ["web-1  | ", "| ", "2026-11-26 10:00:00.000 | INFO     | __main__:run:42 - "])
+def test_a_markdown_table_may_follow_a_bar(tmp_path: Path, prefix: str) -> None:
+    plain = facts(read(tmp_path, MARKDOWN))
+    assert facts(read(tmp_path, "".join(f"{prefix}{line}\n" for line in MARKDOWN.splitlines()))) == plain
 
 
 @pytest.mark.parametrize("wrapper", ["cat -n", "grep -n", "epoch seconds", "dmesg"])
