@@ -214,13 +214,14 @@ class _TextReader:
             if names := plain_tables.parse_columns(body):
                 yield from self._begin_plain_table(body, names, writer)
                 return
-        if _are_all_figures(words):
+        if _are_all_figures(layouts.without_timestamp(words)):
             if assembler.continue_row(words):
                 return
             begins_with_sizes = len(words) > 4 and _begin_with_counts(words)
             if begins_with_sizes and not assembler.columns.has_type:
                 yield from assembler.add_row(number, text, words)
                 return
+            yield from assembler.refuse_wrapped_row()
         yield from assembler.count_unrelated_line()
         if (report := self._hccl.add_line(number, body)) is not None:
             yield report

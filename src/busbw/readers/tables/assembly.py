@@ -13,7 +13,15 @@ from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaim
 from busbw.readers.tables.fast_rows import SplitLine
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.inference import Entry, TableInference, are_descending
-from busbw.readers.tables.layouts import BOTH, ColumnLayout, NotARowError, is_incomplete, parse_row
+from busbw.readers.tables.layouts import (
+    BOTH,
+    ColumnLayout,
+    NotARowError,
+    RawRow,
+    is_incomplete,
+    is_short,
+    parse_row,
+)
 from busbw.readers.tables.quantities import DTYPES
 from busbw.units import count_text
 
@@ -46,6 +54,8 @@ class TableAssembler:
         self._pending: _PartialRow | None = None
         self._accepts_fast_rows = False
         self._has_rows = False
+        self._last_row: RawRow | None = None
+        """Row on the last line."""
         self._last_columns = ColumnLayout()
 
     @property
@@ -68,6 +78,7 @@ class TableAssembler:
         if not self._accepts_fast_rows:
             return False
         self._entries.append(SplitLine(line, text, words))
+        self._last_row = None
         self._has_rows = True
         return True
 
@@ -112,6 +123,14 @@ class TableAssembler:
         if self.is_full:
             yield from self._yield_chunk(is_last=False)
 
+    def refuse_wrapped_row(self) -> Iterator[Event]:
+        """Refuses the last row if it has one placement only. Called if figures follow it on the next line."""
+        row, self._last_row = self._last_row, None
+        if row is not None and self._entries and self._entries[-1] is row and is_short(row):
+            self._entries.pop()
+            self._has_rows = bool(self._entries)
+            yield self.make_refusal(row.line, row.text, "figures follow on the next line: the lines are wrapped")
+
     def continue_row(self, words: list[str]) -> bool:
         """Adds words to the incomplete row. Returns false if no row is incomplete."""
         pending = self._pending
@@ -132,6 +151,7 @@ class TableAssembler:
 
     def count_unrelated_line(self) -> Iterator[Event]:
         """Counts an unrelated line. An incomplete row is refused after too many of them."""
+        self._last_row = None
         if self._pending:
             self._pending.continuations += 1
             if self._pending.continuations > _MAX_CONTINUATIONS:
@@ -218,7 +238,8 @@ class TableAssembler:
             self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
             return
         try:
-            self._entries.append(parse_row(line, text, words, columns, facts.group))
+            self._last_row = parse_row(line, text, words, columns, facts.group)
+            self._entries.append(self._last_row)
             self._has_rows = True
         except NotARowError as error:
             if is_incomplete(words, columns):

@@ -302,15 +302,16 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
         facts.has_header = True
         placement_count = words.count("algbw")
         placements: tuple[Placement, ...] = BOTH
+        is_cut = "redop" in words and "root" in words and placement_count < len(BOTH)  # programs with both have two
         if placement_count == 2:
             placements = facts.named_placements or BOTH
-        elif placement_count == 1:
+        elif placement_count == 1 and not is_cut:
             placements = ("unstated",)
         facts.columns = facts.columns._replace(
             has_type="type" in words,
             has_cpu_time="cputime" in words,
             shows_error="error" in words or "res" in words,
-            has_one_placement=placement_count == 1,
+            has_one_placement=placement_count == 1 and not is_cut,
             placements=placements,
             unit=time_unit(words),
         )
