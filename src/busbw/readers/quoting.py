@@ -32,6 +32,7 @@ _KEY = re.compile(KEY_PATTERN)
 _IS_KEY = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
+_BRACKET = re.compile(r"[{}\[\]]")
 _TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
 """Tag of an HTML table, which is the header of a published table or holds a row."""
 _PADDING = " \t,'"
@@ -64,6 +65,7 @@ class JsonStrings:
         A string that repeats a line of another one is returned without its text.
         """
         found: list[QuotedText] = []
+        repetitions = _Repetitions()
         end = 0
         is_python = "'" in text and _PYTHON_LINES.search(text)
         if not is_python and '"' not in text:
@@ -75,6 +77,7 @@ class JsonStrings:
             if escaped is None:
                 escaped, is_closed = match["python_text"], True
             between = text[end : match.start()]
+            repetitions.read(between)
             if end and between.lstrip().startswith("]"):
                 self._array_key = ""
             if between.rstrip().endswith("["):
@@ -95,6 +98,9 @@ class JsonStrings:
             content = _decode(escaped) if match["text"] else _decode_python(escaped, is_bytes=is_bytes)
             if key in self._keys or _has_anchor(content):
                 self._keys.add(key)
+                if repetitions.repeats(content):
+                    found.append(QuotedText("", "", is_closed=True))
+                    continue
                 # Without a key of its own, it is an element, and other elements are around it.
                 has_surroundings = bool(own_key) and len(text) - len(match[0]) < _MAX_SURROUNDINGS
                 surroundings = f'{text[: match.start()]}""{text[end:].rstrip(_PADDING)}' if has_surroundings else ""
@@ -107,6 +113,38 @@ class JsonStrings:
             self._array_key = ""
         elif rest.endswith("["):
             self._array_key = _key_before(text, text.rindex("["))
+
+
+class _Repetitions:
+    """Rows of the strings of an object, which chat programs write again within it, as a text and as its parts."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._contents: list[tuple[int, str]] = []
+        """Depth and text of each string of several lines."""
+
+    def read(self, between: str) -> None:
+        """Reads the text between two strings."""
+        for bracket in _BRACKET.findall(between):
+            self._depth += 1 if bracket in "{[" else -1
+            self._contents = [(depth, content) for depth, content in self._contents if depth <= self._depth]
+
+    def repeats(self, content: str) -> bool:
+        """True if all rows of a string of several lines stand in an earlier string of the same object."""
+        if "\n" not in content:
+            return False
+        rows = _rows_in(content) if self._contents else set()
+        if rows and any(rows <= _rows_in(earlier) for _, earlier in self._contents):
+            return True
+        self._contents.append((self._depth, content))
+        return False
+
+
+def _rows_in(content: str) -> set[str]:
+    """Returns the rows and the lines of cells, without their prefixes."""
+    lines = map(str.strip, content.splitlines())
+    anchors = [(line, anchor) for line in lines if (anchor := find_anchor(line))]
+    return {line[anchor.start :] for line, anchor in anchors if anchor.is_row or anchor.position is None}
 
 
 def _key_before(text: str, end: int) -> str:

@@ -17,7 +17,7 @@ from busbw.readers.grids import CellGrid, GridCollector
 from busbw.readers.line_stream import LineStream
 from busbw.readers.long_lines import move_cuts
 from busbw.readers.plain_tables import PlainTable
-from busbw.readers.published import read_grid
+from busbw.readers.published import MAX_HEADER_ROWS, begins_with_size, find_header, read_grid
 from busbw.readers.source import LogSource
 from busbw.readers.tables import fast_rows, headers, layouts
 from busbw.readers.tables.assembly import TableAssembler
@@ -110,6 +110,8 @@ class _TextReader:
         self.assembler = self._assembler_for("")
         """Assembler of the last row."""
         self._grids = GridCollector()
+        self._grid_header: list[tuple[int, list[str]]] = [(0, [])]
+        """Header of the last table of cells."""
         self._hccl = hccl.ReportParser(claims)
         self._plain_tables: dict[str, PlainTable] = {}
         """Open plain tables by writer."""
@@ -123,7 +125,6 @@ class _TextReader:
     def read_line(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
         if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
-            yield from self._end_grid()
             return
         is_cut = not text.endswith("\n")  # the end of the file
         is_blank = True
@@ -215,7 +216,7 @@ class _TextReader:
                 yield from self._begin_plain_table(body, names, writer)
                 return
         if _are_all_figures(layouts.without_timestamp(words)):
-            if assembler.continue_row(words):
+            if assembler.continue_row(body, words):
                 return
             begins_with_sizes = len(words) > 4 and _begin_with_counts(words)
             if begins_with_sizes and not assembler.columns.has_type:
@@ -278,6 +279,12 @@ class _TextReader:
         """Processes a table of cells: a published table, or log lines split into cells."""
         lines = [(line, " ".join(cells)) for line, cells in grid.rows]
         if not any((anchor := find_anchor(text)) and anchor.is_row for _, text in lines):
+            # Lines between the rows of a table divide it. All parts have the header of the first one.
+            header = find_header(grid)
+            if begins_with_size(grid) and len(self._grid_header[-1][1]) == len(grid.rows[0][1]):
+                grid = CellGrid(grid.first_line, [*self._grid_header, *grid.rows])
+            elif not begins_with_size(grid):
+                self._grid_header = header or grid.rows[-MAX_HEADER_ROWS:]
             yield from read_grid(grid, self._context, self._claims)
             return
         self._unwrapper.learn(text for _, text in lines)

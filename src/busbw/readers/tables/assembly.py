@@ -5,6 +5,7 @@ A row may be broken over several lines: its beginning waits until a later line c
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from busbw.logs import Refusal, Table
 from busbw.readers.tables import headers
@@ -35,7 +36,10 @@ class _PartialRow:
     """Beginning of a row that a later line may complete."""
 
     def __init__(self, line: int, text: str, words: list[str]) -> None:
-        self.line, self.text, self.words = line, text, words
+        self.line, self.text, self.words = line, text.strip()[:_MAX_TEXT], words
+        self.may_be_cut_within_word = False
+        """True if two parts meet without a blank."""
+        self.ends_with_blank = text.rstrip("\r\n")[-1:].isspace()
         self.continuations = 0
         """Number of lines since the beginning, also of unrelated lines."""
 
@@ -131,22 +135,32 @@ class TableAssembler:
             self._has_rows = bool(self._entries)
             yield self.make_refusal(row.line, row.text, "figures follow on the next line: the lines are wrapped")
 
-    def continue_row(self, words: list[str]) -> bool:
-        """Adds words to the incomplete row. Returns false if no row is incomplete."""
+    def continue_row(self, text: str, words: list[str]) -> bool:
+        """Adds words to the incomplete row. Returns false if no row is incomplete.
+
+        Args:
+            text: The line.
+            words: Its words.
+        """
         pending = self._pending
         if pending is None:
             return False
+        pending.may_be_cut_within_word |= not pending.ends_with_blank and not text[:1].isspace()
+        pending.ends_with_blank = text.rstrip("\r\n")[-1:].isspace()
         pending.words += words
         pending.continuations += 1
         facts = self._facts
         if facts is not None and not is_incomplete(pending.words, facts.columns):
             self._pending = None
-            try:
-                self._entries.append(parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group))
-                self._has_rows = True
-            except NotARowError:
+            raw = None
+            with suppress(NotARowError):
+                raw = parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group)
+            if raw is None or pending.may_be_cut_within_word:
                 self._pending = pending
                 pending.continuations = _MAX_CONTINUATIONS  # the next unrelated line refuses it
+            else:
+                self._entries.append(raw)
+                self._has_rows = True
         return True
 
     def count_unrelated_line(self) -> Iterator[Event]:
@@ -235,7 +249,7 @@ class TableAssembler:
         assert facts is not None
         columns = facts.columns
         if is_incomplete(words, columns) and facts.has_header:
-            self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
+            self._pending = _PartialRow(line, text, words)
             return
         try:
             self._last_row = parse_row(line, text, words, columns, facts.group)
@@ -243,7 +257,7 @@ class TableAssembler:
             self._has_rows = True
         except NotARowError as error:
             if is_incomplete(words, columns):
-                self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
+                self._pending = _PartialRow(line, text, words)
             else:
                 yield self.make_refusal(line, text, str(error))
 
