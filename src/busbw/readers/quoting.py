@@ -131,10 +131,10 @@ class _Repetitions:
 
     def repeats(self, content: str) -> bool:
         """True if all rows of a string of several lines stand in an earlier string of the same object."""
-        if "\n" not in content:
+        if "\n" not in content.strip():  # a line, which may be equal to another one
             return False
         rows = _rows_in(content) if self._contents else set()
-        if rows and any(rows <= _rows_in(earlier) for _, earlier in self._contents):
+        if len(rows) > 1 and any(rows <= _rows_in(earlier) for _, earlier in self._contents):
             return True
         self._contents.append((self._depth, content))
         return False

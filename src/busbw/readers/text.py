@@ -6,6 +6,7 @@ grid is a Markdown or HTML table. A remark is any other line, such as a header. 
 the open tables are kept in memory.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -45,6 +46,8 @@ _MIN_FIGURES_WITH_TYPE = 3
 """Minimum number of figures after an element type in a table."""
 _MAX_OTHER_WORDS = 3
 """Maximum number of words among the figures of such a line: an invalid type or figure, the operator and the root."""
+_FOREIGN_FIGURE = re.compile(r"\d[\d.,']{0,40}\Z")
+"""A figure with the decimal comma or the grouped digits of another language. It makes a row, but a refused one."""
 _MAX_UNKNOWN_PREFIX = 160
 """Maximum length of an unknown prefix before the '#' of a header line."""
 _TYPES = frozenset(DTYPES)
@@ -328,7 +331,7 @@ def _reject_broken_row(words: list[str], *, is_in_table: bool) -> str:
         return ""
     type_index = next((index for index, word in enumerate(words) if word in DTYPES), None)
     figures = words[2 if type_index is None else type_index + 1 :]
-    figure_count = sum(map(is_value, figures))
+    figure_count = sum(is_value(word) or _FOREIGN_FIGURE.match(word) is not None for word in figures)
     has_other_words = figure_count < len(figures) - _MAX_OTHER_WORDS
     min_figure_count = _MIN_FIGURES_WITH_TYPE if is_in_table and type_index else _MIN_FIGURES
     if has_other_words or figure_count < min_figure_count or not (type_index or is_in_table):

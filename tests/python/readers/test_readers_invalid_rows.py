@@ -46,6 +46,19 @@ def test_an_invalid_size_without_a_header_is_refused(tmp_path: Path) -> None:
     assert [refusal.line for refusal in log.refused] == [1]
 
 
+@pytest.mark.parametrize("grouped", [",", ".", "'"])
+def test_rows_of_another_language_are_refused(tmp_path: Path, grouped: str) -> None:
+    """A decimal comma in the figures, and grouped digits in sizes and counts."""
+    lines = list(LINES)
+    for index in ROW_LINES:
+        words = lines[index].replace(".", ",").split()
+        words[:2] = [f"{int(word):,}".replace(",", grouped) for word in words[:2]]
+        lines[index] = "  ".join(words)
+    log = read(tmp_path, "".join(f"{line}\n" for line in lines))
+    assert log.rows == ()
+    assert [refusal.line for refusal in log.refused] == [index + 1 for index in ROW_LINES]
+
+
 @pytest.mark.parametrize("word", ["inf", "-inf", "nan", "-nan"])
 @pytest.mark.parametrize(("column", "name"), [(5, "time"), (6, "algbw"), (7, "busbw"), (9, "time"), (11, "busbw")])
 def test_a_figure_that_is_not_finite_is_refused(tmp_path: Path, column: int, name: str, word: str) -> None:

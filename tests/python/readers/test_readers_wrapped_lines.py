@@ -92,3 +92,9 @@ def test_a_text_that_its_object_repeats_is_read_once(tmp_path: Path, name: str) 
     plain = readers.read(PATHS[name])
     assert len(read(tmp_path, json.dumps([message])).rows) == len(plain.rows)
     assert len(read(tmp_path, json.dumps([message, message])).rows) == 2 * len(plain.rows)
+
+
+def test_equal_lines_of_a_list_are_all_read(tmp_path: Path) -> None:
+    row = next(line for line in PATHS["h200_x4_sweep_c1"].read_text().splitlines() if " 4194304 " in line)
+    for text in (json.dumps({"lines": [f"{row}\n"] * 3}), repr([f"{row}\n".encode()] * 3)):
+        assert len(read(tmp_path, text + "\n").rows) == 3
