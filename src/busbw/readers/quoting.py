@@ -89,7 +89,8 @@ class JsonStrings:
                 continue
             own_key = _key_before(text, match.start())
             key = own_key or self._array_key
-            if not key and between.strip(" \t,[(") and not between.endswith("["):
+            follows_text = not key and bool(between.strip(" \t,[(")) and not between.endswith("[")
+            if follows_text and "\\n" not in escaped:
                 continue  # not the element of an array
             if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
                 found.append(QuotedText("", "", is_closed=True))
@@ -102,7 +103,7 @@ class JsonStrings:
                     found.append(QuotedText("", "", is_closed=True))
                     continue
                 # Without a key of its own, it is an element, and other elements are around it.
-                has_surroundings = bool(own_key) and len(text) - len(match[0]) < _MAX_SURROUNDINGS
+                has_surroundings = (bool(own_key) or follows_text) and len(text) - len(match[0]) < _MAX_SURROUNDINGS
                 surroundings = f'{text[: match.start()]}""{text[end:].rstrip(_PADDING)}' if has_surroundings else ""
                 found.append(QuotedText(content, surroundings, is_closed))
         self._read_end(text[end:].rstrip(_PADDING), text)
