@@ -1,6 +1,8 @@
 """Wrappers of logs, as launchers, log collectors and web pages add them. Each makes a log of the lines of a log."""
 
+import csv
 import html
+import io
 import json
 from collections.abc import Callable, Sequence
 
@@ -153,6 +155,54 @@ QUOTES: dict[str, Wrapper] = {
 }
 """Strings that hold lines."""
 
+PYTHON: dict[str, Wrapper] = {
+    "Python list": lambda lines: repr(list(lines)) + "\n",
+    "Python list of bytes": lambda lines: repr([f"{line}\n".encode() for line in lines]) + "\n",
+    "Python bytes": lambda lines: repr(_join(lines).encode()) + "\n",
+    "Python bytes per line": lambda lines: _join([repr(f"{line}\n".encode()) for line in lines]),
+    "Python process": lambda lines: f"CompletedProcess(args=['run'], returncode=0, stdout={_join(lines)!r})\n",
+    "Python dictionary": lambda lines: repr({"host": "gpu012", "stdout": _join(lines), "rc": 0}) + "\n",
+    "Ansible one-line": lambda lines: "gpu012 | CHANGED | rc=0 | (stdout) " + "\\n".join(lines) + "\n",
+}
+"""Strings that Python prints, and the escaped line feeds of Ansible."""
+
+
+def _columns(delimiter: str, cells: Callable[[int, str], list[str]]) -> Wrapper:
+    def wrap(lines: Sequence[str]) -> str:
+        out = io.StringIO()
+        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+        writer.writerows([cells(index, line) for index, line in enumerate(lines)])
+        return out.getvalue()
+
+    return wrap
+
+
+def _event(index: int, line: str, *, is_filtered: bool) -> str:
+    stamp = 1_764_150_000_000 + index * 37
+    before = ["EVENTS", f"3{index * 2654435761 % 2**32:032}", str(stamp + 5), "nccl/a"] if is_filtered else ["EVENTS"]
+    return "\t".join([*before, str(stamp + 5), line, str(stamp)])
+
+
+COLUMNS: dict[str, Wrapper] = {
+    "CSV": _columns(",", lambda index, line: [f"2026-11-26T{_clock(index)}Z", line, "gpu012", "nccl-7"]),
+    "CSV, line first": _columns(",", lambda index, line: [line, f"2026-11-26T{_clock(index)}Z"]),
+    "CSV, semicolons": _columns(";", lambda index, line: [str(index), line, "gpu012"]),
+    "tabs": lambda lines: _join([f"{line}\tgpu012\t{_clock(index)}" for index, line in enumerate(lines)]),
+    "aws get-log-events": lambda lines: _join(
+        [_event(index, line, is_filtered=False) for index, line in enumerate(lines)]
+    ),
+    "aws filter-log-events": lambda lines: _join(
+        [_event(index, line, is_filtered=True) for index, line in enumerate(lines)]
+    ),
+    "Ray, repeated": lambda lines: _join(
+        [
+            f"(run pid=1, ip=10.0.0.7) {line}" + " [repeated 3x across cluster]" * (index % 5 == 3)
+            for index, line in enumerate(lines)
+        ]
+    ),
+}
+"""Text after every line, or after some."""
+
 
 def _table_rows(lines: Sequence[str]) -> str:
     cells = [f'<tr><td data-line="{index}"></td><td>{html.escape(line)}</td></tr>' for index, line in enumerate(lines)]
@@ -174,3 +224,6 @@ MARKUP: dict[str, Wrapper] = {
 """Markup, colors and line ends."""
 
 WRAPPERS: dict[str, Wrapper] = {**PREFIXES, **COUNTERS, **QUOTES, **MARKUP}
+
+ALL_WRAPPERS: dict[str, Wrapper] = {**WRAPPERS, **PYTHON, **COLUMNS}
+"""Those too that do not work within each other."""

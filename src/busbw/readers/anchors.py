@@ -46,6 +46,9 @@ _LINE = re.compile(
 
 _MIN_CELLS = 2
 """Minimum number of cells in a line of a Markdown table."""
+_RULE_CHARACTERS = "|:- \t"
+_RULE = re.compile(r"\|\s{0,40}:?--")
+"""Beginning of the line below the header of a Markdown table."""
 
 
 class Anchor(NamedTuple):
@@ -72,12 +75,27 @@ class Anchor(NamedTuple):
         return -1 if self.position >= _ROW and self.position < earlier.position else 0
 
 
-def find_anchor(text: str) -> Anchor | None:
-    """Returns the first row, header line, footer line or line of Markdown cells in a text; None if it has none."""
+def count_bars_before_rule(text: str) -> int | None:
+    """Returns the number of vertical bars in the prefix of the line below a Markdown header; None for other lines."""
+    text = text.rstrip()
+    rule = _RULE.search(text, len(text.rstrip(_RULE_CHARACTERS)))
+    return text.count("|", 0, rule.start()) if rule and text.endswith("|") else None
+
+
+def find_anchor(text: str, bar_count: int = 0) -> Anchor | None:
+    """Returns the first row, header line, footer line or line of Markdown cells in a text; None if it has none.
+
+    Args:
+        text: Text of a line.
+        bar_count: Number of vertical bars in the prefix of lines of Markdown cells.
+    """
     if any(name in text for name in _TYPES) and (start := layouts.find_row_start(text)) >= 0:
         return Anchor(start, _ROW, parse_integer(text[start:].split(None, 1)[0]) or 0)
     match = _LINE.search(text) if any(word in text for word in _WORDS) else None
     if match is None:
-        is_line_of_cells = text.rstrip().endswith("|") and text.count("|") > _MIN_CELLS
-        return Anchor(text.index("|"), None) if is_line_of_cells else None
+        is_line_of_cells = text.rstrip().endswith("|") and text.count("|") > _MIN_CELLS + bar_count
+        if not is_line_of_cells:
+            return None
+        prefix_length = sum(len(part) + 1 for part in text.split("|", bar_count)[:bar_count])
+        return Anchor(text.index("|", prefix_length), None)
     return Anchor(match.start(), int(match.lastgroup[3:]) if match.lastgroup else None)

@@ -20,13 +20,16 @@ _LIBRARY_LINE = re.compile(
     r"[NR]CCL (?:INFO|WARN|TRACE|ERROR)\b"
 )
 """Message of NCCL_DEBUG, with or without time and "host:pid:tid [device]"."""
+_REPETITION = re.compile(r" \[repeated \d{1,9}x across cluster\].{0,400}\Z")
+"""Ray's note that other processes wrote the same line."""
 _HTML_TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
 
 
 def strip_controls(line: str) -> str:
     """Removes line ends, terminal escapes and zero-width characters, and replaces special blanks by spaces.
 
-    Of text that carriage returns overwrite, as in progress bars, only the last part remains.
+    Of text that carriage returns overwrite, as in progress bars, only the last part remains. Ray's note on repetitions
+    is removed too.
     """
     text = line.rstrip("\r\n")
     if "\x1b" in text:
@@ -37,7 +40,8 @@ def strip_controls(line: str) -> str:
         text = _CONTROLS.sub("\ufffd", _BLANKS.sub(" ", _ZERO_WIDTH.sub("", text)))
     elif not text.isprintable():
         text = _CONTROLS.sub("\ufffd", _BLANKS.sub(" ", text))
-    return text
+    is_single_line = "\\n" not in text
+    return _REPETITION.sub("", text) if is_single_line and "[repeated " in text else text
 
 
 def without_markdown_marks(text: str) -> str:

@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from busbw.readers.json_entries import join_entries
+
 _MAX_AHEAD_LINES = 512
 _MAX_AHEAD_BYTES = 1 << 20
 
@@ -15,7 +17,7 @@ class LineStream:
     """
 
     def __init__(self, lines: Iterable[bytes]) -> None:
-        self._lines = _split_at_carriage_returns(lines)
+        self._lines = join_entries(_split_at_carriage_returns(lines))
         self._ahead: deque[tuple[int, bytes]] = deque()
         self._shown_count = 0
         """Number of lines in `_ahead` that `look_ahead` has returned."""

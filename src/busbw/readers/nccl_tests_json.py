@@ -55,6 +55,8 @@ def stream(
         if not isinstance(row, dict) or tolerant_json.CUT in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
             continue
+        if not any(isinstance(row.get(placement), dict) for placement in BOTH):
+            yield Refusal(line=line, text=str(row)[:300], reason="the row has no figures")
         for flat in _split_placements(line, row):
             for event in tables.add(flat):
                 yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
@@ -162,7 +164,7 @@ def _split_placements(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]
                 _number_text(figures.get("nwrong")),
             ),
             placement=placement,
-            elements=str(count) if isinstance(count, int) else "",
+            elements="" if count is None else str(count),
             dtype=str(row.get("type", "")),
             redop=str(row.get("redop", "")).strip(),
             root=str(row.get("root", "")).strip(),

@@ -44,10 +44,11 @@ class PlainTable:
         self._tables = FlatTableBuilder("plain table", facts, claims, source)
 
     def is_row(self, words: list[str]) -> bool:
-        """True if the words begin with a size, and at least half of the others are figures."""
+        """True if the words begin with a size or are as many as the columns, and half of the others are figures."""
         others = words[1:]
         figure_count = sum(is_value(without_groups(word)) for word in others)
-        return 0 < len(others) <= 2 * figure_count and _parse_any_size(words[0]) is not None
+        has_figures = 0 < len(others) <= 2 * figure_count
+        return has_figures and (len(words) == len(self._names) or _parse_any_size(words[0]) is not None)
 
     def add(self, line: int, text: str, words: list[str]) -> Iterator[Event]:
         """Adds the words of a row. Yields finished chunks and refusals."""

@@ -23,6 +23,8 @@ _TIME = re.compile(
 _WORD = re.compile(r"[^\W_]\w*|_\w+")
 _BLANKS = re.compile(r"\s+")
 _BLANK_NEXT_TO_SEPARATOR = re.compile(r" (?=[^\w\x00\x01])|(?<=[^\w\x00\x01]) ")
+_NUMBERED_NAME = re.compile(r"([^\W\d_]{2}[^\W\d]*)\d+\Z")
+"""A name with a number, such as gpu012, and its first part."""
 _DIGITS = re.compile(r"(\d+)")
 _TIME_MARK, _WORD_MARK = "\0", "\1"
 _MAX_WORDS = 200
@@ -33,6 +35,8 @@ _MAX_VALUES = 4096
 """Maximum number of different values of a field that are kept."""
 _MIN_UNIQUE_CHANGES = 3
 """Minimum number of changes within tables that show a unique field. Lines of several hosts may be one each."""
+_MIN_UNIQUE_HEADER_CHANGES = 2
+"""Minimum number of such changes within headers, if no two lines have the same value."""
 _MAX_JUMP = 10_000
 """Maximum difference of the line numbers of two consecutive lines that are kept of a log."""
 
@@ -66,12 +70,27 @@ class _Field:
         """Number of increases while a table continued."""
         self.contradictions = 0
         """Number of changes that a counter cannot have: a decrease or a return to an earlier value within a table."""
+        self.header_changes = 0
+        """Number of changes within a header."""
+        self.restarts = 0
+        """Number of decreases from one row to another that may be of the next table."""
 
-    def add_change(self, earlier: str, word: str, follows: int) -> None:
-        """Adds a change between two lines; `follows` is the result of `Anchor.follows`."""
+    def add_change(self, earlier: str, word: str, follows: int, *, are_rows: bool) -> None:
+        """Adds a change between two lines.
+
+        Args:
+            earlier: Value in the earlier line.
+            word: Value in the later line.
+            follows: Result of `Anchor.follows` for these lines.
+            are_rows: True if both lines are rows.
+        """
+        if (name := _NUMBERED_NAME.match(word)) and earlier.startswith(name[1]):
+            return  # hosts and ranks, in any order
         is_increase = _order_key(word) > _order_key(earlier)
+        self.header_changes += follows > 0 and not are_rows
         if follows == 0:
             if not is_increase:  # numbers may begin again with the next table
+                self.restarts += are_rows
                 self.visited.clear()
         elif follows > 0 and is_increase and word not in self.visited:
             self.increases += 1
@@ -86,9 +105,12 @@ class _Field:
     def classify(self, line_count: int, neighbor: "_Field | None") -> None:
         """Decides if the field names the writer. `neighbor` is another part of the same number, such as seconds."""
         is_part_of_counter = neighbor is not None and neighbor.is_counter and self.contradictions == 0
-        if is_part_of_counter or self.increases > 3 * self.contradictions:
+        has_unique_values = len(self.values) == line_count and self.header_changes >= _MIN_UNIQUE_HEADER_CHANGES
+        has_new_values = len(self.values) * 2 > line_count and self.contradictions >= _MIN_UNIQUE_CHANGES
+        is_increasing = self.increases > 3 * self.contradictions and self.increases > 4 * self.restarts
+        if is_part_of_counter or is_increasing:
             self.is_fixed, self.is_counter = False, True
-        elif self.contradictions >= _MIN_UNIQUE_CHANGES and len(self.values) * 2 > line_count:
+        elif has_unique_values or has_new_values:
             self.is_fixed = False
 
 
@@ -119,7 +141,7 @@ class _Shape:
                 if is_wrapped:
                     field.visited.clear()
                 elif earlier != word:
-                    field.add_change(earlier, word, follows)
+                    field.add_change(earlier, word, follows, are_rows=anchor.is_row and earlier_anchor.is_row)
                 has_changed = earlier != word or is_wrapped
         for field, word in zip(self.fields, words, strict=True):
             field.add_value(word)
@@ -150,7 +172,9 @@ class _Shape:
         return all(not field.is_fixed or word in field.values for field, word in zip(self.fields, words, strict=True))
 
     def writer(self, words: tuple[str, ...]) -> str:
-        """Returns the writer of a prefix."""
+        """Returns the writer of a prefix. Empty if the prefix has separators only, such as a quotation mark."""
+        if not self.fields and _TIME_MARK not in self.text:
+            return ""
         for field, word in zip(self.fields, words, strict=True):
             field.add_value(word)
         self._last_words = words

@@ -44,6 +44,8 @@ _GBPS_PER_UNIT = {
 }
 _IN_PLACE = re.compile(r"(?<!of-)(?<!of )\bin[\s-]place", re.IGNORECASE)
 _OUT_OF_PLACE = re.compile(r"out[\s-]of[\s-]place", re.IGNORECASE)
+MAX_HEADER_ROWS = 4
+"""Maximum number of rows above the first size."""
 _EMPTY_BRACKETS = re.compile(r"\(\s*\)|\[\s*\]")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -81,15 +83,34 @@ def read_grid(grid: CellGrid, context: DocumentContext, claims: UserClaims) -> I
     if not 0 < header_row_count < len(grid.rows):
         return
     header_rows = [cells for _, cells in grid.rows[:header_row_count]]
-    blocks = list(_parse_blocks(header_rows, context, claims))
+    blocks = [
+        block
+        for block in _parse_blocks(header_rows, context, claims)
+        if any(column.metric != "speedup" for column in block.columns)
+    ]
+    widths = sorted({len(cells) for cells in header_rows})
+    if blocks and len(widths) > 1:
+        for line, cells in grid.rows[header_row_count:]:
+            reason = f"the rows of the header have {widths[0]} to {widths[-1]} columns: the columns are unclear"
+            yield _make_refusal(line, cells, reason)
+        return
     for block in blocks:
-        if any(column.metric != "speedup" for column in block.columns):
-            yield from _read_block(grid, header_row_count, block, context)
+        yield from _read_block(grid, header_row_count, block, context)
+
+
+def find_header(grid: CellGrid) -> list[tuple[int, list[str]]]:
+    """Returns the rows above the first size. Empty if the table begins with a size, or has no size in its beginning."""
+    return grid.rows[: _count_header_rows(grid)]
+
+
+def begins_with_size(grid: CellGrid) -> bool:
+    """True if the first row begins with a size, so that the header is not part of the table."""
+    return parse_size(grid.rows[0][1][0]) is not None
 
 
 def _count_header_rows(grid: CellGrid) -> int:
-    """Returns the number of rows above the first size; 0 if the first five rows have no size."""
-    for index, (_, cells) in enumerate(grid.rows[:5]):
+    """Returns the number of rows above the first size; 0 if no size follows the longest header."""
+    for index, (_, cells) in enumerate(grid.rows[: MAX_HEADER_ROWS + 1]):
         if cells and parse_size(cells[0]) is not None:
             return index
     return 0

@@ -1,6 +1,7 @@
 """Finds lines of a log that stand in strings of JSON, as container runtimes, notebooks and Ansible write them.
 
-A string is known by its key. Keys are learned from strings that hold rows or lines of a header.
+Strings that Python prints, such as `['# size', ...]` and `b'# size'`, are found too. A string is known by its key. Keys
+are learned from strings that hold rows or lines of a header.
 """
 
 import json
@@ -10,8 +11,20 @@ from typing import NamedTuple
 from busbw.readers import cleaning
 from busbw.readers.anchors import find_anchor
 
-_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\Z)', re.DOTALL)
-KEY_PATTERN = r'(?:"([^"\\]{1,100})"\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z'
+_JSON_STRING = r'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)(?P<end>"|\Z)'
+_STRING = re.compile(_JSON_STRING, re.DOTALL)
+_PYTHON_STRING = re.compile(
+    r"(?<![^\s\[({,:=])b?(?:"
+    + _JSON_STRING
+    + r"|'(?P<python_text>[^'\\]*(?:\\.[^'\\]*)*)(?P<python_end>')(?![^\s\]),}:]))",
+    re.DOTALL,
+)
+"""A string that Python prints. Apostrophes within words are left out."""
+_PYTHON_LINES = re.compile(r"\\n|['\"],\s?b?['\"]")
+"""A line with an apostrophe that holds strings of Python has an escaped line feed, or two strings."""
+_PYTHON_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_PYTHON_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+KEY_PATTERN = r"""(?:["']([^"'\\]{1,100})["']\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z"""
 """Key before the string that is its value. The key is in one of the two groups."""
 MAX_KEY_LENGTH = 150
 """Maximum number of characters of a match."""
@@ -19,6 +32,9 @@ _KEY = re.compile(KEY_PATTERN)
 _IS_KEY = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
+_BRACKET = re.compile(r"[{}\[\]]")
+_TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
+"""Tag of an HTML table, which is the header of a published table or holds a row."""
 _PADDING = " \t,'"
 """Characters that may follow a bracket in a line."""
 _MAX_SURROUNDINGS = 8000
@@ -48,45 +64,88 @@ class JsonStrings:
 
         A string that repeats a line of another one is returned without its text.
         """
-        found = []
+        found: list[QuotedText] = []
+        repetitions = _Repetitions()
         end = 0
-        for match in _STRING.finditer(text):
+        is_python = "'" in text and _PYTHON_LINES.search(text)
+        if not is_python and '"' not in text:
+            self._read_end(text.rstrip(_PADDING), text)
+            return found
+        for match in (_PYTHON_STRING if is_python else _STRING).finditer(text):
+            escaped = match["text"]
+            is_closed = bool(match["end"])
+            if escaped is None:
+                escaped, is_closed = match["python_text"], True
             between = text[end : match.start()]
+            repetitions.read(between)
             if end and between.lstrip().startswith("]"):
                 self._array_key = ""
             if between.rstrip().endswith("["):
                 self._array_key = _key_before(text, text.rindex("[", 0, match.start()))
             end = match.end()
-            if not match[1] and not self._keys:
+            if not escaped and not self._keys:
                 continue
-            if match[2] and _IS_KEY.match(text, end):
+            if is_closed and _IS_KEY.match(text, end):
                 continue
             own_key = _key_before(text, match.start())
             key = own_key or self._array_key
-            if not key and between.strip(" \t,[("):
+            follows_text = not key and bool(between.strip(" \t,[(")) and not between.endswith("[")
+            if follows_text and "\\n" not in escaped:
                 continue  # not the element of an array
             if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
                 found.append(QuotedText("", "", is_closed=True))
                 continue
-            content = _decode(match[1])
+            is_bytes = match[0][0] == "b"
+            content = _decode(escaped) if match["text"] else _decode_python(escaped, is_bytes=is_bytes)
             if key in self._keys or _has_anchor(content):
                 self._keys.add(key)
-                is_element = key != own_key  # other elements are around it
-                has_surroundings = not is_element and len(text) - len(match[0]) < _MAX_SURROUNDINGS
+                if repetitions.repeats(content):
+                    found.append(QuotedText("", "", is_closed=True))
+                    continue
+                # Without a key of its own, it is an element, and other elements are around it.
+                has_surroundings = (bool(own_key) or follows_text) and len(text) - len(match[0]) < _MAX_SURROUNDINGS
                 surroundings = f'{text[: match.start()]}""{text[end:].rstrip(_PADDING)}' if has_surroundings else ""
-                found.append(QuotedText(content, surroundings, bool(match[2])))
+                found.append(QuotedText(content, surroundings, is_closed))
         self._read_end(text[end:].rstrip(_PADDING), text)
         return found
-
-    def read_line(self, text: str) -> None:
-        """Notes the end of an array in a line without strings."""
-        self._read_end(text.rstrip(_PADDING), text)
 
     def _read_end(self, rest: str, text: str) -> None:
         if rest.endswith("]"):
             self._array_key = ""
         elif rest.endswith("["):
             self._array_key = _key_before(text, text.rindex("["))
+
+
+class _Repetitions:
+    """Rows of the strings of an object, which chat programs write again within it, as a text and as its parts."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._contents: list[tuple[int, str]] = []
+        """Depth and text of each string of several lines."""
+
+    def read(self, between: str) -> None:
+        """Reads the text between two strings."""
+        for bracket in _BRACKET.findall(between):
+            self._depth += 1 if bracket in "{[" else -1
+            self._contents = [(depth, content) for depth, content in self._contents if depth <= self._depth]
+
+    def repeats(self, content: str) -> bool:
+        """True if all rows of a string of several lines stand in an earlier string of the same object."""
+        if "\n" not in content.strip():  # a line, which may be equal to another one
+            return False
+        rows = _rows_in(content) if self._contents else set()
+        if len(rows) > 1 and any(rows <= _rows_in(earlier) for _, earlier in self._contents):
+            return True
+        self._contents.append((self._depth, content))
+        return False
+
+
+def _rows_in(content: str) -> set[str]:
+    """Returns the rows and the lines of cells, without their prefixes."""
+    lines = map(str.strip, content.splitlines())
+    anchors = [(line, anchor) for line in lines if (anchor := find_anchor(line))]
+    return {line[anchor.start :] for line, anchor in anchors if anchor.is_row or anchor.position is None}
 
 
 def _key_before(text: str, end: int) -> str:
@@ -97,11 +156,13 @@ def _key_before(text: str, end: int) -> str:
 
 
 def _has_anchor(content: str) -> bool:
-    return any(find_anchor(cleaning.without_markup(line)) is not None for line in content.splitlines())
+    return _TABLE_TAG.search(content) is not None or any(
+        find_anchor(cleaning.without_markup(line)) is not None for line in content.splitlines()
+    )
 
 
 def _decode(escaped: str) -> str:
-    """Returns the text of a JSON string. Escapes that JSON does not define remain.
+    """Returns the text of a JSON string, or of one that Python prints with quotation marks.
 
     Lone surrogates, which UTF-8 cannot encode, are replaced.
     """
@@ -110,5 +171,20 @@ def _decode(escaped: str) -> str:
     try:
         text = str(json.loads(f'"{escaped}"', strict=False))
     except ValueError:
-        return escaped.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+        return _decode_python(escaped)
     return text.encode("utf-8", errors="replace").decode()
+
+
+def _decode_python(escaped: str, *, is_bytes: bool = False) -> str:
+    """Returns the text of a string that Python prints. Unknown escapes remain."""
+    text = _PYTHON_ESCAPE.sub(_decode_escape, escaped)
+    if is_bytes:
+        return text.encode("latin-1", errors="replace").decode("utf-8", errors="replace")
+    return text.encode("utf-8", errors="replace").decode()
+
+
+def _decode_escape(match: "re.Match[str]") -> str:
+    escape = match[1]
+    if len(escape) > 1:
+        return chr(int(escape[1:], 16))
+    return _PYTHON_ESCAPES.get(escape, match[0])

@@ -1,9 +1,13 @@
-"""Opens a log file or standard input. Standard input and pipes are copied to a temporary file, to read them twice."""
+"""Opens a log file or standard input.
 
+Standard input and pipes are copied to a temporary file, to read them twice. UTF-16 is copied as UTF-8.
+"""
+
+import codecs
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -68,24 +72,38 @@ def open_source(path: Path) -> Iterator[LogSource]:
 
 @contextmanager
 def _open_seekable(path: Path) -> Iterator[IO[bytes]]:
-    if str(path) == "-":
-        with _temporary_copy(sys.stdin.buffer) as copy:
-            yield copy
-    else:
-        with path.open("rb") as file:
-            if file.seekable():
-                yield file
-            else:  # a named pipe
-                with _temporary_copy(file) as copy:
-                    yield copy
+    with ExitStack() as stack:
+        if str(path) == "-":
+            file = stack.enter_context(_temporary_copy(_blocks(sys.stdin.buffer)))
+        else:
+            file = stack.enter_context(path.open("rb"))
+            if not file.seekable():  # a named pipe
+                file = stack.enter_context(_temporary_copy(_blocks(file)))
+        beginning = file.read(len(codecs.BOM_UTF16_LE))
+        file.seek(0)
+        if beginning in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            file = stack.enter_context(_temporary_copy(_utf8_blocks(file)))
+        yield file
+
+
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: stream.read(_COPY_BYTES), b"")
+
+
+def _utf8_blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yields UTF-16 text with a byte order mark as UTF-8. Windows PowerShell writes output in this form."""
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    for block in _blocks(stream):
+        yield decoder.decode(block).encode()
+    yield decoder.decode(b"", final=True).encode()
 
 
 @contextmanager
-def _temporary_copy(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+def _temporary_copy(blocks: Iterable[bytes]) -> Iterator[IO[bytes]]:
     with temporary_file_errors():
         copy = tempfile.NamedTemporaryFile()  # noqa: SIM115
     try:
-        while block := stream.read(_COPY_BYTES):
+        for block in blocks:
             with temporary_file_errors():
                 copy.write(block)
         with temporary_file_errors():
@@ -103,9 +121,5 @@ def _require_text(source: LogSource) -> None:
     for signature, format_name in _COMPRESSED_BEGINNINGS:
         if beginning.startswith(signature):
             raise UsageError(f"{source.name} is compressed ({format_name})", remedy="decompress it first")
-    if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UsageError(
-            f"{source.name} is UTF-16", remedy="convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8"
-        )
     if b"\0" in beginning:
         raise UsageError(f"{source.name} is not text", remedy="pass a log, not a binary file")

@@ -6,6 +6,7 @@ grid is a Markdown or HTML table. A remark is any other line, such as a header. 
 the open tables are kept in memory.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -17,7 +18,7 @@ from busbw.readers.grids import CellGrid, GridCollector
 from busbw.readers.line_stream import LineStream
 from busbw.readers.long_lines import move_cuts
 from busbw.readers.plain_tables import PlainTable
-from busbw.readers.published import read_grid
+from busbw.readers.published import MAX_HEADER_ROWS, begins_with_size, find_header, read_grid
 from busbw.readers.source import LogSource
 from busbw.readers.tables import fast_rows, headers, layouts
 from busbw.readers.tables.assembly import TableAssembler
@@ -37,10 +38,18 @@ _MAX_SINGLETONS = 10_000
 """Maximum number of singletons, tables of one rank, that are collected for a note."""
 _CUT_REASON = "the file ends here; its last figure may be cut"
 _MAX_REMARK_LENGTH = 4000
+_MAX_ROW_LENGTH = 1000
+"""Characters at the end of a long line that may be a row."""
+_MIN_FIGURES = 5
+"""Minimum number of figures in a line that looks like a row."""
+_MIN_FIGURES_WITH_TYPE = 3
+"""Minimum number of figures after an element type in a table."""
+_MAX_OTHER_WORDS = 3
+"""Maximum number of words among the figures of such a line: an invalid type or figure, the operator and the root."""
+_FOREIGN_FIGURE = re.compile(r"\d[\d.,']{0,40}\Z")
+"""A figure with the decimal comma or the grouped digits of another language. It makes a row, but a refused one."""
 _MAX_UNKNOWN_PREFIX = 160
 """Maximum length of an unknown prefix before the '#' of a header line."""
-_LAST_CHARACTERS = frozenset("0123456789A")
-"""Last characters of a row without a suffix: of a number or of N/A."""
 _TYPES = frozenset(DTYPES)
 
 
@@ -68,7 +77,7 @@ def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Ite
         if (
             len(words) == fast_rows.WORD_COUNT
             and fast_rows.is_fast_row(words)
-            and words[-1][-1] in _LAST_CHARACTERS
+            and (words[-1].isdecimal() or words[-1] == "N/A")
             and "[" not in text_after_prefix
             and text[-1] == "\n"
             and text.isascii()
@@ -104,6 +113,8 @@ class _TextReader:
         self.assembler = self._assembler_for("")
         """Assembler of the last row."""
         self._grids = GridCollector()
+        self._grid_header: list[tuple[int, list[str]]] = [(0, [])]
+        """Header of the last table of cells."""
         self._hccl = hccl.ReportParser(claims)
         self._plain_tables: dict[str, PlainTable] = {}
         """Open plain tables by writer."""
@@ -117,7 +128,6 @@ class _TextReader:
     def read_line(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
         if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
-            yield from self._end_grid()
             return
         is_cut = not text.endswith("\n")  # the end of the file
         is_blank = True
@@ -157,7 +167,9 @@ class _TextReader:
             and "CCL " not in text
             and not ("<" in text or "&" in text)
             and not words[0][1:2].isdigit()
-            and not self._unwrapper.suffix
+            and not self._unwrapper.has_text_after_lines
+            and "\\n" not in text
+            and "[repeated " not in text
             and "\x1b" not in text
             and "algbw" not in text
             and not self._plain_tables
@@ -176,7 +188,8 @@ class _TextReader:
             is_cut: True if the file ends without a line end after this line.
         """
         if len(body) > MAX_LENGTH:
-            if layouts.find_row_start(body) >= 0:
+            end = body[-_MAX_ROW_LENGTH:].split()
+            if layouts.find_row_start(body) >= 0 or _reject_broken_row(end, is_in_table=False):
                 reason = f"the line has more than {MAX_LENGTH} characters"
                 yield self._assembler_for(writer).make_refusal(number, text, reason)
             return
@@ -205,17 +218,18 @@ class _TextReader:
             if names := plain_tables.parse_columns(body):
                 yield from self._begin_plain_table(body, names, writer)
                 return
-        if _are_all_figures(words):
-            if assembler.continue_row(words):
+        if _are_all_figures(layouts.without_timestamp(words)):
+            if assembler.continue_row(body, words):
                 return
             begins_with_sizes = len(words) > 4 and _begin_with_counts(words)
             if begins_with_sizes and not assembler.columns.has_type:
                 yield from assembler.add_row(number, text, words)
                 return
+            yield from assembler.refuse_wrapped_row()
         yield from assembler.count_unrelated_line()
         if (report := self._hccl.add_line(number, body)) is not None:
             yield report
-        elif assembler.is_in_table and (reason := _reject_broken_row(words)):
+        elif reason := _reject_broken_row(words, is_in_table=assembler.is_in_table):
             yield assembler.make_refusal(number, text, reason)
         else:
             yield from self._read_remark(number, body, assembler)
@@ -252,8 +266,9 @@ class _TextReader:
         events: list[Event] = []
         if len(stripped) > _MAX_REMARK_LENGTH:
             return events
+        events += assembler.refuse_rows_above_header(stripped)
         if assembler.starts_other_table(stripped):
-            events = list(assembler.end_table())
+            events += assembler.end_table()
         if not assembler.add_header_line(number, stripped):
             self._context.add_line(stripped)
         return events
@@ -267,6 +282,12 @@ class _TextReader:
         """Processes a table of cells: a published table, or log lines split into cells."""
         lines = [(line, " ".join(cells)) for line, cells in grid.rows]
         if not any((anchor := find_anchor(text)) and anchor.is_row for _, text in lines):
+            # Lines between the rows of a table divide it. All parts have the header of the first one.
+            header = find_header(grid)
+            if begins_with_size(grid) and len(self._grid_header[-1][1]) == len(grid.rows[0][1]):
+                grid = CellGrid(grid.first_line, [*self._grid_header, *grid.rows])
+            elif not begins_with_size(grid):
+                self._grid_header = header or grid.rows[-MAX_HEADER_ROWS:]
             yield from read_grid(grid, self._context, self._claims)
             return
         self._unwrapper.learn(text for _, text in lines)
@@ -304,18 +325,20 @@ def _begins_like_row(words: list[str]) -> bool:
     return len(words) > 5 and _begin_with_counts(words) and words[2] in DTYPES
 
 
-def _reject_broken_row(words: list[str]) -> str:
+def _reject_broken_row(words: list[str], *, is_in_table: bool) -> str:
     """Returns why a line that looks like a row is not one. Empty if the line does not look like a row."""
     if len(words) < 6 or words[0].startswith("#"):
         return ""
-    figure_count = sum(map(is_value, words))
-    if figure_count < 5 or figure_count < len(words) - 3:  # type, operator and root may be invalid
+    type_index = next((index for index, word in enumerate(words) if word in DTYPES), None)
+    figures = words[2 if type_index is None else type_index + 1 :]
+    figure_count = sum(is_value(word) or _FOREIGN_FIGURE.match(word) is not None for word in figures)
+    has_other_words = figure_count < len(figures) - _MAX_OTHER_WORDS
+    min_figure_count = _MIN_FIGURES_WITH_TYPE if is_in_table and type_index else _MIN_FIGURES
+    if has_other_words or figure_count < min_figure_count or not (type_index or is_in_table):
         return ""
-    if _begin_with_counts(words):
+    if type_index is None and _begin_with_counts(words):
         return f'"{words[2][:40]}" is not an element type'
-    if any(word in DTYPES for word in words):
-        return "it does not begin with a size and a count"
-    return ""
+    return "it does not begin with a size and a count"
 
 
 def _collect_singleton(event: Event, singletons: list[Table]) -> None:

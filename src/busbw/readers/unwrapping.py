@@ -2,7 +2,7 @@
 
 A wrapper is detected from the lines themselves. `learn` reads lines ahead, and `unwrap` applies what they showed.
 anchors.py finds the lines that identify themselves, prefixes.py compares the texts before them, and quoting.py finds
-strings that hold lines.
+strings that hold lines. delimited.py finds the column of a message.
 """
 
 import copy
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from busbw.readers import cleaning
-from busbw.readers.anchors import MAX_LENGTH, Anchor, find_anchor
+from busbw.readers.anchors import MAX_LENGTH, Anchor, count_bars_before_rule, find_anchor
+from busbw.readers.delimited import MessageColumn, split_messages
 from busbw.readers.prefixes import PrefixTable
 from busbw.readers.quoting import JsonStrings
 
@@ -20,8 +21,12 @@ _MAX_NESTING = 4
 _ESCAPED_QUOTES = re.compile(r"&(?:quot|#34|#x22);")
 _LINE_TAG = re.compile(r"<(?:br\s?/?|/(?:p|div|li|pre|h\d))>", re.IGNORECASE)
 """HTML tags after which a new line begins."""
+_LINE_BREAK = re.compile(rf"{_LINE_TAG.pattern}|(?:\\r)?\\n|\| rc=-?\d{{1,9}} \| \(std(?:out|err)\) ", re.IGNORECASE)
+"""These tags, the escape of a line feed, and the text of `ansible -o`, after which a new line begins."""
 _CELL_TAG = re.compile(r"<t[dhr]\b", re.IGNORECASE)
 """HTML tag of a table. grids.py reads its cells."""
+_HIDDEN_STRINGS = re.compile(rf'""|{_ESCAPED_QUOTES.pattern}')
+"""Escaped quotation marks of CSV or HTML, which hold strings of JSON. Such strings may repeat each other."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SUFFIX = re.compile(r"[^\w.\s/+-][^\w.]{0,20}\Z")
 """Characters that no figure has, such as a quotation mark and a comma."""
@@ -60,23 +65,36 @@ class Unwrapper:
     def __init__(self) -> None:
         self._keys: set[str] = set()
         self._strings = JsonStrings(self._keys)
+        self._column = MessageColumn()
         self._surroundings = PrefixTable()
         self._prefixes = PrefixTable()
-        self.suffix = ""
+        self._bar_count = 0
+        """Number of vertical bars in the prefix of Markdown tables."""
+        self._suffix = ""
         """Text after every line. Empty if they have none in common."""
+
+    @property
+    def has_text_after_lines(self) -> bool:
+        """True if a part of the wrapper follows each line."""
+        return bool(self._suffix) or self._column.is_known
 
     def learn(self, lines: Iterable[str]) -> None:
         """Learns the wrappers of lines that follow each other. Each line may be learned once."""
         strings = copy.copy(self._strings)
         bodies: list[str] = []
-        for line in lines:
-            for part in self._split(line, strings):
-                if located := _locate(part.text):
-                    self._observe(part, located)
-                    bodies.append(located.body)
+        lines = list(lines)
+        self._column.learn(lines)
+        parts = [part for line in lines for part in self._split(line, strings)]
+        for part in parts:
+            if (bar_count := count_bars_before_rule(part.text)) is not None:
+                self._bar_count = bar_count
+        for part in parts:
+            if located := _locate(part.text, self._bar_count):
+                self._observe(part, located)
+                bodies.append(located.body)
         self._surroundings.classify()
         self._prefixes.classify()
-        self.suffix = _common_suffix(bodies) or self.suffix
+        self._suffix = _common_suffix(bodies) or self._suffix
 
     def _observe(self, part: _Part, located: "_LocatedLine") -> None:
         self._surroundings.observe(part.surroundings, located.anchor)
@@ -91,7 +109,7 @@ class Unwrapper:
         """
         first_writer = ""
         for part in self._split(line, self._strings):
-            located = _locate(part.text)
+            located = _locate(part.text, self._bar_count)
             if located and not (self._surroundings.knows(part.surroundings) and self._prefixes.knows(located.prefix)):
                 self._observe(part, located)
                 self.learn(look_ahead())
@@ -100,8 +118,8 @@ class Unwrapper:
                 writer = writer or first_writer
             else:
                 first_writer = writer
-            if self.suffix and body.rstrip().endswith(self.suffix):
-                body, is_closed = body.rstrip().removesuffix(self.suffix), True
+            if self._suffix and body.rstrip().endswith(self._suffix):
+                body, is_closed = body.rstrip().removesuffix(self._suffix), True
             writer = self._surroundings.writer(part.surroundings) + writer
             yield CleanLine(body, writer, part.text if part.is_inner else line, is_closed or part.is_closed)
 
@@ -118,20 +136,29 @@ class Unwrapper:
 
     def _split(self, line: str, strings: JsonStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
         """Yields the lines within strings and markup."""
+        if depth == 0 and (message := self._column.find(line)):
+            inner_strings = JsonStrings(self._keys)
+            for part in self._split(message.text, inner_strings, message.surroundings, depth + 1):
+                yield part._replace(is_inner=True, is_closed=True)
+            return
+        if "\t" in line and len(messages := split_messages(line)) > 1:
+            for text in messages:
+                for part in self._split(text, strings, surroundings, depth):
+                    yield part._replace(is_inner=True, is_closed=part.is_closed or text is not messages[-1])
+            return
         text = cleaning.strip_controls(line)
         if depth < _MAX_NESTING:
             if "&" in text and _ESCAPED_QUOTES.search(text) and not _CELL_TAG.search(text):
                 text = cleaning.without_markup(text)
-            if '"' not in text:
-                strings.read_line(text)
-            elif found := strings.find(text):
+            if found := strings.find(text):
                 for quoted in found:
                     for inner in _LINE_END.split(quoted.text):
                         nested = JsonStrings(self._keys)
                         for part in self._split(inner, nested, surroundings + quoted.surroundings, depth + 1):
                             yield part._replace(is_inner=True, is_closed=quoted.is_closed)
                 return
-        parts = _LINE_TAG.split(text) if "<" in text else [text]
+        has_escaped_lines = "\\n" in text and not _HIDDEN_STRINGS.search(text)
+        parts = (_LINE_BREAK if has_escaped_lines else _LINE_TAG).split(text)
         for index, content in enumerate(parts):
             if content.strip():
                 is_last = index == len(parts) - 1
@@ -148,14 +175,14 @@ class _LocatedLine(NamedTuple):
     """True if markup follows the line."""
 
 
-def _locate(text: str) -> _LocatedLine | None:
+def _locate(text: str, bar_count: int) -> _LocatedLine | None:
     """Returns a line that identifies itself, and its prefix. None for any other line."""
     if len(text) > MAX_LENGTH:
         return None
-    anchor = find_anchor(text)
+    anchor = find_anchor(text, bar_count)
     if anchor is None and ("<" in text or "&" in text):
         text = cleaning.without_markup(text)
-        anchor = find_anchor(text)
+        anchor = find_anchor(text, bar_count)
     if anchor is None:
         return None
     body = text[anchor.start :]

@@ -3,13 +3,14 @@
 import json
 import time
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log_wrappers import MARKUP, WRAPPERS
+from log_wrappers import ALL_WRAPPERS, COLUMNS, MARKUP, PREFIXES, PYTHON, WRAPPERS
 
 from busbw import readers
 from busbw.judge.verdicts import judge
@@ -56,11 +57,59 @@ def test_the_corpus_has_rows_and_verdicts() -> None:
     assert sum(len(readers.read(path).rows) for path in PATHS.values()) > 250
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("wrapper", ALL_WRAPPERS)
 def test_a_wrapper_changes_nothing(tmp_path: Path, wrapper: str) -> None:
     """Two tables after each other, each with a command line, a device list and a footer."""
     name = "nccl_tests_2_19_6_nccl"
-    assert facts(read(tmp_path, WRAPPERS[wrapper](LOGS[name]))) == expected(name)
+    assert facts(read(tmp_path, ALL_WRAPPERS[wrapper](LOGS[name]))) == expected(name)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_changes_nothing(tmp_path: Path, encoding: str) -> None:
+    name = "nccl_tests_2_19_6_nccl"
+    file = tmp_path / "log"
+    file.write_bytes(("\ufeff" + "\r\n".join([*LOGS[name], "\u2713 done", ""])).encode(encoding))
+    assert facts(readers.read(file)) == expected(name)
+
+
+@pytest.mark.parametrize("wrapper", sorted({**PYTHON, **COLUMNS}))
+@settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.sampled_from(sorted(LOGS)), prefix=st.sampled_from(sorted(PREFIXES)), is_outer=st.booleans())
+def test_a_prefix_with_a_string_or_columns_changes_nothing(
+    tmp_path: Path, wrapper: str, name: str, prefix: str, is_outer: bool
+) -> None:
+    order = (wrapper, prefix) if is_outer else (prefix, wrapper)
+    lines = LOGS[name]
+    for each in order:
+        lines = ALL_WRAPPERS[each](lines).splitlines()
+    assert facts(read(tmp_path, "".join(f"{line}\n" for line in lines))) == expected(name)
+
+
+def test_messages_between_tabs_are_read(tmp_path: Path) -> None:
+    """As `aws logs get-log-events --query 'events[].message' --output text` prints them."""
+    name = "nccl_tests_2_19_6_nccl"
+    assert facts(read(tmp_path, "\t".join(LOGS[name]) + "\n")) == expected(name)
+
+
+def test_a_published_table_in_json_is_read(tmp_path: Path) -> None:
+    """The attributes of its tags hold escaped quotation marks."""
+    path = GOLDEN / "seeds" / "002_d730ed66047f0856.txt"
+    plain = readers.read(path)
+    assert len(plain.rows) == 84
+    lines = path.read_text().splitlines()
+    for text in (json.dumps({"body": "\n".join(lines)}), json.dumps(lines, indent=1), json.dumps(lines)):
+        assert facts(read(tmp_path, text + "\n")) == facts(plain)
+
+
+def test_a_published_table_with_an_unclear_header_is_refused(tmp_path: Path) -> None:
+    """Its header rows have different widths, because the attributes that join columns are damaged."""
+    text = (GOLDEN / "seeds" / "002_d730ed66047f0856.txt").read_text()
+    log = read(tmp_path, text.replace('colspan="4"', 'colspan=""4""'))
+    assert log.rows == ()
+    assert {refusal.reason for refusal in log.refused} == {
+        "the rows of the header have 2 to 8 columns: the columns are unclear"
+    }
+    assert len(log.refused) == 21
 
 
 PAIRS = st.tuples(st.sampled_from(sorted(WRAPPERS)), st.sampled_from(sorted(WRAPPERS))).filter(
@@ -122,6 +171,57 @@ def test_hosts_with_one_row_each_are_kept_apart(tmp_path: Path) -> None:
     row = next(line for line in reversed(LOGS["h200_x4_sweep_c1"]) if " sum " in line)
     log = read(tmp_path, "".join(f"gpu{host:03}: {row}\n" for host in range(20)))
     assert [len(table.rows) for table in log.tables] == [1] * 20
+
+
+@pytest.mark.parametrize("sizes", ["equal", "increasing"])
+@pytest.mark.parametrize("host_count", [2, 3, 20])
+def test_a_host_number_is_no_counter(tmp_path: Path, host_count: int, sizes: str) -> None:
+    rows = [line for line in LOGS["h200_x4_sweep_c1"] if " sum " in line]
+    lines = [f"gpu{host:03}: {rows[host if sizes == 'increasing' else 0]}\n" for host in range(host_count)]
+    assert [len(table.rows) for table in read(tmp_path, "".join(lines)).tables] == [1] * host_count
+
+
+ENTRIES = {
+    "before": lambda host, line: {"labels": {"host": host}, "stream": "stdout", "message": line},
+    "after": lambda host, line: {"message": line, "stream": "stdout", "labels": {"host": host}},
+}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("hosts", [("gpu0", "gpu1"), ("10.0.0.1", "10.0.0.2"), ("alpha", "beta")])
+def test_writers_in_json_are_kept_apart(tmp_path: Path, hosts: tuple[str, str], entry: str, indent: int | None) -> None:
+    """Two hosts that write at the same time, and are not at the same line."""
+    names = ("nccl_tests_2_19_6_single", "h200_x4_sweep_c1")
+    pairs = zip_longest(*[LOGS[name] for name in names])
+    entries = [
+        json.dumps(ENTRIES[entry](host, line), indent=indent)
+        for lines in pairs
+        for host, line in zip(hosts, lines, strict=True)
+        if line is not None
+    ]
+    log = read(tmp_path, "[\n" + ",\n".join(entries) + "\n]\n")
+    assert sorted((table.program, table.ranks, len(table.rows)) for table in log.tables) == sorted(
+        (table.program, table.ranks, len(table.rows)) for name in names for table in readers.read(PATHS[name]).tables
+    )
+
+
+MARKDOWN = """# Latencies on 8x H100
+
+| Message Size | NCCL latency (us) | MSCCL latency (us) |
+|--------------|------------------:|-------------------:|
+| 1KB | 13.12 | 7.50 |
+| 2KB | 14.39 | 7.48 |
+| 4KB | 15.28 | 7.49 |
+
+all of them
+"""
+
+
+@pytest.mark.parametrize("prefix", ["web-1  | ", "| ", "2026-11-26 10:00:00.000 | INFO     | __main__:run:42 - "])
+def test_a_markdown_table_may_follow_a_bar(tmp_path: Path, prefix: str) -> None:
+    plain = facts(read(tmp_path, MARKDOWN))
+    assert facts(read(tmp_path, "".join(f"{prefix}{line}\n" for line in MARKDOWN.splitlines()))) == plain
 
 
 @pytest.mark.parametrize("wrapper", ["cat -n", "grep -n", "epoch seconds", "dmesg"])

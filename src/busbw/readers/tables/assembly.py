@@ -5,6 +5,7 @@ A row may be broken over several lines: its beginning waits until a later line c
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from busbw.logs import Refusal, Table
 from busbw.readers.tables import headers
@@ -12,8 +13,16 @@ from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaims
 from busbw.readers.tables.fast_rows import SplitLine
 from busbw.readers.tables.headers import TableFacts
-from busbw.readers.tables.inference import Entry, TableInference
-from busbw.readers.tables.layouts import BOTH, ColumnLayout, NotARowError, is_incomplete, parse_row
+from busbw.readers.tables.inference import Entry, TableInference, are_descending
+from busbw.readers.tables.layouts import (
+    BOTH,
+    ColumnLayout,
+    NotARowError,
+    RawRow,
+    is_incomplete,
+    is_short,
+    parse_row,
+)
 from busbw.readers.tables.quantities import DTYPES
 from busbw.units import count_text
 
@@ -27,7 +36,10 @@ class _PartialRow:
     """Beginning of a row that a later line may complete."""
 
     def __init__(self, line: int, text: str, words: list[str]) -> None:
-        self.line, self.text, self.words = line, text, words
+        self.line, self.text, self.words = line, text.strip()[:_MAX_TEXT], words
+        self.may_be_cut_within_word = False
+        """True if two parts meet without a blank."""
+        self.ends_with_blank = text.rstrip("\r\n")[-1:].isspace()
         self.continuations = 0
         """Number of lines since the beginning, also of unrelated lines."""
 
@@ -46,6 +58,8 @@ class TableAssembler:
         self._pending: _PartialRow | None = None
         self._accepts_fast_rows = False
         self._has_rows = False
+        self._last_row: RawRow | None = None
+        """Row on the last line."""
         self._last_columns = ColumnLayout()
 
     @property
@@ -68,6 +82,7 @@ class TableAssembler:
         if not self._accepts_fast_rows:
             return False
         self._entries.append(SplitLine(line, text, words))
+        self._last_row = None
         self._has_rows = True
         return True
 
@@ -112,26 +127,45 @@ class TableAssembler:
         if self.is_full:
             yield from self._yield_chunk(is_last=False)
 
-    def continue_row(self, words: list[str]) -> bool:
-        """Adds words to the incomplete row. Returns false if no row is incomplete."""
+    def refuse_wrapped_row(self) -> Iterator[Event]:
+        """Refuses the last row if it has one placement only. Called if figures follow it on the next line."""
+        row, self._last_row = self._last_row, None
+        if row is not None and self._entries and self._entries[-1] is row and is_short(row):
+            self._entries.pop()
+            self._has_rows = bool(self._entries)
+            yield self.make_refusal(row.line, row.text, "figures follow on the next line: the lines are wrapped")
+
+    def continue_row(self, text: str, words: list[str]) -> bool:
+        """Adds words to the incomplete row. Returns false if no row is incomplete.
+
+        Args:
+            text: The line.
+            words: Its words.
+        """
         pending = self._pending
         if pending is None:
             return False
+        pending.may_be_cut_within_word |= not pending.ends_with_blank and not text[:1].isspace()
+        pending.ends_with_blank = text.rstrip("\r\n")[-1:].isspace()
         pending.words += words
         pending.continuations += 1
         facts = self._facts
         if facts is not None and not is_incomplete(pending.words, facts.columns):
             self._pending = None
-            try:
-                self._entries.append(parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group))
-                self._has_rows = True
-            except NotARowError:
+            raw = None
+            with suppress(NotARowError):
+                raw = parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group)
+            if raw is None or pending.may_be_cut_within_word:
                 self._pending = pending
                 pending.continuations = _MAX_CONTINUATIONS  # the next unrelated line refuses it
+            else:
+                self._entries.append(raw)
+                self._has_rows = True
         return True
 
     def count_unrelated_line(self) -> Iterator[Event]:
         """Counts an unrelated line. An incomplete row is refused after too many of them."""
+        self._last_row = None
         if self._pending:
             self._pending.continuations += 1
             if self._pending.continuations > _MAX_CONTINUATIONS:
@@ -143,6 +177,19 @@ class TableAssembler:
         if facts is None or not (self._has_rows or facts.has_footer):
             return False
         return headers.begins_run(text) or headers.begins_columns(text)
+
+    def refuse_rows_above_header(self, text: str) -> Iterator[Event]:
+        """Refuses the rows if a line belongs to their header, which must be above them: the log is newest first."""
+        facts, entries = self._facts, self._entries
+        if facts is None or facts.has_header or not entries:
+            return
+        if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(entries)):
+            return
+        self._entries, self._has_rows = [], False
+        for entry in entries:
+            yield self.make_refusal(
+                entry.line, entry.text, "it stands above its header: the log is newest first; sort it by time"
+            )
 
     def add_header_line(self, line: int, text: str) -> bool:
         """Adds a line of a header or a footer. Returns false if the line is neither."""
@@ -202,14 +249,15 @@ class TableAssembler:
         assert facts is not None
         columns = facts.columns
         if is_incomplete(words, columns) and facts.has_header:
-            self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
+            self._pending = _PartialRow(line, text, words)
             return
         try:
-            self._entries.append(parse_row(line, text, words, columns, facts.group))
+            self._last_row = parse_row(line, text, words, columns, facts.group)
+            self._entries.append(self._last_row)
             self._has_rows = True
         except NotARowError as error:
             if is_incomplete(words, columns):
-                self._pending = _PartialRow(line, text.strip()[:_MAX_TEXT], words)
+                self._pending = _PartialRow(line, text, words)
             else:
                 yield self.make_refusal(line, text, str(error))
 

@@ -304,15 +304,16 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
         facts.has_header = True
         placement_count = words.count("algbw")
         placements: tuple[Placement, ...] = BOTH
+        is_cut = "redop" in words and "root" in words and placement_count < len(BOTH)  # programs with both have two
         if placement_count == 2:
             placements = facts.named_placements or BOTH
-        elif placement_count == 1:
+        elif placement_count == 1 and not is_cut:
             placements = ("unstated",)
         facts.columns = facts.columns._replace(
             has_type="type" in words,
             has_cpu_time="cputime" in words,
             shows_error="error" in words or "res" in words,
-            has_one_placement=placement_count == 1,
+            has_one_placement=placement_count == 1 and not is_cut,
             placements=placements,
             unit=time_unit(words),
         )
@@ -326,10 +327,19 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
     if named := _parse_placements(text):
         facts.named_placements = named
         return True
-    if "(gb/s)" in words and (unit := time_unit(words)):
+    if unit := _parse_units(words):
         facts.columns = facts.columns._replace(unit=unit)
         return True
     return False
+
+
+def is_units_line(text: str) -> bool:
+    """True if a line has the units of columns, below their names."""
+    return "GB/s)" in text and not is_column_header(text) and bool(_parse_units(split_header(text)))
+
+
+def _parse_units(header_words: list[str]) -> str:
+    return time_unit(header_words) if "(gb/s)" in header_words else ""
 
 
 def time_unit(header_words: list[str]) -> str:

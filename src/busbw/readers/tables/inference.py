@@ -4,6 +4,7 @@ The factor is busbw / algbw, which all rows of a table share. assembly.py and fl
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from busbw.collectives import bandwidth_ratio
 from busbw.logs import Refusal, Row
@@ -12,7 +13,7 @@ from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, Ra
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity, identify
 from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
-from busbw.readers.tables.quantities import half_step, is_number
+from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
 from busbw.units import count_text
 
@@ -20,6 +21,8 @@ _MAX_CONTRADICTING_SHARE = 0.2
 """Maximum share of informative figures that may contradict. Above it, the rows count as those of several runs."""
 _FIGURES_PER_ROW = 2
 """Number of placements in one row. A single row with a wrong size does not make a table mixed."""
+_MIN_DESCENDING_ROWS = 3
+"""Minimum number of rows that show an order of sizes."""
 _SAMPLE_ROWS = 2
 """Number of rows with precise figures that decide about a table first."""
 
@@ -41,6 +44,7 @@ class TableInference:
         self._interpretation = Interpretation()
         self._factor: RatioInterval | None = None
         self._row_builder: RowBuilder | None = None
+        self._may_have_passes = True
 
     def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row], list[Refusal]]:
         """Returns the valid rows and the refused ones.
@@ -50,6 +54,7 @@ class TableInference:
         """
         if self._row_builder is not None:
             return self._build_rows(entries, self._row_builder)
+        self._may_have_passes = not are_descending(entries)
         settings = dict(self.facts.settings)
         if len(entries) > 4 * _SAMPLE_ROWS:
             builder = self._infer_facts(_select_precise_rows(entries))
@@ -156,7 +161,7 @@ class TableInference:
                 "value in newer logs; compare busbw"
             )
         self._replace_by_exact_factor(shared_ratio)
-        return RowBuilder(self.facts, self.identity, self._interpretation)
+        return RowBuilder(self.facts, self.identity, self._interpretation, may_have_passes=self._may_have_passes)
 
     def _parse_numbers(self, entries: Sequence[Entry]) -> list[_NumberedRow]:
         """Parses the rows and their figures. Omits those that are no valid rows."""
@@ -215,7 +220,12 @@ class TableInference:
 
     def _find_contradiction(self, raw: RawRow, placements: tuple[PlacementNumbers, ...]) -> str:
         """Returns the contradiction in a row's figures; empty if they agree."""
+        if all(numbers.time is numbers.algbw is numbers.busbw is None for numbers in placements):
+            return "none of its times and bandwidths is a number"
         for numbers, texts in zip(placements, raw.placement_texts, strict=True):
+            for name, text in zip(("time", "algbw", "busbw"), texts, strict=False):
+                if text in NOT_FINITE:
+                    return f'the {name} is "{text}", which is no measured value'
             if not self._interpretation.is_consistent(raw, numbers):
                 low, high = self._interpretation.rate(raw, numbers)
                 rate = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
@@ -231,6 +241,12 @@ class TableInference:
                         "as in the rest of the table"
                     )
         return ""
+
+
+def are_descending(entries: Sequence[Entry]) -> bool:
+    """True if each of several rows has a smaller size than the row above, so that they are no passes of -N."""
+    sizes = [entry.size if isinstance(entry, RawRow) else int(entry.words[0]) for entry in entries]
+    return len(sizes) >= _MIN_DESCENDING_ROWS and all(size < earlier for earlier, size in pairwise(sizes))
 
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:

@@ -111,6 +111,17 @@ def is_incomplete(words: list[str], columns: ColumnLayout) -> bool:
     return figure_count < (8 if has_two_placements else 3)
 
 
+def without_timestamp(words: list[str]) -> list[str]:
+    """Removes the date and the time of day at the end of a row."""
+    has_timestamp = len(words) > 2 and _DATE.match(words[-2]) and _CLOCK.match(words[-1])
+    return words[:-2] if has_timestamp else words
+
+
+def is_short(raw: RawRow) -> bool:
+    """True if a row has fewer figures than two placements with their numbers of wrong elements."""
+    return len(raw.placement_texts) < len(BOTH) or not raw.placement_texts[-1].wrong
+
+
 def _split_operator(words: list[str]) -> tuple[str | None, list[str]]:
     """Splits the words after the element type into the operator, if any, and the other words."""
     if words and words[0] in REDOPS:
@@ -127,9 +138,8 @@ def parse_row(line: int, text: str, words: list[str], columns: ColumnLayout, gro
     has_type = columns.has_type or (len(words) > 2 and words[2] in DTYPES)
     dtype = DTYPES.get(words[2]) if has_type else None
     redop, remaining = _split_operator(words[3:] if has_type else words[2:])
-    timestamp = None
-    if len(remaining) > 2 and _DATE.match(remaining[-2]) and _CLOCK.match(remaining[-1]):
-        timestamp, remaining = f"{remaining[-2]} {remaining[-1]}", remaining[:-2]
+    count = len(without_timestamp(remaining))
+    timestamp, remaining = " ".join(remaining[count:]) or None, remaining[:count]
     root, figures = _split_root([without_groups(word) for word in remaining], columns)
     size, elements = parse_integer(words[0]), parse_integer(words[1])
     if size is None or elements is None:

@@ -46,7 +46,9 @@ REDOPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum", "premulsum", "
 """Words in the operator column. "none" is that of collectives without an operator."""
 
 _NUMBER = re.compile(r"(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?\Z")
-NO_NUMBER = frozenset({"N/A", "n/a", "nan", "-nan", "inf", "-inf", "NaN", "Inf"})
+NOT_FINITE = frozenset({"nan", "-nan", "inf", "-inf", "NaN", "Inf"})
+"""Printed values of a failed computation. They are no measurement."""
+NO_NUMBER = frozenset({"N/A", "n/a"}) | NOT_FINITE
 """Printed values in the place of a number that does not exist."""
 
 _HALF_STEPS = tuple(0.5 * 10.0**-places for places in range(20))

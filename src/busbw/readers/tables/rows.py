@@ -16,7 +16,9 @@ _PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
 class RowBuilder:
     """Builds the rows of one table in order. Counts the passes of -N and sums busbw to check the footer."""
 
-    def __init__(self, facts: TableFacts, identity: TableIdentity, interpretation: Interpretation) -> None:
+    def __init__(
+        self, facts: TableFacts, identity: TableIdentity, interpretation: Interpretation, *, may_have_passes: bool
+    ) -> None:
         self.busbw_sum = 0.0
         """Sum of all busbw figures, in the unit of the table."""
         self.busbw_half_steps = 0.0
@@ -30,7 +32,7 @@ class RowBuilder:
         self._gbps_per_unit = GBPS_PER_UNIT[interpretation.bandwidth_unit]
         self._has_cpu_time = facts.columns.has_cpu_time
         # The repeated sizes of several separate jobs would look like passes.
-        self._may_have_passes = len(facts.rank_zero_processes) < 2
+        self._may_have_passes = may_have_passes and len(facts.rank_zero_processes) < 2
         self._cycle_by_group: dict[int, int] = {}
         self._first_configuration_by_group: dict[int, tuple[object, ...]] = {}
         self._last_size_by_group: dict[int, int] = {}

@@ -1,0 +1,100 @@
+"""Lines that a terminal, a mail program or a log service wraps: each row is read right or refused."""
+
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from busbw import readers
+from busbw.logs import Log
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+PATHS = {path.stem: path for path in (*GOLDEN.glob("nccl_tests_2_19_6_*.txt"), *(GOLDEN / "logs").glob("*.txt"))}
+Wrap = Callable[[Sequence[str]], list[str]]
+
+
+def cut(width: int, mark: str = "", prefix: str = "") -> Wrap:
+    """Cuts long lines anywhere. Every part but the last ends with the mark, and every part has the prefix."""
+
+    def wrap(lines: Sequence[str]) -> list[str]:
+        cut_lines = []
+        for line in lines:
+            parts = [line[begin : begin + width] for begin in range(0, max(1, len(line)), width)]
+            cut_lines += [prefix + part + mark for part in parts[:-1]] + [prefix + parts[-1]]
+        return cut_lines
+
+    return wrap
+
+
+def soft(width: int, prefix: str = "") -> Wrap:
+    """Wraps long lines between words."""
+    return lambda lines: [
+        prefix + part for line in lines for part in textwrap.wrap(line, width, drop_whitespace=False) or [""]
+    ]
+
+
+WRAPS: dict[str, Wrap] = {
+    **{f"terminal of {width} columns": cut(width) for width in (60, 72, 80, 100, 120)},
+    "shell": cut(79, "\\"),
+    "quoted-printable": cut(75, "="),
+    "syslog": cut(90, prefix="Nov 26 10:22:31 gpu012 nccl[4242]: "),
+    "editor": soft(78),
+    "mail": soft(76, "> "),
+}
+
+
+def read(folder: Path, text: str) -> Log:
+    file = folder / "log"
+    file.write_text(text)
+    return readers.read(file)
+
+
+def rows(log: Log) -> Counter[str]:
+    return Counter(str((row.size_bytes, row.dtype, row.redop, row.figures)) for row in log.rows)
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("name", sorted(PATHS))
+def test_a_wrapped_row_is_read_right_or_refused(tmp_path: Path, name: str, wrap: str) -> None:
+    plain = readers.read(PATHS[name])
+    log = read(tmp_path, "\n".join(WRAPS[wrap](PATHS[name].read_text().splitlines())) + "\n")
+    assert rows(log) <= rows(plain)
+    assert len(log.rows) + len(log.refused) >= len(plain.rows)
+
+
+def test_rows_between_words_are_read(tmp_path: Path) -> None:
+    path = PATHS["h200_x4_sweep_c1"]
+    log = read(tmp_path, "\n".join(soft(100)(path.read_text().splitlines())) + "\n")
+    assert rows(log) == rows(readers.read(path))
+
+
+@pytest.mark.parametrize("note", ["WARNING: something else", "gpu1:77:99 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1]"])
+@pytest.mark.parametrize("step", [1, 2, 5])
+def test_lines_between_the_rows_of_a_markdown_table_lose_nothing(tmp_path: Path, step: int, note: str) -> None:
+    lines = (GOLDEN / "seeds" / "001_07c4158c15b1b1b2.txt").read_text().splitlines()
+    plain = read(tmp_path, "\n".join(lines) + "\n")
+    mixed = [part for index, line in enumerate(lines) for part in ([line, note] if index % step == 0 else [line])]
+    log = read(tmp_path, "\n".join(mixed) + "\n")
+    assert len(plain.rows) == 160
+    assert Counter((row.size_bytes, row.variant, str(row.figures)) for row in log.rows) == Counter(
+        (row.size_bytes, row.variant, str(row.figures)) for row in plain.rows
+    )
+
+
+@pytest.mark.parametrize("name", ["h200_x4_sweep_c1", "nccl_tests_2_19_6_nccl"])
+def test_a_text_that_its_object_repeats_is_read_once(tmp_path: Path, name: str) -> None:
+    """Chat programs export a message as a text and as its blocks. Two messages are two logs."""
+    text = PATHS[name].read_text()
+    message = {"text": f"result:\n```\n{text}```", "blocks": [{"type": "rich_text", "text": text}]}
+    plain = readers.read(PATHS[name])
+    assert len(read(tmp_path, json.dumps([message])).rows) == len(plain.rows)
+    assert len(read(tmp_path, json.dumps([message, message])).rows) == 2 * len(plain.rows)
+
+
+def test_equal_lines_of_a_list_are_all_read(tmp_path: Path) -> None:
+    row = next(line for line in PATHS["h200_x4_sweep_c1"].read_text().splitlines() if " 4194304 " in line)
+    for text in (json.dumps({"lines": [f"{row}\n"] * 3}), repr([f"{row}\n".encode()] * 3)):
+        assert len(read(tmp_path, text + "\n").rows) == 3
