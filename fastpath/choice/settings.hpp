@@ -16,7 +16,7 @@ namespace busbw::fastpath {
 /// one that is computed from all ranks' inputs.
 enum class Mode { off, on, verify };
 
-/// Values of the BUSBW_FASTPATH variables (docs/explanation/fast-path.md). Immutable after they are read.
+/// Values of the BUSBW_FASTPATH variables (docs/reference/environment.md). Immutable after they are read.
 struct Settings {
   std::array<Mode, kCollectives.size()> modes;  // by Collective
   std::string log;  // "stderr" or a file name with "%p" for the process id; empty: no log
