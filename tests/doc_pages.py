@@ -7,8 +7,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-REWRITTEN = [ROOT / "README.md", DOCS / "README.md", *sorted((DOCS / "tutorials").glob("*.md"))]
-"""Pages with checked sentences and blocks. All pages, once all are rewritten."""
 
 _FENCE = re.compile(r"^```.*?^```[ \t]*$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -21,6 +19,11 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 def page_name(page: Path) -> str:
     """Returns the path of a page in the repository."""
     return str(page.relative_to(ROOT))
+
+
+def word_count(text: str) -> int:
+    """Returns the tokens with a letter or digit: borders of tables and code fences are not read as words."""
+    return sum(any(character.isalnum() for character in token) for token in text.split())
 
 
 def sentences(text: str) -> Iterator[str]:

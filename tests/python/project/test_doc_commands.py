@@ -18,7 +18,7 @@ from doc_commands import (
     read_fences,
     shell_environment,
 )
-from doc_pages import PAGES, REWRITTEN, page_name
+from doc_pages import PAGES, page_name
 from installed import installed_in
 
 from busbw.collectives import COLLECTIVES
@@ -48,7 +48,7 @@ def test_the_commands_of_a_page_work(page: Path, tmp_path: Path) -> None:
                 assert not different, f"{place}\n{different}"
 
 
-@pytest.mark.parametrize("page", REWRITTEN, ids=page_name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_block_says_whether_it_is_run(page: Path) -> None:
     for fence in read_fences(page):
         place = f"{page_name(page)}:{fence.line}"
@@ -68,7 +68,7 @@ def launches(page: Path) -> list[str]:
     return [command for command in marked if _LAUNCH.search(command)]
 
 
-@pytest.mark.parametrize("page", [page for page in REWRITTEN if launches(page)], ids=page_name)
+@pytest.mark.parametrize("page", [page for page in PAGES if launches(page)], ids=page_name)
 def test_launches_on_a_cluster_have_a_dry_run(page: Path, tmp_path: Path) -> None:
     """Options and their values exist, even if the cluster does not."""
     for command in launches(page):
