@@ -45,7 +45,12 @@ double round_through(double value) {
 }
 
 /// True if `contributors` (1 or 2) times `x` over `ranks` gives `mean` in every way that computes in the type Compute
-/// and stores in T.
+/// and stores in T. These six ways are all, in any order of the ranks:
+///
+///   - Adding +0 changes nothing. x + x is exact, and so is y + y for a rounded product y.
+///   - Both inputs have one sign, so nothing cancels. A fused multiply-add rounds y + xr, where r is the inverse and xr
+///     is at most half a spacing from y. The spacing at 2y is twice as large, so the result is 2y. Among subnormal
+///     numbers the spacing is equal, but 2y is even, so the result is again 2y.
 template <class T, class Compute>
 bool gives_mean_in(double x, int contributors, int ranks, double mean) {
   const double sum = contributors * x;
