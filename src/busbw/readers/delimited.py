@@ -5,6 +5,7 @@ A message in the last column needs no such treatment: the columns before it are 
 
 import csv
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from busbw.readers.tables.layouts import ColumnLayout, NotARowError, find_row_start, parse_row
@@ -71,11 +72,12 @@ def _find_escaped(line: str) -> Message | None:
     """Returns the only cell in which CSV doubles quotation marks, such as one with JSON. None if it is not alone."""
     for delimiter in (",", ";"):
         cells = _split(line, delimiter)
-        positions = [
+        escaped_positions = (
             position
             for position, cell in enumerate(cells)
             if '"' in cell and '"' + cell.replace('"', '""') + '"' in line
-        ]
+        )
+        positions = list(islice(escaped_positions, 2))  # each one takes a search in the whole line
         if len(cells) > 1 and len(positions) == 1:
             return _make_message(cells, positions[0], positions[0] + 1, delimiter)
     return None

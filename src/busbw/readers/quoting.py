@@ -32,6 +32,8 @@ _KEY = re.compile(KEY_PATTERN)
 _IS_KEY = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
+_MAX_KEYS = 4096
+"""Maximum number of keys that are kept. A log of any length may have a new key on each line."""
 _BRACKET = re.compile(r"[{}\[\]]")
 _TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
 """Tag of an HTML table, which is the header of a published table or holds a row."""
@@ -98,7 +100,8 @@ class JsonStrings:
             is_bytes = match[0][0] == "b"
             content = _decode(escaped) if match["text"] else _decode_python(escaped, is_bytes=is_bytes)
             if key in self._keys or _has_anchor(content):
-                self._keys.add(key)
+                if len(self._keys) < _MAX_KEYS:
+                    self._keys.add(key)
                 if repetitions.repeats(content):
                     found.append(QuotedText("", "", is_closed=True))
                     continue
@@ -121,23 +124,31 @@ class _Repetitions:
 
     def __init__(self) -> None:
         self._depth = 0
-        self._contents: list[tuple[int, str]] = []
-        """Depth and text of each string of several lines."""
+        self._strings: list[tuple[int, set[str]]] = []
+        """Depth and rows of each earlier string of several lines in the objects that are open, by increasing depth."""
+        self._positions: dict[str, set[int]] = {}
+        """Positions in `_strings` of the strings with a row. A long line may have too many strings to compare each."""
 
     def read(self, between: str) -> None:
         """Reads the text between two strings."""
         for bracket in _BRACKET.findall(between):
             self._depth += 1 if bracket in "{[" else -1
-            self._contents = [(depth, content) for depth, content in self._contents if depth <= self._depth]
+            while self._strings and self._strings[-1][0] > self._depth:
+                _, rows = self._strings.pop()
+                for row in rows:
+                    self._positions[row].remove(len(self._strings))
 
     def repeats(self, content: str) -> bool:
         """True if all rows of a string of several lines stand in an earlier string of the same object."""
         if "\n" not in content.strip():  # a line, which may be equal to another one
             return False
-        rows = _rows_in(content) if self._contents else set()
-        if len(rows) > 1 and any(rows <= _rows_in(earlier) for _, earlier in self._contents):
+        rows = _rows_in(content)
+        positions = sorted((self._positions.setdefault(row, set()) for row in rows), key=len)
+        if len(rows) > 1 and set.intersection(*positions):
             return True
-        self._contents.append((self._depth, content))
+        for positions_of_row in positions:
+            positions_of_row.add(len(self._strings))
+        self._strings.append((self._depth, rows))
         return False
 
 
