@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from busbw.collectives import algbw_factor, bandwidth_ratio, bus_factor
+from busbw.comparability import circumstances
 from busbw.expect import NetworkNics, hosts_of
 from busbw.late_ranks import LateRank, late_ranks
 from busbw.logs import PLACEMENT_WORDS, Figure, Log, Placement, Row, Table
@@ -121,12 +122,14 @@ def series_of(log: Log) -> Iterator[Series]:
 
 
 def table_key(table: Table) -> str:
-    """Returns a key that tables share if they differ only in their rows, their footers and their process ids."""
+    """Returns a key that tables share if they differ only in rows and footers, and in what identifies one run."""
     facts = replace(
         table,
         first_line=1,
         start_time=None,
         rank_list=tuple(replace(rank, pid=None) for rank in table.rank_list),
+        settings=circumstances(table.settings),
+        environment=circumstances(table.environment),
         rows=(),
         claimed_average_busbw_gbps=None,
         claimed_out_of_bounds=None,

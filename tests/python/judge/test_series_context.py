@@ -38,6 +38,11 @@ def make_table(first_line: int = 1, **changes: object) -> Table:
     return replace(table, **changes)
 
 
+def make_run(number: int) -> Table:
+    """One of several runs of `make_table`, with what identifies a run in a record."""
+    return make_table(100 * number, settings={"run_id": f"r{number}"}, environment={"SLURM_JOB_ID": str(number)})
+
+
 def with_device(table: Table, device: str) -> Table:
     return replace(table, rank_list=tuple(replace(rank, device_name=device) for rank in table.rank_list))
 
@@ -112,7 +117,7 @@ def test_equal_tables_share_one_search_for_published_figures(monkeypatch: pytest
         return find_nearest_reference(series)
 
     monkeypatch.setattr("busbw.judge.series_context.find_nearest_reference", find_and_count)
-    verdicts = judge(Log(source="x", tables=tuple(make_table(100 * number) for number in range(1, 31))))
+    verdicts = judge(Log(source="x", tables=tuple(make_run(number) for number in range(1, 31))))
     assert len(verdicts) == 30
     assert len(searches) == 1
 
@@ -126,7 +131,7 @@ def test_different_tables_beyond_the_limit_keep_their_verdicts(monkeypatch: pyte
 
 
 def test_a_reference_log_of_equal_tables_keeps_one_series() -> None:
-    log = Log(source="good", tables=tuple(make_table(100 * number) for number in range(1, 31)))
+    log = Log(source="good", tables=tuple(make_run(number) for number in range(1, 31)))
     (series,) = read_reference_series(log).by_mean
     assert series.row.line == 100
 
