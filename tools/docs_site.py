@@ -22,6 +22,7 @@ import yaml
 from command_reference import CommandReference, command_references, engine_reference
 
 import busbw
+from busbw.errors import BusbwError
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = ROOT / "tools" / "docs_site.yml"
@@ -221,7 +222,12 @@ def python_page() -> str:
 
 
 def write_source(source: Path) -> None:
-    """Writes the source of the site: copied and generated pages, and mkdocs.yml."""
+    """Writes the source of the site: copied and generated pages, and mkdocs.yml.
+
+    Raises:
+        FileNotFoundError: A link is broken.
+        BusbwError: The engine is not found.
+    """
     shutil.rmtree(source, ignore_errors=True)
     content = source / "content"
     copy_pages(content)
@@ -274,7 +280,7 @@ def main() -> int:
     source = site.parent / f"{site.name}-source"
     try:
         write_source(source)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, BusbwError) as error:
         print(error, file=sys.stderr)
         return 1
     done = build_site(source, site)

@@ -15,6 +15,7 @@ from pathlib import Path
 from command_reference import ENGINE, CommandReference, command_references, engine_reference
 
 from busbw.collectives import COLLECTIVES
+from busbw.errors import BusbwError
 
 FOLDER = Path(__file__).parents[1] / "share" / "man"
 _SITE_NOTE = "The pages in docs/ of the source describe methods, formats and guides."
@@ -105,10 +106,15 @@ def _escape(text: str) -> str:
 def main() -> int:
     """Writes all pages into the folder, which then holds no other page."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    try:
+        pages = command_pages() | engine_page()
+    except BusbwError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("*.1"):
         path.unlink()
-    for name, text in {**command_pages(), **engine_page()}.items():
+    for name, text in pages.items():
         (folder / name).write_text(text)
     return 0
 
