@@ -18,13 +18,14 @@ build_progress() {
 
 # Shows progress until it is killed or the script ends: each second on a terminal, otherwise a line each 30 s.
 show_progress() {
-  local started=$SECONDS elapsed
+  local started=$SECONDS elapsed next=30
   while sleep 1 && kill -0 $$ 2>/dev/null; do
     elapsed=$((SECONDS - started))
     if [ -t 2 ]; then
       [ $elapsed -lt 3 ] || printf '\r\033[K%s: %s' "$name" "$(build_progress $elapsed)" >&2
-    elif [ $((elapsed % 30)) = 29 ]; then
-      say "$(build_progress $((elapsed + 1)))"
+    elif [ $elapsed -ge $next ]; then # a busy machine may skip a second
+      say "$(build_progress $elapsed)"
+      next=$((elapsed + 30))
     fi
   done
 }

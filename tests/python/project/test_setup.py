@@ -151,3 +151,33 @@ def test_a_failed_command_shows_its_output_and_keeps_its_code(tmp_path: Path) ->
     assert done.stdout == "9\n"
     assert done.stderr == f"cause\nsetup: failed: sh -c echo cause; exit 9 (output: {tmp_path}/log)\n"
     assert run_quietly(tmp_path, "quietly echo unseen").stderr == ""
+
+
+def test_progress_is_a_line_each_30_s_even_if_seconds_are_skipped(tmp_path: Path) -> None:
+    clock = "sleep() { SECONDS=$((SECONDS + 4)); [ $SECONDS -lt 100 ]; }"
+    lines = run_quietly(tmp_path, f"{clock}; SECONDS=0; show_progress || true").stderr.splitlines()
+    assert len(lines) == 3
+    assert all(re.fullmatch(r"setup: \d+ s", line) for line in lines)
+
+
+def test_the_cuda_environment_is_renewed_for_other_versions(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("cuda_env.sh", "quietly.sh"):
+        shutil.copy(ROOT / "tools" / name, tools)
+    python = tmp_path / "python"  # makes an environment with a pip that logs its packages
+    python.write_text(
+        "#!/bin/sh\nmkdir -p build/cuda-env/bin\n"
+        "printf '#!/bin/sh\\necho \"$@\" >>installed\\n' >build/cuda-env/bin/python\nchmod +x build/cuda-env/bin/python\n"
+    )
+    python.chmod(0o755)
+    script = tools / "cuda_env.sh"
+
+    def installed() -> list[str]:
+        subprocess.run(["bash", script], env={**os.environ, "PYTHON": str(python)}, capture_output=True, check=True)
+        return (tmp_path / "installed").read_text().splitlines()
+
+    assert len(installed()) == 1
+    assert len(installed()) == 1
+    script.write_text(script.read_text().replace("nvidia-nccl-cu13==", "nvidia-nccl-cu13==9."))
+    assert "nvidia-nccl-cu13==9." in installed()[1]
