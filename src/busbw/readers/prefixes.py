@@ -32,7 +32,7 @@ _MAX_LENGTH = 8000
 """Maximum length of a prefix. All longer ones count as one writer."""
 _MAX_SHAPES = 256
 _MAX_VALUES = 4096
-"""Maximum number of different values of a field that are kept."""
+"""Maximum number of different values of a field, and of writers of a shape, that are kept."""
 _MIN_UNIQUE_CHANGES = 3
 """Minimum number of changes within tables that show a unique field. Lines of several hosts may be one each."""
 _MIN_UNIQUE_HEADER_CHANGES = 2
@@ -182,6 +182,8 @@ class _Shape:
         # The last one is the latest used. It remains if fields of the keys are dropped later.
         writer = self._writers.pop(key, None) or f"{self.text} {' '.join(key)}"
         self._writers[key] = writer
+        if len(self._writers) > _MAX_VALUES:
+            del self._writers[next(iter(self._writers))]
         return writer
 
     def match(self, text: str) -> tuple[int, str] | None:
