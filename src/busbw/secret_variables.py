@@ -26,9 +26,11 @@ _FOLDER_NAMES = frozenset(("PWD", "OLDPWD"))
 
 # A password may contain slashes. A number and a slash are the port and the path of a URL without a password.
 _SECRET_URL = re.compile(
-    r"[a-z][a-z0-9+.-]*://(?:[^/\s@:]*:(?!\d+/)[^\s@]+|(?:gh[opsru]_|github_pat_|glpat-|hf_)[^/\s@:]*)@", re.IGNORECASE
+    r"://(?:[^/\s@:]*:(?!\d+/)[^\s@]+|(?:gh[opsru]_|github_pat_|glpat-|hf_)[^/\s@:]*)@", re.IGNORECASE
 )
-"""URL with a password, or with a user that is a token of GitHub, GitLab or Hugging Face."""
+"""URL with a password, or with a user that is a token of GitHub, GitLab or Hugging Face; the users are the engine's.
+
+The scheme is left out, because its search takes quadratic time in a long value."""
 
 
 def may_be_secret(name: str, value: str = "") -> bool:

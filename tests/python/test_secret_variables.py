@@ -1,6 +1,7 @@
 """Which variables may be secret: one rule for the command and the engine."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,12 @@ def test_a_url_without_a_secret_is_shown(url: str) -> None:
     assert not may_be_secret("SOURCE", url)
 
 
+def test_a_long_value_takes_linear_time() -> None:
+    begin_s = time.thread_time()
+    assert not may_be_secret("DATA", "a" * 130_000)
+    assert time.thread_time() - begin_s < 2  # a quadratic search takes more than 20 s
+
+
 def test_values_of_secrets_are_replaced_and_stay_secret() -> None:
     shown = redacted_variables([("HF_TOKEN", "hush"), ("P", "http://a:hush@b"), ("NOTE", "x")])
     assert shown == (("HF_TOKEN", REDACTED), ("P", REDACTED), ("NOTE", "x"))
@@ -88,3 +95,7 @@ def test_the_engine_has_the_same_words() -> None:
     assert tuple(re.findall(r'"(\w+)"', words)) == SECRET_WORDS
     (endings,) = re.findall(r"kSecretEndings\[\] = \{([^}]*)\}", source)
     assert tuple(re.findall(r'"(\w+)"', endings)) == SECRET_ENDINGS
+    (users,) = re.findall(r"kSecretUsers\[\] = \{([^}]*)\}", source)
+    prefixes = re.findall(r'"([\w-]+)"', users)
+    assert len(prefixes) == 8
+    assert all(may_be_secret("SOURCE", f"https://{prefix}a@host") for prefix in prefixes)
