@@ -108,10 +108,12 @@ def terminal(request: pytest.FixtureRequest, environment: Environment, tmp_path:
         ),
     }[shell]
     found = Terminal(command, environment, tmp_path)
-    found.send(f"{setup}; PS1='ready''> '\r")
-    found.read_until("ready> ")
-    yield found
-    found.close()
+    try:
+        found.send(f"{setup}; PS1='ready''> '\r")
+        found.read_until("ready> ")
+        yield found
+    finally:
+        found.close()
 
 
 def test_a_unique_option_is_completed(terminal: Terminal) -> None:

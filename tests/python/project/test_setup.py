@@ -168,13 +168,16 @@ def test_the_cuda_environment_is_renewed_for_other_versions(tmp_path: Path) -> N
     python = tmp_path / "python"  # makes an environment with a pip that logs its packages
     python.write_text(
         "#!/bin/sh\nmkdir -p build/cuda-env/bin\n"
-        "printf '#!/bin/sh\\necho \"$@\" >>installed\\n' >build/cuda-env/bin/python\nchmod +x build/cuda-env/bin/python\n"
+        "printf '#!/bin/sh\\necho \"$@\" >>installed\\n' >build/cuda-env/bin/python\n"
+        "chmod +x build/cuda-env/bin/python\n"
     )
     python.chmod(0o755)
     script = tools / "cuda_env.sh"
 
     def installed() -> list[str]:
-        subprocess.run(["bash", script], env={**os.environ, "PYTHON": str(python)}, capture_output=True, check=True)
+        subprocess.run(
+            ["bash", script], env={**os.environ, "PYTHON": str(python)}, stderr=subprocess.DEVNULL, check=True
+        )
         return (tmp_path / "installed").read_text().splitlines()
 
     assert len(installed()) == 1
