@@ -84,23 +84,11 @@ install_slurm() {
   apt_install slurm-wlm munge libpmix-dev || say "apt-get cannot install them: the tests on Slurm are skipped"
 }
 
-# Installs ip, sshd and ssh. Tests use network namespaces as hosts and start an sshd.
-install_network() {
-  local missing=()
-  PATH=$PATH:/usr/sbin:/sbin command -v ip >/dev/null || missing+=(iproute2)
-  PATH=$PATH:/usr/sbin:/sbin command -v sshd >/dev/null || missing+=(openssh-server)
-  command -v ssh >/dev/null || missing+=(openssh-client)
-  [ ${#missing[@]} = 0 ] && return
-  may_install || { say "${missing[*]} not found, and this user may not install it: tests that need it are skipped"; return; }
-  say "installing ${missing[*]} with apt-get"
-  apt_install "${missing[@]}" || say "apt-get cannot install ${missing[*]}: tests that need it are skipped"
-}
-
-# Installs the shells that tests of the completion start, and mandoc, which checks man pages.
-install_shells() {
-  local name missing=()
-  for name in zsh fish mandoc; do
-    command -v "$name" >/dev/null || missing+=("$name")
+# Installs programs that tests start; without one the tests that need it are skipped. Arguments: PROGRAM:PACKAGE.
+install_programs() {
+  local program missing=()
+  for program in "$@"; do
+    PATH=$PATH:/usr/sbin:/sbin command -v "${program%%:*}" >/dev/null || missing+=("${program#*:}")
   done
   [ ${#missing[@]} = 0 ] && return
   may_install || { say "${missing[*]} not found, and this user may not install it: tests that need it are skipped"; return; }
@@ -253,7 +241,12 @@ case $goal in
 esac
 check_python
 install_packages
-[ "$goal" != test ] || { install_browser; install_slurm; install_network; install_shells; }
+if [ "$goal" = test ]; then
+  install_browser
+  install_slurm
+  install_programs ip:iproute2 sshd:openssh-server ssh:openssh-client # network namespaces as hosts, and an sshd
+  install_programs zsh:zsh fish:fish mandoc:mandoc                    # shells with completion, and a check of man pages
+fi
 make_venv
 [ "$goal" != test ] || { install_mpi; install_nccl; }
 install_busbw $extra

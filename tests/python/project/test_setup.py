@@ -160,6 +160,19 @@ def test_progress_is_a_line_each_30_s_even_if_seconds_are_skipped(tmp_path: Path
     assert all(re.fullmatch(r"setup: \d+ s", line) for line in lines)
 
 
+def test_programs_that_a_test_needs_are_installed_or_named(tmp_path: Path) -> None:
+    text = (ROOT / "tools" / "setup.sh").read_text()
+    function = re.search(r"^install_programs\(\) \{\n.*?^\}\n", text, re.DOTALL | re.MULTILINE)
+    assert function is not None
+    apt = 'apt_install() { echo "$@"; }'
+    call = "install_programs sh:dash no-such-program:a no-such-program-2:b"
+    done = run_quietly(tmp_path, f"may_install() {{ true; }}\n{apt}\n{function[0]}\n{call}; install_programs sh:dash")
+    assert (done.stdout, done.stderr) == ("a b\n", "setup: installing a b with apt-get\n")
+    done = run_quietly(tmp_path, f"may_install() {{ false; }}\n{apt}\n{function[0]}\n{call}")
+    assert done.stdout == ""
+    assert done.stderr.startswith("setup: a b not found, and this user may not install it: tests that need it")
+
+
 def test_the_cuda_environment_is_renewed_for_other_versions(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
