@@ -118,6 +118,21 @@ def _explain_latency(table: Table, expectation: Expectation, verdict: BandVerdic
     return _Cause(_Evidence.NONE, _loss(verdict), f"high start-up time: {figures}: {cause}", confirmation)
 
 
+_LOW_BANDWIDTH_BY_PLATEAU: dict[Grade | None, tuple[str, str]] = {
+    None: ("", "measure larger sizes (-e 8G), which must be as slow"),
+    "GOOD": (
+        " at these sizes only, so a poor choice of algorithm or protocol",
+        "read the algorithm and protocol in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING",
+    ),
+    "SLOW": (
+        ", as larger sizes are SLOW too",
+        "find the cause at the plateau first, and judge these sizes again",
+    ),
+    "UNSURE": ("", "decide about the plateau first, which must be as slow"),
+}
+"""Range and confirmation of low bandwidth at middle sizes, by the grade of the larger sizes."""
+
+
 def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_Cause]:
     """Explains slow middle sizes: a constant extra time is start-up time, a proportional one is low bandwidth.
 
@@ -136,13 +151,8 @@ def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_
         return [_Cause(_Evidence.PATTERN, _loss(verdict), text, "measure in a CUDA graph (-G 50)")]
     if max(ratios) <= _MAX_SIMILAR_RATIO * min(ratios):
         text = f"{min(ratios):.2g} to {max(ratios):.2g} times the typical time at every slow size: low bandwidth"
-        confirmation = "measure larger sizes (-e 8G), which must be as slow"
-        if plateau_grade == "GOOD":
-            text += " at these sizes only, so a poor choice of algorithm or protocol"
-            confirmation = "read the algorithm and protocol in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING"
-        elif plateau_grade is not None:
-            text += f", as larger sizes are {plateau_grade} too"
-            confirmation = "find the cause at the plateau first, and judge these sizes again"
+        range_text, confirmation = _LOW_BANDWIDTH_BY_PLATEAU[plateau_grade]
+        text += range_text
         return [_Cause(_Evidence.PATTERN, _loss(verdict), text, confirmation)]
     return []
 

@@ -864,6 +864,7 @@ def test_constant_extra_time_is_distinguished_from_low_bandwidth() -> None:
         ({size: time for size, time in GOOD_H200_X4.items() if size < 1 << 25}, "measure larger sizes (-e 8G)"),
         (GOOD_H200_X4, "a poor choice of algorithm or protocol; to confirm: read the algorithm and protocol"),
         (scaled(lambda size: 3.0 if size > 1 << 25 else 1.0), "low bandwidth, as larger sizes are SLOW too"),
+        (scaled(lambda size: 3.0 if size == 1 << 28 else 1.0), "low bandwidth; to confirm: decide about the plateau"),
     ],
 )
 def test_only_a_log_without_larger_sizes_is_told_to_measure_them(times: dict[int, float], expected: str) -> None:
