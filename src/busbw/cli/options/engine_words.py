@@ -1,12 +1,13 @@
 """The argument with the engine's part of a command line, `COLLECTIVE [ENGINE OPTIONS]...`, and its shell completion."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 from click.shell_completion import CompletionItem
 
 from busbw import engine_help
 from busbw.cli.options.completion import FILE, Completion, complete_collective, matching_items
+from busbw.engine_help import EngineFlag
 
 _NAME = "words"
 
@@ -20,7 +21,8 @@ class EngineCommand(click.Command):
             return super().shell_complete(ctx, incomplete)
         own_items = super().shell_complete(ctx, incomplete) if ctx.allow_interspersed_args else []
         own_names = {item.value for item in own_items}
-        return [*own_items, *(item for item in _flag_items(incomplete) if item.value not in own_names)]
+        items = _flag_items(engine_help.read_help().flags, incomplete)
+        return [*own_items, *(item for item in items if item.value not in own_names)]
 
 
 def _complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completion:
@@ -28,20 +30,18 @@ def _complete_word(context: click.Context, parameter: click.Parameter, incomplet
     words: Sequence[str] = context.params.get(_NAME) or ()
     if not words:
         return complete_collective(context, parameter, incomplete)
-    flag = next((flag for flag in engine_help.read_help().flags if words[-1] in flag.names), None)
+    flags = engine_help.read_help().flags
+    flag = next((flag for flag in flags if words[-1] in flag.names), None)
     if flag is None or not flag.placeholder:
-        return _flag_items(incomplete)
+        return _flag_items(flags, incomplete)
     if flag.takes_file:
         return [CompletionItem(incomplete, type=FILE)]
     return matching_items(flag.values, incomplete)
 
 
-def _flag_items(incomplete: str) -> Completion:
+def _flag_items(flags: Iterable[EngineFlag], incomplete: str) -> Completion:
     return [
-        CompletionItem(name, help=flag.help)
-        for flag in engine_help.read_help().flags
-        for name in flag.names
-        if name.startswith(incomplete)
+        CompletionItem(name, help=flag.help) for flag in flags for name in flag.names if name.startswith(incomplete)
     ]
 
 
