@@ -13,7 +13,7 @@ from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import Reason
 from busbw.judge.yardstick import Yardstick, differences_text, most_similar_yardstick, yardstick_from_expectation
 from busbw.logs import PLACEMENT_WORDS
-from busbw.units import size_text
+from busbw.units import number_text, size_text
 
 
 def select_yardstick(
@@ -100,4 +100,4 @@ def _nearest_reference_text(series: Series, nearest_reference: NearestReference)
     largest = max(shared, key=lambda point: point.size_bytes)
     place = " ".join(filter(None, [size_text(largest.size_bytes), PLACEMENT_WORDS[largest.placement]]))
     published_gbps, own_gbps = published_by_size[largest.size_bytes], largest.busbw_gbps
-    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {place}"
+    return f"{text}: {number_text(published_gbps)} GB/s there, {number_text(own_gbps)} here at {place}"
