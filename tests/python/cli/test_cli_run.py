@@ -138,7 +138,7 @@ def test_stderr_has_the_verdict_and_the_record_but_no_picture(
 ) -> None:
     done = busbw("run", "all_reduce")
     verdict, speed, place = done.stderr.splitlines()
-    assert verdict.startswith("Verdict: WRONG DATA in 1 of ")
+    assert verdict.startswith("Data: WRONG DATA in 1 of ")
     assert speed == "Speed: not judged: the data are wrong."
     path = here / place.removeprefix("Record: ")
     assert path.name == "records.jsonl"
@@ -238,7 +238,7 @@ def test_a_real_run_is_right_and_drawn_within_80_columns(busbw: Busbw, here: Pat
     assert "busbw (GB/s) over size" in done.stderr
     assert "8B" in done.stderr
     assert "4KiB" in done.stderr
-    assert lines[-3] == "Verdict: correct: all 10 rows right, every bit."
+    assert lines[-3] == "Data: correct: all 10 rows right, every bit."
     assert lines[-2] == "Speed: not judged: the host backend has no expectation."
     record = records.read(here / lines[-1].removeprefix("Record: "))
     assert len(record.rows) == 20
@@ -257,13 +257,13 @@ def test_a_flag_that_the_engine_does_not_know(busbw: Busbw, here: Path) -> None:
 def test_unchecked_data_are_not_called_correct(busbw: Busbw) -> None:
     done = busbw("run", "all_reduce", "--ranks", "2", *SMALL, "-c", "0")
     assert done.returncode == 0
-    assert "Verdict: not checked: 10 rows" in done.stderr
+    assert "Data: not checked: 10 rows" in done.stderr
 
 
 def test_wrong_data_are_named(busbw: Busbw) -> None:
     done = busbw("run", "all_reduce", "--ranks", "2", *SMALL, "--fault", "flip:rank=1,index=1,bit=3")
     assert done.returncode == 1
-    assert "Verdict: WRONG DATA in " in done.stderr
+    assert "Data: WRONG DATA in " in done.stderr
     assert "rank 1" in done.stderr
 
 
@@ -292,7 +292,7 @@ def test_an_interrupt_ends_all_and_keeps_the_rows(
     stderr = endless.stderr.read()
     assert endless.wait(timeout=HANG_GUARD_S) == code
     assert "Traceback" not in stderr
-    assert "Verdict: the run ended early (" in stderr
+    assert "Data: the run ended early (" in stderr
     record = records.read(here / "out.jsonl")
     assert record.rows
     assert record.end is not None
@@ -339,14 +339,14 @@ def test_on_a_terminal_there_is_progress_a_picture_and_the_whole_table(here: Pat
     assert "# Collective test concluded: all_reduce_perf" in shown
     assert shown.count(" float     sum ") == 10
     assert "busbw (GB/s) over size" in shown
-    assert "Verdict: correct: all 10 rows right" in shown
+    assert "Data: correct: all 10 rows right" in shown
 
 
 def test_control_c_on_a_terminal(here: Path) -> None:
     code, shown = on_a_terminal(["run", "all_reduce", "--ranks", "2", *SMALL, "-N", "0"], interrupt_at="done: 4 KiB")
     assert code == 130, shown
     assert "Traceback" not in shown
-    assert "Verdict: the run ended early (" in shown
+    assert "Data: the run ended early (" in shown
 
 
 def test_every_collective_has_its_program() -> None:
