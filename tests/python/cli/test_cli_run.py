@@ -18,6 +18,8 @@ from busbw import engine, records
 from busbw.cli.main import main
 from busbw.collectives import COLLECTIVES
 
+HOST_RANKS = str(sorted((2, len(os.sched_getaffinity(0)), 4))[1])
+"""Ranks by default without GPUs: one per processor, from 2 to 4."""
 DEFAULT_SWEEP = ["-b", "8", "-e", "64M", "-f", "2"]
 SMALL = ["-b", "8", "-e", "4K", "-f", "2", "-n", "2"]
 
@@ -25,19 +27,19 @@ SMALL = ["-b", "8", "-e", "4K", "-f", "2", "-n", "2"]
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], ["-t", "4", *DEFAULT_SWEEP]),
-        (["-n", "50", "-c0"], ["-t", "4", *DEFAULT_SWEEP, "-n", "50", "-c0"]),
+        ([], ["-t", HOST_RANKS, *DEFAULT_SWEEP]),
+        (["-n", "50", "-c0"], ["-t", HOST_RANKS, *DEFAULT_SWEEP, "-n", "50", "-c0"]),
         (["-t2"], [*DEFAULT_SWEEP, "-t2"]),
         (["--nthreads=2"], [*DEFAULT_SWEEP, "--nthreads=2"]),
         (["--processes", "2"], [*DEFAULT_SWEEP, "--processes", "2"]),
         (["--backend", "host"], [*DEFAULT_SWEEP, "--backend", "host"]),
         (["--ranks", "3"], ["-t", "3", *DEFAULT_SWEEP]),
-        (["-e", "1K"], ["-t", "4", "-b", "8", "-f", "2", "-e", "1K"]),
-        (["--minbytes", "1K"], ["-t", "4", "-e", "64M", "-f", "2", "--minbytes", "1K"]),
-        (["-i", "1M"], ["-t", "4", "-b", "8", "-e", "64M", "-i", "1M"]),
-        (["--sizes", "1K,2K"], ["-t", "4", "--sizes", "1K,2K"]),
-        (["-b", "-1"], ["-t", "4", "-e", "64M", "-f", "2", "-b", "-1"]),
-        (["--frobnicate", "x"], ["-t", "4", *DEFAULT_SWEEP, "--frobnicate", "x"]),
+        (["-e", "1K"], ["-t", HOST_RANKS, "-b", "8", "-f", "2", "-e", "1K"]),
+        (["--minbytes", "1K"], ["-t", HOST_RANKS, "-e", "64M", "-f", "2", "--minbytes", "1K"]),
+        (["-i", "1M"], ["-t", HOST_RANKS, "-b", "8", "-e", "64M", "-i", "1M"]),
+        (["--sizes", "1K,2K"], ["-t", HOST_RANKS, "--sizes", "1K,2K"]),
+        (["-b", "-1"], ["-t", HOST_RANKS, "-e", "64M", "-f", "2", "-b", "-1"]),
+        (["--frobnicate", "x"], ["-t", HOST_RANKS, *DEFAULT_SWEEP, "--frobnicate", "x"]),
     ],
 )
 def test_the_arguments_of_the_engine(
@@ -59,7 +61,7 @@ def test_a_library_is_preloaded_into_the_engine_and_nowhere_else(
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     (fake_engine.folder / "libx.so").write_text("nothing that could be loaded")
     assert main(["run", "all_reduce", "--preload", "libx.so", "--records", "out.jsonl"]) == 0
-    assert fake_engine.arguments == ["all_reduce_perf", "-t", "4", *DEFAULT_SWEEP, "--records", "out.jsonl"]
+    assert fake_engine.arguments == ["all_reduce_perf", "-t", HOST_RANKS, *DEFAULT_SWEEP, "--records", "out.jsonl"]
     # The dynamic linker prints this for each started program, because the fake engine is a script.
     said = capfd.readouterr().err
     assert said.count(f"'{fake_engine.folder}/libx.so' from LD_PRELOAD") == 1
@@ -189,7 +191,9 @@ def test_a_refusal_leaves_no_folder_and_shows_the_command_line(
 ) -> None:
     done = busbw("run", "all_reduce", "-n", "0", environment={"FAKE_EXIT": "2"})
     assert done.returncode == 2
-    assert one_sentence(done.stderr) == ("busbw: the command line was: all_reduce_perf -t 4 -b 8 -e 64M -f 2 -n 0")
+    assert one_sentence(done.stderr) == (
+        f"busbw: the command line was: all_reduce_perf -t {HOST_RANKS} -b 8 -e 64M -f 2 -n 0"
+    )
     assert list(here.iterdir()) == []
 
 
