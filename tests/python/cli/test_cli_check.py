@@ -102,7 +102,8 @@ def host_run(path: Path, times: float = 1.0, *, wrong: int = 0, ends: bool = Tru
 def test_a_host_run_alone_is_unsure(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, shown, _ = check(capsys, host_run(tmp_path / "run.txt"))
     assert code == 3
-    assert "--reference FILE" in " ".join(shown.split())
+    assert " ".join(shown.split()).count("--reference FILE") == 1, "as the next step, not also as a reason"
+    assert "nearest published" not in shown, "published figures are of GPUs"
 
 
 @pytest.mark.parametrize("slowness", [1.0, 3e3])
@@ -210,6 +211,14 @@ def test_the_published_table_is_its_own_nearest_reference(capsys: pytest.Capture
     assert code == 3  # one of the tables is of one rank
     assert "nearest published: v100-pcie-x2-nc12s-v3" in shown
     assert grades(shown)[1:] == ["GOOD", "GOOD"]
+
+
+def test_a_published_table_is_not_compared_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    _, shown, _ = check(capsys, seed("000"), "--all")
+    assert not re.search(r": ([\d.,]+) GB/s there, \1 here", " ".join(shown.split()))
+    assert "h800-x16-k8s" not in shown
+    _, shown, _ = check(capsys, str(GOLDEN / "logs" / "h200_x4_sweep_c1.txt"))
+    assert "363 GB/s there, 362.8 here" in " ".join(shown.split()), "another run of the same machine"
 
 
 def test_auto_without_a_gpu_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
