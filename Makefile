@@ -41,7 +41,7 @@ format: ## format the sources as `make lint` requires
 
 docs: ## build the documentation as a searchable site in build/site
 	@tools/setup.sh docs
-	@$(VENV)/bin/python tools/docs_site.py
+	@$(VENV)/python tools/docs_site.py
 
 bench: ## measure the speed of busbw and its peers
 	@tools/setup.sh run

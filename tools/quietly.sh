@@ -5,12 +5,14 @@
 say() { printf '%s: %s\n' "$name" "$*" >&2; }
 
 # Prints the part done and the remaining time of the build that writes to $log, from ninja's last "[12/340]".
+# Time is not estimated below 10 %: the first steps are too few and too unlike the others.
 # $1: seconds since the command started.
 build_progress() {
   local step steps=0
   IFS=/ read -r step steps < <(grep -aoE '^ *\[[0-9]+/[0-9]+\]' "$log" 2>/dev/null | tail -n 1 | tr -d ' []') || true
   if [ "${steps:-0}" -gt 0 ] && [ "$step" -gt 0 ]; then
-    printf '%d s, %d %% built, about %d s left' "$1" $((100 * step / steps)) $(($1 * (steps - step) / step))
+    printf '%d s, %d %% built' "$1" $((100 * step / steps))
+    [ $((10 * step)) -lt "$steps" ] || printf ', about %d s left' $(($1 * (steps - step) / step))
   else
     printf '%d s' "$1"
   fi

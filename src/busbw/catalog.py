@@ -3,7 +3,7 @@
 Each file is a description. Its name without the suffix is the name that users give.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -39,7 +39,7 @@ class Catalog(Generic[T]):
             value_type: Type that each file is decoded to.
             kind: Noun for one description in messages, such as 'reference'.
             remedy_malformed: Remedy for a file that cannot be decoded.
-            remedy_unknown: Makes the remedy for an unknown name from the known names.
+            remedy_unknown: Makes the values that the remedy for an unknown name lists, from the known names.
             finish: Completes a decoded value, given the value and the file name without its suffix.
             folder: Folder below the package; empty if the files are in the package itself.
         """
@@ -58,8 +58,12 @@ class Catalog(Generic[T]):
         file_names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
         return {name.removesuffix(".toml"): self._decode((folder / name).read_bytes(), name) for name in file_names}
 
-    def find(self, name: str) -> T:
+    def find(self, name: str, *, other_values: Sequence[str] = ()) -> T:
         """Returns the description with that name, or reads the TOML file at that path.
+
+        Args:
+            name: Name or path.
+            other_values: Other values that the caller accepts, for the remedy of an unknown name.
 
         Raises:
             UsageError: The name is unknown, or the file cannot be read or decoded.
@@ -73,7 +77,8 @@ class Catalog(Generic[T]):
                 remedy = "name a readable file"
                 raise UsageError(f"cannot read {name}: {error.strerror}", remedy=remedy) from error
         names = list(self.all)
-        remedy = suggestion(name, names) + self._remedy_unknown(names)
+        other_text = "".join(f"{value}, " for value in other_values)
+        remedy = f"{suggestion(name, names)}use {other_text}{self._remedy_unknown(names)}"
         raise UsageError(f'there is no {self._kind} "{name}"', remedy=remedy)
 
     def _decode(self, content: bytes, file_name: str) -> T:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from busbw import __version__
 from busbw.errors import BusbwError, ExitCode, UsageError
 
 WORLD_VARIABLES = (
@@ -132,8 +133,12 @@ def help_text() -> str:
 
 
 def default_ranks() -> int:
-    """Returns the number of ranks to measure by default: one per GPU of this machine, or 4 on the host backend."""
-    return gpu_count() or 4
+    """Returns the number of ranks to measure by default: one per GPU of this machine.
+
+    On the host backend one per processor that this process may use, so that ranks do not wait for each other's turn,
+    but 2 to 4: one rank transfers nothing.
+    """
+    return gpu_count() or min(max(len(os.sched_getaffinity(0)), 2), 4)
 
 
 def gpu_count() -> int:
@@ -176,12 +181,17 @@ def _run_engine(flag: str) -> "subprocess.CompletedProcess[str]":
 
     Raises:
         UsageError: The engine refuses the environment, such as contradicting variables of launchers.
-        BusbwError: The engine is not found, fails, or takes more than 60 s.
+        BusbwError: The engine is not found, does not know the flag, fails, or takes more than 60 s.
     """
     path = program(ENGINE)
     try:
         return subprocess.run([path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True)
     except subprocess.CalledProcessError as error:
+        # An engine that does not know an informational flag takes it for one of a measurement.
+        if f"{ENGINE} {flag}: no collective before the options" in error.stderr:
+            engine_text = f"{path} is {versions().splitlines()[0].removeprefix('busbw ')} and lacks {flag}"
+            problem = f"engine and busbw differ in version: {engine_text}, busbw is {__version__}"
+            raise BusbwError(problem, remedy="install busbw again") from error
         if error.returncode == ExitCode.USAGE and (message := error.stderr.strip()):
             raise UsageError(message.removeprefix(f"{ENGINE}: ")) from error
         raise BusbwError(f"{path} {flag} failed: {error}", remedy="install busbw again") from error

@@ -1,8 +1,9 @@
 """Size, time and bandwidth; sizes and counts in text; text of logs and users made safe for terminals and documents."""
 
+import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _SIZE = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE | re.ASCII)
 _MAX_SIZE_BYTES = 2.0**62
@@ -43,6 +44,21 @@ def size_text(size_bytes: int) -> str:
             return f"{size:.4g} {unit}"
         size /= 1024
     return f"{size:.4g} TiB"
+
+
+def number_text(value: float, digits: int = 4) -> str:
+    """Text with this number of significant digits, or with all digits of the integer part, and without an exponent."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def size_range_text(sizes_bytes: Iterable[int]) -> str:
+    """Text of the smallest and the largest of several sizes: "8 B - 8 KiB". One size if they are equal."""
+    sizes = sorted(sizes_bytes)
+    return " - ".join(dict.fromkeys(map(size_text, (sizes[0], sizes[-1]))))
 
 
 def count_text(count: int, singular: str, plural: str = "") -> str:

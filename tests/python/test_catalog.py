@@ -54,8 +54,10 @@ def test_malformed_content_is_refused(catalog: Catalog[Thing], tmp_path: Path, c
 
 def test_an_unknown_name_is_refused(catalog: Catalog[Thing], tmp_path: Path) -> None:
     catalog.all = {"one": Thing(1.0)}
-    with pytest.raises(UsageError, match='there is no thing "two"; one of 1'):
+    with pytest.raises(UsageError, match='there is no thing "two"; use one of 1'):
         catalog.find("two")
+    with pytest.raises(UsageError, match='there is no thing "two"; use here, one of 1'):
+        catalog.find("two", other_values=("here",))
     with pytest.raises(UsageError, match=r"cannot read .*none.toml: No such file"):
         catalog.find(str(tmp_path / "none.toml"))
 

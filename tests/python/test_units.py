@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.units import escape_json, parse_size, plain, shorten
+from busbw.units import escape_json, number_text, parse_size, plain, shorten, size_range_text
 
 _CASES = [
     line.rpartition('"')
@@ -37,6 +37,31 @@ def test_an_escaped_document_is_printable_and_has_the_same_values(text: str) -> 
     escaped = escape_json(document)
     assert json.loads(escaped) == {text: [text]}
     assert plain(escaped.decode()) == escaped.decode()
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (20_070.0, 4, "20,070"),
+        (7_990.4, 3, "7,990"),
+        (1e9, 3, "1,000,000,000"),
+        (238.0, 4, "238"),
+        (353.17, 4, "353.2"),
+        (0.004093, 4, "0.004093"),
+        (0.004093, 2, "0.0041"),
+        (1.2e-6, 2, "0.0000012"),
+        (0.0, 4, "0"),
+        (-12.345, 3, "-12.3"),
+        (float("inf"), 3, "inf"),
+    ],
+)
+def test_numbers_have_no_exponent(value: float, digits: int, text: str) -> None:
+    assert number_text(value, digits) == text
+
+
+def test_a_range_of_equal_sizes_is_one_size() -> None:
+    assert size_range_text([1 << 13, 8, 1 << 10]) == "8 B - 8 KiB"
+    assert size_range_text([1 << 10, 1 << 10]) == "1 KiB"
 
 
 @pytest.mark.parametrize(

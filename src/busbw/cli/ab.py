@@ -31,8 +31,8 @@ _DEFAULT_SIZE_FLAGS = ("-b", "1K", "-e", "16M", "-f", "4")
     epilog="Quote a side. KEY=VALUE sets a variable. --preload PATH loads a library before all others; a bare name may "
     "be a library of the engine. --image IMAGE takes the programs from a container image. All other words are engine "
     "flags (--library PATH, -z 1). A missing side changes nothing. Write --b='-z 1' if a side begins with a dash. All "
-    "other options are engine flags for both sides. Default: one rank per GPU, or 4 ranks on the host, and 1 KiB to "
-    "16 MiB by a factor of 4 (-b 1K -e 16M -f 4). If you set a size, the factor is 2.",
+    "other options are engine flags for both sides. Default: one rank per GPU, or 2 to 4 ranks on the host, and 1 KiB "
+    "to 16 MiB by a factor of 4 (-b 1K -e 16M -f 4). If you set a size, the factor is 2.",
 )
 @click.option("--a", "text_a", default="", metavar="SIDE", help="Settings of side A.  [default: none]")
 @click.option("--b", "text_b", default="", metavar="SIDE", help="Settings of side B.  [default: none]")

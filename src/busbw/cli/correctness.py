@@ -21,7 +21,7 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
     """
     measurements = run.rows  # one for each placement
     if not measurements:
-        return "Verdict: nothing was measured."
+        return "Data: nothing was measured."
     rows_text = count_text(len({_row_key(row) for row in measurements}), "row")
     wrong = [row for row in measurements if row.check.wrong_elements]
     unchecked = [row for row in measurements if row.check.state == "not_checked"]
@@ -46,7 +46,7 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
         text += f" {count_text(len(undefined), 'measurement')} without a defined result (N/A)."
-    return f"Verdict: {_ending_clause(run, exit_code, ending_words)}{text}"
+    return f"Data: {_ending_clause(run, exit_code, ending_words)}{text}"
 
 
 def _row_key(row: RowRecord) -> tuple[object, ...]:

@@ -120,10 +120,12 @@ def expect(
         return
     collective_name = parse_collective((collective,) if collective else ())
     if system_name == "auto":
-        warn_deprecated("--system auto", "--system here")
+        warn_deprecated("busbw expect --system auto", "busbw expect --system here")
         system_name = "here"
     machine = detect_machine() if system_name == "here" else None
-    node_system, description = system_of_machine(machine) if machine else (named_system(system_name), "")
+    node_system, description = (
+        system_of_machine(machine) if machine else (named_system(system_name, words=("here",)), "")
+    )
     if nics is not None:
         node_system = with_parsed_nics(node_system, nics)
     if sharp:

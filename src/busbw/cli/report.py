@@ -8,19 +8,19 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from busbw.cli.options.completion import complete_log, complete_reference
+from busbw.cli.options.completion import complete_log, complete_names, complete_reference
 from busbw.cli.options.nics_option import sharp_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
-from busbw.cli.options.system_option import named_system
+from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.judge import ReferenceSelection
 from busbw.logs import Log
 from busbw.report import ReportInput, build, render
 from busbw.store import read_named_logs
-from busbw.system import System
+from busbw.system import System, systems
 from busbw.terminal import activity
 from busbw.units import count_text
 
@@ -51,10 +51,11 @@ _MAX_ROWS = 20_000
 @click.option(
     "--system",
     "system_options",
-    metavar="[N[.T]=]NAME|FILE",
+    metavar="[N[.T]=]NAME|FILE|auto|here",
+    shell_complete=complete_names(lambda: (*SYSTEM_WORDS, *systems()), or_files=True),
     multiple=True,
-    help="System of the logs; N= applies to log N only, N.T= to its table T only. [default: from the devices in "
-    "the log]",
+    help="System of the logs; N= applies to log N only, N.T= to its table T only; auto, here: as in `busbw check`.  "
+    "[default: auto]",
 )
 @sharp_option
 @click.option("--title", metavar="TEXT", help="Heading of the page.  [default: name of the log, or number of logs]")
@@ -116,11 +117,11 @@ def _first_tables(log: Log) -> Log:
 
 
 def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[tuple[System | None, ...]]:
-    """Returns the system of each table of each log, as set by `--system`. None if not set.
+    """Returns the system of each table of each log, as set by `--system`. None for auto: the devices decide.
 
     A system for one table has priority over one for its log, and both over one for all logs.
     """
-    systems: dict[tuple[int, int], System] = {}  # by numbers of log and table from 1; 0 means all
+    selected: dict[tuple[int, int], System | None] = {}  # by numbers of log and table from 1; 0 means all
     for option_value in system_options:
         match = re.fullmatch(r"(\d+)(?:\.(\d+))?=(.*)", option_value)
         log_number, table_number = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
@@ -132,12 +133,15 @@ def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[
             raise UsageError(
                 f"--system {option_value}: that log has {table_count_text}", remedy="count the tables from 1"
             )
-        if (log_number, table_number) in systems:
+        if (log_number, table_number) in selected:
             raise UsageError(f"--system {option_value}: the system is set twice", remedy="set it once")
-        systems[log_number, table_number] = named_system(match[3] if match else option_value)
+        selected[log_number, table_number] = find_system(match[3] if match else option_value)
     return [
         tuple(
-            systems.get((log_number, table_number)) or systems.get((log_number, 0)) or systems.get((0, 0))
+            next(
+                (selected[key] for key in ((log_number, table_number), (log_number, 0), (0, 0)) if key in selected),
+                None,
+            )
             for table_number in range(1, len(log.tables) + 1)
         )
         for log_number, log in enumerate(logs, start=1)

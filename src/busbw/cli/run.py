@@ -33,8 +33,8 @@ from busbw.terminal.progress import Progress
     cls=EngineCommand,
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
-    epilog="All other options are engine flags; `all_reduce_perf --help` lists them. Default: one rank per GPU, or 4 "
-    "ranks on the host, and 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.\n\n"
+    epilog="All other options are engine flags; `all_reduce_perf --help` lists them. Default: one rank per GPU, or 2 "
+    "to 4 ranks on the host (one per processor), and 8 B to 64 MiB by a factor of 2 (-b 8 -e 64M -f 2), checked.\n\n"
     f"{EXIT_CODES_TEXT}",
 )
 @click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine (the engine's -t).")

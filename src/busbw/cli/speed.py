@@ -6,7 +6,7 @@ It is the verdict of `busbw check` on the record, in one line.
 from collections.abc import Sequence
 
 from busbw.judge import JudgedFigure, Verdict, worst
-from busbw.units import count_text, plain, size_text
+from busbw.units import count_text, number_text, plain, size_text
 
 
 def speed_sentence(verdicts: Sequence[Verdict]) -> str:
@@ -41,7 +41,16 @@ def figure_texts(figure: JudgedFigure, *, as_time: bool) -> tuple[str, str]:
     """Returns the measured and the expected figure: as time, or as busbw if it is known."""
     limits = figure.range_us
     if as_time or not figure.busbw_gbps:
-        return f"{figure.time_us:.4g} us", f"{limits.low:.3g} - {limits.high:.3g}"
+        return f"{_figure_text(figure.time_us, 4)} us", _range_text(limits.low, limits.high)
     # At one size the product of busbw and time is constant.
     product = figure.busbw_gbps * figure.time_us
-    return f"{figure.busbw_gbps:.4g} GB/s", f"{product / limits.high:.3g} - {product / limits.low:.3g}"
+    return f"{_figure_text(figure.busbw_gbps, 4)} GB/s", _range_text(product / limits.high, product / limits.low)
+
+
+def _range_text(low: float, high: float) -> str:
+    return f"{_figure_text(low, 3)} - {_figure_text(high, 3)}"
+
+
+def _figure_text(value: float, digits: int) -> str:
+    """Text that fits a column: figures below 0.01 have two significant digits."""
+    return number_text(value, digits if value >= 0.01 else 2)

@@ -50,7 +50,7 @@ TUNER_FILE = "nccl_tuner.conf"
     cls=EngineCommand,
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
-    epilog="All other options are engine flags. Default: one rank per GPU, or 4 ranks on the host, and "
+    epilog="All other options are engine flags. Default: one rank per GPU, or 2 to 4 ranks on the host, and "
     "--sizes 8K,1M,64M.",
 )
 @click.option(

@@ -131,7 +131,7 @@ def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
         Column("size", [Cell(size_text(result.point.size_bytes)) for result in results]),
         Column(f"A {_UNITS[quantity]}", [Cell(_number_text(getattr(result.a, quantity))) for result in results]),
         Column(f"B {_UNITS[quantity]}", [Cell(_number_text(getattr(result.b, quantity))) for result in results]),
-        Column("B/A", [Cell(_speedup_text(result.speedup)) for result in results]),
+        Column("speed-up", [Cell(_speedup_text(result.speedup)) for result in results]),
         Column("interval", [Cell(_interval_text(result)) for result in results]),
         Column("claimed", [Cell(_claim_text(result)) for result in results]),
         Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),

@@ -72,10 +72,7 @@ def _unknown_reason(scenario: Scenario, system: System, domains: int) -> str:
     if system.fabrics and domains > 1 and system.nics is None:
         return f"the NICs of {system.name} are not known: state them with --nics 8x400"
     if system.generation == "host":
-        return (
-            "the host backend has no expectation: the copy rate of memory is not known; compare with a run on the same "
-            "machine (--reference FILE)"
-        )
+        return "the host backend has no expectation: the copy rate of memory is not known"
     return f"{system.name} describes no links between {min(scenario.ranks, scenario.ranks_per_node)} ranks of a node"
 
 

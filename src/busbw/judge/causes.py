@@ -11,6 +11,7 @@ from typing import NamedTuple
 from busbw.expect import Expectation
 from busbw.judge.types import BandVerdict, Grade
 from busbw.logs import Table
+from busbw.units import number_text
 
 _MAX_PLATEAU_DIFFERENCE = 0.08
 """Maximum relative difference of two plateaus that count as equal. Twice as much for PCIe: its values are coarse."""
@@ -107,7 +108,7 @@ def _stated_causes(table: Table, slow_bands: Sequence[BandVerdict]) -> Iterator[
 
 
 def _explain_latency(table: Table, expectation: Expectation, verdict: BandVerdict) -> _Cause:
-    figures = f"{verdict.worst.time_us:.4g} us, typical is {verdict.worst.range_us.typical:.4g} us"
+    figures = f"{number_text(verdict.worst.time_us)} us, typical is {number_text(verdict.worst.range_us.typical)} us"
     over_nodes = ", and look for GDRDMA in the output of NCCL_DEBUG=INFO" if expectation.nodes > 1 else ""
     if table.is_in_graph:
         cause = "start of the graph, slow clocks or ranks far from their GPUs"
@@ -145,8 +146,8 @@ def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_
         return []
     if max(extra_us) <= _MAX_SIMILAR_RATIO * min(extra_us):
         text = (
-            f"{min(extra_us):.3g} to {max(extra_us):.3g} us more than typical at every slow size: start-up time "
-            "(one thread launches many GPUs, -g, or no CUDA graph)"
+            f"{number_text(min(extra_us), 3)} to {number_text(max(extra_us), 3)} us more than typical at every slow "
+            "size: start-up time (one thread launches many GPUs, -g, or no CUDA graph)"
         )
         return [_Cause(_Evidence.PATTERN, _loss(verdict), text, "measure in a CUDA graph (-G 50)")]
     if max(ratios) <= _MAX_SIMILAR_RATIO * min(ratios):
@@ -160,11 +161,12 @@ def _explain_middle(verdict: BandVerdict, plateau_grade: Grade | None) -> list[_
 def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Cause]:
     """Compares the maximum busbw with that of slower routes, of fewer NICs and of PCIe."""
     measured_gbps = max((figure.busbw_gbps or 0.0 for figure in verdict.judged), default=0.0)
+    maximum_text = f"the maximum of {number_text(measured_gbps)} GB/s"
     if not measured_gbps or expectation.best is None:
         return []
     best, loss = expectation.best, _loss(verdict)
     if measured_gbps >= best.limit_gbps * best.efficiency.low:
-        text = f"the maximum of {measured_gbps:.4g} GB/s is healthy, but smaller plateau sizes do not reach it"
+        text = f"{maximum_text} is healthy, but smaller plateau sizes do not reach it"
         confirmation = "change chunk sizes (NCCL_BUFFSIZE), registration or the tuner of a plug-in"
         return [_Cause(_Evidence.PATTERN, loss, text, confirmation)]
     best_gbps = best.limit_gbps * best.efficiency.typical
@@ -172,10 +174,10 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
     for route in expectation.routes:
         typical_gbps = route.limit_gbps * route.efficiency.typical
         if route is not best and abs(measured_gbps / typical_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
-            best_text = f"{best.name} would reach {best_gbps:.4g}{_unavailable_route_text(expectation, best.name)}"
-            text = (
-                f"the maximum of {measured_gbps:.4g} GB/s is typical of {route.name} ({typical_gbps:.4g}); {best_text}"
-            )
+            best_text = f"{best.name} would reach {number_text(best_gbps)}"
+            route_text = f"{route.name} ({number_text(typical_gbps)})"
+            unavailable_text = _unavailable_route_text(expectation, best.name)
+            text = f"{maximum_text} is typical of {route_text}; {best_text}{unavailable_text}"
             confirmation = "read the algorithm in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING"
             causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     nics = expectation.system.nics
@@ -184,18 +186,18 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
             gbps = best_gbps * used_nics / nics.count
             if nics.count % used_nics == 0 and abs(measured_gbps / gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
                 used_text = f"{used_nics} of the {nics.count} NICs of a node"
-                text = f"the maximum of {measured_gbps:.4g} GB/s is typical of {used_text}"
+                text = f"{maximum_text} is typical of {used_text}"
                 confirmation = "count the NICs in the output of NCCL_DEBUG=INFO, and check NCCL_IB_HCA"
                 causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     if expectation.nodes == 1 and best.binding.wire == "NVLink":
         for name, pcie_gbps in _PCIE_BUSBW_GBPS.items():
             if abs(measured_gbps / pcie_gbps - 1) <= 2 * _MAX_PLATEAU_DIFFERENCE:
-                text = f"the maximum of {measured_gbps:.4g} GB/s is typical of {name}: the GPUs do not use NVLink"
+                text = f"{maximum_text} is typical of {name}: the GPUs do not use NVLink"
                 confirmation = "look for NV in nvidia-smi topo -m, and for P2P in the output of NCCL_DEBUG=INFO"
                 causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
     if not causes:
         text = (
-            f"the maximum of {measured_gbps:.4g} GB/s is {measured_gbps / best_gbps:.0%} of the typical busbw of "
+            f"{maximum_text} is {measured_gbps / best_gbps:.0%} of the typical busbw of "
             f"{best.name} over {best.binding.wire} and matches no other route: settings, clocks or other load"
         )
         confirmation = "read the settings (NCCL_DEBUG=INFO) and the clocks (nvidia-smi -q -d PERFORMANCE)"

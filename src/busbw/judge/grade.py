@@ -17,6 +17,7 @@ from busbw.expect import ExpectedRange
 from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import (
     BAD_FACTOR,
+    GRADES,
     WIDE_RANGE_FACTOR,
     BandVerdict,
     Grade,
@@ -77,7 +78,7 @@ def decide(evidence: Evidence) -> Decision:
     grade, bands = worst([band.grade for band in evidence.bands]), evidence.bands
     band_reasons = [
         Reason("band", f"{band.band}: {band.reason}")
-        for band in sorted(bands, key=lambda band: band.grade == "GOOD")  # GOOD bands last
+        for band in sorted(bands, key=lambda band: GRADES.index(band.grade))
         if band.grade != "GOOD" or band.slow_sizes_bytes
     ]
     reasons = (*band_reasons, *evidence.doubts)

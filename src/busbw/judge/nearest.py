@@ -48,6 +48,30 @@ def find_nearest_sweep(run: Series, name: str, reference: Reference) -> NearestR
     return nearest.reference if nearest else None
 
 
+def has_figures_of(run: Series, reference: NearestReference) -> bool:
+    """True if the sweep was published from the run: the figures at all common sizes round to the published ones.
+
+    False without common sizes.
+    """
+    sweep = reference.sweep
+    published_by_size = {point.size_bytes: point for point in sweep.points}
+    pairs = [
+        pair
+        for point in run.points
+        if point.size_bytes in published_by_size and sweep.placement in (point.placement, "unstated")
+        for published in [published_by_size[point.size_bytes]]
+        for pair in ((point.time_us, published.time_us), (point.busbw_gbps, published.busbw_gbps))
+    ]
+    compared = [(own, figure) for own, figure in pairs if own is not None and figure is not None]
+    return bool(compared) and all(_rounds_to(own, figure) for own, figure in compared)
+
+
+def _rounds_to(value: float, printed: float) -> bool:
+    """True if the value rounds to the printed one. The last printed digit is that of the shortest text."""
+    _, _, decimals = f"{printed:.12g}".partition(".")
+    return abs(value - printed) <= 0.5 * 10.0 ** -len(decimals) + 1e-9 * abs(printed)
+
+
 def _make_candidate(run: Series, name: str, reference: Reference, sweep: Sweep) -> _Candidate:
     yardstick = yardstick_from_reference(name, reference, sweep, run)
     distance = _distance_key(run, reference, sweep, yardstick)

@@ -13,7 +13,7 @@ from busbw.late_ranks import LateRank
 from busbw.logs import Placement
 from busbw.statistics.bands import BandName
 from busbw.statistics.fit import CurveFeature, Fit
-from busbw.units import size_text
+from busbw.units import number_text, size_text
 
 Grade = Literal["GOOD", "SLOW", "BROKEN", "UNSURE"]
 
@@ -151,8 +151,8 @@ class Verdict(Struct, kw_only=True, frozen=True):
         sentences += [("next", text) for text in self.advice]
         if self.fit:
             half_text = f"; half of its best busbw at {size_text(round(self.half_bytes))}" if self.half_bytes else ""
-            text = f"latency {self.fit.latency_us:.3g} us and busbw {self.fit.bandwidth_gbps:.4g} GB/s by fit"
-            sentences.append(("the sweep", f"{text} (error {self.fit.error:.0%}){half_text}"))
+            figures = f"{number_text(self.fit.latency_us, 3)} us and busbw {number_text(self.fit.bandwidth_gbps)} GB/s"
+            sentences.append(("the sweep", f"latency {figures} by fit (error {self.fit.error:.0%}){half_text}"))
         for feature in sorted(self.features, key=lambda feature: -feature.depth)[:_MAX_FEATURES]:
             text = f"{feature.kind} at {size_text(feature.size_bytes)}: {feature.evidence}; likely {feature.likely}"
             sentences.append(("notice", text))

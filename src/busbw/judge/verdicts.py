@@ -29,7 +29,7 @@ from busbw.logs import Log, Placement, Table
 from busbw.statistics.bands import BANDS
 from busbw.statistics.fit import CurveFeature, features, fit, half_bandwidth_bytes
 from busbw.system import Nics, System
-from busbw.units import bandwidth_gbps, count_text
+from busbw.units import bandwidth_gbps, count_text, number_text
 
 _MAX_NAMED_LINES = 3
 """Maximum number of wrong figures or warnings that a verdict names."""
@@ -349,4 +349,5 @@ def _impossible_busbw_text(bands: tuple[BandVerdict, ...], expectation: Expectat
     measured_gbps = max((figure.busbw_gbps or 0.0 for band in bands for figure in band.judged), default=0.0)
     if measured_gbps <= _MAX_LIMIT_RATIO * max_limit_gbps:
         return None
-    return f"{measured_gbps:.4g} GB/s is above the limit of {expectation.system.name} ({max_limit_gbps:.4g})"
+    limit_text = f"the limit of {expectation.system.name} ({number_text(max_limit_gbps)})"
+    return f"{number_text(measured_gbps)} GB/s is above {limit_text}"

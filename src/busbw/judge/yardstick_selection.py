@@ -6,14 +6,14 @@ from msgspec.structs import replace
 
 from busbw.collectives import collectives
 from busbw.comparability import Difference
-from busbw.judge.nearest import NearestReference
+from busbw.judge.nearest import NearestReference, has_figures_of
 from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries
 from busbw.judge.series import Series, replace_means_by_medians
 from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import Reason
 from busbw.judge.yardstick import Yardstick, differences_text, most_similar_yardstick, yardstick_from_expectation
 from busbw.logs import PLACEMENT_WORDS
-from busbw.units import size_text
+from busbw.units import number_text, size_text
 
 
 def select_yardstick(
@@ -28,7 +28,8 @@ def select_yardstick(
         if nearest is None:
             return Reason("no_reference_figures", f"{selection.name} has no figures of {series.collective}"), []
         return nearest.yardstick, [f"reference {nearest.name}: {nearest.yardstick.similarity_text}"]
-    notes = [_nearest_reference_text(series, nearest)] if nearest else []
+    is_informative = nearest is not None and not has_figures_of(series, nearest) and not _is_of_other_hardware(nearest)
+    notes = [_nearest_reference_text(series, nearest)] if nearest and (is_informative or selection.nearest) else []
     if selection.nearest:
         if nearest is None:
             return Reason("no_reference_figures", f"no published figures of {series.collective}"), []
@@ -87,6 +88,11 @@ def select_yardstick_from_log(
     return most_similar, [f"the reference differs in {differences_text(*most_similar.differences)}"]
 
 
+def _is_of_other_hardware(nearest_reference: NearestReference) -> bool:
+    """True if the figures cannot be compared because they are of another device, such as a GPU for a processor."""
+    return any(blocker.fact == "GPU" for blocker in nearest_reference.yardstick.blockers)
+
+
 def _nearest_reference_text(series: Series, nearest_reference: NearestReference) -> str:
     text = f"nearest published: {nearest_reference.name} ({nearest_reference.yardstick.similarity_text})"
     if nearest_reference.yardstick.blockers:
@@ -94,10 +100,14 @@ def _nearest_reference_text(series: Series, nearest_reference: NearestReference)
     published_by_size = {
         point.size_bytes: point.busbw_gbps for point in nearest_reference.sweep.points if point.size_bytes
     }
-    shared = [point for point in series.points if point.size_bytes in published_by_size and point.busbw_gbps]
+    shared = [
+        (point, point.busbw_gbps)
+        for point in series.points
+        if point.size_bytes in published_by_size and point.busbw_gbps
+    ]
     if not shared:
         return text
-    largest = max(shared, key=lambda point: point.size_bytes)
+    largest, own_gbps = max(shared, key=lambda pair: pair[0].size_bytes)
     place = " ".join(filter(None, [size_text(largest.size_bytes), PLACEMENT_WORDS[largest.placement]]))
-    published_gbps, own_gbps = published_by_size[largest.size_bytes], largest.busbw_gbps
-    return f"{text}: {published_gbps:.4g} GB/s there, {own_gbps:.4g} here at {place}"
+    published_gbps = published_by_size[largest.size_bytes]
+    return f"{text}: {number_text(published_gbps)} GB/s there, {number_text(own_gbps)} here at {place}"

@@ -65,7 +65,7 @@ _CATALOG = Catalog(
     Reference,
     kind="reference",
     remedy_malformed="see CONTRIBUTING.md for the required content",
-    remedy_unknown=lambda _known: "pass a name from `busbw refs`, a log, a run or a .toml file",
+    remedy_unknown=lambda _known: "a name from `busbw refs`, a log, a run or a .toml file",
 )
 
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from busbw import svg
 from busbw.svg import element, group
-from busbw.units import size_text
+from busbw.units import number_text, size_text
 
 WIDTH, HEIGHT = 460.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 68.0, 448.0, 12.0, 252.0
@@ -106,13 +106,8 @@ def short_size(size_bytes: int) -> str:
 
 def number(value: float) -> str:
     """Text with four significant digits, or with all digits of the integer part. Extreme values have exponents."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1e7 or abs(value) < 1e-4:
-        return f"{value:.3g}"
-    digits = max(0, 3 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    is_extreme = abs(value) >= 1e7 or 0 < abs(value) < 1e-4
+    return f"{value:.3g}" if is_extreme else number_text(value)
 
 
 def value_axis(scale: Scale, title: str) -> Markup:

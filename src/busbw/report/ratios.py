@@ -233,7 +233,7 @@ def _result_table(title: str, results: Sequence[SizeResult]) -> DataTable:
         ColumnHead("size"),
         ColumnHead(f"A, {unit}"),
         ColumnHead(f"B, {unit}"),
-        ColumnHead("speed B / A"),
+        ColumnHead("speed-up"),
         ColumnHead("interval", is_number=False),
         ColumnHead("verdict", is_number=False),
         ColumnHead("reason", is_number=False),

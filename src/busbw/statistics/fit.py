@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.units import bandwidth_gbps
+from busbw.units import bandwidth_gbps, number_text
 
 Points = Sequence[tuple[int, float]]
 """Size in bytes and time in us, in order of size."""
@@ -178,17 +178,17 @@ def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: S
     """Describes a size with lower busbw than `max_busbw`, the maximum of the smaller sizes."""
     low_limit = (1 - _DIP_LOSS) * max_busbw
     still_low = list(itertools.takewhile(lambda larger_busbw: larger_busbw < low_limit, busbw_at_larger))
-    evidence = f"busbw {busbw:.4g} GB/s after {max_busbw:.4g} at smaller sizes"
+    evidence = f"busbw {number_text(busbw)} GB/s after {number_text(max_busbw)} at smaller sizes"
     if not busbw_at_larger:
         kind: Literal["dip", "cliff"] = "dip"
         likely = "only the largest size: memory or registration at its limit, or a disturbance; measure larger sizes"
     elif len(still_low) == len(busbw_at_larger):
         kind = "cliff"
-        evidence += f", and at most {max(busbw_at_larger):.4g} at larger ones"
+        evidence += f", and at most {number_text(max(busbw_at_larger))} at larger ones"
         likely = "all larger sizes: they exceed a cache or a registration, or use another algorithm"
     else:
         kind = "dip"
-        evidence += f", {max(busbw_at_larger):.4g} again at larger ones"
+        evidence += f", {number_text(max(busbw_at_larger))} again at larger ones"
         if still_low:
             likely = f"{len(still_low) + 1} sizes: a poor choice of algorithm or protocol "
             likely += "(NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
@@ -224,13 +224,13 @@ def _find_steps(points: Points) -> list[CurveFeature]:
         excess = growth.exponent - max(earlier.exponent, later.exponent)
         if excess <= _STEP_EXCESS or growth.exponent >= 1:
             continue
-        evidence = f"time {growth.before_us:.4g} to {growth.after_us:.4g} us"
+        evidence = f"time {number_text(growth.before_us)} to {number_text(growth.after_us)} us"
         if later.after_us < (1 - _DIP_LOSS) * growth.after_us:  # the next size is faster again
             feature = CurveFeature(
                 kind="dip",
                 size_bytes=growth.size_bytes,
                 depth=1 - later.after_us / growth.after_us,
-                evidence=f"{evidence}, then {later.after_us:.4g} us",
+                evidence=f"{evidence}, then {number_text(later.after_us)} us",
                 likely=_SINGLE_DIP_TEXT,
             )
         else:

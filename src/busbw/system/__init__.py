@@ -7,6 +7,7 @@ this machine.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -110,7 +111,7 @@ _CATALOG = Catalog(
     System,
     kind="system",
     remedy_malformed="see schema/system.schema.json for the required content",
-    remedy_unknown=lambda known: f"use auto, a .toml file or one of {', '.join(known)}",
+    remedy_unknown=lambda known: f"a .toml file or one of {', '.join(known)}",
     finish=lambda system, name: msgspec.structs.replace(system, name=name),
 )
 
@@ -120,13 +121,17 @@ def systems() -> dict[str, System]:
     return _CATALOG.all
 
 
-def find(name: str) -> System:
+def find(name: str, *, other_values: Sequence[str] = ()) -> System:
     """Returns the description with a name, or that of the file at a path.
+
+    Args:
+        name: Name or path.
+        other_values: Other values that the caller accepts, for the remedy of an unknown name.
 
     Raises:
         UsageError: The description does not exist or its file is invalid.
     """
-    return _CATALOG.find(name)
+    return _CATALOG.find(name, other_values=other_values)
 
 
 @lru_cache(maxsize=256)

@@ -149,7 +149,7 @@ class RunInPhase:
             else:
                 rows_kept = self.phase == "after the last row"
                 words = "the run lost a process; until then correct" if rows_kept else "nothing was measured"
-                assert f"Verdict: {words}" in launched.stderr, case
+                assert f"Data: {words}" in launched.stderr, case
         return launched
 
 

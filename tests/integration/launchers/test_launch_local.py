@@ -45,7 +45,7 @@ def test_one_table_of_several_processes(here: Path) -> None:
     warnings = [record["message"] for record in launched.records if record["kind"] == "warning"]
     assert [f" share {processors} processor" in warning for warning in warnings] == [True] * (processors < 6)
     assert launched.stderr.splitlines()[-3:-1] == [
-        "Verdict: correct: all 10 rows right, every bit.",
+        "Data: correct: all 10 rows right, every bit.",
         "Speed: not judged: the host backend has no expectation.",
     ]
 
@@ -54,7 +54,7 @@ def test_one_table_of_several_processes(here: Path) -> None:
 def test_every_collective(here: Path, collective: str) -> None:
     launched = launch(["local", "--processes", "4", "--", collective, "--sizes", "64,64K", "-n", "2"], here)
     assert launched.code == 0, launched.stderr
-    assert "Verdict: correct" in launched.stderr or "without a defined result" in launched.stderr
+    assert "Data: correct" in launched.stderr or "without a defined result" in launched.stderr
 
 
 def test_wrong_data_are_found_and_named(here: Path) -> None:
@@ -88,7 +88,7 @@ def test_control_c_keeps_the_rows(endless: Launching) -> None:
     assert launched.code == 130, launched.stderr
     assert launched.rows
     assert launched.records[-1]["exit_code"] == 130
-    assert "Verdict: the run ended early" in launched.stderr
+    assert "Data: the run ended early" in launched.stderr
 
 
 def test_a_killed_launcher_leaves_nothing_behind(endless: Launching, here: Path) -> None:

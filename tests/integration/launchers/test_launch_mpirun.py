@@ -68,7 +68,7 @@ def test_one_table(mpirun: list[str], here: Path) -> None:
     assert launched.code == 0, launched.stderr
     assert [row[0] for row in launched.rows] == [str(2**power) for power in range(3, 13)]
     assert [rank["process"] for rank in launched.records[0]["ranks"]] == [0, 0, 1, 1, 2, 2]
-    assert "Verdict: correct: all 10 rows right" in launched.stderr
+    assert "Data: correct: all 10 rows right" in launched.stderr
     assert "ended with" not in launched.stderr
 
 

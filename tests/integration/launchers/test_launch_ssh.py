@@ -58,7 +58,7 @@ def test_one_table_of_three_processes_on_two_hosts(sshd: PrivateSshd, here: Path
     ranks = launched.records[0]["ranks"]
     assert [rank["process"] for rank in ranks] == [0, 1, 2]
     assert len({rank["pid"] for rank in ranks}) == 3
-    assert "Verdict: correct" in launched.stderr
+    assert "Data: correct" in launched.stderr
 
 
 def test_the_hosts_may_stand_in_a_file_and_ranks_be_threads(sshd: PrivateSshd, here: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_tutorial(slurm: Slurm, tmp_path: Path) -> None:
             assert output.code == 0, output
             if needs_gpu:
                 assert f"# Launched by slurm: {2 * len(GPUS)} processes on 2 hosts" in output.lines
-                assert any(line.startswith("Verdict: correct: all 14 rows right") for line in output.lines), output
+                assert any(line.startswith("Data: correct: all 14 rows right") for line in output.lines), output
                 measured += 1
             else:
                 assert difference(command.expected, output, exact=False) == ""

@@ -79,13 +79,14 @@ HOST_RUN = """# nccl-tests version 2.19.6 nccl-headers=none nccl-library=none bu
 """
 
 
-def host_run(path: Path, times: float = 1.0, *, wrong: int = 0, ends: bool = True) -> str:
+def host_run(path: Path, times: float = 1.0, *, wrong: int = 0, ends: bool = True, decimals: int = 2) -> str:
     """A text of the host backend: 5 us, and 2 GB/s for large sizes, all of it `times` as slow."""
     lines = []
     for power in range(3, 25):
         size = 1 << power
         time = (5 + size / 2e3) * times
-        side = f"{time:.2f} {size / time / 1e3:.2f} {size / time / 1e3:.2f}"
+        busbw = f"{size / time / 1e3:.{decimals}f}"
+        side = f"{time:.2f} {busbw} {busbw}"
         lines.append(f"{size} {size // 4} float sum -1 {side} {wrong if power == 20 else 0} {side} 0")
     footer = f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}\n# Avg bus bandwidth    : 1.0\n"
     path.write_text(
@@ -101,7 +102,47 @@ def host_run(path: Path, times: float = 1.0, *, wrong: int = 0, ends: bool = Tru
 def test_a_host_run_alone_is_unsure(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, shown, _ = check(capsys, host_run(tmp_path / "run.txt"))
     assert code == 3
-    assert "--reference FILE" in " ".join(shown.split())
+    assert " ".join(shown.split()).count("--reference FILE") == 1, "as the next step, not also as a reason"
+    assert "nearest published" not in shown, "published figures are of GPUs"
+
+
+@pytest.mark.parametrize("slowness", [1.0, 3e3])
+def test_columns_of_the_bands_do_not_collide(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowness: float
+) -> None:
+    """Each cell of a very slow run is a word of its own: the figures have neither exponents nor too many digits."""
+    monkeypatch.setenv("COLUMNS", "80")
+    good = host_run(tmp_path / "good.txt")
+    _, shown, _ = check(capsys, host_run(tmp_path / "run.txt", slowness), "--reference", good)
+    lines = [line for line in shown.splitlines() if re.match("  (band|latency|middle|plateau) ", line)]
+    heading, *bands = lines
+    assert heading.split() == ["band", "sizes", "worst", "at", "measured", "expected", "vs", "typical"]
+    assert len(bands) == 3
+    size, figure = r"[\d.]+ ([KMG]i)?B", r"[\d.,]+"
+    for line in bands:
+        cells = rf"  [a-z]+ +[A-Z]+ +{size}( - {size})? +{size} +{figure} (us|GB/s) +{figure} - {figure} +x{figure}"
+        assert re.fullmatch(cells, line), line
+        assert len(line) <= 80
+        assert "e+" not in line
+
+
+def test_small_figures_are_short(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = host_run(tmp_path / "good.txt")
+    _, shown, _ = check(capsys, host_run(tmp_path / "run.txt", 500, decimals=5), "--reference", good)
+    [latency] = [line for line in shown.splitlines() if line.startswith("  latency ")]
+    assert " 2,502 us " in latency  # 8 B take 5.004 us in the good run
+    [plateau] = [line for line in shown.splitlines() if line.startswith("  plateau ")]
+    assert re.search(r" 0\.0039 GB/s ", plateau), plateau
+
+
+def test_a_band_with_one_size_names_it_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = Path(host_run(tmp_path / "good.txt"))
+    one = tmp_path / "one.txt"
+    lines = good.read_text().splitlines(keepends=True)
+    one.write_text("".join(line for line in lines if line.startswith(("#", "1024 "))))
+    _, shown, _ = check(capsys, str(one), "--reference", str(good))
+    [latency] = [line for line in shown.splitlines() if line.startswith("  latency ")]
+    assert re.fullmatch(r"  latency +[A-Z]+ +1 KiB +1 KiB .*", latency), latency
 
 
 # Two starts may be 2.25 times apart. That range would accept a fault, so from 2 times on it confirms nothing.
@@ -170,6 +211,14 @@ def test_the_published_table_is_its_own_nearest_reference(capsys: pytest.Capture
     assert code == 3  # one of the tables is of one rank
     assert "nearest published: v100-pcie-x2-nc12s-v3" in shown
     assert grades(shown)[1:] == ["GOOD", "GOOD"]
+
+
+def test_a_published_table_is_not_compared_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    _, shown, _ = check(capsys, seed("000"), "--all")
+    assert not re.search(r": ([\d.,]+) GB/s there, \1 here", " ".join(shown.split()))
+    assert "h800-x16-k8s" not in shown
+    _, shown, _ = check(capsys, str(GOLDEN / "logs" / "h200_x4_sweep_c1.txt"))
+    assert "363 GB/s there, 362.8 here" in " ".join(shown.split()), "another run of the same machine"
 
 
 def test_auto_without_a_gpu_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:

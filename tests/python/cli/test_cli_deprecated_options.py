@@ -108,7 +108,10 @@ def test_an_old_spelling_works_and_prints_the_new_one(
     ("words", "line"),
     [
         (("expect", "--systems"), "--systems is deprecated: use --list-systems"),
-        (("expect", "all_reduce", "--system", "auto"), "--system auto is deprecated: use --system here"),
+        (
+            ("expect", "all_reduce", "--system", "auto"),
+            "busbw expect --system auto is deprecated: use busbw expect --system here",
+        ),
         (("topo", "--all"), "--all is deprecated: use --virtual"),
         (("launch", "systems"), "busbw launch systems is deprecated: use busbw launch machine-types"),
         (("launch", "systems", "host"), "busbw launch systems is deprecated: use busbw launch machine-types"),

@@ -27,6 +27,19 @@ def test_ranks_are_chosen_only_if_none_are_given() -> None:
     assert [rank_flags({flag}) for flag in ("-t", "-g", "--processes", "--backend")] == [()] * 4
 
 
+@pytest.mark.parametrize(("processors", "ranks"), [(1, 2), (2, 2), (3, 3), (4, 4), (128, 4)])
+def test_host_ranks_do_not_share_processors(monkeypatch: pytest.MonkeyPatch, processors: int, ranks: int) -> None:
+    monkeypatch.setattr("busbw.engine.gpu_count", lambda: 0)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: set(range(processors)))
+    assert rank_flags(set()) == ("-t", str(ranks))
+
+
+def test_gpus_have_one_rank_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.engine.gpu_count", lambda: 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0, 1})
+    assert rank_flags(set()) == ("-t", "8")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

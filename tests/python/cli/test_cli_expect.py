@@ -88,6 +88,10 @@ def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "no collective is given"),
         (["all_redcue"], 'there is no collective "all_redcue"'),
         (["all_reduce", "--system", "h1000"], 'there is no system "h1000"'),
+        (
+            ["all_reduce", "--system", "x9"],
+            'there is no system "x9"; use here, a machine type, a .toml file or one of a100-',
+        ),
         (["all_reduce", "--system", "h100"], 'there is no system "h100"; did you mean h100-a3-mega, '),
         (["all_reduce", "--nics", "8"], '--nics "8" is not COUNTxGBIT'),
         (["all_reduce", "--nics", "0x400"], "is not COUNTxGBIT"),

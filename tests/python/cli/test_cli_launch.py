@@ -72,7 +72,7 @@ def test_the_table_is_on_stdout_and_the_records_are_kept(told: Path, here: Path)
     lines = [line for line in done.stderr.splitlines() if not line.startswith("busbw: starting")]
     here_line, verdict, speed, place = lines
     assert here_line == "[0-2] stand-in: here"
-    assert verdict.startswith("Verdict: WRONG DATA in 1 of ")
+    assert verdict.startswith("Data: WRONG DATA in 1 of ")
     assert speed == "Speed: not judged: the data are wrong."
     assert place == f"Record: {folder.relative_to(here)}/records.jsonl"
 
@@ -389,7 +389,7 @@ def test_the_verdict_names_the_cause_of_an_early_end(
     record = tmp_path / "records.jsonl"
     record.write_bytes(b"".join(GOLDEN_RECORD.read_bytes().splitlines(keepends=True)[:-1]))
     print_outcome(code, record, plot_when="never")
-    assert f"Verdict: {what}; until then " in capsys.readouterr().err
+    assert f"Data: {what}; until then " in capsys.readouterr().err
 
 
 def test_the_table_and_the_status_share_a_terminal(told: Path, here: Path) -> None:

@@ -103,6 +103,26 @@ def test_systems_of_all_and_of_one(busbw: Busbw, here: Path) -> None:
     assert "compared with NVIDIA H200" in words
 
 
+def test_auto_is_the_system_of_the_log(busbw: Busbw, here: Path) -> None:
+    """As in `busbw check`, also if another system is set for all logs."""
+    busbw("report", str(NCCL), "--system", "auto")
+    by_log = Parsed((here / "report.html").read_text()).words
+    busbw("report", str(NCCL))
+    assert by_log == Parsed((here / "report.html").read_text()).words
+    busbw("report", str(NCCL), str(SINGLE), "--system", "a100-sxm", "--system", "1=auto")
+    words = Parsed((here / "report.html").read_text()).words
+    assert "compared with NVIDIA H200" in words
+    assert "compared with NVIDIA A100" in words
+
+
+@pytest.mark.parametrize("command", [["check"], ["report"], ["export", "junit"]])
+def test_an_unknown_system_is_refused_with_what_a_log_allows(busbw: Busbw, here: Path, command: list[str]) -> None:
+    done = busbw(*command, str(NCCL), "--system", "nowhere")
+    assert done.returncode == 2
+    message = " ".join(done.stderr.split())
+    assert 'there is no system "nowhere"; use auto, here, a machine type, a .toml file or one of a100-' in message
+
+
 def test_systems_of_single_tables(busbw: Busbw, here: Path) -> None:
     busbw("report", str(NCCL), "--system", "1.2=a100-sxm", "--system", "1=h100-sxm")
     html = (here / "report.html").read_text()

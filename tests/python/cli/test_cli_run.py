@@ -18,6 +18,8 @@ from busbw import engine, records
 from busbw.cli.main import main
 from busbw.collectives import COLLECTIVES
 
+HOST_RANKS = str(sorted((2, len(os.sched_getaffinity(0)), 4))[1])
+"""Ranks by default without GPUs: one per processor, from 2 to 4."""
 DEFAULT_SWEEP = ["-b", "8", "-e", "64M", "-f", "2"]
 SMALL = ["-b", "8", "-e", "4K", "-f", "2", "-n", "2"]
 
@@ -25,19 +27,19 @@ SMALL = ["-b", "8", "-e", "4K", "-f", "2", "-n", "2"]
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], ["-t", "4", *DEFAULT_SWEEP]),
-        (["-n", "50", "-c0"], ["-t", "4", *DEFAULT_SWEEP, "-n", "50", "-c0"]),
+        ([], ["-t", HOST_RANKS, *DEFAULT_SWEEP]),
+        (["-n", "50", "-c0"], ["-t", HOST_RANKS, *DEFAULT_SWEEP, "-n", "50", "-c0"]),
         (["-t2"], [*DEFAULT_SWEEP, "-t2"]),
         (["--nthreads=2"], [*DEFAULT_SWEEP, "--nthreads=2"]),
         (["--processes", "2"], [*DEFAULT_SWEEP, "--processes", "2"]),
         (["--backend", "host"], [*DEFAULT_SWEEP, "--backend", "host"]),
         (["--ranks", "3"], ["-t", "3", *DEFAULT_SWEEP]),
-        (["-e", "1K"], ["-t", "4", "-b", "8", "-f", "2", "-e", "1K"]),
-        (["--minbytes", "1K"], ["-t", "4", "-e", "64M", "-f", "2", "--minbytes", "1K"]),
-        (["-i", "1M"], ["-t", "4", "-b", "8", "-e", "64M", "-i", "1M"]),
-        (["--sizes", "1K,2K"], ["-t", "4", "--sizes", "1K,2K"]),
-        (["-b", "-1"], ["-t", "4", "-e", "64M", "-f", "2", "-b", "-1"]),
-        (["--frobnicate", "x"], ["-t", "4", *DEFAULT_SWEEP, "--frobnicate", "x"]),
+        (["-e", "1K"], ["-t", HOST_RANKS, "-b", "8", "-f", "2", "-e", "1K"]),
+        (["--minbytes", "1K"], ["-t", HOST_RANKS, "-e", "64M", "-f", "2", "--minbytes", "1K"]),
+        (["-i", "1M"], ["-t", HOST_RANKS, "-b", "8", "-e", "64M", "-i", "1M"]),
+        (["--sizes", "1K,2K"], ["-t", HOST_RANKS, "--sizes", "1K,2K"]),
+        (["-b", "-1"], ["-t", HOST_RANKS, "-e", "64M", "-f", "2", "-b", "-1"]),
+        (["--frobnicate", "x"], ["-t", HOST_RANKS, *DEFAULT_SWEEP, "--frobnicate", "x"]),
     ],
 )
 def test_the_arguments_of_the_engine(
@@ -59,7 +61,7 @@ def test_a_library_is_preloaded_into_the_engine_and_nowhere_else(
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     (fake_engine.folder / "libx.so").write_text("nothing that could be loaded")
     assert main(["run", "all_reduce", "--preload", "libx.so", "--records", "out.jsonl"]) == 0
-    assert fake_engine.arguments == ["all_reduce_perf", "-t", "4", *DEFAULT_SWEEP, "--records", "out.jsonl"]
+    assert fake_engine.arguments == ["all_reduce_perf", "-t", HOST_RANKS, *DEFAULT_SWEEP, "--records", "out.jsonl"]
     # The dynamic linker prints this for each started program, because the fake engine is a script.
     said = capfd.readouterr().err
     assert said.count(f"'{fake_engine.folder}/libx.so' from LD_PRELOAD") == 1
@@ -138,7 +140,7 @@ def test_stderr_has_the_verdict_and_the_record_but_no_picture(
 ) -> None:
     done = busbw("run", "all_reduce")
     verdict, speed, place = done.stderr.splitlines()
-    assert verdict.startswith("Verdict: WRONG DATA in 1 of ")
+    assert verdict.startswith("Data: WRONG DATA in 1 of ")
     assert speed == "Speed: not judged: the data are wrong."
     path = here / place.removeprefix("Record: ")
     assert path.name == "records.jsonl"
@@ -189,7 +191,9 @@ def test_a_refusal_leaves_no_folder_and_shows_the_command_line(
 ) -> None:
     done = busbw("run", "all_reduce", "-n", "0", environment={"FAKE_EXIT": "2"})
     assert done.returncode == 2
-    assert one_sentence(done.stderr) == ("busbw: the command line was: all_reduce_perf -t 4 -b 8 -e 64M -f 2 -n 0")
+    assert one_sentence(done.stderr) == (
+        f"busbw: the command line was: all_reduce_perf -t {HOST_RANKS} -b 8 -e 64M -f 2 -n 0"
+    )
     assert list(here.iterdir()) == []
 
 
@@ -238,7 +242,7 @@ def test_a_real_run_is_right_and_drawn_within_80_columns(busbw: Busbw, here: Pat
     assert "busbw (GB/s) over size" in done.stderr
     assert "8B" in done.stderr
     assert "4KiB" in done.stderr
-    assert lines[-3] == "Verdict: correct: all 10 rows right, every bit."
+    assert lines[-3] == "Data: correct: all 10 rows right, every bit."
     assert lines[-2] == "Speed: not judged: the host backend has no expectation."
     record = records.read(here / lines[-1].removeprefix("Record: "))
     assert len(record.rows) == 20
@@ -257,13 +261,13 @@ def test_a_flag_that_the_engine_does_not_know(busbw: Busbw, here: Path) -> None:
 def test_unchecked_data_are_not_called_correct(busbw: Busbw) -> None:
     done = busbw("run", "all_reduce", "--ranks", "2", *SMALL, "-c", "0")
     assert done.returncode == 0
-    assert "Verdict: not checked: 10 rows" in done.stderr
+    assert "Data: not checked: 10 rows" in done.stderr
 
 
 def test_wrong_data_are_named(busbw: Busbw) -> None:
     done = busbw("run", "all_reduce", "--ranks", "2", *SMALL, "--fault", "flip:rank=1,index=1,bit=3")
     assert done.returncode == 1
-    assert "Verdict: WRONG DATA in " in done.stderr
+    assert "Data: WRONG DATA in " in done.stderr
     assert "rank 1" in done.stderr
 
 
@@ -292,7 +296,7 @@ def test_an_interrupt_ends_all_and_keeps_the_rows(
     stderr = endless.stderr.read()
     assert endless.wait(timeout=HANG_GUARD_S) == code
     assert "Traceback" not in stderr
-    assert "Verdict: the run ended early (" in stderr
+    assert "Data: the run ended early (" in stderr
     record = records.read(here / "out.jsonl")
     assert record.rows
     assert record.end is not None
@@ -339,14 +343,14 @@ def test_on_a_terminal_there_is_progress_a_picture_and_the_whole_table(here: Pat
     assert "# Collective test concluded: all_reduce_perf" in shown
     assert shown.count(" float     sum ") == 10
     assert "busbw (GB/s) over size" in shown
-    assert "Verdict: correct: all 10 rows right" in shown
+    assert "Data: correct: all 10 rows right" in shown
 
 
 def test_control_c_on_a_terminal(here: Path) -> None:
     code, shown = on_a_terminal(["run", "all_reduce", "--ranks", "2", *SMALL, "-N", "0"], interrupt_at="done: 4 KiB")
     assert code == 130, shown
     assert "Traceback" not in shown
-    assert "Verdict: the run ended early (" in shown
+    assert "Data: the run ended early (" in shown
 
 
 def test_every_collective_has_its_program() -> None:

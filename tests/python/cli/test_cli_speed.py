@@ -88,7 +88,7 @@ def test_run_and_launch_state_the_speed_and_keep_the_exit_code(
     assert main([*command, "--plot", "never", "all_reduce"]) == 0
     lines = capfd.readouterr().err.splitlines()
     verdict, speed, place = [line for line in lines if not line.startswith("busbw: ")][-3:]
-    assert verdict.startswith("Verdict: correct: all 5 rows right")
+    assert verdict.startswith("Data: correct: all 5 rows right")
     assert speed.startswith(start)
     assert speed.endswith(f"({H200}).")
     assert place.startswith("Record: ")

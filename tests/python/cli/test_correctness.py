@@ -1,4 +1,4 @@
-"""The verdict on correctness, from records."""
+"""The sentence about correct data, from records."""
 
 from pathlib import Path
 from typing import Any
@@ -41,20 +41,20 @@ RIGHT, UNCHECKED, UNDEFINED = ("checked", 0), ("not_checked", None), ("not_appli
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
-        (run_of(RIGHT, RIGHT), "Verdict: correct: all 2 rows right, every bit."),
-        (run_of(RIGHT), "Verdict: correct: all 1 row right, every bit."),
-        (run_of(), "Verdict: nothing was measured."),
-        (run_of(UNCHECKED, UNCHECKED), "Verdict: not checked: 2 rows measured without a data check (-c 0)."),
+        (run_of(RIGHT, RIGHT), "Data: correct: all 2 rows right, every bit."),
+        (run_of(RIGHT), "Data: correct: all 1 row right, every bit."),
+        (run_of(), "Data: nothing was measured."),
+        (run_of(UNCHECKED, UNCHECKED), "Data: not checked: 2 rows measured without a data check (-c 0)."),
         (
             run_of(RIGHT, UNDEFINED),
-            "Verdict: correct: all 2 rows right, every bit. 1 measurement without a defined result (N/A).",
+            "Data: correct: all 2 rows right, every bit. 1 measurement without a defined result (N/A).",
         ),
         (
             run_of(RIGHT, exit_code=130, reason="interrupted"),
-            "Verdict: the run ended early (interrupted); until then correct: all 1 row right, every bit.",
+            "Data: the run ended early (interrupted); until then correct: all 1 row right, every bit.",
         ),
-        (run_of(RIGHT, exit_code=None), "Verdict: the run was killed; until then correct: all 1 row right, every bit."),
-        (run_of(RIGHT, exit_code=5), "Verdict: correct: all 1 row right, every bit."),
+        (run_of(RIGHT, exit_code=None), "Data: the run was killed; until then correct: all 1 row right, every bit."),
+        (run_of(RIGHT, exit_code=5), "Data: correct: all 1 row right, every bit."),
     ],
 )
 def test_the_sentence(run: RunRecords, sentence: str) -> None:
@@ -63,12 +63,12 @@ def test_the_sentence(run: RunRecords, sentence: str) -> None:
 
 def test_a_process_that_was_lost_after_a_complete_record_is_mentioned() -> None:
     text = correctness.correctness_sentence(run_of(RIGHT, exit_code=0), exit_code=4, ending_words="lost a process")
-    assert text == "Verdict: the run lost a process after its last row; correct: all 1 row right, every bit."
+    assert text == "Data: the run lost a process after its last row; correct: all 1 row right, every bit."
 
 
 def test_wrong_rows_are_named_up_to_three() -> None:
     text = correctness.correctness_sentence(run_of(RIGHT, *[("checked", 7)] * 5, exit_code=1))
-    assert text.startswith("Verdict: WRONG DATA in 5 of 6 rows: 16 B ")
+    assert text.startswith("Data: WRONG DATA in 5 of 6 rows: 16 B ")
     assert text.count("7 elements") == 3
     assert text.endswith("; and 2 more.")
 

@@ -5,6 +5,7 @@ import pytest
 from busbw.expect import ExpectedRange
 from busbw.judge.grade import Evidence, decide
 from busbw.judge.types import BandVerdict, Grade, JudgedFigure, Reason
+from busbw.statistics.bands import BandName
 
 WRONG, OBSTACLE = Reason("wrong_data", "wrong"), Reason("one_rank", "one rank")
 DOUBT, REFUSED = Reason("ended_early", "early"), Reason("refused_rows", "refused")
@@ -21,6 +22,17 @@ FIGURE = JudgedFigure(
 
 def bands(grade: Grade) -> tuple[BandVerdict, ...]:
     return (BandVerdict(band="latency", grade=grade, reason="why", judged=(FIGURE,), worst=FIGURE),)
+
+
+def test_the_reason_of_the_worst_band_is_first() -> None:
+    by_band: dict[BandName, Grade] = {"latency": "GOOD", "middle": "UNSURE", "plateau": "SLOW"}
+    evidence = tuple(
+        BandVerdict(band=band, grade=grade, reason="why", slow_sizes_bytes=(8,), judged=(FIGURE,), worst=FIGURE)
+        for band, grade in by_band.items()
+    )
+    decision = decide(Evidence(bands=evidence))
+    assert [reason.text for reason in decision.reasons] == ["plateau: why", "middle: why", "latency: why"]
+    assert decision.bands == evidence, "the table keeps the order of the sizes"
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,10 @@ def run_quietly(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
 def test_progress_of_a_build_has_the_part_done_and_the_remaining_time(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("  [1/200] Building a\n  [50/200] Building b\nnote: [x]\n")
     assert run_quietly(tmp_path, "build_progress 60").stdout == "60 s, 25 % built, about 180 s left"
+    (tmp_path / "log").write_text("[19/200] Building a\n")
+    assert run_quietly(tmp_path, "build_progress 60").stdout == "60 s, 9 % built", "too early for an estimate"
+    (tmp_path / "log").write_text("[20/200] Building a\n")
+    assert run_quietly(tmp_path, "build_progress 60").stdout == "60 s, 10 % built, about 540 s left"
     (tmp_path / "log").write_text("Installing build dependencies\n")
     assert run_quietly(tmp_path, "build_progress 7").stdout == "7 s"
 
@@ -197,3 +201,11 @@ def test_the_cuda_environment_is_renewed_for_other_versions(tmp_path: Path) -> N
     assert len(installed()) == 1
     script.write_text(script.read_text().replace("nvidia-nccl-cu13==", "nvidia-nccl-cu13==9."))
     assert "nvidia-nccl-cu13==9." in installed()[1]
+
+
+def test_make_runs_the_programs_of_the_virtual_environment() -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    done = subprocess.run(["make", "-n", *targets], cwd=ROOT, capture_output=True, text=True, check=True)
+    programs = re.findall(r"\.venv/\S+", done.stdout)
+    assert ".venv/bin/python" in programs
+    assert all(re.fullmatch(r"\.venv/bin/[a-z-]+", program) for program in programs), programs

@@ -82,7 +82,7 @@ def test_other_text_has_no_nics(text: str) -> None:
 
 
 def test_an_unknown_system_is_refused() -> None:
-    with pytest.raises(UsageError, match=r'there is no system "h1000"; .*use auto'):
+    with pytest.raises(UsageError, match=r'there is no system "h1000"; .*use a \.toml file or one of a100-'):
         find("h1000")
     with pytest.raises(UsageError, match="cannot read"):
         find("/nowhere/x.toml")

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from busbw.cli.check.verdict_summary import GRADE_STYLES, GRADE_WIDTH, VerdictSummary, in_order, title_of
+from busbw.cli.check.verdict_summary import GRADE_STYLES, VerdictSummary, in_order, title_of
 from busbw.cli.options.completion import complete_log, complete_reference
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
@@ -38,7 +38,7 @@ from busbw.sequences import StoredSequence
 from busbw.store import read_named_logs
 from busbw.terminal import activity, terminal_width
 from busbw.terminal import console as make_console
-from busbw.units import count_text, plain, size_text
+from busbw.units import count_text, plain, size_range_text, size_text
 
 
 @click.command()
@@ -168,20 +168,20 @@ def _print_sentences(console: Console, label: str, sentences: Iterable[str]) -> 
 
 
 def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
-    heading = f"  {'band':<10} {'':<7}{'sizes':<17}{'worst at':>9}{'measured':>12}{'expected':>16}{'time':>6}"
-    yield Text(heading, style="dim")
+    yield Text(
+        f"  {'band':<7} {'':<6} {'sizes':<17} {'worst at':>8} {'measured':>10} {'expected':>13}  vs typical",
+        style="dim",
+    )
     for band in bands:
-        sizes = [figure.size_bytes for figure in band.judged]
+        sizes = size_range_text(figure.size_bytes for figure in band.judged)
         measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
-        line = Text(f"  {band.band:<10} ")
-        line.append(f"{band.grade:<{GRADE_WIDTH}}", style=GRADE_STYLES[band.grade])
-        line.append(f"{size_text(min(sizes))} - {size_text(max(sizes))}".ljust(17))
-        line.append(
-            f"{size_text(band.worst.size_bytes):>9}{measured:>12}{expected:>16}{_ratio_text(band.worst.ratio):>6}"
-        )
+        worst_at, ratio = size_text(band.worst.size_bytes), _ratio_text(band.worst.ratio)
+        line = Text(f"  {band.band:<7} ")
+        line.append(f"{band.grade:<6} ", style=GRADE_STYLES[band.grade])
+        line.append(f"{sizes:<17} {worst_at:>8} {measured:>10} {expected:>13}  {ratio}")
         yield line
 
 
 def _ratio_text(ratio: float) -> str:
-    """Returns the ratio of the times in at most five characters, one less than the column width."""
+    """Returns the ratio of the measured to the typical time."""
     return f"x{ratio:.2f}" if ratio < 9.995 else f"x{ratio:.0f}"

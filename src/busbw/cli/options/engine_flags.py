@@ -87,7 +87,7 @@ def used_flags(words: Sequence[str]) -> set[str]:
 
 
 def rank_flags(flags: set[str]) -> tuple[str, ...]:
-    """DEFAULT NUMBER OF RANKS: returns flags for one rank per GPU, or 4 without GPUs. Empty if the user sets them."""
+    """DEFAULT NUMBER OF RANKS: returns flags for `default_ranks`. Empty if the user sets the ranks."""
     if flags & {"-t", "-g", "--processes", "--backend"}:
         return ()
     return ("-t", str(engine.default_ranks()))

@@ -203,7 +203,7 @@ def _checked_and_resolved(machine_type: MachineType, name: str) -> MachineType:
 
 
 def _remedy_unknown(known: list[str]) -> str:
-    return f"use a .toml file or one of {', '.join(known)}"
+    return f"a .toml file or one of {', '.join(known)}"
 
 
 _CATALOG = Catalog(
