@@ -29,6 +29,16 @@ def cut(width: int, mark: str = "", prefix: str = "") -> Wrap:
     return wrap
 
 
+def nested(width: int, inner: str, outer: str) -> Wrap:
+    """Cuts lines that have a prefix. The outer prefix stands before each part, the inner one only before the first."""
+    return lambda lines: cut(width, prefix=outer)([inner + line for line in lines])
+
+
+def hanging(width: int) -> Wrap:
+    """Cuts long lines anywhere, and indents all parts but the first."""
+    return lambda lines: [part for line in lines for part in "\n        ".join(cut(width)([line])).split("\n")]
+
+
 def soft(width: int, prefix: str = "") -> Wrap:
     """Wraps long lines between words."""
     return lambda lines: [
@@ -37,10 +47,13 @@ def soft(width: int, prefix: str = "") -> Wrap:
 
 
 WRAPS: dict[str, Wrap] = {
-    **{f"terminal of {width} columns": cut(width) for width in (60, 72, 80, 100, 120)},
+    **{f"terminal of {width} columns": cut(width) for width in (60, 72, 80, 100, 110, 120)},
     "shell": cut(79, "\\"),
     "quoted-printable": cut(75, "="),
     "syslog": cut(90, prefix="Nov 26 10:22:31 gpu012 nccl[4242]: "),
+    "rank within host": nested(80, "[1,0]<stdout>:", "gpu012: "),
+    "rank within host, wide": nested(90, "[1,0]<stdout>:", "gpu012: "),
+    "hanging indent": hanging(60),
     "editor": soft(78),
     "mail": soft(76, "> "),
 }
