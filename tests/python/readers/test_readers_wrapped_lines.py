@@ -84,6 +84,16 @@ def test_rows_between_words_are_read(tmp_path: Path) -> None:
     assert rows(log) == rows(readers.read(path))
 
 
+@pytest.mark.parametrize("width", [72, 90, 100])
+@pytest.mark.parametrize("name", sorted(PATHS))
+def test_a_wrapped_string_gives_no_wrong_row(tmp_path: Path, name: str, width: int) -> None:
+    """The string of a YAML document or of Python has escaped line breaks, and is cut anywhere, also within an escape."""
+    plain = readers.read(PATHS[name])
+    for begin, text in (("", repr(PATHS[name].read_text())), ("    log: ", json.dumps(PATHS[name].read_text()))):
+        log = read(tmp_path, "\n".join(cut(width)([begin + text])) + "\n")
+        assert rows(log) <= rows(plain)
+
+
 @pytest.mark.parametrize("note", ["WARNING: something else", "gpu1:77:99 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1]"])
 @pytest.mark.parametrize("step", [1, 2, 5])
 def test_lines_between_the_rows_of_a_markdown_table_lose_nothing(tmp_path: Path, step: int, note: str) -> None:
