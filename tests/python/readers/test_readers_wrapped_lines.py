@@ -87,7 +87,7 @@ def test_rows_between_words_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [72, 90, 100])
 @pytest.mark.parametrize("name", sorted(PATHS))
 def test_a_wrapped_string_gives_no_wrong_row(tmp_path: Path, name: str, width: int) -> None:
-    """The string of a YAML document or of Python has escaped line breaks, and is cut anywhere, also within an escape."""
+    """The string of a YAML document or of Python has escaped line breaks, and is cut anywhere, even in an escape."""
     plain = readers.read(PATHS[name])
     for begin, text in (("", repr(PATHS[name].read_text())), ("    log: ", json.dumps(PATHS[name].read_text()))):
         log = read(tmp_path, "\n".join(cut(width)([begin + text])) + "\n")
