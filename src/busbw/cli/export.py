@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from busbw.cli.options.completion import complete_log, complete_reference
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
-from busbw.cli.options.output_file import write_whole
+from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import find_system, system_option
@@ -74,6 +74,8 @@ def export(
         raise UsageError("--redact and --reference exclude each other", remedy="remove one of them")
     if output is None and format_name == "parquet" and sys.stdout.isatty():
         raise UsageError("parquet is binary, and stdout is a terminal", remedy=f"set -o runs{exporter.SUFFIX}")
+    if output is not None:
+        reject_input(output, names)
     with activity(f"reading {count_text(len(names), 'name')}"):
         notes: list[str] = []
         logs: Sequence[Log] = list(read_named_logs(names, notes.append, notes.append))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from busbw.cli.options.completion import complete_log, complete_names, complete_reference
 from busbw.cli.options.nics_option import sharp_option
-from busbw.cli.options.output_file import write_whole
+from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
@@ -76,6 +76,7 @@ def report(
 
     It compares two logs with each other. The file needs no network and no other file. Exit code 1 for wrong data.
     """
+    reject_input(output, names)
     with activity("reading"):
         warnings: list[str] = []
         whole_logs = list(read_named_logs(names, warnings.append, warnings.append))

@@ -79,7 +79,7 @@ def decide(evidence: Evidence) -> Decision:
     band_reasons = [
         Reason("band", f"{band.band}: {band.reason}")
         for band in sorted(bands, key=lambda band: GRADES.index(band.grade))
-        if band.grade != "GOOD" or band.slow_sizes_bytes
+        if band.grade != "GOOD" or any(figure.outcome == "slower" for figure in band.judged)
     ]
     reasons = (*band_reasons, *evidence.doubts)
     if grade == "SLOW" and evidence.assumed_nics:
@@ -314,12 +314,16 @@ def _decide_band_grade(
             f"{_sizes_text(sizes.undecided)}: up to {max_ratio:.3g} times the typical time, in a range too wide to "
             f"reject a fault: {undecided_remedy}",
         )
+    bad_sizes = [size for size in one_placement if _is_bad([one for one in figures if one.size_bytes == size])]
+    lone_placement_text = f"only one placement of {_sizes_text(bad_sizes or one_placement)} is beyond the range"
+    if bad_sizes:
+        return "UNSURE", f"{lone_placement_text}, but it is too slow for a disturbance: measure again (-n 200)"
     if sizes.slow:
         lone_text = f"only {size_text(sizes.slow[0])} is beyond the range, its neighbors are not"
         if _is_disturbance([figure for figure in figures if figure.size_bytes == sizes.slow[0]]):
             return "GOOD", lone_text
         return "UNSURE", f"{lone_text}, but it is too slow for a disturbance: measure it again (-n 200)"
-    return "GOOD", "every size within the range or better"
+    return "GOOD", lone_placement_text if one_placement else "every size within the range or better"
 
 
 def _has_adjacent(sizes: Sequence[int], selected: Sequence[int]) -> bool:
@@ -332,6 +336,11 @@ def _is_disturbance(figures: Sequence[JudgedFigure]) -> bool:
     is_bad = min(figure.ratio for figure in figures) >= BAD_FACTOR
     excess = min(figure.time_us / figure.range_us.high for figure in figures)
     return not is_bad and (len(figures) == 1 or excess <= _MIN_SINGLE_SIZE_FACTOR)
+
+
+def _is_bad(figures: Sequence[JudgedFigure]) -> bool:
+    """True if a figure is slower than its range and takes `BAD_FACTOR` times the typical time or more."""
+    return any(figure.outcome == "slower" and figure.ratio >= BAD_FACTOR for figure in figures)
 
 
 def _sizes_text(sizes: Sequence[int]) -> str:

@@ -133,7 +133,7 @@ class _TextReader:
         is_blank = True
         for line in self._unwrapper.unwrap(text, self._look_ahead):
             is_blank = False
-            yield from self._read_unwrapped_line(number, line, is_cut=is_cut and not line.is_closed)
+            yield from self._read_unwrapped_line(number, line, is_cut=line.is_open or (is_cut and not line.is_closed))
         if is_blank:
             yield from self._end_grid()
 
@@ -226,6 +226,7 @@ class _TextReader:
                 yield from assembler.add_row(number, text, words)
                 return
             yield from assembler.refuse_wrapped_row()
+            yield from self.assembler.refuse_wrapped_row()  # a cut escape looks like the prefix of another writer
         yield from assembler.count_unrelated_line()
         if (report := self._hccl.add_line(number, body)) is not None:
             yield report
@@ -247,7 +248,8 @@ class _TextReader:
         """Adds a row to the table of its writer. `row_text` is the line from the size column on."""
         assembler = self._assembler_for(writer)
         words = cleaning.without_inner_tags(cleaning.without_library_lines(row_text)).split()
-        if is_cut and not _is_complete_line(words):
+        has_all_words = assembler.has_header or len(words) >= fast_rows.WORD_COUNT
+        if is_cut and not (has_all_words and _is_complete_line(words)):
             yield assembler.make_refusal(number, text, _CUT_REASON)
             return
         self.assembler = assembler

@@ -44,6 +44,8 @@ class CleanLine(NamedTuple):
     """The line with its prefix and suffix, but without the string that it stands in."""
     is_closed: bool
     """True if a part of the wrapper follows the line, so that the line cannot be cut."""
+    is_open: bool = False
+    """True if the line follows an escaped line break and has none, so that it may continue on the next line."""
 
 
 class _Part(NamedTuple):
@@ -57,6 +59,8 @@ class _Part(NamedTuple):
     is_closed: bool
     continues: bool = False
     """True if the line follows another one in the same string or line, so that it has the same prefix."""
+    is_open: bool = False
+    """As in `CleanLine`."""
 
 
 class Unwrapper:
@@ -121,7 +125,8 @@ class Unwrapper:
             if self._suffix and body.rstrip().endswith(self._suffix):
                 body, is_closed = body.rstrip().removesuffix(self._suffix), True
             writer = self._surroundings.writer(part.surroundings) + writer
-            yield CleanLine(body, writer, part.text if part.is_inner else line, is_closed or part.is_closed)
+            is_closed |= part.is_closed
+            yield CleanLine(body, writer, part.text if part.is_inner else line, is_closed, is_open=part.is_open)
 
     def _without_prefix(self, text: str, located: "_LocatedLine | None") -> tuple[str, str, bool]:
         """Returns the text after its prefix, the writer, and true if a part of the wrapper follows the text."""
@@ -162,7 +167,14 @@ class Unwrapper:
         for index, content in enumerate(parts):
             if content.strip():
                 is_last = index == len(parts) - 1
-                yield _Part(content, surroundings, len(parts) > 1, is_closed=not is_last, continues=index > 0)
+                yield _Part(
+                    content,
+                    surroundings,
+                    len(parts) > 1,
+                    is_closed=not is_last,
+                    continues=index > 0,
+                    is_open=has_escaped_lines and is_last and index > 0,
+                )
 
 
 class _LocatedLine(NamedTuple):

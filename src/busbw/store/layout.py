@@ -135,6 +135,8 @@ def find(text: str, store: Path | None = None) -> Path:
     Raises:
         UsageError: No run or several runs match.
     """
+    if not text:  # Path("") is the current folder
+        raise UsageError("the name of a run or log is empty", remedy="give a path, or a name from `busbw runs`")
     path = Path(text)
     if path.is_dir() and (path / RECORDS).is_file():
         return path / RECORDS

@@ -66,7 +66,7 @@ def _is_document(path: Path) -> bool:
 
 def _find_named_logs(name: str) -> list[_NamedLog]:
     folder = Path(name)
-    if not folder.is_dir() or (folder / RECORDS).is_file():  # a single run
+    if not name or not folder.is_dir() or (folder / RECORDS).is_file():  # a single run
         return [_NamedLog(find(name), is_in_folder=False)]
     paths = sorted(entry.log for entry in entries(folder))
     if not paths:

@@ -58,3 +58,9 @@ def test_invalid_sizes(text: str) -> None:
 
 def test_programs_name_their_collective() -> None:
     assert build_filter(NOW, "all_reduce_perf", **NOTHING).collective == "all_reduce"
+
+
+def test_a_range_of_sizes_begins_with_the_smaller_one() -> None:
+    with pytest.raises(UsageError, match="begins with its larger size; swap the sizes"):
+        build_filter(NOW, None, **{**NOTHING, "sizes": "1G..1M"})
+    assert build_filter(NOW, None, **{**NOTHING, "sizes": "1M..1M"})

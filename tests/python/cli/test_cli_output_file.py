@@ -128,3 +128,21 @@ def test_records_nested_beyond_reason_are_refused(tmp_path: Path, capsys: pytest
     path.write_text(first + '\n{"kind":"row","x":' + "[" * 100_000 + "\n")
     assert main(["check", str(path)]) == 2
     assert "deep.jsonl:2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["report"], ["export", "csv"]])
+def test_an_input_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    path = tmp_path / "log.jsonl"
+    content = GOLDEN_RECORD.read_bytes()
+    path.write_bytes(content)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    assert main([*command, str(path), "-o", str(link)]) == 2
+    assert capsys.readouterr().err == f"busbw: {link} is an input; set another path with -o\n"
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("command", [["check"], ["show"], ["export", "csv"]])
+def test_an_empty_name_is_not_the_current_folder(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    assert main([*command, ""]) == 2
+    assert "the name of a run or log is empty" in capsys.readouterr().err

@@ -759,11 +759,11 @@ def test_any_log_can_be_judged(figures: list[tuple[int, float, Placement]], rank
         assert verdict.reasons
 
 
-def both_placements(slow_in_place: bool) -> Log:
+def both_placements(slow_in_place: bool, factor: float = 1.5) -> Log:
     """One size is slow out of place, and perhaps in place too."""
     rows: list[tuple[int, dict[Placement, Figure]]] = []
     for size, time in GOOD_H200_X4.items():
-        slow = 1.5 if size == 268435456 else 1.0
+        slow = factor if size == 268435456 else 1.0
         other = slow if slow_in_place else 1.0
         rows.append((size, {"out_of_place": figure(size, time * slow), "in_place": figure(size, time * other)}))
     return log(rows)
@@ -779,6 +779,14 @@ def test_a_dip_in_one_placement_is_a_disturbance() -> None:
     found = only(judge(both_placements(slow_in_place=False)))
     assert [one.size_bytes for one in found.features] == [268435456]
     assert "in one placement only" in found.features[0].likely
+
+
+@pytest.mark.parametrize(("factor", "grade"), [(1.5, "GOOD"), (2.1, "UNSURE")])
+def test_one_placement_at_twice_the_typical_time_is_not_good(factor: float, grade: str) -> None:
+    found = only(judge(both_placements(slow_in_place=False, factor=factor)))
+    assert found.grade == grade
+    assert "only one placement of 256 MiB is beyond the range" in found.reasons[0]
+    assert ("too slow for a disturbance" in found.reasons[0]) == (grade == "UNSURE")
 
 
 @pytest.mark.parametrize(

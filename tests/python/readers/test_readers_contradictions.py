@@ -312,3 +312,10 @@ def test_leading_zeros_are_no_digits_that_determine_the_factor(tmp_path: Path) -
     (refusal,) = read(tmp_path, [low_bandwidth_log("9.04")]).refused
     assert refusal.line == 21
     assert "busbw 9.04 is not algbw 4.59 x 1.75" in refusal.reason
+
+
+def test_a_row_with_the_time_zero_is_refused(tmp_path: Path) -> None:
+    log = read(tmp_path, [low_bandwidth_log("8.03").replace("233786", "     0")])
+    (refusal,) = log.refused
+    assert refusal.reason == "the time is 0, but algbw is 4.59"
+    assert len(log.rows) == 10

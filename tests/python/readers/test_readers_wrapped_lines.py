@@ -29,6 +29,16 @@ def cut(width: int, mark: str = "", prefix: str = "") -> Wrap:
     return wrap
 
 
+def nested(width: int, inner: str, outer: str) -> Wrap:
+    """Cuts lines that have a prefix. The outer prefix stands before each part, the inner one only before the first."""
+    return lambda lines: cut(width, prefix=outer)([inner + line for line in lines])
+
+
+def hanging(width: int) -> Wrap:
+    """Cuts long lines anywhere, and indents all parts but the first."""
+    return lambda lines: [part for line in lines for part in "\n        ".join(cut(width)([line])).split("\n")]
+
+
 def soft(width: int, prefix: str = "") -> Wrap:
     """Wraps long lines between words."""
     return lambda lines: [
@@ -37,10 +47,13 @@ def soft(width: int, prefix: str = "") -> Wrap:
 
 
 WRAPS: dict[str, Wrap] = {
-    **{f"terminal of {width} columns": cut(width) for width in (60, 72, 80, 100, 120)},
+    **{f"terminal of {width} columns": cut(width) for width in (60, 72, 80, 100, 110, 120)},
     "shell": cut(79, "\\"),
     "quoted-printable": cut(75, "="),
     "syslog": cut(90, prefix="Nov 26 10:22:31 gpu012 nccl[4242]: "),
+    "rank within host": nested(80, "[1,0]<stdout>:", "gpu012: "),
+    "rank within host, wide": nested(90, "[1,0]<stdout>:", "gpu012: "),
+    "hanging indent": hanging(60),
     "editor": soft(78),
     "mail": soft(76, "> "),
 }
@@ -69,6 +82,16 @@ def test_rows_between_words_are_read(tmp_path: Path) -> None:
     path = PATHS["h200_x4_sweep_c1"]
     log = read(tmp_path, "\n".join(soft(100)(path.read_text().splitlines())) + "\n")
     assert rows(log) == rows(readers.read(path))
+
+
+@pytest.mark.parametrize("width", [72, 90, 100])
+@pytest.mark.parametrize("name", sorted(PATHS))
+def test_a_wrapped_string_gives_no_wrong_row(tmp_path: Path, name: str, width: int) -> None:
+    """The string of a YAML document or of Python has escaped line breaks, and is cut anywhere, even in an escape."""
+    plain = readers.read(PATHS[name])
+    for begin, text in (("", repr(PATHS[name].read_text())), ("    log: ", json.dumps(PATHS[name].read_text()))):
+        log = read(tmp_path, "\n".join(cut(width)([begin + text])) + "\n")
+        assert rows(log) <= rows(plain)
 
 
 @pytest.mark.parametrize("note", ["WARNING: something else", "gpu1:77:99 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1]"])

@@ -101,7 +101,10 @@ def _parse_sizes(text: str | None) -> tuple[int | None, int | None]:
     low, dots, high = text.partition("..")
     if not dots:
         return _parse_size(low, text) if low else None, _parse_size(low, text)
-    return _parse_size(low, text) if low else None, _parse_size(high, text) if high else None
+    min_bytes, max_bytes = _parse_size(low, text) if low else None, _parse_size(high, text) if high else None
+    if min_bytes is not None and max_bytes is not None and min_bytes > max_bytes:
+        raise UsageError(f'--sizes "{text}" begins with its larger size', remedy="swap the sizes")
+    return min_bytes, max_bytes
 
 
 def _parse_size(text: str, option_text: str) -> int:

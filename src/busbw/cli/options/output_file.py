@@ -2,12 +2,14 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from errno import EACCES, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import IO
 
-from busbw.errors import BusbwError
+from busbw.errors import BusbwError, UsageError
 from busbw.files import replace_file, write_content
+from busbw.store import find
 
 
 def require_writable(output: Path) -> None:
@@ -30,6 +32,20 @@ def require_writable(output: Path) -> None:
     else:
         return
     raise _cannot_write(output, os.strerror(reason))
+
+
+def reject_input(output: Path, names: Iterable[str]) -> None:
+    """Refuses an output file that would replace an input.
+
+    Args:
+        output: The file.
+        names: Names of logs and runs, as in `find`.
+
+    Raises:
+        UsageError: The output is one of the logs, or a name does not exist.
+    """
+    if output.is_file() and any(output.samefile(path) for name in names if (path := find(name)).exists()):
+        raise UsageError(f"{output} is an input", remedy="set another path with -o")
 
 
 def write_whole(output: Path | None, content: bytes | IO[bytes], *, flag: str = "-o") -> None:

@@ -73,6 +73,11 @@ class TableAssembler:
         return self._facts is not None and (self._facts.has_header or self._has_rows)
 
     @property
+    def has_header(self) -> bool:
+        """True if a header names the columns of the open table."""
+        return self._facts is not None and self._facts.has_header
+
+    @property
     def is_waiting(self) -> bool:
         """True if an incomplete row waits for its rest."""
         return self._pending is not None

@@ -311,6 +311,7 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
             placements = ("unstated",)
         facts.columns = facts.columns._replace(
             has_type="type" in words,
+            has_root="root" in words,
             has_cpu_time="cputime" in words,
             shows_error="error" in words or "res" in words,
             has_one_placement=placement_count == 1 and not is_cut,
@@ -318,8 +319,8 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
             unit=time_unit(words),
         )
         facts.named_placements = None
-        has_backends = placement_count > 1 and words.count("#wrong") == 1
-        if has_backends:  # side by side, with one wrong column for all
+        has_backends = placement_count > 1 and words.count("#wrong") == 1 and words[-1] == "#wrong"
+        if has_backends:  # side by side, with one wrong column for all at the end; a cut header ends before it
             facts.columns = facts.columns._replace(
                 backends=tuple(f"backend {number}" for number in range(1, placement_count + 1))
             )

@@ -226,6 +226,8 @@ class TableInference:
             for name, text in zip(("time", "algbw", "busbw"), texts, strict=False):
                 if text in NOT_FINITE:
                     return f'the {name} is "{text}", which is no measured value'
+            if numbers.time == 0 and numbers.algbw:
+                return f"the time is {texts.time}, but algbw is {texts.algbw}"
             if not self._interpretation.is_consistent(raw, numbers):
                 low, high = self._interpretation.rate(raw, numbers)
                 rate = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"

@@ -61,6 +61,8 @@ class ColumnLayout(NamedTuple):
 
     placements: tuple[Placement, ...] = BOTH
     has_type: bool = True
+    has_root: bool = False
+    """True if the header names a root column."""
     has_cpu_time: bool = False
     """True if the times are CPU times (-C)."""
     unit: str = ""
@@ -164,7 +166,8 @@ def parse_row(line: int, text: str, words: list[str], columns: ColumnLayout, gro
 def _split_root(words: list[str], columns: ColumnLayout) -> tuple[int | None, list[str]]:
     """Splits the words after the operator into the root, if the row has that column, and the figures."""
     figure_counts = _figures_per_placement(columns).keys()
-    if len(words) in figure_counts:
+    may_begin_with_root = columns.has_root and len(words) > 0 and _INT.match(words[0]) is not None
+    if len(words) in figure_counts and not may_begin_with_root:
         return None, words
     if len(words) - 1 in figure_counts and _INT.match(words[0]):
         root = int(words[0])
