@@ -1,6 +1,7 @@
 """The grade of a configuration, from all evidence at once."""
 
 import pytest
+from msgspec.structs import replace
 
 from busbw.expect import ExpectedRange
 from busbw.judge.grade import Evidence, decide
@@ -26,8 +27,9 @@ def bands(grade: Grade) -> tuple[BandVerdict, ...]:
 
 def test_the_reason_of_the_worst_band_is_first() -> None:
     by_band: dict[BandName, Grade] = {"latency": "GOOD", "middle": "UNSURE", "plateau": "SLOW"}
+    slow = replace(FIGURE, outcome="slower")
     evidence = tuple(
-        BandVerdict(band=band, grade=grade, reason="why", slow_sizes_bytes=(8,), judged=(FIGURE,), worst=FIGURE)
+        BandVerdict(band=band, grade=grade, reason="why", slow_sizes_bytes=(8,), judged=(slow,), worst=slow)
         for band, grade in by_band.items()
     )
     decision = decide(Evidence(bands=evidence))
