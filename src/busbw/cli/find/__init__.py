@@ -1,0 +1,194 @@
+"""`busbw find`: locates the slow GPU, NVLink, NIC, node, pair, rail, leaf switch or uplink of a cluster."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+
+import click
+
+from busbw.cli.find.summary import SearchSummary, print_summary, summarize
+from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.options.json_option import json_option
+from busbw.cli.options.param_types import Seconds
+from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_exit_code
+from busbw.find.measurer import Measurer
+from busbw.find.search import Search, SearchProgress
+from busbw.json_output import json_object
+from busbw.simulator.fabric import DEFAULT_NODES_PER_GROUP, Fabric, parse_shape
+from busbw.simulator.faults import FORMS, parse_fault
+from busbw.system import find as find_system
+from busbw.terminal import live_line
+from busbw.terminal.progress import duration_text
+
+_SHOW_PROGRESS_AFTER_S = 2.0
+_DEFAULT_SYSTEM = "h100-sxm"
+"""System that a simulated cluster resembles: its rates are those of 400 Gb/s and NVLink 4."""
+
+
+@click.command(
+    epilog="Try: busbw find --simulate 16x8 --fault nic:3/5:2.0. "
+    f"KIND:WHERE is one of {', '.join(f'{kind}:{form}' for kind, form in FORMS.items())}, counted from 0. "
+    "SLOWDOWN is a ratio of times above 1, or dead; 2.0@0.2 is slow in a fifth of the iterations. "
+    "Exit codes: 0 healthy, 5 found, 6 undecided, 3 could not measure."
+)
+@click.option("--simulate", "shape", metavar="NODESxGPUS", help="Search in a simulated cluster, such as 128x8.")
+@click.option(
+    "--fault",
+    "fault_texts",
+    multiple=True,
+    metavar="KIND:WHERE:SLOWDOWN",
+    help="Fault of the simulated cluster; repeatable.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["rail", "leaf-spine"]),
+    help="Simulated fabric: one leaf per rail, or per group of nodes.  [default: rail]",
+)
+@click.option(
+    "--nodes-per-leaf", type=click.IntRange(min=1), metavar="N", help="Simulated nodes per leaf.  [default: 32]"
+)
+@click.option(
+    "--oversubscription",
+    type=click.FloatRange(min=1, max=64),
+    metavar="RATIO",
+    help="Simulated NIC rate of a leaf over its uplink rate.  [default: 1]",
+)
+@click.option("--measure-with", "program", metavar="'PROGRAM ARGS'", help="External program that measures the flows.")
+@click.option(
+    "--answer-timeout",
+    "answer_timeout_s",
+    type=Seconds(),
+    default=300,
+    show_default=True,
+    metavar="SECONDS",
+    help="Limit for each answer of the program.",
+)
+@click.option("--pairs", is_flag=True, help="Measure all pairs of nodes, too.")
+@click.option("--max-rounds", type=click.IntRange(min=1), metavar="N", help="Measure at most N rounds.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rounds and the simulation.")
+@click.option("--system", "system_name", metavar="NAME|FILE", help="System, to predict the cost of a finding.")
+@json_option
+def find(
+    shape: str | None,
+    fault_texts: tuple[str, ...],
+    layout: str | None,
+    nodes_per_leaf: int | None,
+    oversubscription: float | None,
+    program: str | None,
+    answer_timeout_s: float,
+    pairs: bool,
+    max_rounds: int | None,
+    seed: int,
+    system_name: str | None,
+    as_json: bool,
+) -> int:
+    """Locates the slow part of a cluster from rounds of disjoint flows, and states how sure that is."""
+    if (shape is None) == (program is None):
+        problem = "find needs a cluster" if shape is None else "--simulate and --measure-with exclude each other"
+        raise UsageError(problem, remedy="use --simulate NODESxGPUS or --measure-with 'PROGRAM ARGS'")
+    simulation_options = {
+        "--fault": fault_texts,
+        "--layout": layout,
+        "--nodes-per-leaf": nodes_per_leaf,
+        "--oversubscription": oversubscription,
+    }
+    unused = [name for name, value in simulation_options.items() if value and shape is None]
+    if unused:
+        raise UsageError(f"{unused[0]} is only for --simulate", remedy="remove it")
+    system_name = system_name or (_DEFAULT_SYSTEM if shape else None)
+    system = find_system(system_name) if system_name else None
+    with checked_interrupts() as check_interrupt:
+        source = (
+            _simulated_measurer(shape, fault_texts, layout, nodes_per_leaf, oversubscription, seed)
+            if shape is not None
+            else _measuring_program(program or "", answer_timeout_s, check_interrupt)
+        )
+        with source as measurer:
+            search = Search(measurer=measurer, seed=seed, measures_all_pairs=pairs, max_rounds=max_rounds)
+            outcome = _run(search, check_interrupt)
+        summary = summarize(search, is_simulated=shape is not None, ended_early=outcome != _Outcome())
+        if as_json:
+            click.echo(json_object(summary))
+        else:
+            print_summary(summary, search, system)
+    if outcome.failure:
+        raise outcome.failure
+    return outcome.exit_code or _exit_code(summary)
+
+
+@contextmanager
+def _simulated_measurer(
+    shape: str,
+    fault_texts: tuple[str, ...],
+    layout: str | None,
+    nodes_per_leaf: int | None,
+    oversubscription: float | None,
+    seed: int,
+) -> Iterator[Measurer]:
+    from busbw.simulator.measurer import SimulatedMeasurer
+    from busbw.simulator.simulation import Noise, Simulation
+
+    nodes, gpus = parse_shape(shape)
+    fabric = Fabric(
+        nodes=nodes,
+        gpus=gpus,
+        layout="leaf-spine" if layout == "leaf-spine" else "rail",
+        nodes_per_group=nodes_per_leaf or DEFAULT_NODES_PER_GROUP,
+        oversubscription=oversubscription or 1.0,
+    )
+    faults = [parse_fault(text, fabric) for text in fault_texts]
+    yield SimulatedMeasurer(Simulation(fabric, faults, Noise(), seed))
+
+
+@contextmanager
+def _measuring_program(
+    command: str, answer_timeout_s: float, check_interrupt: Callable[[], None]
+) -> Iterator[Measurer]:
+    from busbw.measuring_program import MeasuringProgram
+
+    with MeasuringProgram(
+        command, answer_timeout_s=answer_timeout_s, check_interrupt=check_interrupt
+    ) as measuring_program:
+        yield measuring_program
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """End of a search: the reason why it ended early, if it did."""
+
+    failure: BusbwError | None = None
+    exit_code: int = ExitCode.GOOD
+    """Exit code of an interrupt."""
+
+
+def _run(search: Search, check_interrupt: Callable[[], None]) -> _Outcome:
+    """Runs a search with its progress. An error or an interrupt keeps the measured rounds, if there are any."""
+    with live_line() as draw:
+        start_s = monotonic()
+
+        def show(progress: SearchProgress) -> None:
+            check_interrupt()
+            spent_s = monotonic() - start_s
+            if spent_s > _SHOW_PROGRESS_AFTER_S and progress.done:
+                left_s = spent_s / progress.done * (progress.planned - progress.done)
+                draw(f"measuring: round {progress.done + 1} of {progress.planned}, {duration_text(left_s)} left")
+
+        search.on_progress = show
+        try:
+            search.run()
+        except BusbwError as error:
+            if not search.rounds:
+                raise
+            return _Outcome(failure=error)
+        except KeyboardInterrupt as interrupt:
+            if not search.rounds:
+                raise
+            return _Outcome(exit_code=interrupt_exit_code(interrupt))
+    return _Outcome()
+
+
+def _exit_code(summary: SearchSummary) -> int:
+    if summary.findings:
+        return ExitCode.SLOWER_THAN_DEMANDED
+    return UNDECIDED if summary.undecided else ExitCode.GOOD

@@ -1,0 +1,170 @@
+"""Result of a search, as the object of `--json` and as text that begins with the findings."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct
+
+from busbw.cli.find.cost import cost_sentence
+from busbw.find.findings import Finding, UndecidedParts, make_findings
+from busbw.find.naming import NamedPart
+from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
+from busbw.find.rounds import first_answer_rounds
+from busbw.find.search import Search
+from busbw.system import System
+from busbw.terminal import console
+from busbw.units import count_text
+
+SCHEMA = "busbw-find-1"
+_INDENT = "    "
+_MAX_ACCUSED_SHARE = 0.25
+"""Share of the nodes with findings from which the assumption that few parts are slow is doubtful."""
+_NOUNS = {
+    "gpu": "GPU",
+    "nvlink": "NVLink pair",
+    "nic": "NIC",
+    "node": "node",
+    "pair": "pair of nodes",
+    "rail": "rail",
+    "leaf": "leaf switch",
+    "uplink": "leaf switch's uplinks",
+}
+_PLURALS = {
+    "nvlink": "NVLink pairs",
+    "pair": "pairs of nodes",
+    "leaf": "leaf switches",
+    "uplink": "leaf switches' uplinks",
+}
+_NEXT_STEPS = {
+    "gpu": "compare nvidia-smi -q -d CLOCK,PERFORMANCE,ECC of this GPU with another one, then reset it",
+    "nvlink": "read nvidia-smi nvlink --status and --errorcounters of these GPUs",
+    "nic": "read width, rate and error counters of its port (mlxlink, ibstat, ethtool -S), then change cable or port",
+    "node": "compare its BIOS settings, PCIe links, CPU clocks and drivers with those of another node",
+    "pair": "look for a bad link on the route between both nodes",
+    "rail": "read the settings and the port counters of the switches of this rail",
+    "leaf": "read the settings and the port counters of this switch",
+    "uplink": "read the error counters of the ports to the spine switches",
+}
+
+
+class SearchSummary(Struct, frozen=True, kw_only=True):
+    """Result of a search. The field names are those of `--json`."""
+
+    schema: str = SCHEMA
+    findings: list[Finding]
+    undecided: list[UndecidedParts]
+    healthy: bool
+    """True if nothing slow was found, which says nothing about parts that no flow crosses."""
+    power: list[KindPower]
+    rounds: int
+    first_answer_rounds: int
+    """Maximum number of rounds before the first answer. More rounds follow only while a question is open."""
+    flows: int
+    measured_s: float | None
+    simulated: bool
+    complete: bool
+    """False if the search ended early. The result then shows the rounds until then."""
+    seed: int
+
+
+def summarize(search: Search, *, is_simulated: bool, ended_early: bool) -> SearchSummary:
+    """Returns the result of the rounds that a search has measured."""
+    observed, explanation = search.observations(), search.explain()
+    findings, undecided = make_findings(observed, explanation, search.measurer.cluster)
+    return SearchSummary(
+        findings=findings,
+        undecided=undecided,
+        healthy=not findings and not undecided,
+        power=search_power(observed, explanation),
+        rounds=len(search.rounds),
+        first_answer_rounds=first_answer_rounds(search.measurer.cluster),
+        flows=len(observed),
+        measured_s=None if search.measured_s is None else round(search.measured_s, 3),
+        simulated=is_simulated,
+        complete=not ended_early,
+        seed=search.seed,
+    )
+
+
+def print_summary(summary: SearchSummary, search: Search, system: System | None) -> None:
+    """Prints the result for people."""
+    out = console()
+    for line in _lines(summary, search, system):
+        out.print(line)
+
+
+def _lines(summary: SearchSummary, search: Search, system: System | None) -> Iterator[str]:
+    if not summary.complete:
+        yield f"The search ended early. This is the result of its first {count_text(summary.rounds, 'round')}."
+    for finding in summary.findings:
+        speed, _, evidence = finding.says.partition("; ")
+        yield f"SLOW: {speed}."
+        yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
+        if finding.same_as:
+            yield f"{_INDENT}This is the same hardware as {' and '.join(part.text for part in finding.same_as)}."
+        if cost := cost_sentence(finding, search.measurer.cluster, system):
+            yield f"{_INDENT}{cost}"
+        yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
+        if commands := _drain_commands(finding):
+            yield f"{_INDENT}To remove it from service: {commands}"
+    for parts in summary.undecided:
+        yield f"UNDECIDED: {parts.says}"
+    if summary.healthy:
+        yield "HEALTHY: no part is slower than its peers."
+    yield from _warnings(summary, len(search.measurer.cluster.nodes))
+    yield "Searched:"
+    for power in summary.power:
+        yield f"{_INDENT}{_power_sentence(power, _accused(power.kind, summary))}"
+    duration = "" if summary.measured_s is None else f", {summary.measured_s:.1f} s"
+    simulated = " of a simulated cluster" if summary.simulated else ""
+    yield (
+        f"Measured{simulated}: {count_text(summary.rounds, 'round')}, {count_text(summary.flows, 'flow')}{duration}; "
+        f"{_levels(search)}; seed {summary.seed}."
+    )
+
+
+def _accused(kind: str, summary: SearchSummary) -> int:
+    named: list[NamedPart] = [*summary.findings, *(part for one in summary.undecided for part in one.between)]
+    return sum(part.kind == kind for part in named)
+
+
+def _power_sentence(power: KindPower, accused: int) -> str:
+    noun = _NOUNS[power.kind]
+    parts = count_text(power.all_parts, noun, _PLURALS.get(power.kind, ""))
+    if power.parts < power.all_parts:
+        parts = f"{power.parts:,} of {parts}"
+    percent = f"{POWER_SLOWDOWN - 1:.0%}".replace("%", " %")
+    result = f"{parts}: none is slower" if not accused else f"{parts}: apart from the above, none is slower"
+    chance = f"{min(np.floor(power.found * 100), 99):.0f} %" if power.found >= 0.01 else "less than 1 %"
+    return (
+        f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches "
+        f"({count_text(power.median_flows, 'flow')} each)."
+    )
+
+
+def _warnings(summary: SearchSummary, nodes: int) -> Iterator[str]:
+    accused = {name for finding in summary.findings for name in (finding.node, *(finding.nodes or ())) if name}
+    if len(accused) > max(_MAX_ACCUSED_SHARE * nodes, 2):
+        yield (
+            "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
+            "compare the rates below with the rated ones."
+        )
+
+
+def _levels(search: Search) -> str:
+    """Returns the healthy rates of the flows, to compare with the rated ones."""
+    observed, explanation = search.observations(), search.explain()
+    rates = []
+    for title, mask in (("network", observed.paths.is_network), ("NVLink", ~observed.paths.is_network)):
+        references = explanation.peers.reference[mask & ~observed.is_dead]
+        if len(references):
+            # The reference is the log of microseconds per byte.
+            rates.append(f"{title} {np.exp(-np.median(references)) / 1e3:.3g} GB/s")
+    return f"healthy flows: {', '.join(rates)}" if rates else "no flow transferred data"
+
+
+def _drain_commands(finding: Finding) -> str:
+    """Returns the commands that remove the node of a finding. busbw never runs them."""
+    if finding.node is None:
+        return ""
+    return f"scontrol update NodeName={finding.node} State=DRAIN Reason=busbw  or  kubectl cordon {finding.node}"

@@ -1,0 +1,161 @@
+"""Cluster model: nodes with GPUs and NICs, and the path of a flow.
+
+GPUs and NICs of all nodes are numbered consecutively. A flow is a pair of GPU numbers, and its path is array indexing.
+An unknown rail or leaf is -1.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from busbw.errors import BusbwError
+
+Indices = NDArray[np.int64]
+
+_Value = TypeVar("_Value")
+
+UNKNOWN = -1
+"""Rail, leaf or NIC that the description does not state."""
+
+
+class NicDescription(Struct, frozen=True):
+    """One NIC, as a measuring program describes it."""
+
+    name: str
+    rail: int | None = None
+    gpus: tuple[int, ...] = ()
+    """GPUs of the node that send and receive through this NIC."""
+    leaf: str | None = None
+
+
+class NodeDescription(Struct, frozen=True):
+    """One node, as a measuring program describes it."""
+
+    name: str
+    gpus: int
+    leaf: str | None = None
+    """Leaf switch of all NICs. None if the NICs state their own, or if the topology is unknown."""
+    nics: tuple[NicDescription, ...] = ()
+
+
+class Port(Struct, frozen=True):
+    """NICs of one node that carry the traffic of the same GPUs. No flow can tell them apart."""
+
+    name: str
+    gpus: tuple[int, ...]
+    rail: int | None
+    leaf: str | None
+
+
+class Cluster:
+    """Nodes with consecutively numbered GPUs and ports (usually one NIC each)."""
+
+    def __init__(self, nodes: Sequence[NodeDescription]) -> None:
+        """Numbers the parts of the nodes.
+
+        Raises:
+            BusbwError: The description is empty or contradictory, or has no two GPUs to connect.
+        """
+        _reject_contradictions(nodes)
+        ports = [_ports(node) for node in nodes]
+        self.nodes = tuple(nodes)
+        self.node_gpus: Indices = np.array([node.gpus for node in nodes])
+        self.first_gpu: Indices = np.concatenate([[0], np.cumsum(self.node_gpus)])
+        self.first_nic: Indices = np.concatenate([[0], np.cumsum([len(one) for one in ports])]).astype(np.int64)
+        self.gpu_node: Indices = np.repeat(np.arange(len(nodes)), self.node_gpus)
+        self.nics: tuple[Port, ...] = tuple(port for node_ports in ports for port in node_ports)
+        self.nic_node: Indices = np.repeat(np.arange(len(nodes)), np.diff(self.first_nic))
+        self.leaf_names = tuple(sorted({port.leaf for port in self.nics if port.leaf is not None}))
+        leaf_numbers = {name: number for number, name in enumerate(self.leaf_names)}
+        self.nic_rail: Indices = _numbers([port.rail for port in self.nics])
+        self.nic_leaf: Indices = _numbers(
+            [None if port.leaf is None else leaf_numbers[port.leaf] for port in self.nics]
+        )
+        self.gpu_nic: Indices = np.full(len(self.gpu_node), UNKNOWN)
+        for number, port in enumerate(self.nics):
+            self.gpu_nic[self.first_gpu[self.nic_node[number]] + np.array(port.gpus, dtype=np.int64)] = number
+
+    @property
+    def lanes(self) -> Indices:
+        """Group of each NIC in which flows are planned: its rail, or its position in the node if that is unknown."""
+        position = np.arange(len(self.nics)) - self.first_nic[self.nic_node]
+        return np.where(self.nic_rail == UNKNOWN, position, self.nic_rail)
+
+    def gpu_name(self, gpu: int) -> tuple[str, int]:
+        """Returns the name of the node and the number of the GPU in it."""
+        node = int(self.gpu_node[gpu])
+        return self.nodes[node].name, int(gpu - self.first_gpu[node])
+
+    def nic_gpu(self, nic: int) -> int:
+        """Returns the first GPU that sends and receives through a NIC."""
+        return int(self.first_gpu[self.nic_node[nic]]) + self.nics[nic].gpus[0]
+
+
+def _numbers(values: Sequence[int | None]) -> Indices:
+    return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
+
+
+def _ports(node: NodeDescription) -> list[Port]:
+    """Joins the NICs of a node that carry the traffic of the same GPUs. A NIC without GPUs carries no flow."""
+    by_gpus: dict[tuple[int, ...], list[NicDescription]] = {}
+    for nic in node.nics:
+        if nic.gpus:
+            by_gpus.setdefault(tuple(sorted(set(nic.gpus))), []).append(nic)
+    return [
+        Port(
+            name="+".join(nic.name for nic in nics),
+            gpus=gpus,
+            rail=_common([nic.rail for nic in nics]),
+            leaf=_common([nic.leaf or node.leaf for nic in nics]),
+        )
+        for gpus, nics in by_gpus.items()
+    ]
+
+
+def _common(values: Sequence[_Value]) -> _Value | None:
+    """Returns the value that all entries share. None if they differ."""
+    return values[0] if len(set(values)) == 1 else None
+
+
+def _reject_contradictions(nodes: Sequence[NodeDescription]) -> None:
+    for node in nodes:
+        _reject_node(node)
+    repeated = [name for name, count in Counter(node.name for node in nodes).items() if count > 1]
+    if repeated:
+        raise BusbwError(f"the cluster has two nodes with the name {repeated[0]}", remedy="give each node its own name")
+    gpus = sum(node.gpus for node in nodes)
+    if gpus < 2:
+        count = "no GPU" if gpus == 0 else "one GPU"
+        raise BusbwError(f"the cluster has {count}, so there is no flow to measure", remedy="give at least two GPUs")
+
+
+def _reject_node(node: NodeDescription) -> None:
+    if node.gpus < 0:
+        raise BusbwError(f"node {node.name}: the number of GPUs is {node.gpus}", remedy="describe 0 or more GPUs")
+    names = [nic.name for nic in node.nics]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BusbwError(f"node {node.name} has two NICs with the name {twice}", remedy="give each NIC its own name")
+    owners: dict[int, NicDescription] = {}
+    for nic in node.nics:
+        if nic.leaf is not None and node.leaf is not None and nic.leaf != node.leaf:
+            raise BusbwError(
+                f"node {node.name} is on leaf {node.leaf}, but its NIC {nic.name} on {nic.leaf}",
+                remedy="state the leaf of the node or of its NICs",
+            )
+        for gpu in nic.gpus:
+            if not 0 <= gpu < node.gpus:
+                raise BusbwError(
+                    f"node {node.name}: NIC {nic.name} serves GPU {gpu}, but the node has {node.gpus} GPUs",
+                    remedy="correct the list of GPUs",
+                )
+            owner = owners.setdefault(gpu, nic)
+            if set(owner.gpus) != set(nic.gpus):
+                raise BusbwError(
+                    f"node {node.name}: GPU {gpu} uses NICs {owner.name} and {nic.name}, which serve different GPUs",
+                    remedy="correct the lists of GPUs",
+                )

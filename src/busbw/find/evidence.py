@@ -1,0 +1,99 @@
+"""Evidence of each flow for a slow part on its path, as log likelihood ratios.
+
+A flow is as slow as the slowest part on its path. Its excess is therefore that of this part plus noise. With a small
+probability it is slower for a reason that is no fault: a collision of hashed flows, or traffic of another job.
+
+For each hypothesis about a part, the sum over its flows is the log of a likelihood ratio. The mean of these ratios over
+several hypotheses is an e-value: without a fault its expectation is at most 1, so it exceeds K with probability 1/K at
+most, also if the search looks at it repeatedly (Wang and Ramdas, arXiv 2009.02824).
+"""
+
+import numpy as np
+
+from busbw.find.cluster import Indices
+from busbw.find.observations import Values
+from busbw.find.peers import Peers
+
+DEAD_LEVEL = 5.0
+"""Excess that stands for a dead flow. It is above the excess of any flow that ends."""
+_SLOWDOWNS = (1.08, 1.11, 1.15, 1.2, 1.25, 1.32, 1.4, 1.5, 1.65, 1.8, 2.0, 2.25, 2.6, 3.0, 3.5, 4.0, 5.0, 6.5, 8.0)
+LEVELS: Values = np.array([*np.log(_SLOWDOWNS), *np.log([12.0, 20.0, 40.0]), DEAD_LEVEL])
+"""Excess of the hypotheses about a part that is always slow."""
+_WIDE_SHARE, _WIDE_FACTOR = 0.05, 3.0
+"""Share of healthy flows with a larger noise, which makes the model robust against its tails."""
+_TAIL_RATE = 1.5
+"""Rate of the exponential distribution of the excess of flows that are slow without a fault."""
+_FLOOR = 1e-4
+"""Density of an outlier of any size. It bounds the evidence of one flow."""
+_RELATIVE_NOISE = 0.12
+"""Noise of a slow flow relative to its excess: the hypotheses are discrete, and slow parts vary more."""
+
+SHARES = (0.05, 0.12, 0.3, 0.6)
+"""Shares of slow iterations or flows of the hypotheses about a part that is slow now and then."""
+
+
+def log_density(excess: Values, level: Values, noise: Values, slow_share: Values) -> Values:
+    """Returns the log density of an excess if the slowest part on the path has this level."""
+    distance = excess - level
+    width = np.hypot(noise, _RELATIVE_NOISE * np.minimum(level, 1.0))
+    normal = np.exp(-0.5 * (distance / width) ** 2) / width
+    wide = np.exp(-0.5 * (distance / (_WIDE_FACTOR * width)) ** 2) / (_WIDE_FACTOR * width)
+    core = ((1 - _WIDE_SHARE) * normal + _WIDE_SHARE * wide) / np.sqrt(2 * np.pi)
+    tail = np.where(distance > 0, _TAIL_RATE * np.exp(-_TAIL_RATE * np.maximum(distance, 0)), 0)
+    return np.asarray(np.log((1 - slow_share) * core + slow_share * tail + _FLOOR))
+
+
+def persistent_evidence(peers: Peers, excess: Values, explained: Values, classes: Indices) -> Values:
+    """Returns the evidence of each flow (row) for a part of each of `LEVELS` (column) on its path."""
+    noise, slow_share = peers.noise[classes][:, None], peers.slow_share[classes][:, None]
+    level = np.maximum(LEVELS[None, :], explained[:, None])
+    without = log_density(excess[:, None], explained[:, None], noise, slow_share)
+    return log_density(excess[:, None], level, noise, slow_share) - without
+
+
+def slow_iterations(iterations: Values, expected: Values, noise: Values) -> tuple[Indices, Indices]:
+    """Returns for each flow the number of slow iterations and of all iterations.
+
+    Args:
+        iterations: Log time per byte of each iteration of each flow.
+        expected: Expected log time per byte of each flow.
+        noise: Standard deviation of each flow.
+    """
+    limit = expected + np.maximum(5 * noise, 0.1)
+    present = ~np.isnan(iterations)
+    with np.errstate(invalid="ignore"):
+        return (iterations > limit[:, None]).sum(axis=1), present.sum(axis=1)
+
+
+def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used: Values) -> Values:
+    """Returns the evidence of each flow (row) for a part that is slow now and then (columns: hypotheses).
+
+    A healthy flow has slow iterations as often as its class. A hypothesis is a share of slow iterations within each
+    flow, or a share of flows that are slow as a whole.
+    """
+    evidence = np.zeros((len(slow), 2 * len(SHARES)))
+    most = int(total.max(initial=0))
+    if not most:
+        return evidence
+    counts = np.arange(most + 1)
+    shares = np.array(SHARES)
+    within = _binomial(counts, most, shares)
+    whole = np.where(counts[:, None] * 2 > most, 1.0 / max(most - most // 2, 1), 0.0)
+    for class_number in np.unique(classes):
+        members = (classes == class_number) & (total == most) & (used > 0)
+        if not members.any():
+            continue
+        histogram = np.bincount(slow[members], minlength=most + 1) + 1e-3 * members.sum() / (most + 1) + 0.02
+        healthy = (histogram / histogram.sum())[:, None]
+        # The share within each flow adds to the slow iterations that a healthy flow has.
+        table = np.log(np.hstack([0.95 * within + 0.05 * healthy, (1 - shares) * healthy + shares * whole]) / healthy)
+        evidence[members] = table[slow[members]]
+    return evidence
+
+
+def _binomial(counts: Indices, total: int, shares: Values) -> Values:
+    """Returns the probability of each count (row) for each share (column)."""
+    from scipy.special import comb
+
+    ways = comb(total, counts)[:, None]
+    return np.asarray(ways * shares ** counts[:, None] * (1 - shares) ** (total - counts)[:, None])

@@ -1,0 +1,284 @@
+"""Smallest set of slow parts that explains the slow flows, found greedily.
+
+The part with the most evidence is added first. Its flows then count as explained, which changes the evidence for all
+other parts on their paths. This repeats until no part has enough evidence; parts that later ones made superfluous are
+removed. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
+
+from busbw.find.cluster import UNKNOWN, Indices
+from busbw.find.evidence import (
+    DEAD_LEVEL,
+    intermittent_evidence,
+    persistent_evidence,
+    slow_iterations,
+)
+from busbw.find.observations import Observations, Values
+from busbw.find.parts import FAMILIES, Part, count_per_part
+from busbw.find.peers import MIN_SLOW, Peers, compare_with_peers
+
+FALSE_ACCUSATION = 1e-3
+"""Bound of the probability that a search of a healthy cluster accuses a part."""
+MIN_SLOWDOWN = 1.07
+"""Ratio to its peers from which a part is named. Smaller differences between healthy parts are common."""
+UNDECIDED_MARGIN = 3.0
+"""Difference of log evidence below which two parts are not told apart (odds of 20 to 1)."""
+SUSPECT_SCORE = -1.0
+"""Score from which a part that is not named deserves more rounds."""
+_MAX_PARTS = 24
+"""Findings after which the search gives up: the assumption that few parts are slow is wrong."""
+_MAX_CANDIDATES = 4000
+_PASSES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Culprit:
+    """A part that explains slow flows."""
+
+    part: Part
+    score: float
+    """Log e-value, less the log number of parts that could have been accused."""
+    rivals: tuple[tuple[Part, float], ...]
+    """Other parts that would explain the same flows, with their score, best first."""
+    excess: float
+    """Log of the slow-down of its flows."""
+    share: float | None = None
+    """Share of slow iterations, if the part is slow now and then. None if it is always slow."""
+
+    @property
+    def is_dead(self) -> bool:
+        """True if its flows transfer nothing."""
+        return self.excess >= DEAD_LEVEL - 1
+
+    @property
+    def confidence(self) -> float:
+        """Probability of this part among those that would explain its flows."""
+        others = [rival_score - self.score for _, rival_score in self.rivals]
+        return float(1 / (1 + np.sum(np.exp(np.minimum(others, 50)))) * (1 - np.exp(-max(self.score, 0))))
+
+    @property
+    def close_rivals(self) -> list[Part]:
+        """Parts that explain the same flows almost as well."""
+        return [part for part, rival_score in self.rivals if rival_score > self.score - UNDECIDED_MARGIN]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Slow parts of a cluster, and the comparison of the flows with their peers."""
+
+    culprits: tuple[Culprit, ...]
+    suspects: tuple[tuple[Part, float], ...]
+    """Parts with some evidence, but too little to be named. Best first, with their score."""
+    peers: Peers
+    excess: Values
+    """Excess of each flow. DEAD_LEVEL if it transferred nothing."""
+    explained: Values
+    """Excess that the culprits explain, for each flow."""
+
+
+def explain(observed: Observations) -> Explanation:
+    """Returns the slow parts that explain the observed flows."""
+    explained = np.zeros(len(observed))
+    used = ~observed.is_dead
+    for _ in range(_PASSES):
+        peers = compare_with_peers(observed, explained, used)
+        excess = np.where(observed.is_dead, DEAD_LEVEL, peers.excess)
+        persistent = _PersistentModel(observed, peers, excess)
+        culprits, suspects = _greedy(observed, persistent.candidates(), persistent)
+        explained = persistent.explained(culprits)
+    intermittent = _IntermittentModel(observed, peers, explained)
+    more, more_suspects = _greedy(observed, intermittent.candidates(), intermittent)
+    return Explanation(
+        culprits=(*culprits, *more),
+        suspects=tuple(sorted((*suspects, *more_suspects), key=lambda suspect: -suspect[1])),
+        peers=peers,
+        excess=excess,
+        explained=np.maximum(explained, intermittent.explained(more)),
+    )
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Parts that may be slow, with the flows that cross them."""
+
+    parts: tuple[Part, ...]
+    membership: csr_array
+    """1 if a flow (column) crosses a part (row)."""
+    penalty: Values
+    """Log number of parts that could be accused instead of each part."""
+
+    def flows(self, row: int) -> Indices:
+        start, end = self.membership.indptr[row : row + 2]
+        return np.asarray(self.membership.indices[start:end], dtype=np.int64)
+
+
+class _PersistentModel:
+    """Parts that slow all their flows by the same factor."""
+
+    def __init__(self, observed: Observations, peers: Peers, excess: Values) -> None:
+        self._observed, self._peers, self._excess = observed, peers, excess
+        self._classes = observed.classes
+
+    def candidates(self) -> _Candidates:
+        """Returns parts that at least half of the flows through them are slow on."""
+        limit = np.maximum(2 * self._peers.noise[self._classes], MIN_SLOW)
+        return _candidates(self._observed, self._excess > limit, min_share=0.5)
+
+    def evidence(self, flows: Indices, explained: Values) -> Values:
+        """Returns the evidence of the flows for each hypothesis."""
+        return persistent_evidence(self._peers, self._excess[flows], explained[flows], self._classes[flows])
+
+    def culprit(self, part: Part, flows: Indices, explained: Values) -> Culprit | None:
+        """Returns the part with its slow-down. None if that is too small to be named."""
+        free = flows[explained[flows] < self._excess[flows] - MIN_SLOW]
+        level = float(np.median(self._excess[free if len(free) else flows]))
+        return Culprit(part=part, score=0, rivals=(), excess=level) if level >= np.log(MIN_SLOWDOWN) else None
+
+    def explained(self, culprits: list[Culprit]) -> Values:
+        """Returns the excess of each flow that the culprits explain."""
+        level = np.zeros(len(self._excess))
+        for culprit in culprits:
+            columns = FAMILIES[culprit.part.family].columns(self._observed.paths)
+            for column in columns:
+                level[column == culprit.part.number] = np.maximum(level[column == culprit.part.number], culprit.excess)
+        return level
+
+
+class _IntermittentModel(_PersistentModel):
+    """Parts that slow a share of the iterations or of the flows that cross them."""
+
+    def __init__(self, observed: Observations, peers: Peers, explained: Values) -> None:
+        super().__init__(observed, peers, peers.excess)
+        class_noise = np.full(int(self._classes.max(initial=0)) + 1, 0.0)
+        deviation = np.abs(observed.iterations - observed.level[:, None])
+        for number in np.unique(self._classes):
+            values = deviation[(self._classes == number) & ~observed.is_dead]
+            if np.isfinite(values).any():
+                class_noise[number] = 1.4826 * np.nanmedian(values)
+        noise = np.maximum(class_noise, peers.noise)[self._classes]
+        self._slow, self._total = slow_iterations(observed.iterations, peers.reference + explained, noise)
+        used = (explained == 0) & (self._total > 0)
+        self._evidence = intermittent_evidence(self._slow, self._total, self._classes, used.astype(np.float64))
+        excess = observed.iterations - peers.reference[:, None]
+        self._iteration_excess = np.where(excess > np.maximum(5 * noise, 0.1)[:, None], excess, np.nan)
+
+    def candidates(self) -> _Candidates:
+        """Returns parts with several flows that support an intermittent fault."""
+        return _candidates(self._observed, self._evidence.max(axis=1) > 1.0, min_share=0.06, min_flows=2)
+
+    def evidence(self, flows: Indices, explained: Values) -> Values:
+        return np.where(explained[flows, None] > 0, 0.0, self._evidence[flows])
+
+    def culprit(self, part: Part, flows: Indices, explained: Values) -> Culprit | None:
+        free = flows[explained[flows] == 0]
+        total = int(self._total[free].sum())
+        slow_excess = self._iteration_excess[free]
+        if not total or not np.isfinite(slow_excess).any():
+            return None
+        share = float(self._slow[free].sum()) / total
+        return Culprit(part=part, score=0, rivals=(), excess=float(np.nanmedian(slow_excess)), share=share)
+
+
+def _candidates(
+    observed: Observations, is_slow: NDArray[np.bool_], *, min_share: float, min_flows: int = 1
+) -> _Candidates:
+    """Returns the parts with enough slow flows, at most `_MAX_CANDIDATES` of them."""
+    found: list[tuple[int, Indices, Values, float]] = []
+    all_columns = [family.columns(observed.paths) for family in FAMILIES]
+    ones = np.ones(len(observed))
+    for family, columns in enumerate(all_columns):
+        total, slow = count_per_part(columns, ones), count_per_part(columns, is_slow.astype(np.float64))
+        numbers = np.flatnonzero((slow >= min_flows) & (slow >= min_share * total))
+        found.append((family, numbers, slow[numbers], float(np.log(max(int(np.count_nonzero(total)), 1)))))
+    slow_counts: Values = np.sort(np.concatenate([slow for _, _, slow, _ in found]))
+    limit = slow_counts[-_MAX_CANDIDATES] if len(slow_counts) > _MAX_CANDIDATES else 0.0
+    parts: list[Part] = []
+    rows, flows, penalty = [], [], []
+    for family, numbers, slow, log_count in found:
+        kept = numbers[slow >= limit]
+        for column in all_columns[family]:
+            row_of = np.full(max(int(column.max(initial=0)), int(kept.max(initial=0))) + 2, UNKNOWN)
+            row_of[kept] = np.arange(len(kept)) + len(parts)
+            member = row_of[column]  # an UNKNOWN column selects the last entry, which is UNKNOWN
+            rows.append(member[member != UNKNOWN])
+            flows.append(np.flatnonzero(member != UNKNOWN))
+        parts += [Part(family, int(number)) for number in kept]
+        penalty += [log_count] * len(kept)
+    row, column = np.concatenate(rows), np.concatenate(flows)
+    membership = csr_array((np.ones(len(row)), (row, column)), shape=(len(parts), len(observed)))
+    return _Candidates(tuple(parts), membership, np.array(penalty))
+
+
+def _greedy(
+    observed: Observations, candidates: _Candidates, model: _PersistentModel
+) -> tuple[list[Culprit], list[tuple[Part, float]]]:
+    """Returns the parts that explain the flows, and the remaining parts with some evidence."""
+    if not candidates.parts:
+        return [], []
+    threshold = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
+    flows = np.unique(candidates.membership.indices).astype(np.int64)
+    membership = candidates.membership[:, flows]
+    explained = np.zeros(len(observed))
+    allowed = np.ones(len(candidates.parts), dtype=bool)
+
+    def scores(now: Values) -> Values:
+        total = membership @ model.evidence(flows, now)
+        return np.asarray(logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty)
+
+    culprits: list[Culprit] = []
+    while True:
+        score = np.where(allowed, scores(explained), -np.inf)
+        best = int(np.argmax(score))
+        if score[best] < threshold or len(culprits) >= _MAX_PARTS:
+            break
+        allowed[best] = False
+        culprit = model.culprit(candidates.parts[best], candidates.flows(best), explained)
+        if culprit is None:
+            continue
+        rivals = _rivals(candidates, best, score, model, explained)
+        culprits.append(replace(culprit, score=float(score[best]), rivals=rivals))
+        explained = model.explained(culprits)
+    culprits = _without_superfluous(culprits, candidates, scores, model, threshold)
+    score = np.where(allowed, scores(model.explained(culprits)), -np.inf)
+    order = np.argsort(-score)[:64]
+    return culprits, [(candidates.parts[row], float(score[row])) for row in order if score[row] > SUSPECT_SCORE]
+
+
+def _rivals(
+    candidates: _Candidates, best: int, score: Values, model: _PersistentModel, explained: Values
+) -> tuple[tuple[Part, float], ...]:
+    """Returns the parts that share most of the evidence of the best one, except those with the same name."""
+    flows = candidates.flows(best)
+    support = np.zeros(candidates.membership.shape[1])
+    support[flows] = model.evidence(flows, explained).max(axis=1) > 1
+    shared = candidates.membership @ support
+    part = candidates.parts[best]
+    rows = np.flatnonzero((shared >= 0.5 * support.sum()) & (score > score[best] - 20))
+    rivals = [(candidates.parts[row], float(score[row])) for row in rows if row != best]
+    named = [(rival, rival_score) for rival, rival_score in rivals if not rival.is_same_hardware(part)]
+    return tuple(sorted(named, key=lambda rival: -rival[1])[:8])
+
+
+def _without_superfluous(
+    culprits: list[Culprit],
+    candidates: _Candidates,
+    scores: Callable[[Values], Values],
+    model: _PersistentModel,
+    threshold: float,
+) -> list[Culprit]:
+    """Removes culprits, first found first, that the others leave nothing to explain."""
+    kept = list(culprits)
+    for culprit in culprits:
+        others = [one for one in kept if one is not culprit]
+        if others and len(kept) > 1:
+            row = candidates.parts.index(culprit.part)
+            if scores(model.explained(others))[row] < threshold:
+                kept = others
+    return kept

@@ -1,0 +1,182 @@
+"""Findings of a search by the names of the cluster, with the flows that support them and the next step."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+from numpy.typing import NDArray
+
+from busbw.find.cluster import Cluster
+from busbw.find.explanation import Culprit, Explanation
+from busbw.find.naming import NamedPart, name_part
+from busbw.find.observations import Observations
+from busbw.find.parts import Kind, Part, flows_of
+from busbw.units import count_text
+
+_MAX_CONFIDENCE = 0.9999
+"""Limit of a stated confidence: the model of the noise is no better."""
+_FULL_SPEED_EXCESS = 0.06
+"""Excess, in log time, up to which a flow clears the parts on its path."""
+
+
+class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
+    """A slow part."""
+
+    slowdown: float | None
+    """Time of its flows relative to comparable flows. None if it is dead."""
+    slowdown_low: float | None = None
+    """10th percentile over its flows."""
+    slowdown_high: float | None = None
+    """90th percentile over its flows."""
+    confidence: float
+    flows: int
+    """Number of slow flows that support the finding."""
+    exonerating_flows: int
+    """Number of flows at full speed through the other ends of these flows."""
+    dead: bool = False
+    """True if it transfers nothing."""
+    intermittent: bool = False
+    slow_share: float | None = None
+    """Share of its iterations that are slow, if it is intermittent."""
+    same_as: tuple[NamedPart, ...] = ()
+    """Other names of the same hardware: a rail with one leaf switch is this switch."""
+    says: str
+    """The finding in one sentence."""
+
+
+class UndecidedParts(Struct, frozen=True, kw_only=True):
+    """Parts that explain the same slow flows equally well."""
+
+    between: tuple[NamedPart, ...]
+    slowdown: float | None
+    says: str
+    """The measurement that decides."""
+
+
+def make_findings(
+    observed: Observations, explanation: Explanation, cluster: Cluster
+) -> tuple[list[Finding], list[UndecidedParts]]:
+    """Returns the slow parts, the slowest first, and the parts that could not be told apart."""
+    findings, undecided = [], []
+    for group in _join_directions(explanation.culprits):
+        culprit = group[0]
+        rivals = _close_rivals(culprit)
+        synonyms = [part for part in rivals if _is_synonym(part, culprit.part)]
+        if len(synonyms) < len(rivals):
+            undecided.append(_undecided([culprit.part, *rivals], culprit, cluster))
+        else:
+            findings.append(_finding(group, synonyms, observed, explanation, cluster))
+    return sorted(findings, key=lambda one: -(one.slowdown or np.inf)), undecided
+
+
+def _join_directions(culprits: Sequence[Culprit]) -> list[list[Culprit]]:
+    """Returns groups of culprits that are the same hardware in different directions."""
+    groups: list[list[Culprit]] = []
+    for culprit in culprits:
+        group = next((one for one in groups if one[0].part.is_same_hardware(culprit.part)), None)
+        if group is None:
+            groups.append([culprit])
+        else:
+            group.append(culprit)
+    return groups
+
+
+def _close_rivals(culprit: Culprit) -> list[Part]:
+    """Returns one part per rival hardware that is not told apart from the culprit."""
+    close: list[Part] = []
+    for part in culprit.close_rivals:
+        if not any(part.is_same_hardware(other) for other in close):
+            close.append(part)
+    return close
+
+
+def _is_synonym(part: Part, other: Part) -> bool:
+    """True for a rail and a leaf switch with the same flows: they are the same switch."""
+    return {part.kind, other.kind} == {"rail", "leaf"}
+
+
+def _finding(
+    group: list[Culprit], synonyms: list[Part], observed: Observations, explanation: Explanation, cluster: Cluster
+) -> Finding:
+    worst = max(group, key=lambda culprit: culprit.excess)
+    crossing = np.logical_or.reduce([flows_of(culprit.part, observed.paths) for culprit in group])
+    named = name_part(worst.part, cluster)
+    if len({culprit.part.direction for culprit in group}) > 1:
+        named = replace(named, direction="both")
+    is_slow = explanation.excess > max(_FULL_SPEED_EXCESS, worst.excess / 2)
+    if worst.share is not None:
+        is_slow = _has_slow_iterations(observed, explanation)
+    support = crossing & is_slow
+    has_spread = not worst.is_dead and worst.share is None and support.any()
+    low, high = np.exp(np.quantile(explanation.excess[support], [0.1, 0.9])) if has_spread else (np.nan, np.nan)
+    finding = Finding(
+        **asdict(named),
+        slowdown=None if worst.is_dead else round(float(np.exp(worst.excess)), 3),
+        slowdown_low=round(float(low), 3) if has_spread else None,
+        slowdown_high=round(float(high), 3) if has_spread else None,
+        confidence=min(round(min(culprit.confidence for culprit in group), 4), _MAX_CONFIDENCE),
+        flows=int(support.sum()),
+        exonerating_flows=_exonerating(observed, explanation, crossing, support),
+        dead=worst.is_dead,
+        intermittent=worst.share is not None,
+        slow_share=None if worst.share is None else round(worst.share, 3),
+        same_as=tuple(name_part(part, cluster) for part in synonyms),
+        says="",
+    )
+    return replace(finding, says=_sentence(finding))
+
+
+def _has_slow_iterations(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+    excess = observed.iterations - explanation.peers.reference[:, None]
+    with np.errstate(invalid="ignore"):
+        return np.asarray((excess > 0.1).any(axis=1))
+
+
+def _exonerating(
+    observed: Observations, explanation: Explanation, crossing: NDArray[np.bool_], support: NDArray[np.bool_]
+) -> int:
+    """Returns the number of fast flows through the GPUs of the supporting flows, without the part itself."""
+    paths = observed.paths
+    gpus = np.unique(np.concatenate([paths.source[support], paths.target[support]]))
+    touches = np.isin(paths.source, gpus) | np.isin(paths.target, gpus)
+    return int((touches & ~crossing & (explanation.excess < _FULL_SPEED_EXCESS)).sum())
+
+
+def _sentence(finding: Finding) -> str:
+    support = count_text(finding.flows, "flow supports it", "flows support it")
+    exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
+    percent = f"{np.floor(finding.confidence * 1000) / 10:.1f} %"
+    evidence = f"confidence {percent}, {support}, {exonerated} the other parts on their paths"
+    if finding.slowdown is None:
+        return f"{finding.text} transfers nothing; {evidence}"
+    speed = f"takes {finding.slowdown:.2f} times the time of its peers"
+    if finding.slow_share is not None:
+        speed = f"is slow in {finding.slow_share:.0%} of the iterations, then {speed}"
+    elif finding.slowdown_low is not None:
+        speed += f" (10-90 %: {finding.slowdown_low:.2f} to {finding.slowdown_high:.2f})"
+    return f"{finding.text} {speed}; {evidence}"
+
+
+_DECIDING: dict[frozenset[Kind], str] = {
+    frozenset({"gpu", "nic"}): "Send from the same GPU through another NIC, and from another GPU through this NIC.",
+    frozenset({"nic", "node"}): "Measure the other NICs of the node, one at a time.",
+    frozenset({"gpu", "node"}): "Measure the other GPUs of the node, one at a time.",
+    frozenset({"nic", "pair"}): "Measure both NICs with a third node.",
+    frozenset({"node", "pair"}): "Measure both nodes with a third node.",
+    frozenset({"node"}): "Measure both nodes with a third node.",
+    frozenset({"nic"}): "Measure each of the NICs alone with a NIC that is at full speed.",
+    frozenset({"uplink"}): "Measure flows to a third leaf, with one flow per leaf.",
+    frozenset({"uplink", "leaf"}): "Measure flows within the leaf switch.",
+}
+"""Measurement that tells the kinds apart."""
+
+
+def _undecided(parts: list[Part], culprit: Culprit, cluster: Cluster) -> UndecidedParts:
+    between = tuple(dict.fromkeys(name_part(part, cluster) for part in parts))
+    kinds: frozenset[Kind] = frozenset(part.kind for part in between)
+    step = _DECIDING.get(kinds, "Measure flows that cross only one of these parts.")
+    slowdown = None if culprit.is_dead else round(float(np.exp(culprit.excess)), 3)
+    effect = "transfers nothing" if slowdown is None else f"takes {slowdown:.2f} times the time of its peers"
+    names = " or ".join(part.text for part in between)
+    return UndecidedParts(between=between, slowdown=slowdown, says=f"{names} {effect}. {step}")

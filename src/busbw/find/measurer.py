@@ -1,0 +1,22 @@
+"""Interface of everything that measures flows: a simulation, an external program, later the engine."""
+
+from typing import Protocol
+
+from busbw.find.cluster import Cluster
+from busbw.find.observations import RoundResult
+from busbw.find.rounds import Round
+
+
+class Measurer(Protocol):
+    """Measures rounds of flows of one cluster."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster that is measured."""
+
+    def measure(self, one_round: Round, iterations: int) -> RoundResult:
+        """Returns the times of all flows of a round, which run at the same time.
+
+        Raises:
+            BusbwError: The round could not be measured.
+        """

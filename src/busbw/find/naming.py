@@ -1,0 +1,107 @@
+"""Names of parts: the fields of `busbw find --json`, and text for people."""
+
+from msgspec import Struct
+
+from busbw.find.cluster import Cluster
+from busbw.find.parts import Direction, Kind, Part
+
+_DIRECTION_TEXT: dict[Direction, str] = {"send": ", sending only", "receive": ", receiving only", "both": ""}
+
+
+class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part by the names of the cluster. The fields that do not apply are missing."""
+
+    kind: Kind
+    node: str | None = None
+    nodes: tuple[str, ...] | None = None
+    nic: str | None = None
+    gpu: int | None = None
+    gpus: tuple[int, ...] | None = None
+    """Two GPUs of a pair of NVLinks, or one GPU with all its NVLinks."""
+    rail: int | None = None
+    leaf: str | None = None
+    to: str | None = None
+    """The other leaf, if only the uplinks between two leaves are slow."""
+    direction: Direction | None = None
+    """Direction of the slow flows. None for parts that have no direction, such as a GPU."""
+
+    @property
+    def text(self) -> str:
+        """Text such as "NIC mlx5_3 of n3 (GPU 3), sending only"."""
+        return f"{_text(self)}{_DIRECTION_TEXT[self.direction or 'both']}"
+
+
+def name_part(part: Part, cluster: Cluster) -> NamedPart:
+    """Returns the names of a part."""
+    number, direction = part.number, part.direction
+    match part.kind:
+        case "gpu":
+            node, gpu = cluster.gpu_name(number)
+            return NamedPart(kind="gpu", node=node, gpu=gpu)
+        case "nvlink":
+            most = int(cluster.node_gpus.max())
+            lower, local = divmod(number, most) if part.is_between else (number, None)
+            node, gpu = cluster.gpu_name(lower)
+            return NamedPart(kind="nvlink", node=node, gpus=(gpu,) if local is None else (gpu, local))
+        case "nic":
+            port = cluster.nics[number]
+            node = cluster.nodes[int(cluster.nic_node[number])].name
+            gpu_numbers = port.gpus if len(port.gpus) > 1 else None
+            gpu_number = None if gpu_numbers else port.gpus[0]
+            return NamedPart(
+                kind="nic",
+                node=node,
+                nic=port.name,
+                gpu=gpu_number,
+                gpus=gpu_numbers,
+                rail=port.rail,
+                direction=direction,
+            )
+        case "node":
+            return NamedPart(kind="node", node=cluster.nodes[number].name, direction=direction)
+        case "pair":
+            left, right = divmod(number, len(cluster.nodes))
+            return NamedPart(
+                kind="pair", nodes=(cluster.nodes[left].name, cluster.nodes[right].name), direction=direction
+            )
+        case "rail":
+            return NamedPart(kind="rail", rail=number)
+        case "leaf":
+            return NamedPart(kind="leaf", leaf=cluster.leaf_names[number])
+        case "uplink":
+            leaf, other = divmod(number, len(cluster.leaf_names)) if part.is_between else (number, None)
+            to = None if other is None else cluster.leaf_names[other]
+            return NamedPart(kind="uplink", leaf=cluster.leaf_names[leaf], to=to, direction=direction)
+
+
+def _text(part: NamedPart) -> str:
+    match part.kind:
+        case "gpu":
+            return f"GPU {part.gpu} of {part.node}"
+        case "nvlink":
+            gpus = part.gpus or ()
+            if len(gpus) == 1:
+                return f"NVLinks of GPU {gpus[0]} of {part.node}"
+            return f"NVLink of GPUs {' and '.join(map(str, gpus))} of {part.node}"
+        case "nic":
+            gpus = part.gpus or ((part.gpu,) if part.gpu is not None else ())
+            rail = "" if part.rail is None else f", rail {part.rail}"
+            noun = "GPU" if len(gpus) == 1 else "GPUs"
+            return f"NIC {part.nic} of {part.node} ({noun} {', '.join(map(str, gpus))}{rail})"
+        case "node":
+            return f"node {part.node}"
+        case "pair":
+            left, right = part.nodes or ("", "")
+            return f"network from {left} to {right}" if part.direction == "send" else f"network of {left} and {right}"
+        case "rail":
+            return f"rail {part.rail}"
+        case "leaf":
+            return f"leaf switch {part.leaf}"
+        case "uplink":
+            if part.to is None:
+                return f"uplinks of leaf {part.leaf}"
+            return f"path {'from' if part.direction == 'send' else 'between'} leaf {part.leaf} {_and_to(part)}"
+
+
+def _and_to(part: NamedPart) -> str:
+    return f"{'to' if part.direction == 'send' else 'and'} leaf {part.to}"

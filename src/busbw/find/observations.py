@@ -1,0 +1,66 @@
+"""Observed flows: endpoints, round, and the time of each iteration."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.find.cluster import Cluster, Indices
+from busbw.find.parts import FlowPaths
+from busbw.find.rounds import Round
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundResult:
+    """Result of one round."""
+
+    times_us: Values
+    """Time of each iteration (column) of each flow (row), measured at the receiver. NaN where it is missing."""
+    errors: Mapping[int, str]
+    """Reason why a flow, by its position in the round, has no times."""
+    took_s: float | None = None
+    """Duration of the round with the connections. None if unknown."""
+
+
+class Observations:
+    """All flows of a search as arrays. Time is in log microseconds per byte, so ratios are differences."""
+
+    def __init__(self, cluster: Cluster, rounds: Sequence[Round], results: Sequence[RoundResult]) -> None:
+        """Joins rounds and results.
+
+        Args:
+            cluster: Cluster that was measured.
+            rounds: Measured rounds.
+            results: Result of each round.
+        """
+        sizes = [len(one.source) for one in rounds]
+        source = np.concatenate([one.source for one in rounds])
+        target = np.concatenate([one.target for one in rounds])
+        self.round: Indices = np.repeat(np.arange(len(rounds)), sizes)
+        self.load: Indices = np.repeat([int(one.load) for one in rounds], sizes)
+        self.paths = FlowPaths(cluster, source, target)
+        width = max((result.times_us.shape[1] for result in results), default=1)
+        times = np.full((len(source), width), np.nan)
+        for first, result in zip(np.cumsum([0, *sizes]), results, strict=False):
+            rows, columns = result.times_us.shape
+            times[first : first + rows, :columns] = result.times_us
+        bytes_per_flow = np.repeat([one.size_bytes for one in rounds], sizes)
+        with np.errstate(invalid="ignore"):
+            self.iterations: Values = np.log(times / bytes_per_flow[:, None])
+        """Log time per byte of each iteration (row: flow). NaN where an iteration is missing."""
+        self.is_dead: NDArray[np.bool_] = np.asarray(np.isnan(times).all(axis=1))
+        """True if the flow transferred nothing."""
+        self.level: Values = np.zeros(len(source))
+        """Median over the iterations. 0 if the flow is dead."""
+        self.level[~self.is_dead] = np.nanmedian(self.iterations[~self.is_dead], axis=1)
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    @property
+    def classes(self) -> Indices:
+        """Class of each flow, by load and by locality: within a leaf or between leaves. Flows of a class are alike."""
+        return self.load * 2 + self.paths.is_across

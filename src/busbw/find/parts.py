@@ -1,0 +1,161 @@
+"""Parts of a cluster, each as the set of flows that cross it.
+
+A family is one kind of part with one direction. It states, for each flow, the numbers of up to two parts that the flow
+crosses. The inference knows nothing else about a part, so a new kind of part is one entry of `FAMILIES`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.find.cluster import UNKNOWN, Cluster, Indices
+
+Kind = Literal["gpu", "nvlink", "nic", "node", "pair", "rail", "leaf", "uplink"]
+Direction = Literal["send", "receive", "both"]
+KINDS: tuple[Kind, ...] = ("gpu", "nvlink", "nic", "node", "pair", "rail", "leaf", "uplink")
+
+
+class FlowPaths:
+    """Numbers of the nodes, NICs, leaves and rails that each flow crosses. UNKNOWN if it crosses none."""
+
+    def __init__(self, cluster: Cluster, source: Indices, target: Indices) -> None:
+        self.cluster = cluster
+        self.source, self.target = source, target
+        self.source_node, self.target_node = cluster.gpu_node[source], cluster.gpu_node[target]
+        self.is_network: NDArray[np.bool_] = self.source_node != self.target_node
+        self.source_nic = np.where(self.is_network, cluster.gpu_nic[source], UNKNOWN)
+        self.target_nic = np.where(self.is_network, cluster.gpu_nic[target], UNKNOWN)
+        self.source_leaf, self.target_leaf = (_property(cluster.nic_leaf, nic) for nic in self._nics)
+        rails = [_property(cluster.nic_rail, nic) for nic in self._nics]
+        self.rail = np.where(rails[0] == rails[1], rails[0], UNKNOWN)
+        knows_leaves = (self.source_leaf != UNKNOWN) & (self.target_leaf != UNKNOWN)
+        self.is_across: NDArray[np.bool_] = knows_leaves & (self.source_leaf != self.target_leaf)
+
+    @property
+    def _nics(self) -> tuple[Indices, Indices]:
+        return self.source_nic, self.target_nic
+
+
+def _property(values: Indices, numbers: Indices) -> Indices:
+    """Returns the value of each number, or UNKNOWN for UNKNOWN."""
+    return np.append(values, UNKNOWN)[numbers]
+
+
+Columns = tuple[Indices, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of part with one direction."""
+
+    kind: Kind
+    direction: Direction
+    columns: Callable[[FlowPaths], Columns]
+    """Numbers of the parts that each flow crosses. A flow never has the same part in two columns."""
+    is_between: bool = False
+    """True if a part is between two GPUs or two leaves, and its number stands for both."""
+
+
+def _only(mask: NDArray[np.bool_], *columns: Indices) -> Columns:
+    return tuple(np.where(mask, column, UNKNOWN) for column in columns)
+
+
+def _pair(left: Indices, right: Indices, size: int, *, is_ordered: bool) -> Indices:
+    """Returns one number for two numbers below `size`."""
+    return left * size + right if is_ordered else np.minimum(left, right) * size + np.maximum(left, right)
+
+
+def _node_pair(paths: FlowPaths, *, is_ordered: bool) -> Columns:
+    size = len(paths.cluster.nodes)
+    return _only(paths.is_network, _pair(paths.source_node, paths.target_node, size, is_ordered=is_ordered))
+
+
+def _gpu_pair(paths: FlowPaths) -> Columns:
+    # The second GPU is numbered within the node, which keeps the numbers small.
+    lower, higher = np.minimum(paths.source, paths.target), np.maximum(paths.source, paths.target)
+    local = higher - paths.cluster.first_gpu[paths.target_node]
+    return _only(~paths.is_network, lower * int(paths.cluster.node_gpus.max()) + local)
+
+
+def _leaf_pair(paths: FlowPaths, *, is_ordered: bool) -> Columns:
+    size = len(paths.cluster.leaf_names)
+    return _only(paths.is_across, _pair(paths.source_leaf, paths.target_leaf, size, is_ordered=is_ordered))
+
+
+def _leaf(paths: FlowPaths) -> Columns:
+    return paths.source_leaf, np.where(paths.is_across, paths.target_leaf, UNKNOWN)
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family("gpu", "both", lambda paths: (paths.source, paths.target)),
+    Family("nvlink", "both", _gpu_pair, is_between=True),
+    Family("nvlink", "both", lambda paths: _only(~paths.is_network, paths.source, paths.target)),
+    Family("nic", "send", lambda paths: (paths.source_nic,)),
+    Family("nic", "receive", lambda paths: (paths.target_nic,)),
+    Family("nic", "both", lambda paths: (paths.source_nic, paths.target_nic)),
+    Family("node", "send", lambda paths: _only(paths.is_network, paths.source_node)),
+    Family("node", "receive", lambda paths: _only(paths.is_network, paths.target_node)),
+    Family("node", "both", lambda paths: _only(paths.is_network, paths.source_node, paths.target_node)),
+    Family(
+        "node",
+        "both",
+        lambda paths: (paths.source_node, np.where(paths.is_network, paths.target_node, UNKNOWN)),
+    ),
+    Family("pair", "send", lambda paths: _node_pair(paths, is_ordered=True)),
+    Family("pair", "both", lambda paths: _node_pair(paths, is_ordered=False)),
+    Family("rail", "both", lambda paths: (paths.rail,)),
+    Family("leaf", "both", _leaf),
+    Family("uplink", "send", lambda paths: _only(paths.is_across, paths.source_leaf)),
+    Family("uplink", "receive", lambda paths: _only(paths.is_across, paths.target_leaf)),
+    Family("uplink", "both", lambda paths: _only(paths.is_across, paths.source_leaf, paths.target_leaf)),
+    Family("uplink", "send", lambda paths: _leaf_pair(paths, is_ordered=True), is_between=True),
+    Family("uplink", "both", lambda paths: _leaf_pair(paths, is_ordered=False), is_between=True),
+)
+"""Every kind of part that a search can name."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part: its family (position in `FAMILIES`) and its number in it."""
+
+    family: int
+    number: int
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of the part."""
+        return FAMILIES[self.family].kind
+
+    @property
+    def direction(self) -> Direction:
+        """Direction of the flows that cross the part."""
+        return FAMILIES[self.family].direction
+
+    @property
+    def is_between(self) -> bool:
+        """True if the part is between two GPUs or two leaves."""
+        return FAMILIES[self.family].is_between
+
+    def is_same_hardware(self, other: "Part") -> bool:
+        """True if both parts differ at most in the direction."""
+        mine = (self.kind, self.is_between, self.number)
+        return mine == (other.kind, other.is_between, other.number)
+
+
+def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
+    """Returns True for each flow that crosses the part."""
+    columns = FAMILIES[part.family].columns(paths)
+    return np.asarray(np.logical_or.reduce([column == part.number for column in columns]))
+
+
+def count_per_part(columns: Iterable[Indices], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the sum of the weights of the flows that cross each part, by its number."""
+    kept = [(column[column != UNKNOWN], weights[column != UNKNOWN]) for column in columns]
+    size = max((int(column.max()) + 1 for column, _ in kept if len(column)), default=0)
+    total = np.zeros(size)
+    for column, values in kept:
+        total += np.bincount(column, values, size)
+    return total

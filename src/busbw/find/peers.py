@@ -1,0 +1,100 @@
+"""Healthy level of comparable flows, their noise, and the share that is slow without a fault.
+
+Comparable flows have the same load and locality (`Observations.classes`). The level of each round is estimated from its
+own flows, which removes a drift that all flows share. The estimate expects that at least a fifth of the flows of a
+class are healthy.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.find.cluster import Indices
+from busbw.find.observations import Observations, Values
+
+_MIN_FLOWS = 12
+"""Flows from which a round has its own level. With fewer, the level of the class is used."""
+_LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
+_LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
+"""Normal deviate of the low quantile, and the distance of both, between all and half of the flows being healthy."""
+_MIN_NOISE, _MAX_NOISE = 0.004, 0.15
+_CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
+_MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.6
+MIN_SLOW = 0.05
+"""Excess, in log time, from which a flow can count as slow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peers:
+    """Comparison of each flow with its peers."""
+
+    excess: Values
+    """Log time of each flow less the level of its peers. 0 if it is like them."""
+    reference: Values
+    """Level of the peers of each flow."""
+    noise: Values
+    """Standard deviation of healthy flows, by class."""
+    slow_share: Values
+    """Share of flows that are slow without a fault, by class."""
+
+
+def compare_with_peers(observed: Observations, explained: Values, used: NDArray[np.bool_]) -> Peers:
+    """Returns the comparison of each flow with the healthy flows of its class and round.
+
+    Args:
+        observed: Observed flows.
+        explained: Excess that the findings so far explain, for each flow.
+        used: True for flows with a usable time.
+    """
+    classes = observed.classes
+    count = int(classes.max(initial=0)) + 1
+    reference = np.zeros(len(observed))
+    noise, slow_share = np.full(count, _MIN_NOISE), np.full(count, _MIN_SLOW_SHARE)
+    is_candidate = used & (explained < MIN_SLOW)
+    for class_number in np.unique(classes):
+        members = np.flatnonzero(classes == class_number)
+        usable = members[is_candidate[members]]
+        if not len(usable):
+            continue
+        class_reference, noise[class_number] = _level_and_noise(observed.level[usable], observed.round[usable])
+        reference[members] = class_reference
+        for one_round in np.unique(observed.round[members]):
+            flows = members[observed.round[members] == one_round]
+            healthy = flows[is_candidate[flows]]
+            if len(healthy) >= _MIN_FLOWS:
+                reference[flows] = _level(observed.level[healthy], noise[class_number])
+        excess = (observed.level - reference)[usable]
+        spread = _spread(excess, noise[class_number])
+        noise[class_number] = np.clip(spread, _MIN_NOISE, _MAX_NOISE)
+        is_slow = excess > max(_SLOW_DEVIATIONS * noise[class_number], MIN_SLOW)
+        slow_share[class_number] = np.clip(is_slow.mean(), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE)
+    return Peers(excess=observed.level - reference, reference=reference, noise=noise, slow_share=slow_share)
+
+
+def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
+    """Returns first estimates from the low quantiles, which slow flows do not move."""
+    centered = levels.copy()
+    for one_round in np.unique(rounds):
+        flows = rounds == one_round
+        if flows.sum() >= _MIN_FLOWS:
+            centered[flows] += np.quantile(levels, _LOW_QUANTILE) - np.quantile(levels[flows], _LOW_QUANTILE)
+    low, lower = np.quantile(centered, [_LOW_QUANTILE, _LOWER_QUANTILE])
+    noise = float(np.clip((low - lower) / _QUANTILE_DISTANCE, _MIN_NOISE, _MAX_NOISE))
+    return _level(centered, noise), noise
+
+
+def _level(levels: Values, noise: float) -> float:
+    """Returns the median of the healthy flows: those near the low quantile."""
+    level = float(np.quantile(levels, _LOW_QUANTILE)) + _LOW_DEVIATE * noise
+    for _ in range(4):
+        near = levels[np.abs(levels - level) < _CLIP_DEVIATIONS * noise]
+        if len(near):
+            level = float(np.median(near))
+    return level
+
+
+def _spread(excess: Values, noise: float) -> float:
+    """Returns the standard deviation of the flows near 0, from their median deviation."""
+    near = np.abs(excess[np.abs(excess) < _CLIP_DEVIATIONS * noise])
+    return 1.4826 * float(np.median(near)) if len(near) else noise

@@ -1,0 +1,98 @@
+"""Power of a search: the probability that it finds a part of a kind that is slower by 10 %."""
+
+import numpy as np
+from msgspec import Struct
+from scipy.stats import norm
+
+from busbw.find.cluster import UNKNOWN, Cluster
+from busbw.find.evidence import LEVELS, log_density
+from busbw.find.explanation import SUSPECT_SCORE, Explanation
+from busbw.find.observations import Observations, Values
+from busbw.find.parts import FAMILIES, KINDS, Kind, count_per_part
+
+POWER_SLOWDOWN = 1.1
+"""Ratio of time to peers that the power is stated for."""
+_MAX_TYPICAL_SLOW_SHARE = 0.3
+"""Share of slow healthy flows from which a class says little, such as full load on hashed uplinks."""
+_POINTS = 401
+
+
+class KindPower(Struct, frozen=True, kw_only=True):
+    """Parts of one kind that the flows cross, and the chance to find a slow one among them."""
+
+    kind: Kind
+    parts: int
+    """Number of parts that at least one flow crosses."""
+    all_parts: int
+    """Number of parts of the cluster, with those that no flow crosses."""
+    min_flows: int
+    median_flows: int
+    slowdown: float = POWER_SLOWDOWN
+    found: float
+    """Probability that a part with the median number of flows and this slow-down is found."""
+
+
+def search_power(observed: Observations, explanation: Explanation) -> list[KindPower]:
+    """Returns the power for each kind of part that the flows cross.
+
+    A part is found if its flows suffice to suspect it, because more rounds then follow. The evidence of one flow
+    against a slow part has a mean and a variance, which follow from the model of the noise.
+    The sum over the flows of a part is approximately normal.
+    """
+    classes = observed.classes
+    means, variances = _evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
+    is_informative = explanation.peers.slow_share[classes] < _MAX_TYPICAL_SLOW_SHARE
+    found = []
+    for kind in KINDS:
+        # The widest family of a kind: both directions.
+        family = next(one for one in FAMILIES if one.kind == kind and one.direction == "both")
+        columns = family.columns(observed.paths)
+        flows = count_per_part(columns, is_informative.astype(np.float64))
+        crossed = flows > 0
+        if np.count_nonzero(crossed) < 2:
+            continue
+        mean = count_per_part(columns, means[classes] * is_informative)
+        variance = count_per_part(columns, variances[classes] * is_informative)
+        limit = SUSPECT_SCORE + np.log(np.count_nonzero(crossed)) + np.log(len(LEVELS))
+        chance = norm.cdf((mean[crossed] - limit) / np.sqrt(np.maximum(variance[crossed], 1e-9)))
+        found.append(
+            KindPower(
+                kind=kind,
+                parts=int(np.count_nonzero(crossed)),
+                all_parts=_part_count(kind, observed.paths.cluster),
+                min_flows=int(flows[crossed].min()),
+                median_flows=int(np.median(flows[crossed])),
+                found=float(np.median(chance)),
+            )
+        )
+    return found
+
+
+def _part_count(kind: Kind, cluster: Cluster) -> int:
+    nodes, leaves = len(cluster.nodes), len(cluster.leaf_names)
+    counts: dict[Kind, int] = {
+        "gpu": len(cluster.gpu_node),
+        "nvlink": int((cluster.node_gpus * (cluster.node_gpus - 1)).sum()) // 2,
+        "nic": len(cluster.nics),
+        "node": nodes,
+        "pair": nodes * (nodes - 1) // 2,
+        "rail": len(np.unique(cluster.nic_rail[cluster.nic_rail != UNKNOWN])),
+        "leaf": leaves,
+        "uplink": leaves,
+    }
+    return counts[kind]
+
+
+def _evidence_moments(noise: Values, slow_share: Values) -> tuple[Values, Values]:
+    """Returns mean and variance of the evidence of one flow for a part of this slow-down, by class."""
+    level = float(np.log(POWER_SLOWDOWN))
+    means, variances = np.zeros(len(noise)), np.zeros(len(noise))
+    for number, (width, share) in enumerate(zip(noise, slow_share, strict=True)):
+        excess = np.linspace(level - 5 * width - 0.3, level + 4, _POINTS * 4)
+        scalar = (np.array(width), np.array(share))
+        with_fault = log_density(excess, np.array(level), *scalar)
+        ratio = with_fault - log_density(excess, np.array(0.0), *scalar)
+        weight = np.exp(with_fault) / np.exp(with_fault).sum()
+        means[number] = (weight * ratio).sum()
+        variances[number] = (weight * (ratio - means[number]) ** 2).sum()
+    return means, variances

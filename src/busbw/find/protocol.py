@@ -1,0 +1,167 @@
+"""Messages of protocol 1 between a search and a measuring program: one JSON object per line.
+
+Unknown fields are ignored. A missing field is unknown.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from busbw.errors import BusbwError
+from busbw.find.cluster import Cluster, NodeDescription
+from busbw.find.observations import RoundResult
+from busbw.find.rounds import Round
+
+PROTOCOL = 1
+_MAX_QUOTE = 60
+"""Characters of an invalid answer that an error quotes."""
+
+
+class FlowEnd(Struct, frozen=True):
+    """GPU at one end of a flow."""
+
+    node: str
+    gpu: int
+
+
+class FlowRequest(Struct, frozen=True, rename={"source": "from", "target": "to"}):
+    """A flow to measure."""
+
+    source: FlowEnd
+    target: FlowEnd
+
+
+class Request(Struct, frozen=True, omit_defaults=True):
+    """A request to a measuring program: `cluster`, `measure` or `end`."""
+
+    ask: str
+    protocol: int | None = None
+    id: int | None = None
+    size_bytes: int | None = None
+    iterations: int | None = None
+    flows: tuple[FlowRequest, ...] = ()
+
+
+class ClusterAnswer(Struct, frozen=True):
+    """Answer to `cluster`."""
+
+    nodes: tuple[NodeDescription, ...] = ()
+    protocol: int | None = None
+    error: str | None = None
+
+
+class FlowAnswer(Struct, frozen=True, omit_defaults=True):
+    """Times of one flow, or the reason why it has none."""
+
+    times_us: tuple[float, ...] = ()
+    error: str | None = None
+
+
+class MeasureAnswer(Struct, frozen=True, omit_defaults=True):
+    """Answer to `measure`."""
+
+    id: int | None = None
+    flows: tuple[FlowAnswer, ...] = ()
+    took_s: float | None = None
+    error: str | None = None
+
+
+_Answer = TypeVar("_Answer", ClusterAnswer, MeasureAnswer)
+
+
+def cluster_request() -> bytes:
+    """Returns the line that asks for the description of the cluster."""
+    return _line(Request("cluster", protocol=PROTOCOL))
+
+
+def end_request() -> bytes:
+    """Returns the line that ends the program."""
+    return _line(Request("end"))
+
+
+def measure_request(number: int, one_round: Round, iterations: int, cluster: Cluster) -> bytes:
+    """Returns the line that asks for the measurement of a round."""
+    ends = [FlowEnd(*cluster.gpu_name(gpu)) for gpu in range(len(cluster.gpu_node))]
+    flows = tuple(
+        FlowRequest(ends[source], ends[target])
+        for source, target in zip(one_round.source, one_round.target, strict=True)
+    )
+    return _line(Request("measure", id=number, size_bytes=one_round.size_bytes, iterations=iterations, flows=flows))
+
+
+def parse_cluster(line: bytes) -> Cluster:
+    """Returns the cluster of an answer.
+
+    Raises:
+        BusbwError: The answer is invalid, reports an error or describes no usable cluster.
+    """
+    answer = _decode(line, ClusterAnswer, "the question for the cluster")
+    _reject_error(answer.error)
+    if answer.protocol not in (None, PROTOCOL):
+        raise BusbwError(
+            f"the measuring program speaks protocol {answer.protocol}",
+            remedy=f"use one that speaks protocol {PROTOCOL}",
+        )
+    return Cluster(answer.nodes)
+
+
+def parse_result(line: bytes, number: int, flow_count: int) -> RoundResult:
+    """Returns the result of an answer to measurement `number`.
+
+    Raises:
+        BusbwError: The answer is invalid, is of another measurement, is incomplete, or reports an error.
+    """
+    name = f"measurement {number}"
+    answer = _decode(line, MeasureAnswer, name)
+    _reject_error(answer.error)
+    if answer.id != number:
+        other = "an answer without an id" if answer.id is None else f"measurement {answer.id}"
+        raise BusbwError(f"the measuring program answered {other} instead of {name}", remedy="answer in order")
+    if len(answer.flows) != flow_count:
+        raise BusbwError(
+            f"the measuring program answered {name} with {len(answer.flows)} of {flow_count} flows",
+            remedy="answer with one entry per flow",
+        )
+    width = max((len(flow.times_us) for flow in answer.flows), default=0)
+    times = np.full((flow_count, max(width, 1)), np.nan)
+    errors: dict[int, str] = {}
+    for row, flow in enumerate(answer.flows):
+        if flow.error is not None or not flow.times_us:
+            errors[row] = flow.error or "no times"
+            continue
+        _reject_times(flow.times_us, row, name)
+        times[row, : len(flow.times_us)] = flow.times_us
+    return RoundResult(times_us=times, errors=errors, took_s=answer.took_s)
+
+
+def _line(message: Struct) -> bytes:
+    return msgspec.json.encode(message) + b"\n"
+
+
+def _decode(line: bytes, kind: type[_Answer], question: str) -> _Answer:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        text = line.decode(errors="replace").strip()
+        quote = text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
+        raise BusbwError(
+            f'the measuring program answered {question} with "{quote}", which is no valid answer ({error})',
+            remedy="print only answers on its standard output",
+        ) from error
+
+
+def _reject_error(error: str | None) -> None:
+    if error is not None:
+        raise BusbwError(f"the measuring program reports: {error}", remedy="correct this and search again")
+
+
+def _reject_times(times_us: Sequence[float], row: int, name: str) -> None:
+    invalid = [time for time in times_us if not (math.isfinite(time) and time > 0)]
+    if invalid:
+        raise BusbwError(
+            f"{name}: flow {row} has a time of {invalid[0]:g} us", remedy="answer with positive times in microseconds"
+        )

@@ -1,0 +1,87 @@
+"""The search: measures the first rounds, explains them, and measures more rounds while questions are open."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from busbw.errors import BusbwError
+from busbw.find.explanation import Explanation, explain
+from busbw.find.measurer import Measurer
+from busbw.find.observations import Observations, RoundResult
+from busbw.find.rounds import ITERATIONS, Round, RoundPlanner, all_pair_rounds, first_answer_rounds, first_rounds
+from busbw.find.suspects import separating_rounds
+
+_MAX_TURNS = 8
+"""Number of times that rounds for the open questions are planned."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchProgress:
+    """State of a search between two rounds."""
+
+    done: int
+    planned: int
+    """Rounds that are planned so far, with the measured ones."""
+    measured_s: float | None
+    """Duration of the measured rounds. None if the measurer does not state it."""
+
+
+@dataclass
+class Search:
+    """Measured rounds and what they show."""
+
+    measurer: Measurer
+    seed: int = 0
+    measures_all_pairs: bool = False
+    max_rounds: int | None = None
+    """Maximum number of rounds. None: 2 log2(nodes) + 20, and as many again while questions are open."""
+    on_progress: Callable[[SearchProgress], None] = lambda _progress: None
+    """Called before each round. An exception ends the search; the measured rounds are kept."""
+    rounds: list[Round] = field(default_factory=list)
+    results: list[RoundResult] = field(default_factory=list)
+
+    def run(self) -> Explanation:
+        """Measures until no question is open or the rounds are used up.
+
+        Raises:
+            BusbwError: A round could not be measured, or no flow can be measured.
+        """
+        cluster = self.measurer.cluster
+        limit = self.max_rounds or 2 * first_answer_rounds(cluster)
+        planned = first_rounds(cluster, self.seed)
+        if self.measures_all_pairs:
+            planned += all_pair_rounds(cluster, self.seed)
+            limit = max(limit, len(planned))
+        if not planned:
+            raise BusbwError("no two GPUs of the cluster can exchange data", remedy="describe the NICs with their GPUs")
+        planner = RoundPlanner(cluster, self.seed)
+        self._measure(planned[:limit], limit)
+        explanation = self.explain()
+        for turn in range(_MAX_TURNS):
+            more = separating_rounds(planner, self.observations(), explanation, turn)[: limit - len(self.rounds)]
+            if not more:
+                break
+            self._measure(more, limit)
+            explanation = self.explain()
+        return explanation
+
+    def explain(self) -> Explanation:
+        """Returns the explanation of the rounds measured so far. There must be one."""
+        return explain(self.observations())
+
+    def observations(self) -> Observations:
+        """Returns the flows measured so far."""
+        return Observations(self.measurer.cluster, self.rounds, self.results)
+
+    @property
+    def measured_s(self) -> float | None:
+        """Duration of the measured rounds. None if the measurer does not state it."""
+        durations = [result.took_s for result in self.results]
+        return sum(one for one in durations if one is not None) if None not in durations else None
+
+    def _measure(self, rounds: list[Round], limit: int) -> None:
+        end = min(len(self.rounds) + len(rounds), limit)
+        for one in rounds:
+            self.on_progress(SearchProgress(done=len(self.rounds), planned=end, measured_s=self.measured_s))
+            result = self.measurer.measure(one, ITERATIONS)
+            self.rounds.append(one)
+            self.results.append(result)

@@ -1,0 +1,93 @@
+"""Simulated faults, as `--fault KIND:WHERE:SLOWDOWN` states them."""
+
+import re
+from dataclasses import dataclass
+
+from busbw.errors import UsageError
+from busbw.near_misses import suggestion
+from busbw.simulator.fabric import Fabric
+
+FORMS = {
+    "gpu": "NODE/GPU",
+    "nvlink": "NODE/GPU-GPU",
+    "nic": "NODE/NIC",
+    "nic-send": "NODE/NIC",
+    "nic-receive": "NODE/NIC",
+    "node": "NODE",
+    "pair": "NODE-NODE",
+    "rail": "RAIL",
+    "leaf": "LEAF",
+    "uplink": "LEAF",
+    "one-uplink": "LEAF/UPLINK",
+    "failover": "NODE/NIC",
+}
+"""Every kind of fault and the form of its place. LEAF is a number in the order of the leaf names of the simulator."""
+KINDS = tuple(FORMS)
+_PLACE = re.compile(r"(\d+)(?:([/-])(\d+))?(?:-(\d+))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedFault:
+    """A slow part."""
+
+    kind: str
+    place: tuple[int, ...]
+    """Numbers of the part, from the node, leaf or rail on."""
+    slowdown: float
+    """Ratio of its time to that of a healthy part. Infinite if it is dead."""
+    share: float = 1.0
+    """Share of the iterations in which it is slow."""
+
+
+def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
+    """Returns the fault of a text such as `nic:3/5:2.0`, `nic:3/5:dead` or `nic:3/5:2.0@0.2` (a fifth of the time).
+
+    Raises:
+        UsageError: The kind is unknown, or the place is not in the fabric.
+    """
+    kind, _, rest = text.partition(":")
+    place_text, _, slowdown_text = rest.partition(":")
+    if kind not in FORMS:
+        remedy = f"{suggestion(kind, KINDS)}use one of {', '.join(KINDS)}"
+        raise UsageError(f'--fault {text}: the kind "{kind}" is unknown', remedy=remedy)
+    form = f"{kind}:{FORMS[kind]}" + ("" if kind == "failover" else ":SLOWDOWN")
+    if kind == "failover" and not slowdown_text:
+        slowdown_text = "2"  # two NICs' traffic on one
+    factor_text, _, share_text = slowdown_text.partition("@")
+    place = _parse_place(place_text, FORMS[kind])
+    try:
+        slowdown = float("inf") if factor_text == "dead" else float(factor_text)
+        share = float(share_text) if share_text else 1.0
+    except ValueError:
+        place = None
+    if place is None or not slowdown > 1 or not 0 < share <= 1:
+        raise UsageError(f"--fault {text} is not a fault", remedy=f"write {form}, such as nic:3/5:2.0")
+    _reject_outside(text, kind, place, fabric)
+    return SimulatedFault(kind=kind, place=place, slowdown=slowdown, share=share)
+
+
+def _parse_place(text: str, form: str) -> tuple[int, ...] | None:
+    match = _PLACE.fullmatch(text)
+    if not match:
+        return None
+    separators = re.sub(r"[A-Z]", "", form)
+    given = (match[2] or "") + ("-" if match[4] else "")
+    # A single GPU of nvlink stands for its links to all others.
+    if given != separators and not (form == FORMS["nvlink"] and given == "/"):
+        return None
+    return tuple(int(number) for number in (match[1], match[3], match[4]) if number is not None)
+
+
+def _reject_outside(text: str, kind: str, place: tuple[int, ...], fabric: Fabric) -> None:
+    first = {"rail": fabric.gpus, "leaf": 0, "uplink": 0, "one-uplink": 0}.get(kind, fabric.nodes)
+    first = first or len(fabric.leaf_numbers())
+    second = {"pair": fabric.nodes, "one-uplink": fabric.uplinks}.get(kind, fabric.gpus)
+    limits = (first, second, fabric.gpus)
+    outside = [number for number, limit in zip(place, limits, strict=False) if number >= limit]
+    if outside:
+        raise UsageError(
+            f"--fault {text}: {outside[0]} is outside the cluster of {fabric.nodes}x{fabric.gpus}",
+            remedy="count nodes, GPUs, rails and leaves from 0",
+        )
+    if len(place) > 1 and kind in ("pair", "nvlink") and place[-1] == place[-2] and (kind == "pair" or len(place) > 2):
+        raise UsageError(f"--fault {text}: a pair has two different ends", remedy="name two of them")
