@@ -23,6 +23,7 @@ from busbw.find.evidence import (
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Part, count_per_part
 from busbw.find.peers import MIN_SLOW, Peers, compare_with_peers
+from busbw.find.rounds import Load
 
 FALSE_ACCUSATION = 1e-3
 """Bound of the probability that a search of a healthy cluster accuses a part."""
@@ -34,6 +35,8 @@ SUSPECT_SCORE = -1.0
 """Score from which a part that is not named deserves more rounds."""
 _MAX_PARTS = 24
 """Findings after which the search gives up: the assumption that few parts are slow is wrong."""
+_FREE_SLOW_SHARE = 0.05
+"""Share of slow healthy flows up to which collisions are so rare that a class is evidence for uplinks."""
 _MAX_CANDIDATES = 4000
 _PASSES = 2
 
@@ -46,7 +49,7 @@ class Culprit:
     score: float
     """Log e-value, less the log number of parts that could have been accused."""
     rivals: tuple[tuple[Part, float], ...]
-    """Other parts that would explain the same flows, with their score, best first."""
+    """Other parts that would explain the same flows, and this one in other directions, with their score, best first."""
     excess: float
     """Log of the slow-down of its flows."""
     share: float | None = None
@@ -60,13 +63,22 @@ class Culprit:
     @property
     def confidence(self) -> float:
         """Probability of this part among those that would explain its flows."""
-        others = [rival_score - self.score for _, rival_score in self.rivals]
+        others = [score - self.score for part, score in self.rivals if not part.is_same_hardware(self.part)]
         return float(1 / (1 + np.sum(np.exp(np.minimum(others, 50)))) * (1 - np.exp(-max(self.score, 0))))
 
     @property
     def close_rivals(self) -> list[Part]:
         """Parts that explain the same flows almost as well."""
-        return [part for part, rival_score in self.rivals if rival_score > self.score - UNDECIDED_MARGIN]
+        return [part for part in self._close if not part.is_same_hardware(self.part)]
+
+    @property
+    def has_open_direction(self) -> bool:
+        """True if the part in another direction explains the flows almost as well."""
+        return any(part.is_same_hardware(self.part) for part in self._close)
+
+    @property
+    def _close(self) -> list[Part]:
+        return [part for part, score in self.rivals if score > self.score - UNDECIDED_MARGIN]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,15 +137,18 @@ class _PersistentModel:
     def __init__(self, observed: Observations, peers: Peers, excess: Values) -> None:
         self._observed, self._peers, self._excess = observed, peers, excess
         self._classes = observed.classes
+        self._is_usable = peers.is_usable[self._classes] | observed.is_dead
 
     def candidates(self) -> _Candidates:
         """Returns parts that at least half of the flows through them are slow on."""
         limit = np.maximum(2 * self._peers.noise[self._classes], MIN_SLOW)
-        return _candidates(self._observed, self._excess > limit, min_share=0.5)
+        return _candidates(self._observed, self._peers, self._excess > limit, min_share=0.5)
 
     def evidence(self, flows: Indices, explained: Values) -> Values:
         """Returns the evidence of the flows for each hypothesis."""
-        return persistent_evidence(self._peers, self._excess[flows], explained[flows], self._classes[flows])
+        classes = self._classes[flows]
+        evidence = persistent_evidence(self._peers, self._excess[flows], explained[flows], classes)
+        return np.where(self._is_usable[flows, None], evidence, 0.0)
 
     def culprit(self, part: Part, flows: Indices, explained: Values) -> Culprit | None:
         """Returns the part with its slow-down. None if that is too small to be named."""
@@ -164,14 +179,14 @@ class _IntermittentModel(_PersistentModel):
                 class_noise[number] = 1.4826 * np.nanmedian(values)
         noise = np.maximum(class_noise, peers.noise)[self._classes]
         self._slow, self._total = slow_iterations(observed.iterations, peers.reference + explained, noise)
-        used = (explained == 0) & (self._total > 0)
+        used = (explained == 0) & (self._total > 0) & self._is_usable
         self._evidence = intermittent_evidence(self._slow, self._total, self._classes, used.astype(np.float64))
         excess = observed.iterations - peers.reference[:, None]
         self._iteration_excess = np.where(excess > np.maximum(5 * noise, 0.1)[:, None], excess, np.nan)
 
     def candidates(self) -> _Candidates:
         """Returns parts with several flows that support an intermittent fault."""
-        return _candidates(self._observed, self._evidence.max(axis=1) > 1.0, min_share=0.06, min_flows=2)
+        return _candidates(self._observed, self._peers, self._evidence.max(axis=1) > 1.0, min_share=0.06, min_flows=2)
 
     def evidence(self, flows: Indices, explained: Values) -> Values:
         return np.where(explained[flows, None] > 0, 0.0, self._evidence[flows])
@@ -187,14 +202,18 @@ class _IntermittentModel(_PersistentModel):
 
 
 def _candidates(
-    observed: Observations, is_slow: NDArray[np.bool_], *, min_share: float, min_flows: int = 1
+    observed: Observations, peers: Peers, is_slow: NDArray[np.bool_], *, min_share: float, min_flows: int = 1
 ) -> _Candidates:
     """Returns the parts with enough slow flows, at most `_MAX_CANDIDATES` of them."""
     found: list[tuple[int, Indices, Values, float]] = []
-    all_columns = [family.columns(observed.paths) for family in FAMILIES]
-    ones = np.ones(len(observed))
+    is_free = (observed.load == int(Load.SPARSE)) | (peers.slow_share[observed.classes] < _FREE_SLOW_SHARE)
+    all_columns = [
+        tuple(np.where(is_free, column, UNKNOWN) if family.is_judged_sparsely else column for column in columns)
+        for family, columns in ((family, family.columns(observed.paths)) for family in FAMILIES)
+    ]
+    used = (peers.is_usable[observed.classes] | observed.is_dead).astype(np.float64)
     for family, columns in enumerate(all_columns):
-        total, slow = count_per_part(columns, ones), count_per_part(columns, is_slow.astype(np.float64))
+        total, slow = count_per_part(columns, used), count_per_part(columns, used * is_slow)
         numbers = np.flatnonzero((slow >= min_flows) & (slow >= min_share * total))
         found.append((family, numbers, slow[numbers], float(np.log(max(int(np.count_nonzero(total)), 1)))))
     slow_counts: Values = np.sort(np.concatenate([slow for _, _, slow, _ in found]))
@@ -254,16 +273,14 @@ def _greedy(
 def _rivals(
     candidates: _Candidates, best: int, score: Values, model: _PersistentModel, explained: Values
 ) -> tuple[tuple[Part, float], ...]:
-    """Returns the parts that share most of the evidence of the best one, except those with the same name."""
+    """Returns the other parts that share most of the evidence of the best one."""
     flows = candidates.flows(best)
     support = np.zeros(candidates.membership.shape[1])
     support[flows] = model.evidence(flows, explained).max(axis=1) > 1
     shared = candidates.membership @ support
-    part = candidates.parts[best]
     rows = np.flatnonzero((shared >= 0.5 * support.sum()) & (score > score[best] - 20))
     rivals = [(candidates.parts[row], float(score[row])) for row in rows if row != best]
-    named = [(rival, rival_score) for rival, rival_score in rivals if not rival.is_same_hardware(part)]
-    return tuple(sorted(named, key=lambda rival: -rival[1])[:8])
+    return tuple(sorted(rivals, key=lambda rival: -rival[1])[:8])
 
 
 def _without_superfluous(

@@ -11,7 +11,7 @@ from busbw.find.cluster import Cluster
 from busbw.find.explanation import Culprit, Explanation
 from busbw.find.naming import NamedPart, name_part
 from busbw.find.observations import Observations
-from busbw.find.parts import Kind, Part, flows_of
+from busbw.find.parts import Kind, Part, flows_of, ports_of
 from busbw.units import count_text
 
 _MAX_CONFIDENCE = 0.9999
@@ -58,9 +58,15 @@ def make_findings(
     observed: Observations, explanation: Explanation, cluster: Cluster
 ) -> tuple[list[Finding], list[UndecidedParts]]:
     """Returns the slow parts, the slowest first, and the parts that could not be told apart."""
-    findings, undecided = [], []
+    findings: list[Finding] = []
+    undecided: list[UndecidedParts] = []
+    shared = [culprit for culprit in explanation.culprits if culprit.part.kind == "nic" and culprit.part.is_between]
+    undecided += [_shared_port(culprit, cluster) for culprit in shared]
+    ports = [port for culprit in shared for port in ports_of(culprit.part, cluster)]
     for group in _join_directions(explanation.culprits):
         culprit = group[0]
+        if culprit in shared or any(culprit.part.is_same_hardware(port) for port in ports):
+            continue
         rivals = _close_rivals(culprit)
         synonyms = [part for part in rivals if _is_synonym(part, culprit.part)]
         if len(synonyms) < len(rivals):
@@ -94,6 +100,19 @@ def _close_rivals(culprit: Culprit) -> list[Part]:
 def _is_synonym(part: Part, other: Part) -> bool:
     """True for a rail and a leaf switch with the same flows: they are the same switch."""
     return {part.kind, other.kind} == {"rail", "leaf"}
+
+
+def _shared_port(culprit: Culprit, cluster: Cluster) -> UndecidedParts:
+    """Returns two NICs that are slow only together: one carries the traffic of both."""
+    between = tuple(name_part(part, cluster) for part in ports_of(culprit.part, cluster))
+    names = " and ".join(part.text for part in between)
+    slowdown = round(float(np.exp(culprit.excess)), 3)
+    return UndecidedParts(
+        between=between,
+        slowdown=slowdown,
+        says=f"{names} are slow by {slowdown:.2f} only if both are busy, so one carries the traffic of both. "
+        "Read the link state of both ports to see which one has failed.",
+    )
 
 
 def _finding(

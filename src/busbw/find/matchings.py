@@ -30,16 +30,34 @@ def circle_matching(items: Indices, turn: int) -> Indices:
 
 
 def matching_between(groups: Sequence[Indices], turn: int) -> Indices:
-    """Returns disjoint pairs of items of different groups.
+    """Returns disjoint pairs of items of different groups, as many as possible.
 
     Groups are paired by the circle method. Within two groups, item i meets item i + shift; each cycle of the circle has
-    another shift, so partners repeat late.
+    another shift.
     """
-    rounds = circle_count(len(groups))
+    cycle = max(circle_count(len(groups)), 1)
     pairs = [np.empty((0, 2), dtype=np.int64)]
-    for left, right in circle_matching(np.arange(len(groups)), turn % max(rounds, 1)):
+    for left, right in circle_matching(np.arange(len(groups)), turn % cycle):
         first, second = groups[left], groups[right]
         size = min(len(first), len(second))
-        rotated_first, rotated_second = np.roll(first, -turn), np.roll(second, -(turn // max(rounds, 1)) - 2 * turn)
-        pairs.append(np.stack([rotated_first[:size], rotated_second[:size]], axis=1))
+        pairs.append(np.stack([first[:size], np.roll(second, -(turn // cycle))[:size]], axis=1))
+    return np.concatenate(pairs)
+
+
+def light_matching(groups: Sequence[Indices], turn: int, count: int) -> Indices:
+    """Returns a few pairs (sender, receiver) of different groups: at most `count` per group and direction.
+
+    Groups are paired by the circle method. Successive turns give every pair of items of different groups once, in one
+    direction, before pairs repeat.
+    """
+    cycle = max(circle_count(len(groups)), 1)
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    for left, right in circle_matching(np.arange(len(groups)), turn % cycle):
+        first, second = groups[left], groups[right]
+        kept = min(count, len(first), len(second))
+        for direction in range(2):
+            start = (2 * (turn // cycle) + direction) * kept
+            item = (start + np.arange(kept)) % len(first)
+            pair = np.stack([first[item], second[(item + start // len(first)) % len(second)]], axis=1)
+            pairs.append(pair[:, ::-1] if direction else pair)
     return np.concatenate(pairs)

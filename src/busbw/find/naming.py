@@ -20,8 +20,6 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Two GPUs of a pair of NVLinks, or one GPU with all its NVLinks."""
     rail: int | None = None
     leaf: str | None = None
-    to: str | None = None
-    """The other leaf, if only the uplinks between two leaves are slow."""
     direction: Direction | None = None
     """Direction of the slow flows. None for parts that have no direction, such as a GPU."""
 
@@ -44,6 +42,8 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
             node, gpu = cluster.gpu_name(lower)
             return NamedPart(kind="nvlink", node=node, gpus=(gpu,) if local is None else (gpu, local))
         case "nic":
+            if part.is_between:
+                raise ValueError("two NICs have two names")
             port = cluster.nics[number]
             node = cluster.nodes[int(cluster.nic_node[number])].name
             gpu_numbers = port.gpus if len(port.gpus) > 1 else None
@@ -69,9 +69,7 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
         case "leaf":
             return NamedPart(kind="leaf", leaf=cluster.leaf_names[number])
         case "uplink":
-            leaf, other = divmod(number, len(cluster.leaf_names)) if part.is_between else (number, None)
-            to = None if other is None else cluster.leaf_names[other]
-            return NamedPart(kind="uplink", leaf=cluster.leaf_names[leaf], to=to, direction=direction)
+            return NamedPart(kind="uplink", leaf=cluster.leaf_names[number], direction=direction)
 
 
 def _text(part: NamedPart) -> str:
@@ -98,10 +96,4 @@ def _text(part: NamedPart) -> str:
         case "leaf":
             return f"leaf switch {part.leaf}"
         case "uplink":
-            if part.to is None:
-                return f"uplinks of leaf {part.leaf}"
-            return f"path {'from' if part.direction == 'send' else 'between'} leaf {part.leaf} {_and_to(part)}"
-
-
-def _and_to(part: NamedPart) -> str:
-    return f"{'to' if part.direction == 'send' else 'and'} leaf {part.to}"
+            return f"uplinks of leaf {part.leaf}"

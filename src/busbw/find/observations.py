@@ -41,7 +41,7 @@ class Observations:
         target = np.concatenate([one.target for one in rounds])
         self.round: Indices = np.repeat(np.arange(len(rounds)), sizes)
         self.load: Indices = np.repeat([int(one.load) for one in rounds], sizes)
-        self.paths = FlowPaths(cluster, source, target)
+        self.paths = FlowPaths(cluster, source, target, self.round)
         width = max((result.times_us.shape[1] for result in results), default=1)
         times = np.full((len(source), width), np.nan)
         for first, result in zip(np.cumsum([0, *sizes]), results, strict=False):

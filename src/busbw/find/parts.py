@@ -1,6 +1,6 @@
 """Parts of a cluster, each as the set of flows that cross it.
 
-A family is one kind of part with one direction. It states, for each flow, the numbers of up to two parts that the flow
+A family is one kind of part with one direction. It states, for each flow, the numbers of the parts that the flow
 crosses. The inference knows nothing else about a part, so a new kind of part is one entry of `FAMILIES`.
 """
 
@@ -21,8 +21,9 @@ KINDS: tuple[Kind, ...] = ("gpu", "nvlink", "nic", "node", "pair", "rail", "leaf
 class FlowPaths:
     """Numbers of the nodes, NICs, leaves and rails that each flow crosses. UNKNOWN if it crosses none."""
 
-    def __init__(self, cluster: Cluster, source: Indices, target: Indices) -> None:
+    def __init__(self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices) -> None:
         self.cluster = cluster
+        self.round_number = round_number
         self.source, self.target = source, target
         self.source_node, self.target_node = cluster.gpu_node[source], cluster.gpu_node[target]
         self.is_network: NDArray[np.bool_] = self.source_node != self.target_node
@@ -56,7 +57,12 @@ class Family:
     columns: Callable[[FlowPaths], Columns]
     """Numbers of the parts that each flow crosses. A flow never has the same part in two columns."""
     is_between: bool = False
-    """True if a part is between two GPUs or two leaves, and its number stands for both."""
+    """True if a part is two GPUs or two NICs, and its number stands for both."""
+
+    @property
+    def is_judged_sparsely(self) -> bool:
+        """True if only flows without collisions are evidence, because a collision slows several flows at once."""
+        return self.kind == "uplink"
 
 
 def _only(mask: NDArray[np.bool_], *columns: Indices) -> Columns:
@@ -80,13 +86,27 @@ def _gpu_pair(paths: FlowPaths) -> Columns:
     return _only(~paths.is_network, lower * int(paths.cluster.node_gpus.max()) + local)
 
 
-def _leaf_pair(paths: FlowPaths, *, is_ordered: bool) -> Columns:
-    size = len(paths.cluster.leaf_names)
-    return _only(paths.is_across, _pair(paths.source_leaf, paths.target_leaf, size, is_ordered=is_ordered))
-
-
 def _leaf(paths: FlowPaths) -> Columns:
     return paths.source_leaf, np.where(paths.is_across, paths.target_leaf, UNKNOWN)
+
+
+def _shared_port(paths: FlowPaths) -> Columns:
+    """Pairs of NICs of a node that send, or receive, in the same round: they could share one port."""
+    cluster = paths.cluster
+    count = len(cluster.nics)
+    width = int(np.diff(cluster.first_nic).max(initial=0))
+    columns: list[Indices] = []
+    for nic in (paths.source_nic, paths.target_nic):
+        is_active = np.zeros((int(paths.round_number.max(initial=0)) + 1, count + width + 1), dtype=bool)
+        is_active[paths.round_number[nic != UNKNOWN], nic[nic != UNKNOWN]] = True
+        first = _property(cluster.first_nic[cluster.nic_node], nic)
+        end = _property(cluster.first_nic[cluster.nic_node + 1], nic)
+        for local in range(width):
+            other = first + local
+            is_shared = (nic != UNKNOWN) & (other < end) & (other != nic) & is_active[paths.round_number, other]
+            lower, higher = np.minimum(nic, other), np.maximum(nic, other)
+            columns += _only(is_shared, lower * width + (higher - first))
+    return tuple(columns)
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -96,6 +116,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("nic", "send", lambda paths: (paths.source_nic,)),
     Family("nic", "receive", lambda paths: (paths.target_nic,)),
     Family("nic", "both", lambda paths: (paths.source_nic, paths.target_nic)),
+    Family("nic", "both", _shared_port, is_between=True),
     Family("node", "send", lambda paths: _only(paths.is_network, paths.source_node)),
     Family("node", "receive", lambda paths: _only(paths.is_network, paths.target_node)),
     Family("node", "both", lambda paths: _only(paths.is_network, paths.source_node, paths.target_node)),
@@ -111,8 +132,6 @@ FAMILIES: tuple[Family, ...] = (
     Family("uplink", "send", lambda paths: _only(paths.is_across, paths.source_leaf)),
     Family("uplink", "receive", lambda paths: _only(paths.is_across, paths.target_leaf)),
     Family("uplink", "both", lambda paths: _only(paths.is_across, paths.source_leaf, paths.target_leaf)),
-    Family("uplink", "send", lambda paths: _leaf_pair(paths, is_ordered=True), is_between=True),
-    Family("uplink", "both", lambda paths: _leaf_pair(paths, is_ordered=False), is_between=True),
 )
 """Every kind of part that a search can name."""
 
@@ -136,7 +155,7 @@ class Part:
 
     @property
     def is_between(self) -> bool:
-        """True if the part is between two GPUs or two leaves."""
+        """True if the part is two GPUs or two NICs."""
         return FAMILIES[self.family].is_between
 
     def is_same_hardware(self, other: "Part") -> bool:
@@ -149,6 +168,13 @@ def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
     """Returns True for each flow that crosses the part."""
     columns = FAMILIES[part.family].columns(paths)
     return np.asarray(np.logical_or.reduce([column == part.number for column in columns]))
+
+
+def ports_of(part: Part, cluster: Cluster) -> tuple[Part, Part]:
+    """Returns both NICs of a pair that could share one port."""
+    lower, local = divmod(part.number, int(np.diff(cluster.first_nic).max()))
+    family = next(number for number, one in enumerate(FAMILIES) if (one.kind, one.direction) == ("nic", "both"))
+    return Part(family, lower), Part(family, int(cluster.first_nic[cluster.nic_node[lower]]) + local)
 
 
 def count_per_part(columns: Iterable[Indices], weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,8 +19,11 @@ _LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
 _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
 """Normal deviate of the low quantile, and the distance of both, between all and half of the flows being healthy."""
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
+_MAX_DRIFT = 0.06
+"""Largest difference, in log time, between the levels of two rounds of a class."""
+_UNUSABLE_NOISE = 0.06
 _CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
-_MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.6
+_MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.5
 MIN_SLOW = 0.05
 """Excess, in log time, from which a flow can count as slow."""
 
@@ -37,6 +40,11 @@ class Peers:
     """Standard deviation of healthy flows, by class."""
     slow_share: Values
     """Share of flows that are slow without a fault, by class."""
+
+    @property
+    def is_usable(self) -> NDArray[np.bool_]:
+        """True for each class whose flows are evidence. At full load on hashed uplinks, most flows collide."""
+        return np.asarray((self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE))
 
 
 def compare_with_peers(observed: Observations, explained: Values, used: NDArray[np.bool_]) -> Peers:
@@ -63,7 +71,9 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
             flows = members[observed.round[members] == one_round]
             healthy = flows[is_candidate[flows]]
             if len(healthy) >= _MIN_FLOWS:
-                reference[flows] = _level(observed.level[healthy], noise[class_number])
+                drift = _level(observed.level[healthy], noise[class_number]) - class_reference
+                # A larger difference is no drift: most flows of this round cross a suspect.
+                reference[flows] += drift if abs(drift) < _MAX_DRIFT else 0.0
         excess = (observed.level - reference)[usable]
         spread = _spread(excess, noise[class_number])
         noise[class_number] = np.clip(spread, _MIN_NOISE, _MAX_NOISE)
@@ -78,7 +88,8 @@ def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
     for one_round in np.unique(rounds):
         flows = rounds == one_round
         if flows.sum() >= _MIN_FLOWS:
-            centered[flows] += np.quantile(levels, _LOW_QUANTILE) - np.quantile(levels[flows], _LOW_QUANTILE)
+            drift = np.quantile(levels[flows], _LOW_QUANTILE) - np.quantile(levels, _LOW_QUANTILE)
+            centered[flows] -= drift if abs(drift) < _MAX_DRIFT else 0.0
     low, lower = np.quantile(centered, [_LOW_QUANTILE, _LOWER_QUANTILE])
     noise = float(np.clip((low - lower) / _QUANTILE_DISTANCE, _MIN_NOISE, _MAX_NOISE))
     return _level(centered, noise), noise

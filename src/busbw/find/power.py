@@ -12,8 +12,6 @@ from busbw.find.parts import FAMILIES, KINDS, Kind, count_per_part
 
 POWER_SLOWDOWN = 1.1
 """Ratio of time to peers that the power is stated for."""
-_MAX_TYPICAL_SLOW_SHARE = 0.3
-"""Share of slow healthy flows from which a class says little, such as full load on hashed uplinks."""
 _POINTS = 401
 
 
@@ -41,11 +39,13 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
     """
     classes = observed.classes
     means, variances = _evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
-    is_informative = explanation.peers.slow_share[classes] < _MAX_TYPICAL_SLOW_SHARE
+    is_informative = explanation.peers.is_usable[classes]
     found = []
     for kind in KINDS:
         # The widest family of a kind: both directions.
-        family = next(one for one in FAMILIES if one.kind == kind and one.direction == "both")
+        family = next(
+            one for one in FAMILIES if (one.kind, one.direction, one.is_between) == (kind, "both", kind == "nvlink")
+        )
         columns = family.columns(observed.paths)
         flows = count_per_part(columns, is_informative.astype(np.float64))
         crossed = flows > 0

@@ -4,20 +4,22 @@ The first rounds are the same for every cluster of a shape and a seed, so a sear
 
 - inside nodes, every pair of GPUs in both directions;
 - between nodes of one leaf, along rails, in both directions and in each direction alone;
-- between leaves, with all NICs and with at most one flow per leaf in each direction (sparse);
+- between leaves, with all NICs, with an eighth of them (light), and with at most one flow per leaf in each direction
+  (sparse);
 - across rails, only in clusters so small that a NIC has too few partners along its rail.
 
 Every rail uses another matching in the same round. The NICs of a node therefore have different partners, which tells
 the node from the pair, and the rails together measure many pairs.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
-from busbw.find.matchings import circle_count, circle_matching, matching_between
+from busbw.find.matchings import circle_count, circle_matching, light_matching, matching_between
 
 MIB = 1 << 20
 NETWORK_BYTES, NVLINK_BYTES = 64 * MIB, 256 * MIB
@@ -25,7 +27,12 @@ NETWORK_BYTES, NVLINK_BYTES = 64 * MIB, 256 * MIB
 ITERATIONS = 10
 MAX_INSIDE_ROUNDS = 7
 """Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
-BOTH_ROUNDS, ONE_WAY_PAIRS, ACROSS_ROUNDS, SPARSE_ROUNDS = 3, 2, 2, 4
+BOTH_ROUNDS, ONE_WAY_PAIRS, ACROSS_ROUNDS, SPARSE_ROUNDS = 3, 2, 2, 2
+RESERVED_ROUNDS = 4
+"""Rounds that are kept for open questions before the first answer."""
+MIN_LIGHT_ROUNDS = 2
+LIGHT_FRACTION = 8
+"""A light round uses one of so many NICs of a leaf. Few flows then share an uplink by chance."""
 SMALL_CLUSTER_NODES = 3
 """Nodes up to which a NIC has at most two partners on its rail, so that flows across rails are needed."""
 
@@ -41,7 +48,9 @@ class Load(IntEnum):
     """Pairs of NICs, one direction."""
     SPARSE = 3
     """At most one flow leaves and enters each leaf."""
-    CROSS = 4
+    LIGHT = 4
+    """A small part of the NICs of each leaf, one direction each."""
+    CROSS = 5
     """Pairs of NICs of different rails, both directions."""
 
 
@@ -76,7 +85,10 @@ def first_rounds(cluster: Cluster, seed: int) -> list[Round]:
         forward = planner.within_leaves(turn, Load.ONE_WAY)
         rounds += [forward, reversed_round(forward)]
     rounds += [planner.across_leaves(turn, Load.BOTH) for turn in range(ACROSS_ROUNDS)]
-    rounds += [planner.sparse(turn) for turn in range(SPARSE_ROUNDS)]
+    rounds += [planner.light(turn, Load.SPARSE) for turn in range(SPARSE_ROUNDS)]
+    left = first_answer_rounds(cluster) - RESERVED_ROUNDS - len(rounds)
+    first_turn = SPARSE_ROUNDS
+    rounds += [planner.light(first_turn + turn, Load.LIGHT) for turn in range(max(left, MIN_LIGHT_ROUNDS))]
     if len(cluster.nodes) <= SMALL_CLUSTER_NODES:
         rounds += [planner.across_rails(turn) for turn in range(2)]
     return [one for one in rounds if len(one.source)]
@@ -108,6 +120,9 @@ class RoundPlanner:
         order = shuffled[np.argsort(node_order[cluster.nic_node[shuffled]], kind="stable")]
         self.lane_nics: list[Indices] = [order[lanes[order] == lane] for lane in self._lanes]
         self._groups = [_split_by_leaf(cluster, nics) for nics in self.lane_nics]
+        leaf_lanes = np.unique(np.stack([cluster.nic_leaf, lanes], axis=1), axis=0)[:, 0]
+        self._leaf_lanes = int(np.unique(leaf_lanes, return_counts=True)[1].max(initial=1))
+        """Largest number of lanes on one leaf."""
 
     def inside(self) -> list[Round]:
         """Returns rounds with disjoint pairs of GPUs of every node."""
@@ -138,9 +153,29 @@ class RoundPlanner:
                 pairs.append(matching_between(groups, turn * len(self._lanes) + lane))
         return self._round(np.concatenate(pairs), turn, load)
 
-    def sparse(self, turn: int) -> Round:
-        """Returns a round in which at most one flow leaves each leaf and at most one enters it."""
-        return self._round(self.thin(self._across_pairs(turn)), turn, Load.SPARSE)
+    def light(self, turn: int, load: Load, first: Indices | None = None) -> Round:
+        """Returns a round between leaves with a part of their NICs (LIGHT), or one NIC in each direction (SPARSE).
+
+        Each lane and turn has other pairs of nodes. LIGHT is SPARSE on leaves with few NICs.
+
+        Args:
+            turn: Number of earlier rounds of this kind.
+            load: LIGHT or SPARSE.
+            first: Pairs of NICs (sender, receiver) that are preferred. The others are their peers.
+        """
+        leaf_sizes = np.bincount(self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN], minlength=1)
+        limit = max(int(leaf_sizes.max()) // LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
+        count = len(self._groups)
+        pairs = [np.empty((0, 2), dtype=np.int64) if first is None else first]
+        for step in range(count):
+            lane = (step + turn) % count
+            groups = self._groups[lane]
+            if len(groups) > 1:
+                # On a leaf of several lanes, `thin` keeps the first one. Lanes with their own leaves are all kept.
+                own_turn = turn * (count // self._leaf_lanes) + step // self._leaf_lanes
+                pairs.append(light_matching(groups, own_turn, limit))
+        found = self.thin(np.concatenate(pairs), limit)
+        return self.network_round(Load.SPARSE if limit == 1 else load, found, turn)
 
     def sparse_across_rails(self, turn: int) -> Round:
         """Returns a sparse round in which the rail changes, so that each leaf meets leaves of other rails."""
@@ -155,17 +190,18 @@ class RoundPlanner:
         found = found[(leaf[:, 0] != leaf[:, 1]) & (leaf != UNKNOWN).all(axis=1) & (node[:, 0] != node[:, 1])]
         return self.network_round(Load.SPARSE, self.thin(found), turn)
 
-    def thin(self, pairs: Indices) -> Indices:
-        """Returns the pairs of NICs, in order, that share no leaf as sender and none as receiver."""
+    def thin(self, pairs: Indices, limit: int = 1) -> Indices:
+        """Returns the first pairs of NICs (sender, receiver) with at most `limit` flows per leaf and direction."""
         leaf = self.cluster.nic_leaf
-        senders: set[int] = set()
-        receivers: set[int] = set()
+        flows: Counter[tuple[int, int]] = Counter()
+        busy: set[tuple[int, int]] = set()
         kept = []
-        for row, (left, right) in enumerate(pairs):
-            if leaf[left] not in senders and leaf[right] not in receivers:
+        for row, ends in enumerate(pairs.tolist()):
+            leaves = [(side, int(leaf[nic])) for side, nic in enumerate(ends)]
+            if max(flows[one] for one in leaves) < limit and busy.isdisjoint(enumerate(ends)):
                 kept.append(row)
-                senders.add(int(leaf[left]))
-                receivers.add(int(leaf[right]))
+                flows.update(leaves)
+                busy.update(enumerate(ends))
         return pairs[kept]
 
     def rail_pairs(self, turn: int) -> Round:
@@ -201,18 +237,6 @@ class RoundPlanner:
             source=np.concatenate([one_way.source, back.source]),
             target=np.concatenate([one_way.target, back.target]),
         )
-
-    def _across_pairs(self, turn: int) -> Indices:
-        """Returns pairs of NICs of different leaves of a lane. Turns begin with other lanes and NICs."""
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        count = len(self._groups)
-        for step in range(count):
-            groups = self._groups[(step + turn) % count]
-            if len(groups) > 1:
-                forward = matching_between(groups, turn)
-                both = np.concatenate([forward, forward[:, ::-1]])
-                pairs.append(self._random.permutation(both))
-        return np.concatenate(pairs)
 
     def _gpus(self, nics: Indices, turn: int) -> Indices:
         """Returns a GPU for each NIC. A NIC of several GPUs uses another one in each turn."""

@@ -17,15 +17,19 @@ from busbw.find.rounds import (
     BOTH_ROUNDS,
     MAX_INSIDE_ROUNDS,
     ONE_WAY_PAIRS,
-    SPARSE_ROUNDS,
     Load,
     Round,
     RoundPlanner,
     reversed_round,
 )
 
-_MAX_PAIRS = 64
-_REPEATS = 3
+_MAX_PAIRS = 256
+_SLOW_DEVIATIONS = 3.0
+_MAX_SLOW_SHARE = 0.3
+"""Share of slow healthy flows up to which one slow flow is a reason to repeat it."""
+_LATER_TURNS = 100
+"""Turn of the first sparse round for questions, after those of the first rounds."""
+_REPEATS = 4
 """Rounds that repeat slow flows between leaves although no uplink is suspected."""
 
 
@@ -40,7 +44,7 @@ def open_questions(observed: Observations, explanation: Explanation, turn: int) 
         rivals = [
             part for part in culprit.close_rivals if turn == 0 or (flows_of(part, observed.paths) != crossing).any()
         ]
-        parts += [culprit.part, *rivals] if rivals else []
+        parts += [culprit.part, *rivals] if rivals or culprit.has_open_direction else []
     return parts
 
 
@@ -61,17 +65,20 @@ def separating_rounds(
     rounds: list[Round] = []
     if "nvlink" in kinds:
         rounds += _inside_rounds(planner, [part for part in questions if part.kind == "nvlink"])
-    if "pair" in kinds:
-        rounds.append(_pair_round(planner, [part for part in questions if part.kind == "pair"], turn))
-    if kinds & {"nic", "node", "gpu", "pair"}:
+    pairs = [divmod(part.number, len(planner.cluster.nodes)) for part in questions if part.kind == "pair"]
+    if turn < _REPEATS:
+        pairs += _slow_pairs(observed, explanation, questions)
+    if pairs:
+        rounds += _pair_rounds(planner, pairs, turn)
+    if kinds & {"nic", "node", "gpu"}:
         next_turn = BOTH_ROUNDS + ONE_WAY_PAIRS + 2 * turn
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
         forward = planner.within_leaves(next_turn + 1, Load.ONE_WAY)
-        rounds += [forward, reversed_round(forward)]
+        rounds += [forward, reversed_round(forward), _partner_round(planner, questions, turn)]
     if len(repeats) and (turn < _REPEATS or "uplink" in kinds):
-        rounds.append(planner.network_round(Load.SPARSE, repeats, turn))
+        rounds.append(planner.light(_LATER_TURNS + turn, Load.SPARSE, repeats))
     if kinds & {"uplink", "leaf"}:
-        rounds += [planner.sparse(SPARSE_ROUNDS + turn), planner.sparse_across_rails(turn)]
+        rounds += [planner.light(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
     return [one for one in rounds if len(one.source)]
 
 
@@ -89,23 +96,57 @@ def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
     return [inside[number] for number in (chosen or range(min(2, MAX_INSIDE_ROUNDS, len(inside))))[:2]]
 
 
-def _pair_round(planner: RoundPlanner, parts: Iterable[Part], turn: int) -> Round:
-    """Returns a round in which suspected pairs of nodes exchange data on all their rails."""
+def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) -> Round:
+    """Returns a round in which suspected NICs and GPUs exchange data with other leaves, one flow per leaf."""
     cluster = planner.cluster
-    count = len(cluster.nodes)
-    busy: set[int] = set()
-    pairs: list[tuple[int, int]] = []
-    for part in list(parts)[:_MAX_PAIRS]:
-        left, right = divmod(part.number, count)
-        if left in busy or right in busy:
-            continue
-        busy |= {left, right}
-        for nics in planner.lane_nics:
-            ends = [nics[cluster.nic_node[nics] == node] for node in (left, right)]
-            if len(ends[0]) and len(ends[1]):
-                pairs.append((int(ends[0][0]), int(ends[1][0])))
-    both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    return planner.network_round(Load.BOTH, np.concatenate([both, both[:, ::-1]]), turn)
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    for part in questions:
+        if part.kind == "gpu" or (part.kind == "nic" and not part.is_between):
+            nic = int(cluster.gpu_nic[part.number]) if part.kind == "gpu" else part.number
+            lane = next((nics for nics in planner.lane_nics if nic in nics), pairs[0])
+            others = lane[cluster.nic_leaf[lane] != cluster.nic_leaf[nic]] if nic != UNKNOWN else pairs[0]
+            if len(others):
+                partners = others[(np.arange(2) + 2 * turn + nic) % len(others)]
+                pairs.append(np.array([[nic, partners[0]], [partners[1], nic]]))
+    return planner.light(2 * _LATER_TURNS + turn, Load.SPARSE, np.concatenate(pairs))
+
+
+def _slow_pairs(observed: Observations, explanation: Explanation, questions: list[Part]) -> list[tuple[int, int]]:
+    """Returns the pairs of nodes with unexplained slow flows only. One fast flow clears a pair.
+
+    Flows of suspected NICs, GPUs and nodes are left to the rounds for these.
+    """
+    paths, peers, classes = observed.paths, explanation.peers, observed.classes
+    limit = np.maximum(_SLOW_DEVIATIONS * peers.noise[classes], MIN_SLOW)
+    is_slow = explanation.excess - explanation.explained > limit
+    is_known = paths.is_network & (peers.slow_share[classes] < _MAX_SLOW_SHARE) & peers.is_usable[classes]
+    is_cause = is_known & is_slow
+    for part in questions:
+        if part.kind in ("nic", "gpu", "node"):
+            is_cause &= ~flows_of(part, paths)
+    size = len(paths.cluster.nodes)
+    pairs = np.minimum(paths.source_node, paths.target_node) * size + np.maximum(paths.source_node, paths.target_node)
+    cleared = np.unique(pairs[is_known & ~is_slow])
+    suspected = np.setdiff1d(pairs[is_cause], cleared)
+    return [(int(pair // size), int(pair % size)) for pair in suspected]
+
+
+def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int) -> list[Round]:
+    """Returns rounds for suspected pairs of nodes: on all rails below one leaf, otherwise few flows per leaf."""
+    cluster = planner.cluster
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    for left, right in list(node_pairs)[:_MAX_PAIRS]:
+        for lane in np.roll(np.arange(len(planner.lane_nics)), -turn):
+            nics = planner.lane_nics[lane]
+            ends = [nics[cluster.nic_node[nics] == node][:1] for node in (left, right)]
+            pairs.append(np.stack([ends[0], ends[1]], axis=1) if len(ends[0]) and len(ends[1]) else pairs[0])
+    both = np.concatenate(pairs)
+    both = np.concatenate([both, both[:, ::-1]])
+    is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
+    return [
+        planner.network_round(Load.BOTH, planner.thin(both[~is_across], limit=len(cluster.nics)), turn),
+        planner.light(3 * _LATER_TURNS + turn, Load.LIGHT, both[is_across]),
+    ]
 
 
 def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanation: Explanation) -> Indices:
@@ -124,4 +165,4 @@ def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanatio
     repeated = np.unique(pairs[is_alone & (paths.source_nic != UNKNOWN)])
     rows = rows[~np.isin(pairs[rows], repeated)]
     rows = rows[np.argsort(-explanation.excess[rows], kind="stable")]
-    return planner.thin(np.stack([paths.source_nic[rows], paths.target_nic[rows]], axis=1))
+    return np.stack([paths.source_nic[rows], paths.target_nic[rows]], axis=1)

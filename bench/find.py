@@ -1,0 +1,363 @@
+"""Measures the accuracy of `busbw find` and of three existing rules on simulated clusters.
+
+Each search has its own seed, which selects the fabric, the place of the fault and the noise. Development uses seeds below
+`FIRST_VALIDATION_SEED`; the published page uses only seeds from there on, which nobody looked at while the method was
+made. Results are added to `--results`, so an interrupted benchmark can be resumed. The page goes to bench/results/find.md:
+
+    nice python bench/find.py --nodes 4 16 64 --seeds 40
+"""
+
+import argparse
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import product
+from multiprocessing import Pool
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from find_baselines import RULES, JobMeasurer
+from msgspec import Struct
+
+from busbw.find.findings import make_findings
+from busbw.find.naming import NamedPart
+from busbw.find.search import Search
+from busbw.simulator.fabric import Fabric
+from busbw.simulator.faults import SimulatedFault
+from busbw.simulator.measurer import SimulatedMeasurer
+from busbw.simulator.simulation import Noise, Simulation
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "build" / "bench-results" / "find.jsonl"
+PAGE = HERE / "results" / "find.md"
+FIRST_VALIDATION_SEED = 1_000_000
+SLOWDOWNS = (1.15, 1.25, 1.5, 2.0, 4.0)
+NODES = (2, 4, 16, 64, 256, 1024)
+GPUS = 8
+FAULTS = (
+    "gpu",
+    "nvlink",
+    "nic",
+    "nic-send",
+    "nic-receive",
+    "node",
+    "pair",
+    "rail",
+    "leaf",
+    "uplink",
+    "one-uplink",
+    "intermittent",
+    "two",
+    "failover",
+    "dead",
+    "none",
+)
+_SHARE = 0.2
+"""Share of slow iterations of an intermittent NIC."""
+_NODE_KINDS = {"gpu", "nvlink", "nic", "nic-send", "nic-receive", "node", "intermittent", "failover", "dead"}
+
+
+class Score(Struct, frozen=True):
+    """Result of one method on one simulated cluster."""
+
+    method: str
+    fault: str
+    slowdown: float
+    nodes: int
+    seed: int
+    result: str
+    """right, wrong, undecided or missed."""
+    rounds: int
+    simulated_s: float | None
+    real_s: float
+    names: list[str]
+    truth: list[str]
+
+
+Case = tuple[str, float, int, int]
+
+
+def main() -> int:
+    """Measures the missing cases and writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="+", default=list(NODES))
+    parser.add_argument("--faults", nargs="+", default=list(FAULTS), choices=FAULTS)
+    parser.add_argument("--slowdowns", type=float, nargs="+", default=list(SLOWDOWNS))
+    parser.add_argument("--seeds", type=int, default=40, help="searches of each row (default 40)")
+    parser.add_argument("--first-seed", type=int, default=FIRST_VALIDATION_SEED)
+    parser.add_argument("--no-baselines", action="store_true")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--failures", action="store_true", help="print each case that is not right")
+    arguments = parser.parse_args()
+    methods = ("find",) if arguments.no_baselines else ("find", *RULES)
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    stored = read_scores(arguments.results)
+    done = {(one.method, one.fault, one.slowdown, one.nodes, one.seed) for one in stored}
+    cases = [
+        (method, fault, slowdown, nodes, arguments.first_seed + seed)
+        for nodes, fault, seed in product(arguments.nodes, arguments.faults, range(arguments.seeds))
+        for slowdown in (arguments.slowdowns if has_slowdown(fault) else [0.0])
+        for method in methods
+    ]
+    missing = [case for case in cases if case not in done and exists(case[1], case[3])]
+    with Pool(arguments.processes) as pool, arguments.results.open("ab") as results:
+        for score in pool.imap_unordered(measure, missing, chunksize=4):
+            stored.append(score)
+            results.write(msgspec.json.encode(score) + b"\n")
+            results.flush()
+    wanted = set(cases)
+    selected = [one for one in stored if (one.method, one.fault, one.slowdown, one.nodes, one.seed) in wanted]
+    if arguments.failures:
+        for one in selected:
+            if one.method == "find" and one.result != "right":
+                print(one.nodes, one.fault, one.slowdown, one.seed, one.result, one.names, "truth", one.truth)
+    page = "\n".join(page_lines(selected))
+    arguments.page.write_text(page + "\n")
+    print(page)
+    return 0
+
+
+def has_slowdown(fault: str) -> bool:
+    """Returns False for faults with a slow-down of their own."""
+    return fault not in ("none", "dead", "failover")
+
+
+def exists(fault: str, nodes: int) -> bool:
+    """Returns False for a fault that a cluster of this size cannot have."""
+    return nodes > 2 or fault not in ("pair", "uplink", "one-uplink", "leaf", "node")
+
+
+def read_scores(path: Path) -> list[Score]:
+    """Returns the scores of earlier runs."""
+    if not path.exists():
+        return []
+    with path.open("rb") as lines:
+        return [msgspec.json.decode(line, type=Score) for line in lines if line.endswith(b"\n")]
+
+
+def measure(case: tuple[str, str, float, int, int]) -> Score:
+    """Measures one case with one method."""
+    method, fault, slowdown, nodes, seed = case
+    fabric, faults, noise = draw(fault, slowdown, nodes, seed)
+    simulation = Simulation(fabric, faults, noise, seed)
+    start_s = time.perf_counter()
+    truth = [truth_of(one, fabric) for one in faults]
+    if method != "find":
+        random = np.random.default_rng(seed)
+        accusation = RULES[method](JobMeasurer(simulation), nodes, random)
+        result = baseline_result(fault, faults, accusation.nodes)
+        names = [f"n{node}" for node in sorted(accusation.nodes)[:8]]
+        rounds, simulated_s = accusation.rounds, None
+    else:
+        search = Search(measurer=SimulatedMeasurer(simulation), seed=seed)
+        explanation = search.run()
+        findings, undecided = make_findings(search.observations(), explanation, search.measurer.cluster)
+        result = find_result(fault, truth, findings, [part for one in undecided for part in one.between])
+        names = [one.text for one in findings] + [f"? {part.text}" for one in undecided for part in one.between]
+        rounds, simulated_s = len(search.rounds), search.measured_s
+    return Score(
+        method=method,
+        fault=fault,
+        slowdown=slowdown,
+        nodes=nodes,
+        seed=seed,
+        result=result,
+        rounds=rounds,
+        simulated_s=simulated_s,
+        real_s=time.perf_counter() - start_s,
+        names=names[:12],
+        truth=[" or ".join(part.text for part in one) for one in truth],
+    )
+
+
+def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, list[SimulatedFault], Noise]:
+    """Returns fabric, faults and noise of a seed."""
+    random = np.random.default_rng([seed, nodes, sum(map(ord, fault))])
+    layout = "rail" if random.random() < 0.6 or nodes < 16 else "leaf-spine"
+    sizes = [size for size in ((4, 8, 16, 32) if layout == "rail" else (2, 4, 8, 16)) if size * 3 <= nodes]
+    fabric = Fabric(
+        nodes=nodes,
+        gpus=GPUS,
+        layout="rail" if layout == "rail" else "leaf-spine",
+        nodes_per_group=int(random.choice(sizes)) if sizes else max(nodes // 2, 1),
+        oversubscription=float(random.choice([1, 1, 2, 4])),
+        planes=int(random.choice([1, 1, 2])),
+        is_adaptive=bool(random.random() < 0.4),
+    )
+    scale = float(random.choice([0.5, 1.0, 1.5]))
+    noise = Noise(flow=0.01 * scale, iteration=0.01 * scale, other_jobs=0.01 * scale)
+    if fault == "none":
+        return fabric, [], noise
+    if fault == "two":
+        kinds = ["nic", str(random.choice(["nic-send", "gpu", "node" if nodes > 4 else "gpu"]))]
+        first = draw_fault(kinds[0], slowdown, fabric, random)
+        second = draw_fault(kinds[1], slowdown, fabric, random)
+        while second.place[0] == first.place[0]:
+            second = draw_fault(kinds[1], slowdown, fabric, random)
+        return fabric, [first, second], noise
+    return fabric, [draw_fault(fault, slowdown, fabric, random)], noise
+
+
+def draw_fault(fault: str, slowdown: float, fabric: Fabric, random: np.random.Generator) -> SimulatedFault:
+    """Returns a fault of a kind at a random place."""
+    node, nic = int(random.integers(fabric.nodes)), int(random.integers(fabric.gpus))
+    leaf = fabric.leaf(node, nic)
+    other = int((node + 1 + random.integers(fabric.nodes - 1)) % fabric.nodes)
+    places = {
+        "node": (node,),
+        "pair": (node, other),
+        "rail": (nic,),
+        "leaf": (leaf,),
+        "uplink": (leaf,),
+        "one-uplink": (leaf, int(random.integers(fabric.uplinks))),
+        "nvlink": (node, nic, int((nic + 1 + random.integers(fabric.gpus - 1)) % fabric.gpus)),
+    }
+    kind = {"intermittent": "nic", "dead": "nic"}.get(fault, fault)
+    return SimulatedFault(
+        kind=kind,
+        place=places.get(fault, (node, nic)),
+        slowdown=float("inf") if fault == "dead" else (slowdown or 2.0),
+        share=_SHARE if fault == "intermittent" else 1.0,
+    )
+
+
+def truth_of(fault: SimulatedFault, fabric: Fabric) -> list[NamedPart]:
+    """Returns the parts that name a fault correctly. Several, if they are the same hardware."""
+    place = fault.place
+    node = f"n{place[0]}"
+    leaves = {number: name for name, number in fabric.leaf_numbers().items()}
+    if fault.kind in ("nic", "nic-send", "nic-receive", "failover"):
+        direction = {"nic-send": "send", "nic-receive": "receive"}.get(fault.kind, "both")
+        nics = [place[1]] if fault.kind != "failover" else [place[1], (place[1] + 1) % fabric.gpus]
+        return [
+            NamedPart(kind="nic", node=node, nic=f"mlx5_{nic}", gpu=nic, rail=nic, direction=direction)  # type: ignore[arg-type]
+            for nic in nics
+        ]
+    if fault.kind == "gpu":
+        return [NamedPart(kind="gpu", node=node, gpu=place[1])]
+    if fault.kind == "nvlink":
+        return [NamedPart(kind="nvlink", node=node, gpus=tuple(sorted(place[1:])))]
+    if fault.kind == "node":
+        return [NamedPart(kind="node", node=node, direction="both")]
+    if fault.kind == "pair":
+        return [NamedPart(kind="pair", nodes=tuple(f"n{one}" for one in sorted(place)), direction="both")]
+    has_one_leaf_per_rail = fabric.layout == "rail" and fabric.nodes <= fabric.nodes_per_group
+    if fault.kind in ("rail", "leaf"):
+        rail = NamedPart(kind="rail", rail=place[0])
+        leaf = NamedPart(kind="leaf", leaf=leaves[place[0]])
+        return [rail, leaf] if has_one_leaf_per_rail else [rail if fault.kind == "rail" else leaf]
+    return [NamedPart(kind="uplink", leaf=leaves[place[0]], direction="both")]
+
+
+def find_result(
+    fault: str, truth: list[list[NamedPart]], findings: Iterable[NamedPart], undecided: Iterable[NamedPart]
+) -> str:
+    """Returns how a search did. Right: all faults are named, and nothing else."""
+    named = [_plain(finding) for finding in findings]
+    is_true = [any(part in names for names in truth) for part in named]
+    if not all(is_true):
+        return "wrong"
+    open_parts = list(undecided)
+    if fault == "failover":
+        # No flow can show which of the two NICs failed: both share one port.
+        pair = truth[0]
+        return "right" if all(part in named or part in open_parts for part in pair) else "missed"
+    if all(any(part in named for part in names) for names in truth):
+        return "undecided" if open_parts else "right"
+    return "undecided" if open_parts else "missed"
+
+
+def _plain(part: NamedPart) -> NamedPart:
+    """Returns the names of a finding without its figures."""
+    return NamedPart(**{name: getattr(part, name) for name in NamedPart.__struct_fields__})
+
+
+def baseline_result(fault: str, faults: list[SimulatedFault], accused: frozenset[int]) -> str:
+    """Returns how a rule did, which can only name nodes. Right: exactly the nodes with a fault."""
+    if not faults:
+        return "wrong" if accused else "right"
+    if not accused:
+        return "missed"
+    if fault in _NODE_KINDS or fault == "two":
+        nodes = {one.place[0] for one in faults}
+    elif fault == "pair":
+        nodes = set(faults[0].place)
+    else:
+        return "wrong"  # the fault is in the network, and the rule accuses nodes
+    if not accused <= nodes:
+        return "wrong"
+    return "right" if accused == nodes or fault == "pair" else "missed"
+
+
+def page_lines(scores: list[Score]) -> Iterator[str]:
+    """Yields the page with the accuracy tables."""
+    groups: dict[tuple[int, str, float], dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
+    for one in scores:
+        groups[one.nodes, one.fault, one.slowdown][one.method].append(one)
+    seeds = {one.seed for one in scores}
+    yield "# Accuracy of `busbw find` on simulated clusters"
+    yield ""
+    first = min(seeds, default=0)
+    validation = "validation" if first >= FIRST_VALIDATION_SEED else "development"
+    yield f"Written by `bench/find.py` with {validation} seeds from {first:,} on. Right, wrong, undecided and missed in percent:"
+    yield ""
+    yield "- right: all faults are named with kind, place and direction, and nothing else;"
+    yield "- wrong: something healthy is named;"
+    yield "- undecided: the fault is among the parts that the search could not tell apart;"
+    yield "- missed: nothing, or not every fault, is named."
+    yield ""
+    yield "The three rules name nodes only. They are right if they name exactly the nodes with the fault."
+    for nodes in sorted({key[0] for key in groups}):
+        rows = {key: value for key, value in groups.items() if key[0] == nodes}
+        yield ""
+        yield f"## {nodes:,} nodes x {GPUS} GPUs"
+        yield ""
+        methods = [method for method in RULES if any(method in row for row in rows.values())]
+        headings = [
+            "fault",
+            "slow-down",
+            "searches",
+            "right",
+            "wrong",
+            "undecided",
+            "missed",
+            "rounds",
+            "simulated s",
+            "real s",
+        ]
+        yield "| " + " | ".join([*headings, *(f"{method}: right / wrong" for method in methods)]) + " |"
+        yield "| --- " * (len(headings) + len(methods)) + "|"
+        for (_, fault, slowdown), by_method in sorted(
+            rows.items(), key=lambda item: (FAULTS.index(item[0][1]), item[0][2])
+        ):
+            yield _row(fault, slowdown, by_method, methods)
+    peak_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    yield ""
+    yield f"Peak memory of one process, with the simulation: {peak_mib:.0f} MiB." if peak_mib else ""
+
+
+def _row(fault: str, slowdown: float, by_method: dict[str, list[Score]], methods: list[str]) -> str:
+    ours = by_method.get("find", [])
+    cells = [fault, f"{slowdown:g}" if slowdown else "", str(len(ours))]
+    cells += [_percent(ours, result) for result in ("right", "wrong", "undecided", "missed")]
+    simulated = [one.simulated_s for one in ours if one.simulated_s is not None]
+    cells += [
+        f"{np.median([one.rounds for one in ours]):.0f}" if ours else "",
+        f"{np.median(simulated):.1f}" if simulated else "",
+        f"{np.median([one.real_s for one in ours]):.2f}" if ours else "",
+    ]
+    cells += [f"{_percent(by_method[method], 'right')} / {_percent(by_method[method], 'wrong')}" for method in methods]
+    return f"| {' | '.join(cells)} |"
+
+
+def _percent(scores: list[Score], result: str) -> str:
+    return f"{100 * sum(one.result == result for one in scores) / len(scores):.3g}" if scores else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

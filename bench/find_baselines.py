@@ -1,0 +1,190 @@
+"""Three existing rules that name slow nodes, on simulated jobs: baselines for `busbw find`.
+
+Each rule judges a job by one number, the bandwidth of an all-reduce over its nodes. A ring is as slow as its slowest link,
+so the number here is the smallest rate of any flow of the job, relative to its nominal rate. The floors are those of the
+tools, relative to the rate of a healthy H100 node:
+
+- cluster-health-scanner (81c525d): a random matching, floor 250 of 355 GB/s (A3 Ultra); suspects again with a node that
+  passed; once passed is passed for ever.
+- ncclscout (oci-hpc, b5285a68): neighbours in list order, floor 440 of 480 GB/s; suspects with good nodes, then with each
+  other; a node passes by its best job.
+- cluster-readiness-engine (908cb14, designs 055 and 056): groups of ceil(sqrt(nodes)) at once, failed groups are
+  bisected; if both halves pass, the fault is between them; each suspect again with a healthy node.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+import numpy as np
+
+from busbw.find.rounds import NETWORK_BYTES
+from busbw.simulator.fabric import NIC_GBPS, NVLINK_GBPS
+from busbw.simulator.simulation import Simulation
+
+_ITERATIONS = 10
+CHS_FLOOR, SCOUT_FLOOR, ENGINE_FLOOR = 250 / 355, 440 / 480, 0.8
+_CHS_REPEATS = 3
+
+Nodes = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Accusation:
+    """Nodes that a rule calls slow, and the rounds of jobs that it used."""
+
+    nodes: frozenset[int]
+    rounds: int
+
+
+class JobMeasurer:
+    """Measures jobs: a ring over the nodes on every rail, and a ring over the GPUs of each node."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def scores(self, jobs: Sequence[Nodes]) -> list[float]:
+        """Returns the bandwidth of each job relative to its nominal value. All jobs run at once."""
+        flows = [self._flows(job) for job in jobs]
+        network = np.concatenate([network for network, _ in flows])
+        inside = np.concatenate([inside for _, inside in flows])
+        rates = [
+            self._rates(network) / NIC_GBPS,
+            self._rates(inside) / NVLINK_GBPS,
+        ]
+        owners = [np.repeat(np.arange(len(jobs)), [len(flow[kind]) for flow in flows]) for kind in (0, 1)]
+        scores = np.full(len(jobs), np.inf)
+        for rate, owner in zip(rates, owners, strict=True):
+            np.minimum.at(scores, owner, rate)
+        return [float(score) for score in scores]
+
+    def _flows(self, job: Nodes) -> tuple[np.ndarray, np.ndarray]:
+        gpus = self._simulation.fabric.gpus
+        local = np.arange(gpus)
+        nodes = np.array(job)
+        network = np.empty((0, 2), dtype=np.int64)
+        if len(job) > 1:
+            after = np.roll(nodes, -1)
+            network = np.stack(
+                [(nodes[:, None] * gpus + local).ravel(), (after[:, None] * gpus + local).ravel()], axis=1
+            )
+        inside = np.empty((0, 2), dtype=np.int64)
+        if gpus > 1:
+            first = nodes[:, None] * gpus
+            inside = np.stack([(first + local).ravel(), (first + np.roll(local, -1)).ravel()], axis=1)
+        return network, inside
+
+    def _rates(self, flows: np.ndarray) -> np.ndarray:
+        if not len(flows):
+            return np.zeros(0)
+        times, _ = self._simulation.measure(flows[:, 0], flows[:, 1], NETWORK_BYTES, _ITERATIONS)
+        return np.asarray(NETWORK_BYTES / times.mean(axis=1) / 1e3)
+
+
+def cluster_health_scanner(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Accusation:
+    """Returns the nodes that fail twice."""
+
+    def passing(pairs: Sequence[Nodes]) -> set[int]:
+        means = np.mean([jobs.scores(pairs) for _ in range(_CHS_REPEATS)], axis=0)
+        return {node for pair, mean in zip(pairs, means, strict=True) if mean >= CHS_FLOOR for node in pair}
+
+    order = [int(node) for node in random.permutation(nodes)]
+    passed = passing(_neighbours(order))
+    suspects = [node for node in order if node not in passed]
+    rounds = _CHS_REPEATS
+    if passed and suspects:
+        partners = sorted(passed)
+        retests = [(node, partners[int(random.integers(len(partners)))]) for node in suspects]
+        for batch in _disjoint(retests):
+            passed |= passing(batch)
+            rounds += _CHS_REPEATS
+    return Accusation(frozenset(set(order) - passed), rounds)
+
+
+def ncclscout(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Accusation:
+    """Returns the nodes whose best job is below the floor."""
+    del random
+    best = np.zeros(nodes)
+    rounds = 0
+
+    def measure(pairs: Sequence[Nodes]) -> None:
+        nonlocal rounds
+        for batch in _disjoint(pairs):
+            for pair, score in zip(batch, jobs.scores(batch), strict=True):
+                best[list(pair)] = np.maximum(best[list(pair)], score)
+            rounds += 1
+
+    measure(_neighbours(list(range(nodes))))
+    good = np.flatnonzero(best >= SCOUT_FLOOR)
+    bad = np.flatnonzero(best < SCOUT_FLOOR)
+    if len(good):
+        measure([(int(node), int(good[index % len(good)])) for index, node in enumerate(bad)])
+    bad = np.flatnonzero(best < SCOUT_FLOOR)
+    pairs = [(int(left), int(right)) for index, left in enumerate(bad) for right in bad[index + 1 :]]
+    measure(pairs[:10])
+    return Accusation(frozenset(map(int, np.flatnonzero(best < SCOUT_FLOOR))), rounds)
+
+
+def cluster_readiness_engine(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Accusation:
+    """Returns the nodes that bisection and a retest leave, or both halves of a boundary fault."""
+    size = max(ceil(sqrt(nodes)), 2)
+    order = list(range(nodes))
+    groups: list[Nodes] = [order[start : start + size] for start in range(0, nodes, size)]
+    suspects: set[int] = set()
+    boundary: set[int] = set()
+    healthy: set[int] = set()
+    parents: list[Nodes] = []
+    rounds = 0
+    while groups:
+        scores = jobs.scores(groups)
+        rounds += 1
+        failed = [group for group, score in zip(groups, scores, strict=True) if score < ENGINE_FLOOR]
+        passed = [group for group, score in zip(groups, scores, strict=True) if score >= ENGINE_FLOOR]
+        healthy |= {node for group in passed for node in group}
+        boundary |= {node for parent in parents if _both_passed(parent, passed) for node in parent}
+        parents = [group for group in failed if len(group) > 2]
+        suspects |= {node for group in failed if len(group) <= 2 for node in group}
+        groups = [half for parent in parents for half in (parent[: len(parent) // 2], parent[len(parent) // 2 :])]
+    partners = [int(node) for node in random.permutation(sorted(healthy - suspects))]
+    cleared: set[int] = set()
+    if partners:
+        retests = [(node, partners[index % len(partners)]) for index, node in enumerate(sorted(suspects))]
+        for batch in _disjoint(retests):
+            scores = jobs.scores(batch)
+            rounds += 1
+            cleared |= {pair[0] for pair, score in zip(batch, scores, strict=True) if score >= ENGINE_FLOOR}
+    return Accusation(frozenset((suspects - cleared) | boundary), rounds)
+
+
+def _both_passed(parent: Nodes, passed: Sequence[Nodes]) -> bool:
+    halves = (list(parent[: len(parent) // 2]), list(parent[len(parent) // 2 :]))
+    return all(any(list(one) == half for one in passed) for half in halves)
+
+
+def _neighbours(order: Sequence[int]) -> list[Nodes]:
+    """Returns pairs of neighbours. An odd node is paired with the first one."""
+    pairs: list[Nodes] = [order[start : start + 2] for start in range(0, len(order) - 1, 2)]
+    return [*pairs, (order[-1], order[0])] if len(order) % 2 and len(order) > 1 else pairs
+
+
+def _disjoint(pairs: Sequence[Nodes]) -> Iterator[list[Nodes]]:
+    """Yields batches of pairs that share no node."""
+    left = list(pairs)
+    while left:
+        busy: set[int] = set()
+        batch: list[Nodes] = []
+        rest: list[Nodes] = []
+        for pair in left:
+            (rest if busy & set(pair) else batch).append(pair)
+            busy |= set(pair)
+        yield batch
+        left = rest
+
+
+Rule = Callable[[JobMeasurer, int, np.random.Generator], Accusation]
+RULES: dict[str, Rule] = {
+    "cluster-health-scanner": cluster_health_scanner,
+    "ncclscout": ncclscout,
+    "cluster-readiness-engine": cluster_readiness_engine,
+}
+"""The three rules by the name of their tool."""
