@@ -18,6 +18,9 @@ Direction = Literal["send", "receive", "both"]
 KINDS: tuple[Kind, ...] = ("gpu", "nvlink", "nic", "node", "pair", "rail", "leaf", "uplink")
 
 
+Columns = tuple[Indices, ...]
+
+
 class FlowPaths:
     """Numbers of the nodes, NICs, leaves and rails that each flow crosses. UNKNOWN if it crosses none."""
 
@@ -29,6 +32,9 @@ class FlowPaths:
         self.is_network: NDArray[np.bool_] = self.source_node != self.target_node
         self.source_nic = np.where(self.is_network, cluster.gpu_nic[source], UNKNOWN)
         self.target_nic = np.where(self.is_network, cluster.gpu_nic[target], UNKNOWN)
+        # A leaf with one NIC is no part of its own: no flow tells them apart.
+        shared_leaf = np.where(np.bincount(cluster.nic_leaf + 1)[cluster.nic_leaf + 1] > 1, cluster.nic_leaf, UNKNOWN)
+        self.shared_leaves: Columns = tuple(_property(shared_leaf, nic) for nic in self._nics)
         self.source_leaf, self.target_leaf = (_property(cluster.nic_leaf, nic) for nic in self._nics)
         rails = [_property(cluster.nic_rail, nic) for nic in self._nics]
         self.rail = np.where(rails[0] == rails[1], rails[0], UNKNOWN)
@@ -43,9 +49,6 @@ class FlowPaths:
 def _property(values: Indices, numbers: Indices) -> Indices:
     """Returns the value of each number, or UNKNOWN for UNKNOWN."""
     return np.append(values, UNKNOWN)[numbers]
-
-
-Columns = tuple[Indices, ...]
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,8 @@ def _gpu_pair(paths: FlowPaths) -> Columns:
 
 
 def _leaf(paths: FlowPaths) -> Columns:
-    return paths.source_leaf, np.where(paths.is_across, paths.target_leaf, UNKNOWN)
+    source, target = paths.shared_leaves
+    return source, np.where(paths.is_across, target, UNKNOWN)
 
 
 def _shared_port(paths: FlowPaths) -> Columns:
@@ -129,9 +133,9 @@ FAMILIES: tuple[Family, ...] = (
     Family("pair", "both", lambda paths: _node_pair(paths, is_ordered=False)),
     Family("rail", "both", lambda paths: (paths.rail,)),
     Family("leaf", "both", _leaf),
-    Family("uplink", "send", lambda paths: _only(paths.is_across, paths.source_leaf)),
-    Family("uplink", "receive", lambda paths: _only(paths.is_across, paths.target_leaf)),
-    Family("uplink", "both", lambda paths: _only(paths.is_across, paths.source_leaf, paths.target_leaf)),
+    Family("uplink", "send", lambda paths: _only(paths.is_across, paths.shared_leaves[0])),
+    Family("uplink", "receive", lambda paths: _only(paths.is_across, paths.shared_leaves[1])),
+    Family("uplink", "both", lambda paths: _only(paths.is_across, *paths.shared_leaves)),
 )
 """Every kind of part that a search can name."""
 

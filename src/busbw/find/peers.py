@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from busbw.find.cluster import Indices
 from busbw.find.observations import Observations, Values
+from busbw.find.rounds import Load
 
 _MIN_FLOWS = 12
 """Flows from which a round has its own level. With fewer, the level of the class is used."""
@@ -19,6 +20,8 @@ _LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
 _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
 """Normal deviate of the low quantile, and the distance of both, between all and half of the flows being healthy."""
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
+_COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT)]
+"""Classes with several flows on the uplinks of a leaf."""
 _MAX_DRIFT = 0.06
 """Largest difference, in log time, between the levels of two rounds of a class."""
 _UNUSABLE_NOISE = 0.06
@@ -44,7 +47,9 @@ class Peers:
     @property
     def is_usable(self) -> NDArray[np.bool_]:
         """True for each class whose flows are evidence. At full load on hashed uplinks, most flows collide."""
-        return np.asarray((self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE))
+        can_collide = np.isin(np.arange(len(self.noise)), _COLLIDING_CLASSES)
+        is_clear = (self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
+        return np.asarray(~can_collide | is_clear)
 
 
 def compare_with_peers(observed: Observations, explained: Values, used: NDArray[np.bool_]) -> Peers:

@@ -1,0 +1,111 @@
+"""Inference: every kind of fault is named, a healthy cluster is not accused, names and order do not matter."""
+
+import numpy as np
+import pytest
+from find_clusters import SearchSetup, find_parts, simulate
+
+from busbw.find.findings import make_findings
+from busbw.find.search import Search
+from busbw.simulator.measurer import SimulatedMeasurer
+
+NAMED_FAULTS = [
+    ("gpu:3/5:1.5", {"kind": "gpu", "node": "n3", "gpu": 5}),
+    ("nvlink:3/1-2:1.5", {"kind": "nvlink", "node": "n3", "gpus": (1, 2)}),
+    ("nvlink:3/1:1.5", {"kind": "nvlink", "node": "n3", "gpus": (1,)}),
+    ("nic:3/5:1.5", {"kind": "nic", "node": "n3", "nic": "mlx5_5", "direction": "both"}),
+    ("nic-send:3/5:1.5", {"kind": "nic", "node": "n3", "nic": "mlx5_5", "direction": "send"}),
+    ("nic-receive:3/5:1.5", {"kind": "nic", "node": "n3", "nic": "mlx5_5", "direction": "receive"}),
+    ("node:7:1.5", {"kind": "node", "node": "n7"}),
+    ("pair:1-2:1.5", {"kind": "pair", "nodes": ("n1", "n2"), "direction": "both"}),
+    ("rail:6:1.5", {"kind": "rail", "rail": 6}),
+    ("leaf:9:1.5", {"kind": "leaf", "leaf": "leaf1-1"}),
+    ("uplink:9:1.5", {"kind": "uplink", "leaf": "leaf1-1", "direction": "both"}),
+]
+
+
+@pytest.mark.parametrize(("fault", "expected"), NAMED_FAULTS, ids=[fault for fault, _ in NAMED_FAULTS])
+def test_a_fault_of_half_more_time_is_named_on_16_nodes(fault: str, expected: dict[str, object]) -> None:
+    findings, undecided = find_parts(simulate("16x8", fault, nodes_per_leaf=4))
+    assert not undecided
+    assert [{key: getattr(one, key) for key in expected} for one in findings] == [expected]
+    [finding] = findings
+    assert finding.slowdown == pytest.approx(1.5, rel=0.05)
+    assert finding.confidence > 0.95
+    assert finding.flows > 0
+    assert finding.exonerating_flows > 0
+
+
+@pytest.mark.parametrize("shape", ["1x8", "2x8", "4x1", "4x8", "5x3", "16x8", "33x4"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_healthy_cluster_is_not_accused(shape: str, seed: int) -> None:
+    assert find_parts(simulate(shape, nodes_per_leaf=4, seed=seed)) == ([], [])
+
+
+def test_a_fault_of_15_percent_is_named() -> None:
+    findings, _ = find_parts(simulate("16x8", "nic-send:2/1:1.15", nodes_per_leaf=8))
+    assert [(one.nic, one.node, one.direction) for one in findings] == [("mlx5_1", "n2", "send")]
+
+
+def test_two_faults_are_both_named() -> None:
+    findings, undecided = find_parts(simulate("16x8", "nic:3/5:2", "node:9:1.5", nodes_per_leaf=8))
+    assert not undecided
+    assert [(one.kind, one.node) for one in findings] == [("nic", "n3"), ("node", "n9")]
+
+
+def test_an_intermittent_nic_is_named_with_its_share() -> None:
+    [finding], _ = find_parts(simulate("16x8", "nic:3/5:2@0.3", nodes_per_leaf=8))
+    assert (finding.kind, finding.node, finding.nic, finding.intermittent) == ("nic", "n3", "mlx5_5", True)
+    assert finding.slow_share == pytest.approx(0.3, abs=0.1)
+    assert finding.slowdown == pytest.approx(2, rel=0.1)
+
+
+def test_a_dead_nic_has_no_slowdown() -> None:
+    [finding], _ = find_parts(simulate("16x8", "nic:3/5:dead", nodes_per_leaf=8))
+    assert (finding.node, finding.nic, finding.dead, finding.slowdown) == ("n3", "mlx5_5", True, None)
+
+
+def test_two_nics_on_one_port_are_undecided_with_the_next_step() -> None:
+    findings, [undecided] = find_parts(simulate("16x8", "failover:3/5", nodes_per_leaf=8))
+    assert not findings
+    assert {one.nic for one in undecided.between} == {"mlx5_5", "mlx5_6"}
+    assert "one carries the traffic of both" in undecided.says
+
+
+def test_parts_that_all_flows_cross_together_are_undecided() -> None:
+    findings, [undecided] = find_parts(simulate("4x1", "nic:2/0:2"))
+    assert not findings
+    assert {one.kind for one in undecided.between} == {"gpu", "nic", "node"}
+    assert {one.node for one in undecided.between} == {"n2"}
+
+
+def test_collisions_of_hashed_uplinks_are_no_fault() -> None:
+    for seed in (1, 2, 3):
+        setup = simulate("16x8", nodes_per_leaf=4, layout="leaf-spine", oversubscription=2, seed=seed)
+        assert find_parts(setup) == ([], [])
+
+
+def test_the_names_of_the_parts_do_not_change_the_result() -> None:
+    plain = simulate("16x8", "nic:3/5:1.5", nodes_per_leaf=4)
+    renamed = simulate("16x8", "nic:3/5:1.5", nodes_per_leaf=4)
+    first, _ = find_parts(plain)
+    renamed.rename(lambda name: f"z{99 - int(name[1:]):02}")
+    second, _ = find_parts(renamed)
+    assert [one.node for one in second] == [f"z{99 - 3}"]
+    assert [(one.nic, one.slowdown, one.confidence, one.flows) for one in first] == [
+        (one.nic, one.slowdown, one.confidence, one.flows) for one in second
+    ]
+
+
+def test_the_order_of_the_rounds_does_not_change_the_result() -> None:
+    search = run(simulate("16x8", "gpu:3/5:1.5", nodes_per_leaf=4))
+    before = make_findings(search.observations(), search.explain(), search.measurer.cluster)
+    order = np.random.default_rng(0).permutation(len(search.rounds))
+    search.rounds = [search.rounds[index] for index in order]
+    search.results = [search.results[index] for index in order]
+    assert make_findings(search.observations(), search.explain(), search.measurer.cluster) == before
+
+
+def run(setup: SearchSetup) -> Search:
+    search = Search(measurer=SimulatedMeasurer(setup.simulation), seed=setup.seed)
+    search.run()
+    return search

@@ -1,0 +1,88 @@
+"""Rounds: disjoint flows, limits of a leaf, coverage of all pairs."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from busbw.find.cluster import Cluster, NicDescription, NodeDescription
+from busbw.find.matchings import circle_count, circle_matching, light_matching
+from busbw.find.rounds import Load, all_pair_rounds, first_answer_rounds, first_rounds
+from busbw.simulator.fabric import Fabric
+
+SHAPES = [(2, 8, 2), (3, 1, 3), (4, 8, 2), (5, 3, 2), (16, 8, 4), (33, 8, 8), (64, 8, 32)]
+
+
+def cluster_of(nodes: int, gpus: int, group: int, layout: str = "rail") -> Cluster:
+    return Cluster(Fabric(nodes=nodes, gpus=gpus, nodes_per_group=group, layout=layout).describe())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 17])
+def test_the_circle_method_gives_every_pair_once(count: int) -> None:
+    pairs = [pair for turn in range(circle_count(count)) for pair in circle_matching(np.arange(count), turn).tolist()]
+    assert sorted(tuple(sorted(pair)) for pair in pairs) == list(combinations(range(count), 2))
+
+
+def test_light_matchings_cover_all_pairs_of_different_groups() -> None:
+    groups = [np.arange(start, start + 4) for start in (0, 4, 8, 12)]
+    pairs = [pair for turn in range(24) for pair in light_matching(groups, turn, 1).tolist()]
+    expected = {pair for pair in combinations(range(16), 2) if pair[0] // 4 != pair[1] // 4}
+    assert {tuple(sorted(pair)) for pair in pairs} == expected
+    assert len(pairs) == len(expected)
+
+
+@pytest.mark.parametrize("layout", ["rail", "leaf-spine"])
+@pytest.mark.parametrize(("nodes", "gpus", "group"), SHAPES)
+def test_no_gpu_sends_or_receives_twice_in_a_round(nodes: int, gpus: int, group: int, layout: str) -> None:
+    cluster = cluster_of(nodes, gpus, group, layout)
+    for one in [*first_rounds(cluster, seed=1), *all_pair_rounds(cluster, seed=1)]:
+        assert len(set(one.source.tolist())) == len(one.source) > 0
+        assert len(set(one.target.tolist())) == len(one.target)
+        is_inside = cluster.gpu_node[one.source] == cluster.gpu_node[one.target]
+        assert is_inside.all() if one.load is Load.INSIDE else not is_inside.any()
+
+
+@pytest.mark.parametrize(("nodes", "gpus", "group"), SHAPES)
+def test_the_first_answer_needs_at_most_two_log_n_plus_20_rounds(nodes: int, gpus: int, group: int) -> None:
+    cluster = cluster_of(nodes, gpus, group)
+    assert first_answer_rounds(cluster) <= 2 * np.ceil(np.log2(nodes)) + 20
+    assert len(first_rounds(cluster, seed=0)) <= first_answer_rounds(cluster)
+
+
+@pytest.mark.parametrize("layout", ["rail", "leaf-spine"])
+def test_at_most_one_flow_leaves_and_enters_a_leaf_in_a_sparse_round(layout: str) -> None:
+    cluster = cluster_of(16, 8, 4, layout)
+    sparse = [one for one in first_rounds(cluster, seed=0) if one.load is Load.SPARSE]
+    assert sparse
+    for one in sparse:
+        for gpus in (one.source, one.target):
+            leaves = cluster.nic_leaf[cluster.gpu_nic[gpus]]
+            assert len(set(leaves.tolist())) == len(leaves)
+
+
+def test_all_gpus_of_a_nic_take_turns() -> None:
+    nodes = [
+        NodeDescription(f"n{node}", 4, "l0", (NicDescription("a", 0, (0, 1)), NicDescription("b", 1, (2, 3))))
+        for node in range(6)
+    ]
+    cluster = Cluster(nodes)
+    network = [one for one in first_rounds(cluster, seed=0) if one.load is not Load.INSIDE]
+    used = {gpu for one in network for gpu in one.source.tolist()}
+    assert used == set(range(24))
+
+
+def test_all_pair_rounds_measure_every_pair_of_nodes_on_every_rail() -> None:
+    cluster = cluster_of(6, 2, 3)
+    seen = {
+        (rail, *sorted((int(source) // 2, int(target) // 2)))
+        for one in all_pair_rounds(cluster, seed=3)
+        for source, target in zip(one.source, one.target, strict=True)
+        for rail in [int(source) % 2]
+    }
+    assert len(seen) == 2 * 15
+
+
+def test_unknown_leaves_are_one_group() -> None:
+    nodes = [NodeDescription(f"n{node}", 1, None, (NicDescription("a", None, (0,)),)) for node in range(4)]
+    loads = {one.load for one in first_rounds(Cluster(nodes), seed=0)}
+    assert loads == {Load.BOTH, Load.ONE_WAY}
