@@ -16,7 +16,7 @@ from busbw.find.protocol import cluster_request, end_request, measure_request, p
 from busbw.find.rounds import Round
 
 _POLL_S = 0.2
-_END_S = 5.0
+_END_S = 2.0
 """Time for the program to end by itself after the last request, and after SIGTERM."""
 _MAX_ANSWER_BYTES = 1 << 28
 

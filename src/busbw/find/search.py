@@ -38,6 +38,9 @@ class Search:
     """Called before each round. An exception ends the search; the measured rounds are kept."""
     rounds: list[Round] = field(default_factory=list)
     results: list[RoundResult] = field(default_factory=list)
+    _explanation: Explanation | None = None
+    """Explanation of the first `_explained_rounds` rounds, which takes seconds on a large cluster."""
+    _explained_rounds: int = 0
 
     def run(self) -> Explanation:
         """Measures until no question is open or the rounds are used up.
@@ -66,7 +69,9 @@ class Search:
 
     def explain(self) -> Explanation:
         """Returns the explanation of the rounds measured so far. There must be one."""
-        return explain(self.observations())
+        if self._explained_rounds != len(self.rounds) or self._explanation is None:
+            self._explanation, self._explained_rounds = explain(self.observations()), len(self.rounds)
+        return self._explanation
 
     def observations(self) -> Observations:
         """Returns the flows measured so far."""

@@ -107,7 +107,7 @@ def find(
         with source as measurer:
             search = Search(measurer=measurer, seed=seed, measures_all_pairs=pairs, max_rounds=max_rounds)
             outcome = _run(search, check_interrupt)
-        summary = summarize(search, is_simulated=shape is not None, ended_early=outcome != _Outcome())
+        summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())
         if as_json:
             click.echo(json_object(summary))
         else:

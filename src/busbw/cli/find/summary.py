@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from busbw.cli.find.cost import cost_sentence
+from busbw.cli.find.rated_rate import network_rate_gbps, nvlink_rate_gbps, slow_network
 from busbw.find.findings import Finding, UndecidedParts, make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
@@ -67,10 +68,11 @@ class SearchSummary(Struct, frozen=True, kw_only=True):
     seed: int
 
 
-def summarize(search: Search, *, is_simulated: bool, ended_early: bool) -> SearchSummary:
+def summarize(search: Search, system: System | None, *, is_simulated: bool, ended_early: bool) -> SearchSummary:
     """Returns the result of the rounds that a search has measured."""
     observed, explanation = search.observations(), search.explain()
     findings, undecided = make_findings(observed, explanation, search.measurer.cluster)
+    undecided += slow_network(search, system)
     return SearchSummary(
         findings=findings,
         undecided=undecided,
@@ -119,7 +121,7 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
     simulated = " of a simulated cluster" if summary.simulated else ""
     yield (
         f"Measured{simulated}: {count_text(summary.rounds, 'round')}, {count_text(summary.flows, 'flow')}{duration}; "
-        f"{_levels(search)}; seed {summary.seed}."
+        f"{_rates_text(search)}; seed {summary.seed}."
     )
 
 
@@ -151,16 +153,11 @@ def _warnings(summary: SearchSummary, nodes: int) -> Iterator[str]:
         )
 
 
-def _levels(search: Search) -> str:
+def _rates_text(search: Search) -> str:
     """Returns the healthy rates of the flows, to compare with the rated ones."""
-    observed, explanation = search.observations(), search.explain()
-    rates = []
-    for title, mask in (("network", observed.paths.is_network), ("NVLink", ~observed.paths.is_network)):
-        references = explanation.peers.reference[mask & ~observed.is_dead]
-        if len(references):
-            # The reference is the log of microseconds per byte.
-            rates.append(f"{title} {np.exp(-np.median(references)) / 1e3:.3g} GB/s")
-    return f"healthy flows: {', '.join(rates)}" if rates else "no flow transferred data"
+    rates = (("network", network_rate_gbps(search)), ("NVLink", nvlink_rate_gbps(search)))
+    known = [f"{title} {rate:.3g} GB/s" for title, rate in rates if rate is not None]
+    return f"healthy flows: {', '.join(known)}" if known else "the healthy rate is not known"
 
 
 def _drain_commands(finding: Finding) -> str:

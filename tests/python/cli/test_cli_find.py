@@ -1,0 +1,107 @@
+"""`busbw find --simulate`: text, JSON, exit codes and wrong options."""
+
+import json
+
+import pytest
+
+from busbw.cli.main import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["find", *words])
+    output = capsys.readouterr()
+    return code, output.out, output.err
+
+
+def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--simulate", "16x8", "--fault", "nic:3/5:2.0")
+    lines = out.splitlines()
+    assert code == 5
+    assert lines[0].startswith("SLOW: NIC mlx5_5 of n3 (GPU 5, rail 5) takes 2.0")
+    assert "flows support it" in lines[1]
+    assert lines[2].startswith("    Cost: a 1 GiB all-reduce over 128 GPUs is expected to take ")
+    assert lines[3].startswith("    Next: ")
+    assert "scontrol update NodeName=n3 State=DRAIN" in lines[4]
+    assert "16 nodes: none is slower than its peers by 10 % or more; such a part would be found in 99 %" in out
+    assert "128 NICs: apart from the above, none is slower" in out
+
+
+def test_a_healthy_cluster_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--simulate", "4x8")
+    assert code == 0
+    assert out.startswith("HEALTHY: no part is slower than its peers.\n")
+    assert "SLOW" not in out
+
+
+def test_parts_that_cannot_be_told_apart_end_with_6(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--simulate", "4x1", "--fault", "nic:2/0:2")
+    assert code == 6
+    assert out.startswith("UNDECIDED: ")
+    assert "node n2" in out.splitlines()[0]
+
+
+def test_nodes_that_are_all_slow_are_undecided(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--simulate", "2x8", "--fault", "node:0:2")
+    assert code == 6
+    assert "of the rated 50 GB/s" in out.splitlines()[0]
+
+
+def test_json_follows_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--simulate", "8x8", "--fault", "node:3:1.5", "--json")
+    result = json.loads(out)
+    assert code == 5
+    assert (result["schema"], result["healthy"], result["undecided"]) == ("busbw-find-1", False, [])
+    [finding] = result["findings"]
+    assert (finding["kind"], finding["node"], finding["direction"]) == ("node", "n3", "both")
+    assert finding["slowdown"] == pytest.approx(1.5, rel=0.05)
+    assert finding["says"].startswith("node n3 takes 1.")
+    assert result["rounds"] > 0
+    assert result["flows"] > result["rounds"]
+
+
+def test_max_rounds_limits_the_search(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--simulate", "8x8", "--json", "--max-rounds", "9")
+    assert json.loads(out)["rounds"] == 9
+
+
+def test_all_pairs_are_measured_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--simulate", "40x2", "--json", "--pairs")
+    [pairs] = [one for one in json.loads(out)["power"] if one["kind"] == "pair"]
+    assert pairs["parts"] == pairs["all_parts"] == 40 * 39 // 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "find needs a cluster; use --simulate NODESxGPUS or --measure-with"),
+        (["--simulate", "4x8", "--measure-with", "x"], "--simulate and --measure-with exclude each other"),
+        (["--measure-with", "x", "--fault", "nic:0/0:2"], "--fault is only for --simulate"),
+        (["--measure-with", "'x"], "close the quote"),
+        (["--measure-with", " "], "the command is empty"),
+        (["--simulate", "4"], '"4" is not a cluster; write NODESxGPUS, such as 128x8'),
+        (["--simulate", "99999x9"], "simulate at most 65,536"),
+        (["--simulate", "0x8"], "a cluster of 0x8 has no GPU"),
+        (["--simulate", "4x8", "--fault", "nik:0/0:2"], 'the kind "nik" is unknown; '),
+        (["--simulate", "4x8", "--fault", "nic:4/0:2"], "4 is outside the cluster of 4x8"),
+        (["--simulate", "4x8", "--fault", "nic:0:2"], "write nic:NODE/NIC:SLOWDOWN"),
+        (["--simulate", "4x8", "--fault", "nic:0/0:0.5"], "is not a fault"),
+        (["--simulate", "4x8", "--fault", "nic:0/0:2@7"], "is not a fault"),
+        (["--simulate", "4x8", "--fault", "pair:1-1:2"], "a pair has two different ends"),
+    ],
+)
+def test_a_wrong_option_is_an_error(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_a_single_gpu_cannot_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "--simulate", "1x1")
+    assert code == 3
+    assert "there is no flow to measure; give at least two GPUs" in err
+
+
+def test_the_help_shows_a_first_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert "busbw find --simulate 16x8 --fault nic:3/5:2.0" in " ".join(out.split())
