@@ -102,7 +102,7 @@ def cluster_health_scanner(jobs: JobMeasurer, nodes: int, random: np.random.Gene
 
 
 def ncclscout(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Accusation:
-    """Returns the nodes whose best job is below the floor."""
+    """Returns the nodes with a best job below the floor."""
     del random
     best = np.zeros(nodes)
     rounds = 0

@@ -124,7 +124,7 @@ class _Candidates:
     membership: csr_array
     """1 if a flow (column) crosses a part (row)."""
     penalty: Values
-    """Log number of parts that could be accused instead of each part."""
+    """Log number of parts that could be accused instead of each part, and rarity of its kind."""
 
     def flows(self, row: int) -> Indices:
         start, end = self.membership.indptr[row : row + 2]
@@ -215,12 +215,13 @@ def _candidates(
     for family, columns in enumerate(all_columns):
         total, slow = count_per_part(columns, used), count_per_part(columns, used * is_slow)
         numbers = np.flatnonzero((slow >= min_flows) & (slow >= min_share * total))
-        found.append((family, numbers, slow[numbers], float(np.log(max(int(np.count_nonzero(total)), 1)))))
+        penalty_of_family = FAMILIES[family].rarity + float(np.log(max(int(np.count_nonzero(total)), 1)))
+        found.append((family, numbers, slow[numbers], penalty_of_family))
     slow_counts: Values = np.sort(np.concatenate([slow for _, _, slow, _ in found]))
     limit = slow_counts[-_MAX_CANDIDATES] if len(slow_counts) > _MAX_CANDIDATES else 0.0
     parts: list[Part] = []
     rows, flows, penalty = [], [], []
-    for family, numbers, slow, log_count in found:
+    for family, numbers, slow, family_penalty in found:
         kept = numbers[slow >= limit]
         for column in all_columns[family]:
             row_of = np.full(max(int(column.max(initial=0)), int(kept.max(initial=0))) + 2, UNKNOWN)
@@ -229,7 +230,7 @@ def _candidates(
             rows.append(member[member != UNKNOWN])
             flows.append(np.flatnonzero(member != UNKNOWN))
         parts += [Part(family, int(number)) for number in kept]
-        penalty += [log_count] * len(kept)
+        penalty += [family_penalty] * len(kept)
     row, column = np.concatenate(rows), np.concatenate(flows)
     membership = csr_array((np.ones(len(row)), (row, column)), shape=(len(parts), len(observed)))
     return _Candidates(tuple(parts), membership, np.array(penalty))

@@ -61,6 +61,8 @@ class Family:
     """Numbers of the parts that each flow crosses. A flow never has the same part in two columns."""
     is_between: bool = False
     """True if a part is two GPUs or two NICs, and its number stands for both."""
+    rarity: float = 0.0
+    """Log of the odds that another part is the cause, beyond the number of parts."""
 
     @property
     def is_judged_sparsely(self) -> bool:
@@ -120,7 +122,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("nic", "send", lambda paths: (paths.source_nic,)),
     Family("nic", "receive", lambda paths: (paths.target_nic,)),
     Family("nic", "both", lambda paths: (paths.source_nic, paths.target_nic)),
-    Family("nic", "both", _shared_port, is_between=True),
+    Family("nic", "both", _shared_port, is_between=True, rarity=5.0),
     Family("node", "send", lambda paths: _only(paths.is_network, paths.source_node)),
     Family("node", "receive", lambda paths: _only(paths.is_network, paths.target_node)),
     Family("node", "both", lambda paths: _only(paths.is_network, paths.source_node, paths.target_node)),

@@ -46,7 +46,7 @@ class Peers:
 
     @property
     def is_usable(self) -> NDArray[np.bool_]:
-        """True for each class whose flows are evidence. At full load on hashed uplinks, most flows collide."""
+        """True for each class with flows that are evidence. At full load on hashed uplinks, most flows collide."""
         can_collide = np.isin(np.arange(len(self.noise)), _COLLIDING_CLASSES)
         is_clear = (self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
         return np.asarray(~can_collide | is_clear)

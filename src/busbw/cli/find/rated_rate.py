@@ -26,12 +26,12 @@ def slow_network(search: Search, system: System | None) -> list[UndecidedParts]:
 
 
 def network_rate_gbps(search: Search) -> float | None:
-    """Returns the rate of healthy flows between nodes in GB/s. None if there are none."""
+    """Returns the rate of healthy flows between nodes in GB/s. None if no such flow was measured."""
     return _rate_gbps(search, is_network=True)
 
 
 def nvlink_rate_gbps(search: Search) -> float | None:
-    """Returns the rate of healthy flows within nodes in GB/s. None if there are none."""
+    """Returns the rate of healthy flows within nodes in GB/s. None if no such flow was measured."""
     return _rate_gbps(search, is_network=False)
 
 
