@@ -1,8 +1,8 @@
 """Measures the accuracy of `busbw find` and of three existing rules on simulated clusters.
 
-Each search has its own seed, which selects the fabric, the place of the fault and the noise. Development uses seeds below
-`FIRST_VALIDATION_SEED`; the published page uses only seeds from there on, which nobody looked at while the method was
-made. Results are added to `--results`, so an interrupted benchmark can be resumed. The page goes to bench/results/find.md:
+Each search has its own seed, which selects the fabric, the place of the fault and the noise. Development uses seeds
+below `FIRST_VALIDATION_SEED`; the published page uses only seeds from there on. Results are added to `--results`, so an
+interrupted benchmark can be resumed. The page goes to bench/results/find.md:
 
     nice python bench/find.py --nodes 4 16 64 --seeds 40
 """
@@ -304,7 +304,7 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
     yield ""
     first = min(seeds, default=0)
     validation = "validation" if first >= FIRST_VALIDATION_SEED else "development"
-    yield f"Written by `bench/find.py` with {validation} seeds from {first:,} on. Right, wrong, undecided and missed in percent:"
+    yield f"Written by `bench/find.py` with {validation} seeds from {first:,} on. Results in percent of the searches:"
     yield ""
     yield "- right: all faults are named with kind, place and direction, and nothing else;"
     yield "- wrong: something healthy is named;"

@@ -1,13 +1,13 @@
 """Three existing rules that name slow nodes, on simulated jobs: baselines for `busbw find`.
 
-Each rule judges a job by one number, the bandwidth of an all-reduce over its nodes. A ring is as slow as its slowest link,
-so the number here is the smallest rate of any flow of the job, relative to its nominal rate. The floors are those of the
-tools, relative to the rate of a healthy H100 node:
+Each rule judges a job by one number, the bandwidth of an all-reduce over its nodes. A ring is as slow as its slowest
+link, so the number here is the smallest rate of any flow of the job, relative to its nominal rate. The floors are those
+of the tools, relative to the rate of a healthy H100 node:
 
 - cluster-health-scanner (81c525d): a random matching, floor 250 of 355 GB/s (A3 Ultra); suspects again with a node that
   passed; once passed is passed for ever.
-- ncclscout (oci-hpc, b5285a68): neighbours in list order, floor 440 of 480 GB/s; suspects with good nodes, then with each
-  other; a node passes by its best job.
+- ncclscout (oci-hpc, b5285a68): neighbours in list order, floor 440 of 480 GB/s; suspects with good nodes, then with
+  each other; a node passes by its best job.
 - cluster-readiness-engine (908cb14, designs 055 and 056): groups of ceil(sqrt(nodes)) at once, failed groups are
   bisected; if both halves pass, the fault is between them; each suspect again with a healthy node.
 """

@@ -29,8 +29,8 @@ FALSE_ACCUSATION = 1e-3
 """Bound of the probability that a search of a healthy cluster accuses a part."""
 MIN_SLOWDOWN = 1.07
 """Ratio to its peers from which a part is named. Smaller differences between healthy parts are common."""
-UNDECIDED_MARGIN = 3.0
-"""Difference of log evidence below which two parts are not told apart (odds of 20 to 1)."""
+UNDECIDED_MARGIN = 5.0
+"""Difference of log evidence below which two parts are not told apart (odds of 150 to 1)."""
 SUSPECT_SCORE = -1.0
 """Score from which a part that is not named deserves more rounds."""
 _MAX_PARTS = 24

@@ -126,7 +126,7 @@ def _finding(
     is_slow = explanation.excess > max(_FULL_SPEED_EXCESS, worst.excess / 2)
     if worst.share is not None:
         is_slow = _has_slow_iterations(observed, explanation)
-    support = crossing & is_slow
+    support = crossing & is_slow & (explanation.peers.is_usable[observed.classes] | observed.is_dead)
     has_spread = not worst.is_dead and worst.share is None and support.any()
     low, high = np.exp(np.quantile(explanation.excess[support], [0.1, 0.9])) if has_spread else (np.nan, np.nan)
     finding = Finding(

@@ -120,8 +120,8 @@ class RoundPlanner:
         order = shuffled[np.argsort(node_order[cluster.nic_node[shuffled]], kind="stable")]
         self.lane_nics: list[Indices] = [order[lanes[order] == lane] for lane in self._lanes]
         self._groups = [_split_by_leaf(cluster, nics) for nics in self.lane_nics]
-        leaf_lanes = np.unique(np.stack([cluster.nic_leaf, lanes], axis=1), axis=0)[:, 0]
-        self._leaf_lanes = int(np.unique(leaf_lanes, return_counts=True)[1].max(initial=1))
+        leaves = np.unique(np.stack([cluster.nic_leaf, lanes], axis=1), axis=0)[:, 0]
+        self.leaf_lanes = int(np.unique(leaves, return_counts=True)[1].max(initial=1))
         """Largest number of lanes on one leaf."""
 
     def inside(self) -> list[Round]:
@@ -172,7 +172,7 @@ class RoundPlanner:
             groups = self._groups[lane]
             if len(groups) > 1:
                 # On a leaf of several lanes, `thin` keeps the first one. Lanes with their own leaves are all kept.
-                own_turn = turn * (count // self._leaf_lanes) + step // self._leaf_lanes
+                own_turn = turn * (count // self.leaf_lanes) + step // self.leaf_lanes
                 pairs.append(light_matching(groups, own_turn, limit))
         found = self.thin(np.concatenate(pairs), limit)
         return self.network_round(Load.SPARSE if limit == 1 else load, found, turn)

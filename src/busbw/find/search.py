@@ -3,15 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from busbw.errors import BusbwError
 from busbw.find.explanation import Explanation, explain
 from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
-from busbw.find.rounds import ITERATIONS, Round, RoundPlanner, all_pair_rounds, first_answer_rounds, first_rounds
+from busbw.find.rounds import ITERATIONS, Load, Round, RoundPlanner, all_pair_rounds, first_answer_rounds, first_rounds
 from busbw.find.suspects import separating_rounds
 
 _MAX_TURNS = 8
 """Number of times that rounds for the open questions are planned."""
+_MAX_FAILURES = 3
+"""Failed flows after which a GPU without any other flow is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +89,24 @@ class Search:
 
     def _measure(self, rounds: list[Round], limit: int) -> None:
         end = min(len(self.rounds) + len(rounds), limit)
-        for one in rounds:
+        for planned in rounds[: end - len(self.rounds)]:
             self.on_progress(SearchProgress(done=len(self.rounds), planned=end, measured_s=self.measured_s))
-            result = self.measurer.measure(one, ITERATIONS)
-            self.rounds.append(one)
-            self.results.append(result)
+            one = self._without_dead(planned)
+            if len(one.source):
+                result = self.measurer.measure(one, ITERATIONS)
+                self.rounds.append(one)
+                self.results.append(result)
+
+    def _without_dead(self, planned: Round) -> Round:
+        """Returns the round without flows of GPUs that only fail, because each failure takes long."""
+        gpus = len(self.measurer.cluster.gpu_node)
+        kept = np.ones(len(planned.source), dtype=bool)
+        for end in ("source", "target"):
+            failed, ended = np.zeros(gpus, dtype=np.int64), np.zeros(gpus, dtype=np.int64)
+            for one, result in zip(self.rounds, self.results, strict=True):
+                if (one.load is Load.INSIDE) == (planned.load is Load.INSIDE):
+                    is_failed = np.isnan(result.times_us).all(axis=1)
+                    np.add.at(failed, getattr(one, end)[is_failed], 1)
+                    np.add.at(ended, getattr(one, end)[~is_failed], 1)
+            kept &= ~((failed >= _MAX_FAILURES) & (ended == 0))[getattr(planned, end)]
+        return Round(load=planned.load, source=planned.source[kept], target=planned.target[kept])

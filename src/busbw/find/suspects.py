@@ -135,11 +135,15 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
     """Returns rounds for suspected pairs of nodes: on all rails below one leaf, otherwise few flows per leaf."""
     cluster = planner.cluster
     pairs = [np.empty((0, 2), dtype=np.int64)]
+    lanes = np.roll(np.arange(len(planner.lane_nics)), -turn)
     for left, right in list(node_pairs)[:_MAX_PAIRS]:
-        for lane in np.roll(np.arange(len(planner.lane_nics)), -turn):
-            nics = planner.lane_nics[lane]
+        for nics in (planner.lane_nics[lane] for lane in lanes):
             ends = [nics[cluster.nic_node[nics] == node][:1] for node in (left, right)]
-            pairs.append(np.stack([ends[0], ends[1]], axis=1) if len(ends[0]) and len(ends[1]) else pairs[0])
+            if not (len(ends[0]) and len(ends[1])):
+                continue
+            pairs.append(np.stack(ends, axis=1))
+            if planner.leaf_lanes > 1 and cluster.nic_leaf[ends[0][0]] != cluster.nic_leaf[ends[1][0]]:
+                break  # a second flow of the pair would use the same uplinks, and could collide with the first one
     both = np.concatenate(pairs)
     both = np.concatenate([both, both[:, ::-1]])
     is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
@@ -164,5 +168,7 @@ def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanatio
     pairs = paths.source_nic * size + paths.target_nic
     repeated = np.unique(pairs[is_alone & (paths.source_nic != UNKNOWN)])
     rows = rows[~np.isin(pairs[rows], repeated)]
-    rows = rows[np.argsort(-explanation.excess[rows], kind="stable")]
+    # Slow flows of a class with few collisions are the most suspicious.
+    share = explanation.peers.slow_share[observed.classes[rows]]
+    rows = rows[np.lexsort((-explanation.excess[rows], share))]
     return np.stack([paths.source_nic[rows], paths.target_nic[rows]], axis=1)

@@ -120,8 +120,9 @@ class Simulation:
 
     def _hashed_uplink(self, source: Numbers, target: Numbers, plane: int = 0) -> Numbers:
         """Returns the uplink of each flow. It depends on the connection, and does not change."""
-        mixed = (source * 2654435761 + target * 40503 + plane * 977 + self._salt) & 0xFFFFFFFF
-        mixed = ((mixed ^ (mixed >> 15)) * 2246822519) & 0xFFFFFFFF
+        mixed = ((source << 20) + target * 40503 + plane * 977 + self._salt) & 0xFFFFFFFF
+        for factor in (2246822519, 3266489917):
+            mixed = ((mixed ^ (mixed >> 15)) * factor) & 0xFFFFFFFF
         return np.asarray((mixed ^ (mixed >> 13)) % self.fabric.uplinks)
 
     def _hit(
