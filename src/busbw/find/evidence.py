@@ -12,7 +12,6 @@ import numpy as np
 
 from busbw.find.cluster import Indices
 from busbw.find.observations import Values
-from busbw.find.peers import Peers
 
 DEAD_LEVEL = 5.0
 """Excess that stands for a dead flow. It is above the excess of any flow that ends."""
@@ -43,9 +42,16 @@ def log_density(excess: Values, level: Values, noise: Values, slow_share: Values
     return np.asarray(np.log((1 - slow_share) * core + slow_share * tail + _FLOOR))
 
 
-def persistent_evidence(peers: Peers, excess: Values, explained: Values, classes: Indices) -> Values:
-    """Returns the evidence of each flow (row) for a part of each of `LEVELS` (column) on its path."""
-    noise, slow_share = peers.noise[classes][:, None], peers.slow_share[classes][:, None]
+def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_share: Values) -> Values:
+    """Returns the evidence of each flow (row) for a part of each of `LEVELS` (column) on its path.
+
+    Args:
+        excess: Excess of each flow.
+        explained: Excess that the other slow parts explain.
+        noise: Standard deviation of each flow.
+        slow_share: Share of flows like this one that are slow without a fault.
+    """
+    noise, slow_share = noise[:, None], slow_share[:, None]
     level = np.maximum(LEVELS[None, :], explained[:, None])
     without = log_density(excess[:, None], explained[:, None], noise, slow_share)
     return log_density(excess[:, None], level, noise, slow_share) - without

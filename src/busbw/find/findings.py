@@ -103,15 +103,16 @@ def _is_synonym(part: Part, other: Part) -> bool:
 
 
 def _shared_port(culprit: Culprit, cluster: Cluster) -> UndecidedParts:
-    """Returns two NICs that are slow only together: one carries the traffic of both."""
-    between = tuple(name_part(part, cluster) for part in ports_of(culprit.part, cluster))
-    names = " and ".join(part.text for part in between)
+    """Returns two NICs that are slow only together: one carries the traffic of both. Rivals are further NICs."""
+    pairs = [culprit.part, *(part for part in culprit.close_rivals if part.kind == "nic" and part.is_between)]
+    named = [[name_part(part, cluster) for part in ports_of(pair, cluster)] for pair in pairs]
+    names = ", or ".join(" and ".join(part.text for part in ports) for ports in named)
     slowdown = round(float(np.exp(culprit.excess)), 3)
     return UndecidedParts(
-        between=between,
+        between=tuple(part for ports in named for part in ports),
         slowdown=slowdown,
         says=f"{names} are slow by {slowdown:.2f} only if both are busy, so one carries the traffic of both. "
-        "Read the link state of both ports to see which one has failed.",
+        "Read the link state of these ports to see which one has failed.",
     )
 
 

@@ -27,6 +27,8 @@ _MAX_DRIFT = 0.06
 _UNUSABLE_NOISE = 0.06
 _CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
 _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.5
+_PRIOR_FLOWS = 4
+"""Weight of the share of the class in the share of one leaf, in flows."""
 MIN_SLOW = 0.05
 """Excess, in log time, from which a flow can count as slow."""
 
@@ -43,6 +45,8 @@ class Peers:
     """Standard deviation of healthy flows, by class."""
     slow_share: Values
     """Share of flows that are slow without a fault, by class."""
+    flow_slow_share: Values
+    """The same for each flow. It is larger for flows between leaves if other flows of the leaf are slow."""
 
     @property
     def is_usable(self) -> NDArray[np.bool_]:
@@ -84,7 +88,38 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
         noise[class_number] = np.clip(spread, _MIN_NOISE, _MAX_NOISE)
         is_slow = excess > max(_SLOW_DEVIATIONS * noise[class_number], MIN_SLOW)
         slow_share[class_number] = np.clip(is_slow.mean(), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE)
-    return Peers(excess=observed.level - reference, reference=reference, noise=noise, slow_share=slow_share)
+    excess = observed.level - reference
+    return Peers(
+        excess=excess,
+        reference=reference,
+        noise=noise,
+        slow_share=slow_share,
+        flow_slow_share=_flow_slow_share(observed, excess, noise, slow_share, is_candidate),
+    )
+
+
+def _flow_slow_share(
+    observed: Observations, excess: Values, noise: Values, slow_share: Values, is_candidate: NDArray[np.bool_]
+) -> Values:
+    """Returns the share of slow flows in the class of each flow, and on its leaves if that is larger.
+
+    One bad uplink of a leaf slows some of its flows. Without this, it would seem to be a pair of nodes.
+    """
+    classes, paths = observed.classes, observed.paths
+    share = slow_share[classes]
+    counted = paths.is_across & is_candidate
+    if not counted.any():
+        return np.asarray(share)
+    is_slow = excess > np.maximum(_SLOW_DEVIATIONS * noise[classes], MIN_SLOW)
+    leaves = int(max(paths.source_leaf.max(), paths.target_leaf.max())) + 1
+    keys = [classes * leaves + leaf for leaf in (paths.source_leaf, paths.target_leaf)]
+    size = (int(classes.max()) + 1) * leaves
+    total = sum(np.bincount(key[counted], minlength=size) for key in keys)
+    slow = sum(np.bincount(key[counted], is_slow[counted], minlength=size) for key in keys)
+    leaf_share = (slow + _PRIOR_FLOWS * np.repeat(slow_share, leaves)) / (total + _PRIOR_FLOWS)
+    for key in keys:
+        share[paths.is_across] = np.maximum(share, leaf_share[key])[paths.is_across]
+    return np.minimum(share, _MAX_SLOW_SHARE)
 
 
 def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from busbw.find.cluster import UNKNOWN, Indices
+from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.explanation import Explanation
 from busbw.find.observations import Observations
-from busbw.find.parts import Kind, Part, flows_of
+from busbw.find.parts import Kind, Part, flows_of, ports_of
 from busbw.find.peers import MIN_SLOW
 from busbw.find.rounds import (
     BOTH_ROUNDS,
@@ -74,7 +74,8 @@ def separating_rounds(
         next_turn = BOTH_ROUNDS + ONE_WAY_PAIRS + 2 * turn
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
         forward = planner.within_leaves(next_turn + 1, Load.ONE_WAY)
-        rounds += [forward, reversed_round(forward), _partner_round(planner, questions, turn)]
+        rounds += [forward, reversed_round(forward)]
+        rounds += [_partner_round(planner, questions, 2 * turn + step) for step in range(2)]
     if len(repeats) and (turn < _REPEATS or "uplink" in kinds):
         rounds.append(planner.light(_LATER_TURNS + turn, Load.SPARSE, repeats))
     if kinds & {"uplink", "leaf"}:
@@ -97,18 +98,26 @@ def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
 
 
 def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) -> Round:
-    """Returns a round in which suspected NICs and GPUs exchange data with other leaves, one flow per leaf."""
+    """Returns a round in which suspected NICs and GPUs exchange data with nodes of other leaves."""
     cluster = planner.cluster
     pairs = [np.empty((0, 2), dtype=np.int64)]
-    for part in questions:
-        if part.kind == "gpu" or (part.kind == "nic" and not part.is_between):
-            nic = int(cluster.gpu_nic[part.number]) if part.kind == "gpu" else part.number
-            lane = next((nics for nics in planner.lane_nics if nic in nics), pairs[0])
-            others = lane[cluster.nic_leaf[lane] != cluster.nic_leaf[nic]] if nic != UNKNOWN else pairs[0]
-            if len(others):
-                partners = others[(np.arange(2) + 2 * turn + nic) % len(others)]
-                pairs.append(np.array([[nic, partners[0]], [partners[1], nic]]))
-    return planner.light(2 * _LATER_TURNS + turn, Load.SPARSE, np.concatenate(pairs))
+    for nic in dict.fromkeys(nic for part in questions for nic in _suspected_nics(part, cluster)):
+        lane = next(nics for nics in planner.lane_nics if nic in nics)
+        others = lane[cluster.nic_leaf[lane] != cluster.nic_leaf[nic]]
+        if len(others):
+            partners = others[(np.arange(2) + 2 * turn + nic) % len(others)]
+            pairs.append(np.array([[nic, partners[0]], [partners[1], nic]]))
+    return planner.light(2 * _LATER_TURNS + turn, Load.LIGHT, np.concatenate(pairs))
+
+
+def _suspected_nics(part: Part, cluster: Cluster) -> list[int]:
+    """Returns the NICs that carry the flows of a suspected NIC, pair of NICs or GPU."""
+    if part.kind == "gpu":
+        nic = int(cluster.gpu_nic[part.number])
+        return [] if nic == UNKNOWN else [nic]
+    if part.kind != "nic":
+        return []
+    return [port.number for port in ports_of(part, cluster)] if part.is_between else [part.number]
 
 
 def _slow_pairs(observed: Observations, explanation: Explanation, questions: list[Part]) -> list[tuple[int, int]]:
