@@ -22,6 +22,7 @@ _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
 _COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT)]
 """Classes with several flows on the uplinks of a leaf."""
+_COLLIDING_SHARE = 0.1
 _MAX_DRIFT = 0.06
 """Largest difference, in log time, between the levels of two rounds of a class."""
 _UNUSABLE_NOISE = 0.06
@@ -54,6 +55,13 @@ class Peers:
         can_collide = np.isin(np.arange(len(self.noise)), _COLLIDING_CLASSES)
         is_clear = (self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
         return np.asarray(~can_collide | is_clear)
+
+    @property
+    def collides_at_full_load(self) -> bool:
+        """True if flows between leaves collide, or if that is not known."""
+        full_load = 2 * int(Load.BOTH) + 1
+        is_known = full_load < len(self.noise)
+        return not (is_known and self.is_usable[full_load] and self.slow_share[full_load] < _COLLIDING_SHARE)
 
 
 def compare_with_peers(observed: Observations, explained: Values, used: NDArray[np.bool_]) -> Peers:

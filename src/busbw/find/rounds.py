@@ -1,40 +1,16 @@
-"""Rounds of disjoint flows: every GPU sends to at most one GPU and receives from at most one.
+"""Rounds of disjoint flows: every GPU sends to at most one GPU and receives from at most one."""
 
-The first rounds are the same for every cluster of a shape and a seed, so a search can be repeated:
-
-- inside nodes, every pair of GPUs in both directions;
-- between nodes of one leaf, along rails, in both directions and in each direction alone;
-- between leaves, with all NICs, with an eighth of them (light), and with at most one flow per leaf in each direction
-  (sparse);
-- across rails, only in clusters so small that a NIC has too few partners along its rail.
-
-Every rail uses another matching in the same round. The NICs of a node therefore have different partners, which tells
-the node from the pair, and the rails together measure many pairs.
-"""
-
-from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
-from busbw.find.cluster import UNKNOWN, Cluster, Indices
-from busbw.find.matchings import circle_count, circle_matching, light_matching, matching_between
+from busbw.find.cluster import Indices
 
 MIB = 1 << 20
 NETWORK_BYTES, NVLINK_BYTES = 64 * MIB, 256 * MIB
 """Size of a flow, so large that its start takes less than 5 % of its time (50 us at 50 and 300 GB/s)."""
 ITERATIONS = 10
-MAX_INSIDE_ROUNDS = 7
-"""Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
-BOTH_ROUNDS, ONE_WAY_PAIRS, ACROSS_ROUNDS, SPARSE_ROUNDS = 3, 2, 2, 2
-RESERVED_ROUNDS = 4
-"""Rounds that are kept for open questions before the first answer."""
-MIN_LIGHT_ROUNDS = 2
-LIGHT_FRACTION = 8
-"""A light round uses one of so many NICs of a leaf. Few flows then share an uplink by chance."""
-SMALL_CLUSTER_NODES = 3
-"""Nodes up to which a NIC has at most two partners on its rail, so that flows across rails are needed."""
 
 
 class Load(IntEnum):
@@ -70,193 +46,15 @@ class Round:
         return NVLINK_BYTES if self.load is Load.INSIDE else NETWORK_BYTES
 
 
-def first_answer_rounds(cluster: Cluster) -> int:
-    """Returns the maximum number of rounds before the first answer: 2 log2(nodes) + 20."""
-    return 2 * int(np.ceil(np.log2(max(len(cluster.nodes), 2)))) + 20
-
-
-def first_rounds(cluster: Cluster, seed: int) -> list[Round]:
-    """Returns the rounds that measure every part of the cluster before anything is suspected."""
-    planner = RoundPlanner(cluster, seed)
-    rounds = planner.inside()
-    for turn in range(BOTH_ROUNDS):
-        rounds.append(planner.within_leaves(turn, Load.BOTH))
-    for turn in range(BOTH_ROUNDS, BOTH_ROUNDS + ONE_WAY_PAIRS):
-        forward = planner.within_leaves(turn, Load.ONE_WAY)
-        rounds += [forward, reversed_round(forward)]
-    rounds += [planner.across_leaves(turn, Load.BOTH) for turn in range(ACROSS_ROUNDS)]
-    rounds += [planner.light(turn, Load.SPARSE) for turn in range(SPARSE_ROUNDS)]
-    left = first_answer_rounds(cluster) - RESERVED_ROUNDS - len(rounds)
-    first_turn = SPARSE_ROUNDS
-    rounds += [planner.light(first_turn + turn, Load.LIGHT) for turn in range(max(left, MIN_LIGHT_ROUNDS))]
-    if len(cluster.nodes) <= SMALL_CLUSTER_NODES:
-        rounds += [planner.across_rails(turn) for turn in range(2)]
-    return [one for one in rounds if len(one.source)]
-
-
-def all_pair_rounds(cluster: Cluster, seed: int) -> list[Round]:
-    """Returns rounds in which every pair of NICs of a rail exchanges data once, as the circle method orders them."""
-    planner = RoundPlanner(cluster, seed)
-    rounds = max((circle_count(len(nics)) for nics in planner.lane_nics), default=0)
-    return [planner.rail_pairs(turn) for turn in range(rounds)]
-
-
 def reversed_round(forward: Round) -> Round:
     """Returns the round with every flow in the other direction."""
     return Round(load=forward.load, source=forward.target, target=forward.source)
 
 
-class RoundPlanner:
-    """Plans rounds over the NICs of a cluster, in an order that depends on the seed."""
-
-    def __init__(self, cluster: Cluster, seed: int) -> None:
-        self.cluster = cluster
-        self._random = np.random.default_rng(seed)
-        lanes = cluster.lanes
-        self._lanes = np.unique(lanes)
-        shuffled = self._random.permutation(len(cluster.nics))
-        # Within a lane the order of the nodes is the same for all lanes, so that turns select different pairs per lane.
-        node_order = self._random.permutation(len(cluster.nodes))
-        order = shuffled[np.argsort(node_order[cluster.nic_node[shuffled]], kind="stable")]
-        self.lane_nics: list[Indices] = [order[lanes[order] == lane] for lane in self._lanes]
-        self._groups = [_split_by_leaf(cluster, nics) for nics in self.lane_nics]
-        leaves = np.unique(np.stack([cluster.nic_leaf, lanes], axis=1), axis=0)[:, 0]
-        self.leaf_lanes = int(np.unique(leaves, return_counts=True)[1].max(initial=1))
-        """Largest number of lanes on one leaf."""
-
-    def inside(self) -> list[Round]:
-        """Returns rounds with disjoint pairs of GPUs of every node."""
-        sizes = self.cluster.node_gpus
-        rounds = []
-        for turn in range(min(circle_count(int(sizes.max())), MAX_INSIDE_ROUNDS)):
-            pairs = [np.empty((0, 2), dtype=np.int64)]
-            for size in np.unique(sizes[sizes > 1]):
-                first_gpus = self.cluster.first_gpu[:-1][sizes == size]
-                local = circle_matching(np.arange(size), turn % circle_count(int(size)))
-                pairs.append((first_gpus[:, None, None] + local[None]).reshape(-1, 2))
-            rounds.append(_both_ways(Load.INSIDE, np.concatenate(pairs)))
-        return rounds
-
-    def within_leaves(self, turn: int, load: Load) -> Round:
-        """Returns a round between nodes of the same leaf, or of the cluster if no leaf is known."""
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        for lane, groups in enumerate(self._groups):
-            for nics in groups:
-                pairs.append(circle_matching(nics, turn * len(self._lanes) + lane))
-        return self._round(np.concatenate(pairs), turn, load)
-
-    def across_leaves(self, turn: int, load: Load) -> Round:
-        """Returns a round between nodes of different leaves, with as many NICs as possible."""
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        for lane, groups in enumerate(self._groups):
-            if len(groups) > 1:
-                pairs.append(matching_between(groups, turn * len(self._lanes) + lane))
-        return self._round(np.concatenate(pairs), turn, load)
-
-    def light(self, turn: int, load: Load, first: Indices | None = None) -> Round:
-        """Returns a round between leaves with a part of their NICs (LIGHT), or one NIC in each direction (SPARSE).
-
-        Each lane and turn has other pairs of nodes. LIGHT is SPARSE on leaves with few NICs.
-
-        Args:
-            turn: Number of earlier rounds of this kind.
-            load: LIGHT or SPARSE.
-            first: Pairs of NICs (sender, receiver) that are preferred. The others are their peers.
-        """
-        leaf_sizes = np.bincount(self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN], minlength=1)
-        limit = max(int(leaf_sizes.max()) // LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
-        count = len(self._groups)
-        pairs = [np.empty((0, 2), dtype=np.int64) if first is None else first]
-        for step in range(count):
-            lane = (step + turn) % count
-            groups = self._groups[lane]
-            if len(groups) > 1:
-                # On a leaf of several lanes, `thin` keeps the first one. Lanes with their own leaves are all kept.
-                own_turn = turn * (count // self.leaf_lanes) + step // self.leaf_lanes
-                pairs.append(light_matching(groups, own_turn, limit))
-        found = self.thin(np.concatenate(pairs), limit)
-        return self.network_round(Load.SPARSE if limit == 1 else load, found, turn)
-
-    def sparse_across_rails(self, turn: int) -> Round:
-        """Returns a sparse round in which the rail changes, so that each leaf meets leaves of other rails."""
-        lanes = len(self.lane_nics)
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        for lane, nics in enumerate(self.lane_nics):
-            others = np.roll(self.lane_nics[(lane + 1 + turn % max(lanes - 1, 1)) % lanes], turn + 1)
-            size = min(len(nics), len(others))
-            pairs.append(np.stack([nics[:size], others[:size]], axis=1))
-        found = self._random.permutation(np.concatenate(pairs))
-        leaf, node = self.cluster.nic_leaf[found], self.cluster.nic_node[found]
-        found = found[(leaf[:, 0] != leaf[:, 1]) & (leaf != UNKNOWN).all(axis=1) & (node[:, 0] != node[:, 1])]
-        return self.network_round(Load.SPARSE, self.thin(found), turn)
-
-    def thin(self, pairs: Indices, limit: int = 1) -> Indices:
-        """Returns the first pairs of NICs (sender, receiver) with at most `limit` flows per leaf and direction."""
-        leaf = self.cluster.nic_leaf
-        flows: Counter[tuple[int, int]] = Counter()
-        busy: set[tuple[int, int]] = set()
-        kept = []
-        for row, ends in enumerate(pairs.tolist()):
-            leaves = [(side, int(leaf[nic])) for side, nic in enumerate(ends)]
-            if max(flows[one] for one in leaves) < limit and busy.isdisjoint(enumerate(ends)):
-                kept.append(row)
-                flows.update(leaves)
-                busy.update(enumerate(ends))
-        return pairs[kept]
-
-    def rail_pairs(self, turn: int) -> Round:
-        """Returns matching `turn` of all nodes, on all rails, both directions."""
-        pairs = [circle_matching(nics, turn) for nics in self.lane_nics]
-        return self._round(np.concatenate(pairs), turn, Load.BOTH)
-
-    def across_rails(self, turn: int) -> Round:
-        """Returns a round between NICs of different rails of different nodes."""
-        lanes = len(self.lane_nics)
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        for lane, nics in enumerate(self.lane_nics):
-            others = self.lane_nics[(lane + turn + 1) % lanes]
-            if lanes > 1:
-                size = min(len(nics), len(others))
-                pairs.append(np.stack([nics[:size], np.roll(others, 1)[:size]], axis=1))
-        found = np.concatenate(pairs)
-        found = found[self.cluster.nic_node[found[:, 0]] != self.cluster.nic_node[found[:, 1]]]
-        # Each NIC is once a sender and once a receiver already, so the pairs are used in one direction.
-        return self.network_round(Load.CROSS, found, turn)
-
-    def network_round(self, load: Load, pairs: Indices, turn: int) -> Round:
-        """Returns the round in which the first NIC of each pair sends to the second one."""
-        return Round(load=load, source=self._gpus(pairs[:, 0], turn), target=self._gpus(pairs[:, 1], turn))
-
-    def _round(self, pairs: Indices, turn: int, load: Load) -> Round:
-        one_way = self.network_round(load, pairs, turn)
-        if load is not Load.BOTH:
-            return one_way
-        back = reversed_round(one_way)
-        return Round(
-            load=load,
-            source=np.concatenate([one_way.source, back.source]),
-            target=np.concatenate([one_way.target, back.target]),
-        )
-
-    def _gpus(self, nics: Indices, turn: int) -> Indices:
-        """Returns a GPU for each NIC. A NIC of several GPUs uses another one in each turn."""
-        cluster = self.cluster
-        first = cluster.first_gpu[cluster.nic_node[nics]]
-        local = [cluster.nics[nic].gpus[turn % len(cluster.nics[nic].gpus)] for nic in nics]
-        return first + np.array(local, dtype=np.int64)
-
-
-def _both_ways(load: Load, pairs: Indices) -> Round:
+def both_ways_round(load: Load, pairs: Indices) -> Round:
+    """Returns the round in which both GPUs of each pair (row) send to each other."""
     return Round(
         load=load,
         source=np.concatenate([pairs[:, 0], pairs[:, 1]]),
         target=np.concatenate([pairs[:, 1], pairs[:, 0]]),
     )
-
-
-def _split_by_leaf(cluster: Cluster, nics: Indices) -> list[Indices]:
-    """Returns the NICs of each leaf, with one group if a leaf is unknown."""
-    leaves = cluster.nic_leaf[nics]
-    if (leaves == UNKNOWN).any():
-        return [nics]
-    return [nics[leaves == leaf] for leaf in np.unique(leaves)]

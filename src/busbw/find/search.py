@@ -9,7 +9,9 @@ from busbw.errors import BusbwError
 from busbw.find.explanation import Explanation, explain
 from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
-from busbw.find.rounds import ITERATIONS, Load, Round, RoundPlanner, all_pair_rounds, first_answer_rounds, first_rounds
+from busbw.find.round_planner import RoundPlanner
+from busbw.find.rounds import ITERATIONS, Load, Round
+from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, remaining_rounds
 from busbw.find.suspects import separating_rounds
 
 _MAX_TURNS = 8
@@ -54,14 +56,17 @@ class Search:
         """
         cluster = self.measurer.cluster
         limit = self.max_rounds or 2 * first_answer_rounds(cluster)
-        planned = first_rounds(cluster, self.seed)
+        planner = RoundPlanner(cluster, self.seed)
+        planned = first_rounds(planner)
         if self.measures_all_pairs:
-            planned += all_pair_rounds(cluster, self.seed)
+            planned += all_pair_rounds(planner)
             limit = max(limit, len(planned))
         if not planned:
             raise BusbwError("no two GPUs of the cluster can exchange data", remedy="describe the NICs with their GPUs")
-        planner = RoundPlanner(cluster, self.seed)
-        self._measure(planned[:limit], limit)
+        self._measure(planned, limit)
+        if not self.measures_all_pairs:
+            collides = self.explain().peers.collides_at_full_load
+            self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
         explanation = self.explain()
         for turn in range(_MAX_TURNS):
             more = separating_rounds(planner, self.observations(), explanation, turn)[: limit - len(self.rounds)]

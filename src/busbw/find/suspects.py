@@ -13,15 +13,9 @@ from busbw.find.explanation import Explanation
 from busbw.find.observations import Observations
 from busbw.find.parts import Kind, Part, flows_of, ports_of
 from busbw.find.peers import MIN_SLOW
-from busbw.find.rounds import (
-    BOTH_ROUNDS,
-    MAX_INSIDE_ROUNDS,
-    ONE_WAY_PAIRS,
-    Load,
-    Round,
-    RoundPlanner,
-    reversed_round,
-)
+from busbw.find.round_planner import MAX_INSIDE_ROUNDS, RoundPlanner
+from busbw.find.rounds import Load, Round, reversed_round
+from busbw.find.search_plan import BOTH_ROUNDS, ONE_WAY_PAIRS
 
 _MAX_PAIRS = 256
 _SLOW_DEVIATIONS = 3.0

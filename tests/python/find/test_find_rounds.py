@@ -7,7 +7,9 @@ import pytest
 
 from busbw.find.cluster import Cluster, NicDescription, NodeDescription
 from busbw.find.matchings import circle_count, circle_matching, light_matching
-from busbw.find.rounds import Load, all_pair_rounds, first_answer_rounds, first_rounds
+from busbw.find.round_planner import RoundPlanner
+from busbw.find.rounds import Load
+from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, remaining_rounds
 from busbw.simulator.fabric import Fabric
 
 SHAPES = [(2, 8, 2), (3, 1, 3), (4, 8, 2), (5, 3, 2), (16, 8, 4), (33, 8, 8), (64, 8, 32)]
@@ -35,7 +37,8 @@ def test_light_matchings_cover_all_pairs_of_different_groups() -> None:
 @pytest.mark.parametrize(("nodes", "gpus", "group"), SHAPES)
 def test_no_gpu_sends_or_receives_twice_in_a_round(nodes: int, gpus: int, group: int, layout: str) -> None:
     cluster = cluster_of(nodes, gpus, group, layout)
-    for one in [*first_rounds(cluster, seed=1), *all_pair_rounds(cluster, seed=1)]:
+    planner = RoundPlanner(cluster, seed=1)
+    for one in [*first_rounds(planner), *remaining_rounds(planner, 0, collides=True), *all_pair_rounds(planner)]:
         assert len(set(one.source.tolist())) == len(one.source) > 0
         assert len(set(one.target.tolist())) == len(one.target)
         is_inside = cluster.gpu_node[one.source] == cluster.gpu_node[one.target]
@@ -46,13 +49,16 @@ def test_no_gpu_sends_or_receives_twice_in_a_round(nodes: int, gpus: int, group:
 def test_the_first_answer_needs_at_most_two_log_n_plus_20_rounds(nodes: int, gpus: int, group: int) -> None:
     cluster = cluster_of(nodes, gpus, group)
     assert first_answer_rounds(cluster) <= 2 * np.ceil(np.log2(nodes)) + 20
-    assert len(first_rounds(cluster, seed=0)) <= first_answer_rounds(cluster)
+    planner = RoundPlanner(cluster, seed=0)
+    done = len(first_rounds(planner))
+    for collides in (True, False):
+        assert done + len(remaining_rounds(planner, done, collides=collides)) <= first_answer_rounds(cluster)
 
 
 @pytest.mark.parametrize("layout", ["rail", "leaf-spine"])
 def test_at_most_one_flow_leaves_and_enters_a_leaf_in_a_sparse_round(layout: str) -> None:
     cluster = cluster_of(16, 8, 4, layout)
-    sparse = [one for one in first_rounds(cluster, seed=0) if one.load is Load.SPARSE]
+    sparse = [one for one in first_rounds(RoundPlanner(cluster, seed=0)) if one.load is Load.SPARSE]
     assert sparse
     for one in sparse:
         for gpus in (one.source, one.target):
@@ -66,7 +72,7 @@ def test_all_gpus_of_a_nic_take_turns() -> None:
         for node in range(6)
     ]
     cluster = Cluster(nodes)
-    network = [one for one in first_rounds(cluster, seed=0) if one.load is not Load.INSIDE]
+    network = [one for one in first_rounds(RoundPlanner(cluster, seed=0)) if one.load is not Load.INSIDE]
     used = {gpu for one in network for gpu in one.source.tolist()}
     assert used == set(range(24))
 
@@ -75,7 +81,7 @@ def test_all_pair_rounds_measure_every_pair_of_nodes_on_every_rail() -> None:
     cluster = cluster_of(6, 2, 3)
     seen = {
         (rail, *sorted((int(source) // 2, int(target) // 2)))
-        for one in all_pair_rounds(cluster, seed=3)
+        for one in all_pair_rounds(RoundPlanner(cluster, seed=3))
         for source, target in zip(one.source, one.target, strict=True)
         for rail in [int(source) % 2]
     }
@@ -84,5 +90,5 @@ def test_all_pair_rounds_measure_every_pair_of_nodes_on_every_rail() -> None:
 
 def test_unknown_leaves_are_one_group() -> None:
     nodes = [NodeDescription(f"n{node}", 1, None, (NicDescription("a", None, (0,)),)) for node in range(4)]
-    loads = {one.load for one in first_rounds(Cluster(nodes), seed=0)}
+    loads = {one.load for one in first_rounds(RoundPlanner(Cluster(nodes), seed=0))}
     assert loads == {Load.BOTH, Load.ONE_WAY}

@@ -10,8 +10,8 @@ from busbw.cli.find.rated_rate import network_rate_gbps, nvlink_rate_gbps, slow_
 from busbw.find.findings import Finding, UndecidedParts, make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
-from busbw.find.rounds import first_answer_rounds
 from busbw.find.search import Search
+from busbw.find.search_plan import first_answer_rounds
 from busbw.system import System
 from busbw.terminal import console
 from busbw.units import count_text
