@@ -5,6 +5,8 @@ below `FIRST_VALIDATION_SEED`; the published page uses only seeds from there on.
 interrupted benchmark can be resumed. The page goes to bench/results/find.md:
 
     nice python bench/find.py --nodes 4 16 64 --seeds 40
+
+The page shows all results of the file, also those of earlier calls.
 """
 
 import argparse
@@ -110,8 +112,7 @@ def main() -> int:
             stored.append(score)
             results.write(msgspec.json.encode(score) + b"\n")
             results.flush()
-    wanted = set(cases)
-    selected = [one for one in stored if (one.method, one.fault, one.slowdown, one.nodes, one.seed) in wanted]
+    selected = [one for one in stored if one.seed >= arguments.first_seed]
     if arguments.failures:
         for one in selected:
             if one.method == "find" and one.result != "right":

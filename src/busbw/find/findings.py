@@ -67,6 +67,8 @@ def make_findings(
         culprit = group[0]
         if culprit in shared or any(culprit.part.is_same_hardware(port) for port in ports):
             continue
+        if culprit.part.kind == "uplink" and culprit.part.number in cluster.nic_leaf[[port.number for port in ports]]:
+            continue  # the additional traffic of the shared port loads these uplinks
         rivals = _close_rivals(culprit)
         synonyms = [part for part in rivals if _is_synonym(part, culprit.part)]
         if len(synonyms) < len(rivals):
