@@ -192,7 +192,7 @@ class _IntermittentModel(_PersistentModel):
         return np.where(explained[flows, None] > 0, 0.0, self._evidence[flows])
 
     def culprit(self, part: Part, flows: Indices, explained: Values) -> Culprit | None:
-        free = flows[explained[flows] == 0]
+        free = flows[(explained[flows] == 0) & self._is_usable[flows]]
         total = int(self._total[free].sum())
         slow_excess = self._iteration_excess[free]
         if not total or not np.isfinite(slow_excess).any():

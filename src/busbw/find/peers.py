@@ -23,7 +23,7 @@ _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
 _COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT)]
 """Classes with several flows on the uplinks of a leaf."""
 _COLLIDING_SHARE = 0.1
-_MAX_DRIFT = 0.06
+_MAX_DRIFT = 0.09
 """Largest difference, in log time, between the levels of two rounds of a class."""
 _UNUSABLE_NOISE = 0.06
 _CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0

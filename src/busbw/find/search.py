@@ -99,8 +99,17 @@ class Search:
             one = self._without_dead(planned)
             if len(one.source):
                 result = self.measurer.measure(one, ITERATIONS)
-                self.rounds.append(one)
-                self.results.append(result)
+                if not self._has_no_route(one, result):
+                    self.rounds.append(one)
+                    self.results.append(result)
+
+    def _has_no_route(self, one: Round, result: RoundResult) -> bool:
+        """True if all flows of a round across rails failed: some networks do not connect their rails."""
+        cluster = self.measurer.cluster
+        if one.load is Load.INSIDE or not np.isnan(result.times_us).all():
+            return False
+        lanes = cluster.lanes[cluster.gpu_nic[np.stack([one.source, one.target])]]
+        return bool((lanes[0] != lanes[1]).all())
 
     def _without_dead(self, planned: Round) -> Round:
         """Returns the round without flows of GPUs that only fail, because each failure takes long."""

@@ -1,6 +1,7 @@
 """`busbw find --simulate`: text, JSON, exit codes and wrong options."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,13 @@ def test_all_pairs_are_measured_on_request(capsys: pytest.CaptureFixture[str]) -
     _, out, _ = run(capsys, "--simulate", "40x2", "--json", "--pairs")
     [pairs] = [one for one in json.loads(out)["power"] if one["kind"] == "pair"]
     assert pairs["parts"] == pairs["all_parts"] == 40 * 39 // 2
+
+
+def test_the_hostfile_has_the_healthy_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "hosts"
+    code, *_ = run(capsys, "--simulate", "6x4", "--fault", "nic:3/1:2", "--write-hostfile", str(file))
+    assert code == 5
+    assert file.read_text().split() == ["n0", "n1", "n2", "n4", "n5"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import pytest
 from find_clusters import SearchSetup, find_parts, simulate
 
 from busbw.find.findings import make_findings
+from busbw.find.observations import RoundResult
+from busbw.find.rounds import Load, Round
 from busbw.find.search import Search
 from busbw.simulator.measurer import SimulatedMeasurer
 
@@ -69,6 +71,23 @@ def test_two_nics_on_one_port_are_undecided_with_the_next_step() -> None:
     assert not findings
     assert {one.nic for one in undecided.between} == {"mlx5_5", "mlx5_6"}
     assert "one carries the traffic of both" in undecided.says
+
+
+def test_rails_without_a_connection_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = simulate("3x4", nodes_per_leaf=2)
+    measurer = SimulatedMeasurer(setup.simulation)
+
+    def measure(one: Round, iterations: int) -> RoundResult:
+        result = SimulatedMeasurer.measure(measurer, one, iterations)
+        is_network = one.source // 4 != one.target // 4
+        result.times_us[is_network & (one.source % 4 != one.target % 4)] = np.nan
+        return result
+
+    monkeypatch.setattr(measurer, "measure", measure)
+    search = Search(measurer=measurer)
+    explanation = search.run()
+    assert make_findings(search.observations(), explanation, measurer.cluster) == ([], [])
+    assert all((one.source % 4 == one.target % 4).all() for one in search.rounds if one.load is not Load.INSIDE)
 
 
 def test_parts_that_all_flows_cross_together_are_undecided() -> None:

@@ -88,6 +88,12 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     )
 
 
+def suspected_nodes(summary: SearchSummary) -> set[str]:
+    """Returns the nodes of all findings and of all parts that could not be told apart."""
+    parts: list[NamedPart] = [*summary.findings, *(part for one in summary.undecided for part in one.between)]
+    return {name for part in parts for name in (part.node, *(part.nodes or ())) if name is not None}
+
+
 def print_summary(summary: SearchSummary, search: Search, system: System | None) -> None:
     """Prints the result for people."""
     out = console()
@@ -145,8 +151,7 @@ def _power_sentence(power: KindPower, accused: int) -> str:
 
 
 def _warnings(summary: SearchSummary, nodes: int) -> Iterator[str]:
-    accused = {name for finding in summary.findings for name in (finding.node, *(finding.nodes or ())) if name}
-    if len(accused) > max(_MAX_ACCUSED_SHARE * nodes, 2):
+    if len(suspected_nodes(summary)) > max(_MAX_ACCUSED_SHARE * nodes, 2):
         yield (
             "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
             "compare the rates below with the rated ones."
