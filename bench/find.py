@@ -248,10 +248,12 @@ def truth_of(fault: SimulatedFault, fabric: Fabric) -> list[NamedPart]:
     if fault.kind == "pair":
         return [NamedPart(kind="pair", nodes=tuple(f"n{one}" for one in sorted(place)), direction="both")]
     has_one_leaf_per_rail = fabric.layout == "rail" and fabric.nodes <= fabric.nodes_per_group
+    rail = NamedPart(kind="rail", rail=place[0])
+    if fault.kind == "rail" and not has_one_leaf_per_rail:
+        return [rail]
     if fault.kind in ("rail", "leaf"):
-        rail = NamedPart(kind="rail", rail=place[0])
         leaf = NamedPart(kind="leaf", leaf=leaves[place[0]])
-        return [rail, leaf] if has_one_leaf_per_rail else [rail if fault.kind == "rail" else leaf]
+        return [rail, leaf] if has_one_leaf_per_rail else [leaf]
     return [NamedPart(kind="uplink", leaf=leaves[place[0]], direction="both")]
 
 

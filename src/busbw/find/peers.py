@@ -22,6 +22,8 @@ _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
 _COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT)]
 """Classes with several flows on the uplinks of a leaf."""
+_MAX_LOAD_EXCESS = 0.1
+"""Excess of the healthy level of a class over the fastest one, from which its uplinks limit it."""
 _COLLIDING_SHARE = 0.1
 _MAX_DRIFT = 0.09
 """Largest difference, in log time, between the levels of two rounds of a class."""
@@ -44,6 +46,8 @@ class Peers:
     """Level of the peers of each flow."""
     noise: Values
     """Standard deviation of healthy flows, by class."""
+    level: Values
+    """Log time per byte of healthy flows, by class. Infinite for classes without flows."""
     slow_share: Values
     """Share of flows that are slow without a fault, by class."""
     flow_slow_share: Values
@@ -51,9 +55,16 @@ class Peers:
 
     @property
     def is_usable(self) -> NDArray[np.bool_]:
-        """True for each class with flows that are evidence. At full load on hashed uplinks, most flows collide."""
-        can_collide = np.isin(np.arange(len(self.noise)), _COLLIDING_CLASSES)
-        is_clear = (self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE)
+        """True for each class with flows that are evidence.
+
+        With several flows on the uplinks of a leaf, most of them may collide, or the uplinks may limit all of them,
+        which hides slow NICs.
+        """
+        classes = np.arange(len(self.noise))
+        can_collide = np.isin(classes, _COLLIDING_CLASSES)
+        fastest = self.level[classes >= 2 * int(Load.BOTH)].min(initial=np.inf)
+        is_limited = np.isfinite(self.level) & (self.level > fastest + _MAX_LOAD_EXCESS)
+        is_clear = (self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE) & ~is_limited
         return np.asarray(~can_collide | is_clear)
 
     @property
@@ -75,6 +86,7 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
     classes = observed.classes
     count = int(classes.max(initial=0)) + 1
     reference = np.zeros(len(observed))
+    level = np.full(count, np.inf)
     noise, slow_share = np.full(count, _MIN_NOISE), np.full(count, _MIN_SLOW_SHARE)
     is_candidate = used & (explained < MIN_SLOW)
     for class_number in np.unique(classes):
@@ -83,7 +95,7 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
         if not len(usable):
             continue
         class_reference, noise[class_number] = _level_and_noise(observed.level[usable], observed.round[usable])
-        reference[members] = class_reference
+        reference[members] = level[class_number] = class_reference
         for one_round in np.unique(observed.round[members]):
             flows = members[observed.round[members] == one_round]
             healthy = flows[is_candidate[flows]]
@@ -101,6 +113,7 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
         excess=excess,
         reference=reference,
         noise=noise,
+        level=level,
         slow_share=slow_share,
         flow_slow_share=_flow_slow_share(observed, excess, noise, slow_share, is_candidate),
     )
