@@ -27,6 +27,8 @@ _FLOOR = 1e-4
 _RELATIVE_NOISE = 0.12
 """Noise of a slow flow relative to its excess: the hypotheses are discrete, and slow parts vary more."""
 
+_ALL_SLOW = 0.75
+"""Share of the flows that are slow as a whole in which each single iteration is slow."""
 SHARES = (0.05, 0.12, 0.3, 0.6)
 """Shares of slow iterations or flows of the hypotheses about a part that is slow now and then."""
 
@@ -84,7 +86,9 @@ def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used:
     counts = np.arange(most + 1)
     shares = np.array(SHARES)
     within = _binomial(counts, most, shares)
-    whole = np.where(counts[:, None] * 2 > most, 1.0 / max(most - most // 2, 1), 0.0)
+    # A flow that is slow as a whole is slow in almost all iterations.
+    upper_half = counts * 2 > most
+    whole = ((1 - _ALL_SLOW) * upper_half / upper_half.sum() + _ALL_SLOW * (counts == most))[:, None]
     for class_number in np.unique(classes):
         members = (classes == class_number) & (total == most) & (used > 0)
         if not members.any():

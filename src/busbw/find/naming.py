@@ -26,6 +26,8 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """Text such as "NIC mlx5_3 of n3 (GPU 3), sending only"."""
+        if self.kind == "pair" and self.nodes and self.direction == "send":
+            return f"network from {self.nodes[0]} to {self.nodes[1]}"
         return f"{_text(self)}{_DIRECTION_TEXT[self.direction or 'both']}"
 
 
@@ -60,10 +62,10 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
         case "node":
             return NamedPart(kind="node", node=cluster.nodes[number].name, direction=direction)
         case "pair":
-            left, right = divmod(number, len(cluster.nodes))
-            return NamedPart(
-                kind="pair", nodes=(cluster.nodes[left].name, cluster.nodes[right].name), direction=direction
-            )
+            first, second = (cluster.nodes[node].name for node in divmod(number, len(cluster.nodes)))
+            # A pair has no own direction: one direction is sending, with the sender first.
+            nodes = (second, first) if direction == "receive" else (first, second)
+            return NamedPart(kind="pair", nodes=nodes, direction="both" if direction == "both" else "send")
         case "rail":
             return NamedPart(kind="rail", rail=number)
         case "leaf":
@@ -90,7 +92,7 @@ def _text(part: NamedPart) -> str:
             return f"node {part.node}"
         case "pair":
             left, right = part.nodes or ("", "")
-            return f"network from {left} to {right}" if part.direction == "send" else f"network of {left} and {right}"
+            return f"network between {left} and {right}"
         case "rail":
             return f"rail {part.rail}"
         case "leaf":

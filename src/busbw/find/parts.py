@@ -74,14 +74,11 @@ def _only(mask: NDArray[np.bool_], *columns: Indices) -> Columns:
     return tuple(np.where(mask, column, UNKNOWN) for column in columns)
 
 
-def _pair(left: Indices, right: Indices, size: int, *, is_ordered: bool) -> Indices:
-    """Returns one number for two numbers below `size`."""
-    return left * size + right if is_ordered else np.minimum(left, right) * size + np.maximum(left, right)
-
-
-def _node_pair(paths: FlowPaths, *, is_ordered: bool) -> Columns:
-    size = len(paths.cluster.nodes)
-    return _only(paths.is_network, _pair(paths.source_node, paths.target_node, size, is_ordered=is_ordered))
+def _node_pair(paths: FlowPaths, direction: Direction) -> Columns:
+    """Pairs of nodes. `send` is the direction from the node with the lower number."""
+    lower, higher = np.minimum(paths.source_node, paths.target_node), np.maximum(paths.source_node, paths.target_node)
+    is_sent = {"both": paths.is_network, "send": paths.source_node == lower, "receive": paths.target_node == lower}
+    return _only(paths.is_network & is_sent[direction], lower * len(paths.cluster.nodes) + higher)
 
 
 def _gpu_pair(paths: FlowPaths) -> Columns:
@@ -131,8 +128,9 @@ FAMILIES: tuple[Family, ...] = (
         "both",
         lambda paths: (paths.source_node, np.where(paths.is_network, paths.target_node, UNKNOWN)),
     ),
-    Family("pair", "send", lambda paths: _node_pair(paths, is_ordered=True)),
-    Family("pair", "both", lambda paths: _node_pair(paths, is_ordered=False)),
+    Family("pair", "send", lambda paths: _node_pair(paths, "send")),
+    Family("pair", "receive", lambda paths: _node_pair(paths, "receive")),
+    Family("pair", "both", lambda paths: _node_pair(paths, "both")),
     Family("rail", "both", lambda paths: (paths.rail,)),
     Family("leaf", "both", _leaf),
     Family("uplink", "send", lambda paths: _only(paths.is_across, paths.shared_leaves[0])),

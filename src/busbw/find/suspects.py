@@ -19,7 +19,7 @@ from busbw.find.search_plan import BOTH_ROUNDS, ONE_WAY_PAIRS
 
 _MAX_PAIRS = 256
 _SLOW_DEVIATIONS = 3.0
-_MAX_SLOW_SHARE = 0.3
+_MAX_SLOW_SHARE = 0.45
 """Share of slow healthy flows up to which one slow flow is a reason to repeat it."""
 _LATER_TURNS = 100
 """Turn of the first sparse round for questions, after those of the first rounds."""
@@ -62,8 +62,9 @@ def separating_rounds(
     pairs = [divmod(part.number, len(planner.cluster.nodes)) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
-    if pairs:
-        rounds += _pair_rounds(planner, pairs, turn)
+    for half in (pairs[0::2], pairs[1::2]):
+        if half:
+            rounds += _pair_rounds(planner, half, turn)
     if kinds & {"nic", "node", "gpu"}:
         next_turn = BOTH_ROUNDS + ONE_WAY_PAIRS + 2 * turn
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
@@ -115,7 +116,7 @@ def _suspected_nics(part: Part, cluster: Cluster) -> list[int]:
 
 
 def _slow_pairs(observed: Observations, explanation: Explanation, questions: list[Part]) -> list[tuple[int, int]]:
-    """Returns the pairs of nodes with unexplained slow flows only. One fast flow clears a pair.
+    """Returns the pairs of nodes with unexplained slow flows only, most flows first. One fast flow clears a pair.
 
     Flows of suspected NICs, GPUs and nodes are left to the rounds for these.
     """
@@ -130,7 +131,8 @@ def _slow_pairs(observed: Observations, explanation: Explanation, questions: lis
     size = len(paths.cluster.nodes)
     pairs = np.minimum(paths.source_node, paths.target_node) * size + np.maximum(paths.source_node, paths.target_node)
     cleared = np.unique(pairs[is_known & ~is_slow])
-    suspected = np.setdiff1d(pairs[is_cause], cleared)
+    suspected, counts = np.unique(pairs[is_cause & ~np.isin(pairs, cleared)], return_counts=True)
+    suspected = suspected[np.argsort(-counts, kind="stable")]
     return [(int(pair // size), int(pair % size)) for pair in suspected]
 
 
