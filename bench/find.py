@@ -35,7 +35,7 @@ from busbw.simulator.simulation import Noise, Simulation
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "build" / "bench-results" / "find.jsonl"
 PAGE = HERE / "results" / "find.md"
-FIRST_VALIDATION_SEED = 1_000_000
+FIRST_VALIDATION_SEED = 2_000_000
 SLOWDOWNS = (1.15, 1.25, 1.5, 2.0, 4.0)
 NODES = (2, 4, 16, 64, 256, 1024)
 GPUS = 8

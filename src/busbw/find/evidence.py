@@ -33,18 +33,27 @@ SHARES = (0.05, 0.12, 0.3, 0.6)
 """Shares of slow iterations or flows of the hypotheses about a part that is slow now and then."""
 
 
-def log_density(excess: Values, level: Values, noise: Values, slow_share: Values) -> Values:
-    """Returns the log density of an excess if the slowest part on the path has this level."""
+def log_density(excess: Values, level: Values, noise: Values, slow_share: Values, tail: Values | float = 0.0) -> Values:
+    """Returns the log density of an excess if the slowest part on the path has this level.
+
+    Args:
+        excess: Observed excess.
+        level: Excess of the slowest part.
+        noise: Standard deviation.
+        slow_share: Share of flows that are slower without a fault.
+        tail: Density of the excess of such flows, if it is known and larger than that of the model.
+    """
     distance = excess - level
     width = np.hypot(noise, _RELATIVE_NOISE * np.minimum(level, 1.0))
     normal = np.exp(-0.5 * (distance / width) ** 2) / width
     wide = np.exp(-0.5 * (distance / (_WIDE_FACTOR * width)) ** 2) / (_WIDE_FACTOR * width)
     core = ((1 - _WIDE_SHARE) * normal + _WIDE_SHARE * wide) / np.sqrt(2 * np.pi)
-    tail = np.where(distance > 0, _TAIL_RATE * np.exp(-_TAIL_RATE * np.maximum(distance, 0)), 0)
+    exponential = np.where(distance > 0, _TAIL_RATE * np.exp(-_TAIL_RATE * np.maximum(distance, 0)), 0)
+    tail = np.maximum(exponential, tail)
     return np.asarray(np.log((1 - slow_share) * core + slow_share * tail + _FLOOR))
 
 
-def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_share: Values) -> Values:
+def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_share: Values, tail: Values) -> Values:
     """Returns the evidence of each flow (row) for a part of each of `LEVELS` (column) on its path.
 
     Args:
@@ -52,10 +61,12 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
         explained: Excess that the other slow parts explain.
         noise: Standard deviation of each flow.
         slow_share: Share of flows like this one that are slow without a fault.
+        tail: Density of the excess among those flows, 0 if it is not known.
     """
     noise, slow_share = noise[:, None], slow_share[:, None]
     level = np.maximum(LEVELS[None, :], explained[:, None])
-    without = log_density(excess[:, None], explained[:, None], noise, slow_share)
+    tail = np.where(explained > 0, 0.0, tail)[:, None]
+    without = log_density(excess[:, None], explained[:, None], noise, slow_share, tail)
     return log_density(excess[:, None], level, noise, slow_share) - without
 
 

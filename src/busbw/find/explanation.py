@@ -147,7 +147,8 @@ class _PersistentModel:
     def evidence(self, flows: Indices, explained: Values) -> Values:
         """Returns the evidence of the flows for each hypothesis."""
         noise, slow_share = self._peers.noise[self._classes[flows]], self._peers.flow_slow_share[flows]
-        evidence = persistent_evidence(self._excess[flows], explained[flows], noise, slow_share)
+        tail = self._peers.flow_tail[flows]
+        evidence = persistent_evidence(self._excess[flows], explained[flows], noise, slow_share, tail)
         return np.where(self._is_usable[flows, None], evidence, 0.0)
 
     def culprit(self, part: Part, flows: Indices, explained: Values) -> Culprit | None:

@@ -30,6 +30,8 @@ _MAX_DRIFT = 0.09
 _UNUSABLE_NOISE = 0.06
 _CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
 _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.5
+_BIN, _BINS = 0.06, 60
+"""Width in log time and number of the bins of the excess of slow flows."""
 _PRIOR_FLOWS = 4
 """Weight of the share of the class in the share of one leaf, in flows."""
 MIN_SLOW = 0.05
@@ -52,6 +54,10 @@ class Peers:
     """Share of flows that are slow without a fault, by class."""
     flow_slow_share: Values
     """The same for each flow. It is larger for flows between leaves if other flows of the leaf are slow."""
+    flow_tail: Values
+    """Density of the excess of each flow among the slow flows of its class, if they can collide; otherwise 0.
+
+    A collision doubles or triples the time, so several flows have the same excess without a common cause."""
 
     @property
     def is_usable(self) -> NDArray[np.bool_]:
@@ -116,6 +122,7 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
         level=level,
         slow_share=slow_share,
         flow_slow_share=_flow_slow_share(observed, excess, noise, slow_share, is_candidate),
+        flow_tail=_flow_tail(classes, excess, is_candidate),
     )
 
 
@@ -141,6 +148,18 @@ def _flow_slow_share(
     for key in keys:
         share[paths.is_across] = np.maximum(share, leaf_share[key])[paths.is_across]
     return np.minimum(share, _MAX_SLOW_SHARE)
+
+
+def _flow_tail(classes: Indices, excess: Values, is_candidate: NDArray[np.bool_]) -> Values:
+    tail = np.zeros(len(excess))
+    bins = np.clip(excess / _BIN, 0, _BINS - 1).astype(np.int64)
+    for class_number in _COLLIDING_CLASSES:
+        members = classes == class_number
+        slow = bins[members & is_candidate & (excess > MIN_SLOW)]
+        if len(slow):
+            counts = np.convolve(np.bincount(slow, minlength=_BINS), [0.25, 0.5, 0.25], mode="same")
+            tail[members] = (counts / counts.sum() / _BIN)[bins[members]]
+    return tail
 
 
 def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:

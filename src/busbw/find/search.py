@@ -17,7 +17,7 @@ from busbw.find.suspects import separating_rounds
 _MAX_TURNS = 8
 """Number of times that rounds for the open questions are planned."""
 _MAX_FAILURES = 3
-"""Failed flows after which a GPU without any other flow is left out."""
+"""Partners with which a GPU has failed, and never succeeded, after which it is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +116,15 @@ class Search:
         gpus = len(self.measurer.cluster.gpu_node)
         kept = np.ones(len(planned.source), dtype=bool)
         for end in ("source", "target"):
-            failed, ended = np.zeros(gpus, dtype=np.int64), np.zeros(gpus, dtype=np.int64)
+            other = "target" if end == "source" else "source"
+            ended = np.zeros(gpus, dtype=bool)
+            failures = [np.empty((0, 2), dtype=np.int64)]
             for one, result in zip(self.rounds, self.results, strict=True):
                 if (one.load is Load.INSIDE) == (planned.load is Load.INSIDE):
                     is_failed = np.isnan(result.times_us).all(axis=1)
-                    np.add.at(failed, getattr(one, end)[is_failed], 1)
-                    np.add.at(ended, getattr(one, end)[~is_failed], 1)
-            kept &= ~((failed >= _MAX_FAILURES) & (ended == 0))[getattr(planned, end)]
+                    ended[getattr(one, end)[~is_failed]] = True
+                    failures.append(np.stack([getattr(one, end), getattr(one, other)], axis=1)[is_failed])
+            # Failures with one partner only could be the fault of the partner.
+            partners = np.bincount(np.unique(np.concatenate(failures), axis=0)[:, 0], minlength=gpus)
+            kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
         return Round(load=planned.load, source=planned.source[kept], target=planned.target[kept])
