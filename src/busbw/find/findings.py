@@ -63,12 +63,13 @@ def make_findings(
     shared = [culprit for culprit in explanation.culprits if culprit.part.kind == "nic" and culprit.part.is_between]
     undecided += [_shared_port(culprit, cluster) for culprit in shared]
     ports = [port for culprit in shared for port in ports_of(culprit.part, cluster)]
+    loaded_leaves = {int(cluster.nic_leaf[port.number]) for port in ports}
     for group in _join_directions(explanation.culprits):
         culprit = group[0]
         if culprit in shared or any(culprit.part.is_same_hardware(port) for port in ports):
             continue
-        if culprit.part.kind == "uplink" and culprit.part.number in cluster.nic_leaf[[port.number for port in ports]]:
-            continue  # the additional traffic of the shared port loads these uplinks
+        if culprit.part.kind in ("uplink", "leaf") and culprit.part.number in loaded_leaves:
+            continue  # the additional traffic of the shared port loads its uplinks
         rivals = _close_rivals(culprit)
         synonyms = [part for part in rivals if _is_synonym(part, culprit.part)]
         if len(synonyms) < len(rivals):
