@@ -314,10 +314,10 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
     yield "- undecided: the fault is among the parts that the search could not tell apart;"
     yield "- missed: nothing, or not every fault, is named."
     yield ""
-    yield "The three rules name nodes only. They are right if they name exactly the nodes with the fault. Their job is as slow as"
-    yield "its slowest flow, so collisions of hashed uplinks fail healthy jobs, too."
+    yield "The three rules name nodes only. They are right if they name exactly the nodes with the fault."
+    yield "Their job is as slow as its slowest flow, so collisions of hashed uplinks fail healthy jobs, too."
     yield ""
-    yield "Rows with few searches say little: one of 5 is 20 %. Real seconds include the simulation, on a machine under load."
+    yield "Rows with few searches say little: one of 5 is 20 %. Real seconds include the simulation, under load."
     yield "A kind of fault that a cluster of this size cannot have is missing."
     for nodes in sorted({key[0] for key in groups}):
         rows = {key: value for key, value in groups.items() if key[0] == nodes}
