@@ -72,7 +72,9 @@ def test_the_command_lists_all_within_the_width(
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["refs", "nowhere"]) == 2
-    assert 'no reference "nowhere"; pass a name from `busbw refs`' in capsys.readouterr().err
+    assert (
+        'no reference "nowhere"; use a name from `busbw refs`, a log, a run or a .toml file' in capsys.readouterr().err
+    )
 
 
 GOOD = """
