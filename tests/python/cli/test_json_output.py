@@ -23,6 +23,7 @@ EXAMPLES: dict[str, list[list[str]]] = {
     "compare": [[LOG, LOG]],
     "expect": [["all_reduce", "--system", "b200"], ["--list-systems"]],
     "fastpath show": [["--generation", "sm_90"]],
+    "find": [["--simulate", "2x2", "--fault", "node:1:2"]],
     "history": [["all_reduce", "--store", "store"]],
     "import": [[LOG]],
     "launch machine-types": [[], ["p5"]],
