@@ -10,7 +10,6 @@ The page shows all results of the file, also those of earlier calls.
 """
 
 import argparse
-import resource
 import sys
 import time
 from collections import defaultdict
@@ -343,9 +342,6 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
             rows.items(), key=lambda item: (FAULTS.index(item[0][1]), item[0][2])
         ):
             yield _row(fault, slowdown, by_method, methods)
-    peak_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    yield ""
-    yield f"Peak memory of one process, with the simulation: {peak_mib:.0f} MiB." if peak_mib else ""
 
 
 def _row(fault: str, slowdown: float, by_method: dict[str, list[Score]], methods: list[str]) -> str:
