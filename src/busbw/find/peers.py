@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from busbw.find.cluster import Indices
 from busbw.find.observations import Observations, Values
 from busbw.find.rounds import Load
+from busbw.statistics import NORMAL_MAD
 
 _MIN_FLOWS = 12
 """Flows from which a round has its own level. With fewer, the level of the class is used."""
@@ -188,4 +189,4 @@ def _level(levels: Values, noise: float) -> float:
 def _spread(excess: Values, noise: float) -> float:
     """Returns the standard deviation of the flows near 0, from their median deviation."""
     near = np.abs(excess[np.abs(excess) < _CLIP_DEVIATIONS * noise])
-    return 1.4826 * float(np.median(near)) if len(near) else noise
+    return NORMAL_MAD * float(np.median(near)) if len(near) else noise

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from busbw.statistics import NORMAL_MAD
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -36,8 +38,6 @@ SMALLEST_SHIFT = 0.02
 _TESTS = 2
 """Number of tests that share `false_alarms`: on ranks and on logarithms."""
 
-_NORMAL_MAD = 1.4826
-"""Ratio of the standard deviation of a normal distribution to its median absolute deviation."""
 _OUTLIER_LIMIT = 5
 """Standard deviations from the median beyond which logarithms are clipped."""
 
@@ -182,7 +182,7 @@ def _logarithms(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
     logs = np.log(values)
     middle = np.median(logs)
-    deviation = _NORMAL_MAD * float(np.median(np.abs(logs - middle))) or float(logs.std())
+    deviation = NORMAL_MAD * float(np.median(np.abs(logs - middle))) or float(logs.std())
     clipped = np.clip(logs, middle - _OUTLIER_LIMIT * deviation, middle + _OUTLIER_LIMIT * deviation)
     scores: NDArray[np.float64] = clipped - clipped.mean()
     return scores

@@ -14,11 +14,12 @@ from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import ReasonKind, Verdict
 from busbw.judge.yardstick import Yardstick, yardstick_from_series
 from busbw.logs import Placement
+from busbw.statistics import NORMAL_MAD
 from busbw.units import count_text, size_text
 
 _MIN_EQUAL_GROUPS = 3
 """Minimum number of equal groups. Of two, nothing shows which one is unusual."""
-_OUTLIER_DEVIATIONS = 3.0 * 1.4826
+_OUTLIER_DEVIATIONS = 3.0 * NORMAL_MAD
 """Median absolute deviations from the median beyond which a group is an outlier: three standard deviations of a normal
 distribution (Leys et al., J. Exp. Soc. Psychol. 49, 2013)."""
 _UNUSABLE_FIGURES: frozenset[ReasonKind] = frozenset(
