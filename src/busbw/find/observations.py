@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,11 @@ class RoundResult:
     """Reason why a flow, by its position in the round, has no times."""
     took_s: float | None = None
     """Duration of the round with the connections. None if unknown."""
+
+    @cached_property
+    def is_dead(self) -> NDArray[np.bool_]:
+        """True for each flow that transferred nothing."""
+        return np.asarray(np.isnan(self.times_us).all(axis=1))
 
 
 class Observations:
@@ -51,7 +57,7 @@ class Observations:
         with np.errstate(invalid="ignore"):
             self.iterations: Values = np.log(times / bytes_per_flow[:, None])
         """Log time per byte of each iteration (row: flow). NaN where an iteration is missing."""
-        self.is_dead: NDArray[np.bool_] = np.asarray(np.isnan(times).all(axis=1))
+        self.is_dead: NDArray[np.bool_] = np.concatenate([result.is_dead for result in results])
         """True if the flow transferred nothing."""
         self.level: Values = np.zeros(len(source))
         """Median over the iterations. 0 if the flow is dead."""

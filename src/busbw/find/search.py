@@ -44,9 +44,10 @@ class Search:
     """Called before each round. An exception ends the search; the measured rounds are kept."""
     rounds: list[Round] = field(default_factory=list)
     results: list[RoundResult] = field(default_factory=list)
+    _observations: Observations | None = None
+    """Flows of all rounds. None after a new round."""
     _explanation: Explanation | None = None
-    """Explanation of the first `_explained_rounds` rounds, which takes seconds on a large cluster."""
-    _explained_rounds: int = 0
+    """Explanation of all rounds, which takes seconds on a large cluster. None after a new round."""
 
     def run(self) -> Explanation:
         """Measures until no question is open or the rounds are used up.
@@ -78,13 +79,15 @@ class Search:
 
     def explain(self) -> Explanation:
         """Returns the explanation of the rounds measured so far. There must be one."""
-        if self._explained_rounds != len(self.rounds) or self._explanation is None:
-            self._explanation, self._explained_rounds = explain(self.observations()), len(self.rounds)
+        if self._explanation is None:
+            self._explanation = explain(self.observations())
         return self._explanation
 
     def observations(self) -> Observations:
         """Returns the flows measured so far."""
-        return Observations(self.measurer.cluster, self.rounds, self.results)
+        if self._observations is None:
+            self._observations = Observations(self.measurer.cluster, self.rounds, self.results)
+        return self._observations
 
     @property
     def measured_s(self) -> float | None:
@@ -102,11 +105,12 @@ class Search:
                 if not self._has_no_route(one, result):
                     self.rounds.append(one)
                     self.results.append(result)
+                    self._observations = self._explanation = None
 
     def _has_no_route(self, one: Round, result: RoundResult) -> bool:
         """True if all flows of a round across rails failed: some networks do not connect their rails."""
         cluster = self.measurer.cluster
-        if one.load is Load.INSIDE or not np.isnan(result.times_us).all():
+        if one.load is Load.INSIDE or not result.is_dead.all():
             return False
         lanes = cluster.lanes[cluster.gpu_nic[np.stack([one.source, one.target])]]
         return bool((lanes[0] != lanes[1]).all())
@@ -121,9 +125,8 @@ class Search:
             failures = [np.empty((0, 2), dtype=np.int64)]
             for one, result in zip(self.rounds, self.results, strict=True):
                 if (one.load is Load.INSIDE) == (planned.load is Load.INSIDE):
-                    is_failed = np.isnan(result.times_us).all(axis=1)
-                    ended[getattr(one, end)[~is_failed]] = True
-                    failures.append(np.stack([getattr(one, end), getattr(one, other)], axis=1)[is_failed])
+                    ended[getattr(one, end)[~result.is_dead]] = True
+                    failures.append(np.stack([getattr(one, end), getattr(one, other)], axis=1)[result.is_dead])
             # Failures with one partner only could be the fault of the partner.
             partners = np.bincount(np.unique(np.concatenate(failures), axis=0)[:, 0], minlength=gpus)
             kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
