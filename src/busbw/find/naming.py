@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from busbw.find.cluster import Cluster
-from busbw.find.parts import Direction, Kind, Part
+from busbw.find.parts import Direction, Kind, Part, gpus_of, nodes_of
 
 _DIRECTION_TEXT: dict[Direction, str] = {"send": ", sending only", "receive": ", receiving only", "both": ""}
 
@@ -39,10 +39,8 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
             node, gpu = cluster.gpu_name(number)
             return NamedPart(kind="gpu", node=node, gpu=gpu)
         case "nvlink":
-            most = int(cluster.node_gpus.max())
-            lower, local = divmod(number, most) if part.is_between else (number, None)
-            node, gpu = cluster.gpu_name(lower)
-            return NamedPart(kind="nvlink", node=node, gpus=(gpu,) if local is None else (gpu, local))
+            names = [cluster.gpu_name(one) for one in (gpus_of(part, cluster) if part.is_between else (number,))]
+            return NamedPart(kind="nvlink", node=names[0][0], gpus=tuple(gpu for _, gpu in names))
         case "nic":
             if part.is_between:
                 raise ValueError("two NICs have two names")
@@ -62,7 +60,7 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
         case "node":
             return NamedPart(kind="node", node=cluster.nodes[number].name, direction=direction)
         case "pair":
-            first, second = (cluster.nodes[node].name for node in divmod(number, len(cluster.nodes)))
+            first, second = (cluster.nodes[node].name for node in nodes_of(number, cluster))
             # A pair has no own direction: one direction is sending, with the sender first.
             nodes = (second, first) if direction == "receive" else (first, second)
             return NamedPart(kind="pair", nodes=nodes, direction="both" if direction == "both" else "send")

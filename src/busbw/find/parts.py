@@ -74,11 +74,20 @@ def _only(mask: NDArray[np.bool_], *columns: Indices) -> Columns:
     return tuple(np.where(mask, column, UNKNOWN) for column in columns)
 
 
+def node_pair_numbers(paths: FlowPaths) -> Indices:
+    """Returns the number of the pair of nodes of each flow. `nodes_of` has the nodes of a number."""
+    lower, higher = np.minimum(paths.source_node, paths.target_node), np.maximum(paths.source_node, paths.target_node)
+    return lower * len(paths.cluster.nodes) + higher
+
+
 def _node_pair(paths: FlowPaths, direction: Direction) -> Columns:
     """Pairs of nodes. `send` is the direction from the node with the lower number."""
-    lower, higher = np.minimum(paths.source_node, paths.target_node), np.maximum(paths.source_node, paths.target_node)
-    is_sent = {"both": paths.is_network, "send": paths.source_node == lower, "receive": paths.target_node == lower}
-    return _only(paths.is_network & is_sent[direction], lower * len(paths.cluster.nodes) + higher)
+    is_sent = {
+        "both": paths.is_network,
+        "send": paths.source_node < paths.target_node,
+        "receive": paths.target_node < paths.source_node,
+    }
+    return _only(paths.is_network & is_sent[direction], node_pair_numbers(paths))
 
 
 def _gpu_pair(paths: FlowPaths) -> Columns:
@@ -172,6 +181,17 @@ def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
     """Returns True for each flow that crosses the part."""
     columns = FAMILIES[part.family].columns(paths)
     return np.asarray(np.logical_or.reduce([column == part.number for column in columns]))
+
+
+def nodes_of(pair_number: int, cluster: Cluster) -> tuple[int, int]:
+    """Returns both nodes of a pair of nodes, the lower number first."""
+    return divmod(pair_number, len(cluster.nodes))
+
+
+def gpus_of(part: Part, cluster: Cluster) -> tuple[int, int]:
+    """Returns both GPUs of the NVLink between two GPUs, the lower number first."""
+    lower, local = divmod(part.number, int(cluster.node_gpus.max()))
+    return lower, int(cluster.first_gpu[cluster.gpu_node[lower]]) + local
 
 
 def ports_of(part: Part, cluster: Cluster) -> tuple[Part, Part]:

@@ -11,7 +11,7 @@ import numpy as np
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.explanation import Explanation
 from busbw.find.observations import Observations
-from busbw.find.parts import Kind, Part, flows_of, ports_of
+from busbw.find.parts import Kind, Part, flows_of, gpus_of, node_pair_numbers, nodes_of, ports_of
 from busbw.find.peers import MIN_SLOW
 from busbw.find.round_planner import MAX_INSIDE_ROUNDS, RoundPlanner
 from busbw.find.rounds import Load, Round, reversed_round
@@ -59,7 +59,7 @@ def separating_rounds(
     rounds: list[Round] = []
     if "nvlink" in kinds:
         rounds += _inside_rounds(planner, [part for part in questions if part.kind == "nvlink"])
-    pairs = [divmod(part.number, len(planner.cluster.nodes)) for part in questions if part.kind == "pair"]
+    pairs = [nodes_of(part.number, planner.cluster) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
     for half in (pairs[0::2], pairs[1::2]):
@@ -80,14 +80,11 @@ def separating_rounds(
 
 def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
     """Returns the rounds inside nodes that contain the suspected pairs, at most two."""
-    most = int(planner.cluster.node_gpus.max())
     inside = planner.inside()
     chosen: list[int] = []
-    for part in parts:
-        lower, local = divmod(part.number, most)
-        higher = planner.cluster.first_gpu[planner.cluster.gpu_node[lower]] + local
+    for lower, higher in (gpus_of(part, planner.cluster) for part in parts if part.is_between):
         for number, one in enumerate(inside):
-            if part.is_between and ((one.source == lower) & (one.target == higher)).any() and number not in chosen:
+            if ((one.source == lower) & (one.target == higher)).any() and number not in chosen:
                 chosen.append(number)
     return [inside[number] for number in (chosen or range(min(2, MAX_INSIDE_ROUNDS, len(inside))))[:2]]
 
@@ -128,12 +125,11 @@ def _slow_pairs(observed: Observations, explanation: Explanation, questions: lis
     for part in questions:
         if part.kind in ("nic", "gpu", "node"):
             is_cause &= ~flows_of(part, paths)
-    size = len(paths.cluster.nodes)
-    pairs = np.minimum(paths.source_node, paths.target_node) * size + np.maximum(paths.source_node, paths.target_node)
+    pairs = node_pair_numbers(paths)
     cleared = np.unique(pairs[is_known & ~is_slow])
     suspected, counts = np.unique(pairs[is_cause & ~np.isin(pairs, cleared)], return_counts=True)
     suspected = suspected[np.argsort(-counts, kind="stable")]
-    return [(int(pair // size), int(pair % size)) for pair in suspected]
+    return [nodes_of(int(pair), paths.cluster) for pair in suspected]
 
 
 def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int) -> list[Round]:
