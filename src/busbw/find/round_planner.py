@@ -10,7 +10,7 @@ import numpy as np
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.matchings import circle_count, circle_matching, light_matching, matching_between
-from busbw.find.rounds import Load, Round, both_ways_round, reversed_round
+from busbw.find.rounds import Load, Round, both_ways_round
 
 MAX_INSIDE_ROUNDS = 7
 """Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
@@ -143,12 +143,7 @@ class RoundPlanner:
         one_way = self.network_round(load, pairs, turn)
         if load is not Load.BOTH:
             return one_way
-        back = reversed_round(one_way)
-        return Round(
-            load=load,
-            source=np.concatenate([one_way.source, back.source]),
-            target=np.concatenate([one_way.target, back.target]),
-        )
+        return both_ways_round(load, np.stack([one_way.source, one_way.target], axis=1))
 
     def _gpus(self, nics: Indices, turn: int) -> Indices:
         """Returns a GPU for each NIC. A NIC of several GPUs uses another one in each turn."""

@@ -67,6 +67,11 @@ class SearchSummary(Struct, frozen=True, kw_only=True):
     """False if the search ended early. The result then shows the rounds until then."""
     seed: int
 
+    @property
+    def accused(self) -> list[NamedPart]:
+        """Parts of all findings, and all parts that could not be told apart."""
+        return [*self.findings, *(part for one in self.undecided for part in one.between)]
+
 
 def summarize(search: Search, system: System | None, *, is_simulated: bool, ended_early: bool) -> SearchSummary:
     """Returns the result of the rounds that a search has measured."""
@@ -90,8 +95,7 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
 
 def suspected_nodes(summary: SearchSummary) -> set[str]:
     """Returns the nodes of all findings and of all parts that could not be told apart."""
-    parts: list[NamedPart] = [*summary.findings, *(part for one in summary.undecided for part in one.between)]
-    return {name for part in parts for name in (part.node, *(part.nodes or ())) if name is not None}
+    return {name for part in summary.accused for name in (part.node, *(part.nodes or ())) if name is not None}
 
 
 def print_summary(summary: SearchSummary, search: Search, system: System | None) -> None:
@@ -122,18 +126,14 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
     yield from _warnings(summary, len(search.measurer.cluster.nodes))
     yield "Searched:"
     for power in summary.power:
-        yield f"{_INDENT}{_power_sentence(power, _accused(power.kind, summary))}"
+        accused_count = sum(part.kind == power.kind for part in summary.accused)
+        yield f"{_INDENT}{_power_sentence(power, accused_count)}"
     duration = "" if summary.measured_s is None else f", {summary.measured_s:.1f} s"
     simulated = " of a simulated cluster" if summary.simulated else ""
     yield (
         f"Measured{simulated}: {count_text(summary.rounds, 'round')}, {count_text(summary.flows, 'flow')}{duration}; "
         f"{_rates_text(search)}; seed {summary.seed}."
     )
-
-
-def _accused(kind: str, summary: SearchSummary) -> int:
-    named: list[NamedPart] = [*summary.findings, *(part for one in summary.undecided for part in one.between)]
-    return sum(part.kind == kind for part in named)
 
 
 def _power_sentence(power: KindPower, accused: int) -> str:
