@@ -29,6 +29,9 @@ _RELATIVE_NOISE = 0.12
 
 _ALL_SLOW = 0.75
 """Share of the flows that are slow as a whole in which each single iteration is slow."""
+_SLOW_ITERATION_DEVIATIONS = 5.0
+MIN_SLOW_ITERATION = 0.1
+"""Excess, in log time, from which an iteration can count as slow."""
 SHARES = (0.05, 0.12, 0.3, 0.6)
 """Shares of slow iterations or flows of the hypotheses about a part that is slow now and then."""
 
@@ -70,6 +73,11 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
     return log_density(excess[:, None], level, noise, slow_share) - without
 
 
+def slow_iteration_limit(noise: Values) -> Values:
+    """Returns the excess from which an iteration of each flow is slow, from the standard deviation of each flow."""
+    return np.maximum(_SLOW_ITERATION_DEVIATIONS * noise, MIN_SLOW_ITERATION)
+
+
 def slow_iterations(iterations: Values, expected: Values, noise: Values) -> tuple[Indices, Indices]:
     """Returns for each flow the number of slow iterations and of all iterations.
 
@@ -78,7 +86,7 @@ def slow_iterations(iterations: Values, expected: Values, noise: Values) -> tupl
         expected: Expected log time per byte of each flow.
         noise: Standard deviation of each flow.
     """
-    limit = expected + np.maximum(5 * noise, 0.1)
+    limit = expected + slow_iteration_limit(noise)
     present = ~np.isnan(iterations)
     with np.errstate(invalid="ignore"):
         return (iterations > limit[:, None]).sum(axis=1), present.sum(axis=1)

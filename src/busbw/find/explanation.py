@@ -18,12 +18,14 @@ from busbw.find.evidence import (
     DEAD_LEVEL,
     intermittent_evidence,
     persistent_evidence,
+    slow_iteration_limit,
     slow_iterations,
 )
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Part, count_per_part
 from busbw.find.peers import MIN_SLOW, Peers, compare_with_peers
 from busbw.find.rounds import Load
+from busbw.statistics import NORMAL_MAD
 
 FALSE_ACCUSATION = 1e-3
 """Bound of the probability that a search of a healthy cluster accuses a part."""
@@ -177,13 +179,13 @@ class _IntermittentModel(_PersistentModel):
         for number in np.unique(self._classes):
             values = deviation[(self._classes == number) & ~observed.is_dead]
             if np.isfinite(values).any():
-                class_noise[number] = 1.4826 * np.nanmedian(values)
+                class_noise[number] = NORMAL_MAD * np.nanmedian(values)
         noise = np.maximum(class_noise, peers.noise)[self._classes]
         self._slow, self._total = slow_iterations(observed.iterations, peers.reference + explained, noise)
         used = (explained == 0) & (self._total > 0) & self._is_usable
         self._evidence = intermittent_evidence(self._slow, self._total, self._classes, used.astype(np.float64))
         excess = observed.iterations - peers.reference[:, None]
-        self._iteration_excess = np.where(excess > np.maximum(5 * noise, 0.1)[:, None], excess, np.nan)
+        self._iteration_excess = np.where(excess > slow_iteration_limit(noise)[:, None], excess, np.nan)
 
     def candidates(self) -> _Candidates:
         """Returns parts with several flows that support an intermittent fault."""

@@ -8,6 +8,7 @@ from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from busbw.find.cluster import Cluster
+from busbw.find.evidence import MIN_SLOW_ITERATION
 from busbw.find.explanation import Culprit, Explanation
 from busbw.find.naming import NamedPart, name_part
 from busbw.find.observations import Observations
@@ -153,7 +154,7 @@ def _finding(
 def _has_slow_iterations(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
     excess = observed.iterations - explanation.peers.reference[:, None]
     with np.errstate(invalid="ignore"):
-        return np.asarray((excess > 0.1).any(axis=1))
+        return np.asarray((excess > MIN_SLOW_ITERATION).any(axis=1))
 
 
 def _exonerating(
