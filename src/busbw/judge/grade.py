@@ -7,7 +7,7 @@ makes the grade of the configuration from its bands and all other evidence.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ from busbw.judge.types import (
     worst,
 )
 from busbw.judge.yardstick import Yardstick
+from busbw.logs import Placement
 from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, names_text, size_text
 
@@ -201,19 +202,7 @@ def _grade_band(
         ],
         unclear=[size_bytes for size_bytes in all_sizes if "unclear" in outcomes_by_size[size_bytes]],
         noisy=all_sizes if drops >= _MIN_NOISY_DROPS else noisy_sizes,
-        slow_in_one_placement=max(
-            (
-                [
-                    figure.size_bytes
-                    for figure in figures
-                    if figure.placement == placement
-                    and figure.outcome == "slower"
-                    and outcomes_by_size[figure.size_bytes] != {"slower"}
-                ]
-                for placement in dict.fromkeys(figure.placement for figure in figures)
-            ),
-            key=len,
-        ),
+        slow_in_one_placement=_slow_in_one_placement(figures, outcomes_by_size),
         unsteady=sorted(unsteady_sizes),
     )
     worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
@@ -324,6 +313,15 @@ def _decide_band_grade(
             return "GOOD", lone_text
         return "UNSURE", f"{lone_text}, but it is too slow for a disturbance: measure it again (-n 200)"
     return "GOOD", lone_placement_text if one_placement else "every size within the range or better"
+
+
+def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[str]]) -> list[int]:
+    """Returns the sizes that are slow in one placement only, of the placement with the most of them."""
+    sizes_by_placement: dict[Placement, list[int]] = {figure.placement: [] for figure in figures}
+    for figure in figures:
+        if figure.outcome == "slower" and outcomes_by_size[figure.size_bytes] != {"slower"}:
+            sizes_by_placement[figure.placement].append(figure.size_bytes)
+    return max(sizes_by_placement.values(), key=len)
 
 
 def _has_adjacent(sizes: Sequence[int], selected: Sequence[int]) -> bool:

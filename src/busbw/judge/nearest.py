@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.series import Series
 from busbw.judge.yardstick import Yardstick, yardstick_from_reference
 from busbw.reference import Reference, Sweep, references
@@ -46,6 +47,13 @@ def find_nearest_sweep(run: Series, name: str, reference: Reference) -> NearestR
     ]
     nearest = min(candidates, key=lambda candidate: candidate.distance, default=None)
     return nearest.reference if nearest else None
+
+
+def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReference | None:
+    """Returns the most similar sweep of the selected reference, or of all published ones if none is selected."""
+    if selection.reference is not None:
+        return find_nearest_sweep(run, selection.name, selection.reference)
+    return find_nearest_reference(run)
 
 
 def has_figures_of(run: Series, reference: NearestReference) -> bool:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from busbw.collectives import collectives
 from busbw.expect import Expectation
-from busbw.judge.nearest import find_nearest_reference, find_nearest_sweep
+from busbw.judge.nearest import select_nearest
 from busbw.judge.reference_selection import ReferenceSelection, read_reference_series
 from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.yardstick import Yardstick, most_similar_yardstick
@@ -89,10 +89,7 @@ def select_reference(run: Series, selection: ReferenceSelection) -> Yardstick | 
     """
     if selection.log is not None:
         return most_similar_yardstick(selection.name, read_reference_series(selection.log).by_mean, run)
-    if selection.reference is not None:
-        nearest_reference = find_nearest_sweep(run, selection.name, selection.reference)
-    else:
-        nearest_reference = find_nearest_reference(run)
+    nearest_reference = select_nearest(run, selection)
     return nearest_reference.yardstick if nearest_reference else None
 
 

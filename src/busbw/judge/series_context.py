@@ -14,7 +14,7 @@ from busbw.expect import (
     expectation_of,
     network_nics_finder,
 )
-from busbw.judge.nearest import NearestReference, find_nearest_reference, find_nearest_sweep
+from busbw.judge.nearest import NearestReference, select_nearest
 from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries, read_reference_series
 from busbw.judge.series import Series, table_key
 from busbw.system import Nics, System
@@ -76,12 +76,6 @@ class ContextFinder:
         # The system with the NICs that the user states. None if the user states neither; the log then decides.
         stated_system = expectation.system if expectation and (self._system or self._nics) else None
         network_nics = network_nics_finder(series.table, stated_system)(series.row)
-        nearest = self._find_nearest(series.with_stated_nics(network_nics))
+        has_log = self.selection.log is not None
+        nearest = None if has_log else select_nearest(series.with_stated_nics(network_nics), self.selection)
         return SeriesContext(system, expectation, network_nics, nearest)
-
-    def _find_nearest(self, series: Series) -> NearestReference | None:
-        if self.selection.log is not None:
-            return None
-        if self.selection.reference is not None:
-            return find_nearest_sweep(series, self.selection.name, self.selection.reference)
-        return find_nearest_reference(series)

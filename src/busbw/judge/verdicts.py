@@ -20,10 +20,7 @@ from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.series import Series, series_of_table
 from busbw.judge.series_context import ContextFinder, SeriesContext
 from busbw.judge.types import BandVerdict, Reason, Verdict
-from busbw.judge.yardstick import (
-    Yardstick,
-    differences_text,
-)
+from busbw.judge.yardstick import Yardstick, differences_text
 from busbw.judge.yardstick_selection import select_yardstick, select_yardstick_from_log, use_medians
 from busbw.logs import Log, Placement, Table
 from busbw.statistics.bands import BANDS

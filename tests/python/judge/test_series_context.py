@@ -116,7 +116,7 @@ def test_equal_tables_share_one_search_for_published_figures(monkeypatch: pytest
         searches.append(series.title)
         return find_nearest_reference(series)
 
-    monkeypatch.setattr("busbw.judge.series_context.find_nearest_reference", find_and_count)
+    monkeypatch.setattr("busbw.judge.nearest.find_nearest_reference", find_and_count)
     verdicts = judge(Log(source="x", tables=tuple(make_run(number) for number in range(1, 31))))
     assert len(verdicts) == 30
     assert len(searches) == 1
