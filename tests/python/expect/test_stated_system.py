@@ -9,6 +9,7 @@ from busbw import readers
 from busbw.cli.options.system_option import find_system, named_system
 from busbw.errors import UsageError
 from busbw.expect.from_log import system_of
+from busbw.launchers.machine_types.machine_type import load
 from busbw.logs import Table
 
 H200 = Path(__file__).resolve().parents[2] / "golden" / "logs" / "h200_x4_sweep_c1.txt"
@@ -40,6 +41,12 @@ def test_a_machine_type_names_its_system(name: str) -> None:
     found = find_system(name)
     assert found is not None
     assert found.name == "h100-p5"
+
+
+def test_an_alias_is_found_as_by_the_launchers() -> None:
+    found = find_system("Standard_ND96asr_v4")
+    assert found is not None
+    assert found.name == load("Standard_ND96asr_v4").expectation
 
 
 def test_an_unknown_name_is_refused() -> None:

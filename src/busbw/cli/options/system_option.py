@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from busbw.cli.options.completion import complete_names
-from busbw.launchers.machine_types.machine_type import built_in_types
+from busbw.launchers.machine_types.machine_type import find_built_in
 from busbw.system import System, find, systems
 from busbw.system.detect import detect_machine, system_of_machine
 
@@ -47,7 +47,7 @@ def named_system(name: str, *, words: Sequence[str]) -> System:
     Raises:
         UsageError: The name is unknown, or the file is invalid.
     """
-    for machine_type in () if name in systems() else built_in_types().values():
-        if machine_type.expectation and name.lower() in (machine_type.name.lower(), *machine_type.aliases):
-            return find(machine_type.expectation)
+    machine_type = None if name in systems() else find_built_in(name)
+    if machine_type and machine_type.expectation:
+        return find(machine_type.expectation)
     return find(name, other_values=(*words, "a machine type"))

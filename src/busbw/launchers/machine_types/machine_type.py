@@ -227,14 +227,19 @@ def names() -> list[str]:
     return list(_CATALOG.all)
 
 
+def find_built_in(name: str) -> MachineType | None:
+    """Returns the built-in machine type with this name or alias (case-insensitive). None if there is no such type."""
+    lower_name = name.lower()
+    for machine_type in _CATALOG.all.values():
+        if lower_name in {machine_type.name.lower(), *(alias.lower() for alias in machine_type.aliases)}:
+            return machine_type
+    return None
+
+
 def load(name: str) -> MachineType:
     """Returns the machine type with this name or alias (case-insensitive), or reads the TOML file at this path.
 
     Raises:
         UsageError: No machine type has this name, or the file is invalid.
     """
-    lower_name = name.lower()
-    for machine_type in _CATALOG.all.values():
-        if lower_name in {machine_type.name.lower(), *(alias.lower() for alias in machine_type.aliases)}:
-            return machine_type
-    return _CATALOG.find(name)
+    return find_built_in(name) or _CATALOG.find(name)
