@@ -2,7 +2,6 @@
 
 import math
 import os
-import shlex
 import shutil
 import signal
 from collections.abc import Callable
@@ -94,9 +93,7 @@ class Measurement:
     def command(self, side: SideSpec, name: str, *extra_flags: str) -> str:
         """Returns the shell command of a block as one line, without the values of secret variables."""
         (command,) = local.render(self._job(side, self.record(name), extra_flags).without_secrets()).commands
-        return " ".join(
-            [*(f"{name}={shlex.quote(value)}" for name, value in command.environment), shlex.join(command.words)]
-        )
+        return command.line()
 
     @cached_property
     def _container_runner(self) -> list[str]:

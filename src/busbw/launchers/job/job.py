@@ -123,12 +123,15 @@ class Command:
     interrupt: str | int | None = None
     """Interrupts the command instead of the received signal: text for stdin, or another signal. None: that signal."""
 
-    def text(self) -> str:
-        """The command in shell syntax."""
+    def line(self, separator: str = " ") -> str:
+        """The command in shell syntax without its stdin; the separator follows the variables."""
         unset_command = [f"env {' '.join(f'-u {name}' for name in self.unset)}"] if self.unset else []
         prefix = " ".join([*unset_command, *(f"{name}={shlex.quote(value)}" for name, value in self.environment)])
-        command = shlex.join(self.words)
-        line = f"{prefix} \\\n  {command}" if prefix else command
+        return separator.join(filter(None, [prefix, shlex.join(self.words)]))
+
+    def text(self) -> str:
+        """The command in shell syntax."""
+        line = self.line(" \\\n  ")
         return line if self.stdin is None else f"{line} <<'end'\n{self.stdin.rstrip(chr(10))}\nend"
 
 
