@@ -186,11 +186,9 @@ choose_engine() {
   installed=$(cat $stamps/engine 2>/dev/null || true)
   if [ "${CPU:-}" = 1 ]; then
     echo cpu
-  elif [ "$goal" = gpu ]; then
-    echo "gpu ${CUDA_ARCHITECTURES:-$(present_architectures)}"
-  elif [ "${installed%% *}" = gpu ]; then
+  elif [ "$goal" != gpu ] && [ "${installed%% *}" = gpu ]; then
     echo "$installed"
-  elif [ "$goal" = run ] && has_gpu; then
+  elif [ "$goal" = gpu ] || { [ "$goal" = run ] && has_gpu; }; then
     echo "gpu ${CUDA_ARCHITECTURES:-$(present_architectures)}"
   else
     echo auto
