@@ -41,6 +41,9 @@ _MIN_SINGLE_SIZE_FACTOR = 1.2
 that both placements agree on."""
 _MIN_UNSTEADY_FACTOR = 1.5
 """Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
+_MIN_BUMP_FACTOR = 1.5
+"""Factor from which middle sizes are slower, compared with typical times, than small and large sizes explain. It is at
+most 1.37 in 55 published sweeps."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
 
@@ -115,7 +118,8 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
             min_undecided_us = _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end)
             by_band.setdefault(band, []).append((point, _compare_with_range(point, range_us, min_undecided_us)))
     is_in_graph = series.table.is_in_graph
-    return tuple(_grade_band(band, by_band[band], is_in_graph=is_in_graph) for band in BANDS if band in by_band)
+    bands = tuple(_grade_band(band, by_band[band], is_in_graph=is_in_graph) for band in BANDS if band in by_band)
+    return _doubt_bump(*bands) if len(bands) == len(BANDS) else bands
 
 
 def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> float:
@@ -154,6 +158,32 @@ def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange, min_undecid
         range_us=range_us,
         outcome=outcome,
     )
+
+
+def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict) -> tuple[BandVerdict, ...]:
+    """Makes a GOOD middle band UNSURE if it is much slower than the bands around it.
+
+    A time is the sum of start-up and transfer. If small sizes take a times their typical time and large ones b times,
+    sizes between them take at most max(a, b) times theirs, whatever the width of their ranges.
+    """
+    around = max(1.0, *_ratios(latency).values(), *_ratios(plateau).values())
+    ratios = _ratios(middle)
+    bump = [size_bytes for size_bytes, ratio in ratios.items() if ratio >= _MIN_BUMP_FACTOR * around]
+    if middle.grade == "GOOD" and _has_adjacent(list(ratios), bump):
+        reason = (
+            f"{_sizes_text(bump)}: up to {max(ratios.values()):.3g} times the typical time, although smaller and "
+            f"larger sizes take at most {around:.3g} times theirs: compare with a good run (--reference FILE)"
+        )
+        middle = replace(middle, grade="UNSURE", reason=reason)
+    return latency, middle, plateau
+
+
+def _ratios(band: BandVerdict) -> dict[int, float]:
+    """Returns the ratio to the typical time by size, ascending: that of the faster placement."""
+    ratios: dict[int, float] = {}
+    for figure in sorted(band.judged, key=lambda figure: figure.size_bytes):
+        ratios[figure.size_bytes] = min(figure.ratio, ratios.get(figure.size_bytes, figure.ratio))
+    return ratios
 
 
 class _BandSizes(NamedTuple):
@@ -282,7 +312,7 @@ def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Gr
 
 
 def _doubt_noisy_band(sizes: _BandSizes) -> tuple[Grade, str] | None:
-    """Returns UNSURE for a band whose figures vary too much. None if they do not."""
+    """Returns UNSURE for a band with figures that vary too much. None if they do not."""
     if 2 * len(sizes.unsteady) > len(sizes.all):
         return (
             "UNSURE",
