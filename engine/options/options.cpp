@@ -21,11 +21,25 @@
 namespace busbw {
 namespace {
 
+/// Returns the name of a flag in a word such as "--records=FILE".
+std::string_view name_in(std::string_view word) { return word.substr(0, word.find('=')); }
+
 /// Returns the suggestion for an unknown flag, which may have its value after "=".
 std::string flag_suggestion(std::string_view word) {
   std::vector<std::string_view> names{"--help", "--version", "--list-devices", "--world"};
   for (const Flag& flag : flag_table()) names.push_back(flag.long_name);
-  return suggestion(word.substr(0, word.find('=')), names);
+  return suggestion(name_in(word), names);
+}
+
+/// True if the word is a flag with a value. CLI11 takes it as the value of a preceding flag that lacks one.
+bool is_flag(std::string_view word) {
+  return !word.empty() && std::ranges::any_of(flag_table(), [&](const Flag& flag) {
+    return name_in(word) == flag.long_name || word == flag.short_name;
+  });
+}
+
+UsageError missing_value(std::string_view long_name, const std::string& program) {
+  return UsageError(fmt::format("{}: a value is missing; see {} --help", spelling(long_name), program));
 }
 
 /// Splits the arguments into flags and values. Sets `request` if a flag such as --help is present.
@@ -43,10 +57,13 @@ FlagValues read_command_line(const std::string& program, const std::vector<std::
   add_request("--world", InfoRequest::world);
   std::map<std::string, std::string> values;
   for (const Flag& flag : flag_table())
-    app.add_option_function<std::string>(
-           flag.short_name.empty() ? std::string(flag.long_name)
-                                   : fmt::format("{},{}", flag.short_name, flag.long_name),
-           [&values, &flag](const std::string& text) { values[std::string(flag.long_name)] = text; })
+    app.add_option_function<std::string>(flag.short_name.empty()
+                                             ? std::string(flag.long_name)
+                                             : fmt::format("{},{}", flag.short_name, flag.long_name),
+                                         [&values, &flag, &program](const std::string& text) {
+                                           if (is_flag(text)) throw missing_value(flag.long_name, program);
+                                           values[std::string(flag.long_name)] = text;
+                                         })
         ->type_name(std::string(flag.placeholder))
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
         ->trigger_on_parse();
@@ -56,8 +73,7 @@ FlagValues read_command_line(const std::string& program, const std::vector<std::
     app.parse(reversed);
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string message = error.what();  // "--minbytes: ..."
-    throw UsageError(
-        fmt::format("{}: a value is missing; see {} --help", spelling(message.substr(0, message.find(':'))), program));
+    throw missing_value(message.substr(0, message.find(':')), program);
   } catch (const CLI::ParseError& error) {
     throw UsageError(fmt::format("{}; see {} --help", error.what(), program));
   }

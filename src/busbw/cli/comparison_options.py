@@ -1,32 +1,17 @@
 """Options, output and exit code of the commands that compare two sides, `compare` and `ab`. `tune` uses one option."""
 
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
 import click
 
+from busbw.cli.options.param_types import Fraction
 from busbw.compare import RESOLUTION, ChangeVerdict, Comparison
 from busbw.compare.text import render
-from busbw.errors import ExitCode, UsageError
+from busbw.errors import ExitCode
 from busbw.terminal import console, terminal_width
 
 Command = TypeVar("Command", bound=Callable[..., int])
-
-
-def parse_fraction(text: str) -> float:
-    """Parses a relative change, '5%' or '0.05', as a fraction.
-
-    Raises:
-        UsageError: The text is not a number between 0 and 100 %.
-    """
-    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", text.strip())
-    value = 0.0
-    if match:
-        value = float(match[1]) / (100 if match[2] else 1)
-    if not 0 < value < 1:
-        raise UsageError(f'"{text}" is not a fraction', remedy="give a value between 0 and 100 %, such as 5% or 0.05")
-    return value
 
 
 def resolution_option(
@@ -35,7 +20,7 @@ def resolution_option(
     """Returns the option `--resolution`. Its value is a fraction."""
     return click.option(
         "--resolution",
-        type=parse_fraction,
+        type=Fraction(),
         default=f"{RESOLUTION:.0%}",
         show_default=True,
         metavar="SHARE",

@@ -140,7 +140,7 @@ def expect(
         ranks_per_node=ranks_per_node or min(rank_count, max_per_node),
         dtype=_check_dtype(dtype),
         nvls=nvls,
-        algorithm=_parse_algorithm(algorithm),
+        algorithm=_parse_algorithm(algorithm, nvls=nvls),
     )
     expectation = expectation_of(scenario, node_system, _parse_sizes(sizes, min_text, max_text, factor))
     selected = select_reference(reference_name)
@@ -171,14 +171,17 @@ def _check_dtype(name: str | None) -> str | None:
     raise UsageError(f'-d "{name}" is not an element type', remedy=remedy)
 
 
-def _parse_algorithm(name: str | None) -> str | None:
+def _parse_algorithm(name: str | None, *, nvls: bool) -> str | None:
     if name is None:
         return None
-    if name.lower() in ("ring", "tree", "nvls", "nvlstree", "collnet"):
-        return name.lower()
-    raise UsageError(
-        f'--algorithm "{name}" is not an algorithm of NCCL', remedy="allowed are Ring, Tree, NVLS, NVLSTree, CollNet"
-    )
+    if name.lower() not in ("ring", "tree", "nvls", "nvlstree", "collnet"):
+        raise UsageError(
+            f'--algorithm "{name}" is not an algorithm of NCCL',
+            remedy="allowed are Ring, Tree, NVLS, NVLSTree, CollNet",
+        )
+    if name.lower().startswith("nvls") and not nvls:
+        raise UsageError(f"--algorithm {name} and --no-nvls exclude each other", remedy="drop one")
+    return name.lower()
 
 
 def _parse_size(text: str, option: str) -> int:

@@ -10,7 +10,9 @@ import click
 
 from busbw.cli.open_store import open_index, print_index_problems, store_folder, time_text
 from busbw.cli.options.completion import complete_collective
+from busbw.cli.options.engine_flags import find_collective
 from busbw.cli.options.filters import build_filter, filter_options
+from busbw.engine import collective_name
 from busbw.errors import UsageError
 from busbw.json_output import json_object
 from busbw.logs import PLACEMENT_WORDS
@@ -62,11 +64,24 @@ def runs(
         list_items = _list_measurements if lists_rows else _list_runs
         listed, total = list_items(index, run_filter, limit, as_json=as_json)
         if not total:
+            _refuse_unknown_collective(index, collective)
             click.echo(f"no run in {folder} matches; make one with busbw run", err=True)
         elif listed < total:
             total_text = count_text(total, "measurement" if lists_rows else "run")
             click.echo(f"the newest {listed} of {total_text}; --limit 0 lists all", err=True)
         print_index_problems(index)
+
+
+def _refuse_unknown_collective(index: Index, name: str | None) -> None:
+    """Refuses a collective that neither busbw measures nor a log in the store contains.
+
+    Raises:
+        UsageError: The collective is unknown.
+    """
+    if name is not None:
+        stored = Filter(collective=collective_name(name))
+        if not index.query(lambda connection: count_runs(connection, stored)):
+            find_collective(name, "--collective: ")
 
 
 def _list_runs(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:

@@ -39,12 +39,14 @@ def topo(file: str | None, svg: Path | None, matrix: int | None, *, as_json: boo
     FILE is a text with the output of `nvidia-smi topo -m`; - is standard input. It may be a whole document, even
     without its layout. Ambiguous values are shown as unknown.
     """
+    to_stdout = svg == Path("-")
+    if to_stdout and as_json:
+        raise UsageError("--svg - and --json both write to standard output", remedy="give --svg a file")
     if file is None and matrix is not None:
         raise UsageError("--matrix needs a FILE", remedy="remove it, or give the file")
     if file is not None and virtual_too:
         raise UsageError("--virtual is only for this machine", remedy="remove it")
     topologies = [_detect(virtual_too=virtual_too)] if file is None else _select(_read_matrices(file), matrix)
-    to_stdout = svg == Path("-")
     if svg is not None:
         if len(topologies) > 1:
             raise UsageError(f"{file} has {len(topologies)} matrices", remedy="select one with --matrix N")

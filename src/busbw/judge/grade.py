@@ -41,6 +41,9 @@ _MIN_SINGLE_SIZE_FACTOR = 1.2
 that both placements agree on."""
 _MIN_UNSTEADY_FACTOR = 1.5
 """Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
+_MIN_BUMP_FACTOR = 1.5
+"""Factor from which middle sizes are slower, compared with typical times, than small and large sizes explain. It is at
+most 1.37 in 55 published sweeps."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
 
@@ -115,7 +118,8 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
             min_undecided_us = _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end)
             by_band.setdefault(band, []).append((point, _compare_with_range(point, range_us, min_undecided_us)))
     is_in_graph = series.table.is_in_graph
-    return tuple(_grade_band(band, by_band[band], is_in_graph=is_in_graph) for band in BANDS if band in by_band)
+    bands = tuple(_grade_band(band, by_band[band], is_in_graph=is_in_graph) for band in BANDS if band in by_band)
+    return _doubt_bump(*bands) if len(bands) == len(BANDS) else bands
 
 
 def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> float:
@@ -154,6 +158,32 @@ def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange, min_undecid
         range_us=range_us,
         outcome=outcome,
     )
+
+
+def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict) -> tuple[BandVerdict, ...]:
+    """Makes a GOOD middle band UNSURE if it is much slower than the bands around it.
+
+    A time is the sum of start-up and transfer. If small sizes take a times their typical time and large ones b times,
+    sizes between them take at most max(a, b) times theirs, whatever the width of their ranges.
+    """
+    around = max(1.0, *_ratios(latency).values(), *_ratios(plateau).values())
+    ratios = _ratios(middle)
+    bump = [size_bytes for size_bytes, ratio in ratios.items() if ratio >= _MIN_BUMP_FACTOR * around]
+    if middle.grade == "GOOD" and _has_adjacent(list(ratios), bump):
+        reason = (
+            f"{_sizes_text(bump)}: up to {max(ratios.values()):.3g} times the typical time, although smaller and "
+            f"larger sizes take at most {around:.3g} times theirs: compare with a good run (--reference FILE)"
+        )
+        middle = replace(middle, grade="UNSURE", reason=reason)
+    return latency, middle, plateau
+
+
+def _ratios(band: BandVerdict) -> dict[int, float]:
+    """Returns the ratio to the typical time by size, ascending: that of the faster placement."""
+    ratios: dict[int, float] = {}
+    for figure in sorted(band.judged, key=lambda figure: figure.size_bytes):
+        ratios[figure.size_bytes] = min(figure.ratio, ratios.get(figure.size_bytes, figure.ratio))
+    return ratios
 
 
 class _BandSizes(NamedTuple):
@@ -252,6 +282,15 @@ def _decide_band_grade(
         worst_figure: Figure with the highest ratio of its time to the upper end of its range.
         undecided_remedy: Next step if a range is too wide to reject a fault.
     """
+    return (
+        _decide_slow_band(sizes, worst_figure)
+        or _doubt_noisy_band(sizes)
+        or _decide_lone_sizes(sizes, figures, undecided_remedy)
+    )
+
+
+def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Grade, str] | None:
+    """Decides a band that is slow, or slow in one placement. None if it is neither."""
     one_placement = sizes.slow_in_one_placement
     is_one_placement_slow = 2 * len(one_placement) > len(sizes.all) and _has_adjacent(sizes.all, one_placement)
     one_placement_text = (
@@ -269,33 +308,38 @@ def _decide_band_grade(
         return "SLOW", f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range"
     if sizes.slow and is_single_size:
         return "UNSURE", "only one size, just beyond the range: measure its neighbors too (-f 2)"
-    if is_one_placement_slow:
-        return "UNSURE", one_placement_text
+    return ("UNSURE", one_placement_text) if is_one_placement_slow else None
+
+
+def _doubt_noisy_band(sizes: _BandSizes) -> tuple[Grade, str] | None:
+    """Returns UNSURE for a band with figures that vary too much. None if they do not."""
     if 2 * len(sizes.unsteady) > len(sizes.all):
         return (
             "UNSURE",
             f"single passes are beyond the range, at {_MIN_UNSTEADY_FACTOR:g} times the median or more, at "
             f"{count_text(len(sizes.unsteady), 'size')}: compare the passes (busbw show)",
         )
-    is_half_unclear = 2 * len(sizes.unclear) >= len(sizes.all)
-    if is_half_unclear:
+    if 2 * len(sizes.unclear) >= len(sizes.all):
         return (
             "UNSURE",
             f"too noisy at {count_text(len(sizes.unclear), 'size')}: measure longer (-n 200, --target-ci 2%)",
         )
-    are_most_noisy = 2 * len(sizes.noisy) > len(sizes.all)
-    if are_most_noisy:
+    if 2 * len(sizes.noisy) > len(sizes.all):
         return (
             "UNSURE",
             f"the placements of {count_text(len(sizes.noisy), 'size')} disagree: measure longer on a quiet machine",
         )
-    is_third_slow = 3 * len(sizes.slow) > len(sizes.all)
-    if len(sizes.slow) > 1 or is_third_slow:
+    if len(sizes.slow) > 1 or 3 * len(sizes.slow) > len(sizes.all):
         return (
             "UNSURE",
             f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range, none adjacent "
             f"({_sizes_text(sizes.slow)}): measure again and longer (-n 200)",
         )
+    return None
+
+
+def _decide_lone_sizes(sizes: _BandSizes, figures: Sequence[JudgedFigure], undecided_remedy: str) -> tuple[Grade, str]:
+    """Decides a band of which at most single sizes are beyond the range or may be those of a fault."""
     if sizes.undecided:
         max_ratio = max(figure.ratio for figure in figures if figure.size_bytes in sizes.undecided)
         return (
@@ -303,6 +347,7 @@ def _decide_band_grade(
             f"{_sizes_text(sizes.undecided)}: up to {max_ratio:.3g} times the typical time, in a range too wide to "
             f"reject a fault: {undecided_remedy}",
         )
+    one_placement = sizes.slow_in_one_placement
     bad_sizes = [size for size in one_placement if _is_bad([one for one in figures if one.size_bytes == size])]
     lone_placement_text = f"only one placement of {_sizes_text(bad_sizes or one_placement)} is beyond the range"
     if bad_sizes:

@@ -1,8 +1,9 @@
-"""Splits a log into numbered lines, and reads ahead a bounded number of them."""
+"""Splits a log into numbered lines, joins cut ones, and reads ahead a bounded number of them."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from busbw.readers.cut_lines import CutRule
 from busbw.readers.json_entries import join_entries
 
 _MAX_AHEAD_LINES = 512
@@ -16,8 +17,9 @@ class LineStream:
     write them. If the log has no line feeds, each part that ends with a carriage return has its own number.
     """
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
-        self._lines = join_entries(_split_at_carriage_returns(lines))
+    def __init__(self, lines: Iterable[bytes], cut_rule: CutRule | None = None) -> None:
+        numbered_lines = _split_at_carriage_returns(lines)
+        self._lines = join_entries(cut_rule.join(numbered_lines) if cut_rule else numbered_lines)
         self._ahead: deque[tuple[int, bytes]] = deque()
         self._shown_count = 0
         """Number of lines in `_ahead` that `look_ahead` has returned."""

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from busbw.logs import Table
+from busbw.logs import Refusal, Table
 from busbw.readers import cleaning, hccl, plain_tables
 from busbw.readers.anchors import MAX_LENGTH, find_anchor
+from busbw.readers.cut_lines import CutRule, find_cut_rule
 from busbw.readers.grids import CellGrid, GridCollector
 from busbw.readers.line_stream import LineStream
 from busbw.readers.long_lines import move_cuts
@@ -60,12 +61,19 @@ def recognizes(beginning: str) -> bool:
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     """Yields the tables, refused rows and notes of the log."""
-    yield from stream_lines(move_cuts(source.lines()), source.name, claims)
+    cut_rule = find_cut_rule(source.beginning)
+    if cut_rule and cut_rule.is_ambiguous:
+        reason = f"the lines are cut at {cut_rule.width} characters, which rows fill; save the log without line breaks"
+        yield Refusal(line=1, text="", reason=reason)
+        cut_rule = None
+    yield from stream_lines(move_cuts(source.lines()), source.name, claims, cut_rule)
 
 
-def stream_lines(lines: Iterable[bytes], source: str, claims: UserClaims) -> Iterator[Event]:
-    """Reads lines from any source, like `stream`."""
-    line_stream = LineStream(lines)
+def stream_lines(
+    lines: Iterable[bytes], source: str, claims: UserClaims, cut_rule: CutRule | None = None
+) -> Iterator[Event]:
+    """Reads lines from any source, like `stream`. Cut lines are joined by the rule."""
+    line_stream = LineStream(lines, cut_rule)
     reader = _TextReader(source, claims, line_stream)
     singletons: list[Table] = []
     prefix, assembler = reader.prefix, reader.assembler

@@ -125,6 +125,12 @@ TEST_CASE("options: the error for a missing value contains the flag's names") {
   }
 }
 
+TEST_CASE("options: a flag is not the value of a flag before it") {
+  for (const char* next : {"--records", "--records=x.jsonl", "-f", "--stepfactor"})
+    check_names(refusal_of(std::vector<std::string>{"-b", "4", "-e", next, "2"}),
+                {"-e (--maxbytes): a value is missing; see all_reduce_perf --help"});
+}
+
 TEST_CASE("options: random input gives options, a request or a usage error") {
   Random random(7);
   std::vector<std::string> fragments{"-",           "--",        "=",        "",

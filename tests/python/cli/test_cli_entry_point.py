@@ -31,6 +31,11 @@ def started(code: str) -> "subprocess.Popen[str]":
     return process
 
 
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "busbw", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: busbw [OPTIONS] COMMAND")
+
+
 def test_an_interrupt_during_the_imports_is_quiet() -> None:
     with started(SLOW + START) as process:
         process.send_signal(signal.SIGINT)

@@ -100,6 +100,14 @@ def test_the_systems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["all_reduce", "-b", "1G", "-e", "1M"], "-b 1G is larger than -e 1M"),
         (["all_reduce", "-b", "0"], '-b "0" is not a size'),
         (["all_reduce", "--algorithm", "Snake"], '--algorithm "Snake" is not an algorithm'),
+        (
+            ["all_reduce", "--algorithm", "NVLS", "--no-nvls"],
+            "--algorithm NVLS and --no-nvls exclude each other; drop one",
+        ),
+        (
+            ["all_reduce", "--no-nvls", "--algorithm", "nvlstree"],
+            "--algorithm nvlstree and --no-nvls exclude each other",
+        ),
         (["all_reduce", "--reference", "h1000"], 'there is no reference "h1000"'),
         (["all_reduce", "--ranks", "0"], "0 is not in the range"),
         (["all_reduce", "--ranks", "9" * 20], "is not in the range"),

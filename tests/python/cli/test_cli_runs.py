@@ -58,6 +58,20 @@ def test_no_matching_run(busbw: Busbw) -> None:
     assert "no run in busbw-records matches" in one_sentence(done.stderr)
 
 
+@pytest.mark.parametrize("words", [["--collective", "broadcast"], ["--collective", "all_gather", "--ranks", "99"]])
+def test_no_run_of_a_known_collective(busbw: Busbw, words: list[str]) -> None:
+    done = busbw("runs", *words)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no run in busbw-records matches" in one_sentence(done.stderr)
+
+
+def test_a_collective_of_the_store_is_known(busbw: Busbw, kept: Path) -> None:
+    record = kept / ALL[0] / "records.jsonl"
+    record.write_text(record.read_text().replace('"all_reduce"', '"all_scatter"'))
+    assert first_words(busbw("runs", "--collective", "all_scatter").stdout) == ALL[:1]
+    assert busbw("runs", "--collective", "all_scatter", "--ranks", "99").returncode == 0
+
+
 def test_rows(busbw: Busbw) -> None:
     done = busbw("runs", "--rows", "--collective", "all_gather", "--placement", "in_place", "--json")
     (point,) = [json.loads(line) for line in done.stdout.splitlines()]
@@ -89,6 +103,7 @@ def test_it_fits_the_width(busbw: Busbw, columns: int) -> None:
         (["--store", "nowhere"], "nowhere"),
         (["--placement", "in_place"], "--rows"),
         (["--ranks", "0"], "--ranks"),
+        (["--collective", "all_redcue"], '--collective: there is no collective "all_redcue"; did you mean all_reduce?'),
     ],
 )
 def test_a_usage_error_is_refused(busbw: Busbw, words: list[str], piece: str) -> None:

@@ -92,6 +92,7 @@ def test_several_matrices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ([str(ROOT / "README.md")], 2, "has no matrix of `nvidia-smi topo -m`"),
         (["--matrix", "1"], 2, "--matrix needs a FILE"),
         (["SAVED", "--matrix", "2"], 2, "the text has 1"),
+        (["SAVED", "--svg", "-", "--json"], 2, "--svg - and --json both write to standard output; give --svg a file"),
         (["SAVED", "--virtual"], 2, "--virtual is only for this machine"),
         (
             ["SAVED", "--svg", "/nowhere/x.svg"],

@@ -643,8 +643,8 @@ def test_slower_is_an_exit_code_where_it_is_asked_for(busbw: Busbw, here: Path) 
         (("a.txt", "nowhere.txt"), "nowhere.txt"),
         (("a.txt",), "no variants to compare"),
         (("a.txt", "b.txt", "--variants", "x", "y"), "--variants: takes one log, got two"),
-        (("a.txt", "b.txt", "--resolution", "0"), "is not a fraction"),
-        (("a.txt", "b.txt", "--resolution", "five"), "is not a fraction"),
+        (("a.txt", "b.txt", "--resolution", "0"), '--resolution "0" is not a fraction; give a value between'),
+        (("a.txt", "b.txt", "--resolution", "five"), '--resolution "five" is not a fraction'),
         (("a.txt", "b.txt", "--resolution", "100%"), "is not a fraction"),
     ],
 )

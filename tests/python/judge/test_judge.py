@@ -103,6 +103,23 @@ def test_a_slow_band_is_found_and_the_others_are_not(by: Callable[[int], float],
     assert {band for band, grade in grades(found).items() if grade == "SLOW"} == slow
 
 
+MIDDLE = [size for size in GOOD_H200_X4 if 8192 < size < 1 << 25]
+
+
+def test_middle_sizes_that_the_sizes_around_them_do_not_explain_are_unsure() -> None:
+    """Their range allows twice the typical time, because it does not know this run's start-up time."""
+    for slow in (MIDDLE[:4], MIDDLE[1:3]):
+        found = only(judge(log(scaled(lambda size, slow=slow: 1.89 if size in slow else 1.0))))  # type: ignore[misc]
+        assert grades(found) == {"latency": "GOOD", "middle": "UNSURE", "plateau": "GOOD"}
+        assert "although smaller and larger sizes take at most" in found.reasons[0]
+
+
+@pytest.mark.parametrize("slow", [MIDDLE[2:3], [size for size in GOOD_H200_X4 if size < 1 << 25]])
+def test_one_middle_size_or_a_long_start_up_is_no_bump(slow: list[int]) -> None:
+    found = only(judge(log(scaled(lambda size: 1.6 if size in slow else 1.0))))
+    assert grades(found)["middle"] == "GOOD"
+
+
 def test_fast_large_sizes_do_not_make_up_for_slow_small_ones() -> None:
     # Its mean busbw is above that of the healthy run.
     found = only(judge(log(scaled(lambda size: 6.0 if size <= 8192 else 0.97))))

@@ -1,6 +1,6 @@
 """Architecture rules: which directory may depend on which, where time is read, where a library may be used.
 
-dependencies.toml lists the allowed dependencies of each directory; docs/architecture.md shows them.
+dependencies.toml lists the allowed dependencies of each directory; docs/architecture.md describes the directories.
 """
 
 import ast

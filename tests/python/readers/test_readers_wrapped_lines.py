@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
+from log_wrappers import QUOTES
 
 from busbw import readers
 from busbw.logs import Log
@@ -92,6 +94,46 @@ def test_a_wrapped_string_gives_no_wrong_row(tmp_path: Path, name: str, width: i
     for begin, text in (("", repr(PATHS[name].read_text())), ("    log: ", json.dumps(PATHS[name].read_text()))):
         log = read(tmp_path, "\n".join(cut(width)([begin + text])) + "\n")
         assert rows(log) <= rows(plain)
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 90])
+@pytest.mark.parametrize("name", ["h200_x4_sweep_c1", "nccl_tests_2_19_6_nccl"])
+def test_a_string_that_was_cut_at_one_width_is_read(tmp_path: Path, name: str, width: int) -> None:
+    """A document in one string, with escapes that may be cut, and documents with a string for each line."""
+    text = PATHS[name].read_text()
+    plain = rows(readers.read(PATHS[name]))
+    documents = [repr(text), f"    log: {json.dumps(text)}", repr(text.splitlines())]
+    for wrapper in ("Docker json-file", "journald -o json", "logfmt"):
+        documents.append(QUOTES[wrapper](text.splitlines()))
+    for document in documents:
+        for mark in ("", "\\"):
+            log = read(tmp_path, "\n".join(cut(width, mark)(document.splitlines())) + "\n")
+            assert (rows(log), log.refused) == (plain, ())
+    document = yaml.safe_dump({"items": [{"log": text}]}, width=width)
+    assert rows(read(tmp_path, document)) == plain
+
+
+@pytest.mark.parametrize("width", [60, 64, 68, 72, 76])
+@pytest.mark.parametrize("name", ["h200_x4_sweep_c1", "nccl_tests_2_19_6_nccl"])
+def test_rows_with_two_prefixes_that_were_cut_are_read(tmp_path: Path, name: str, width: int) -> None:
+    plain = rows(readers.read(PATHS[name]))
+    lines = PATHS[name].read_text().splitlines()
+    for wrap in (nested(width, "[1,0]<stdout>:", "gpu012: "), nested(width, "(head, rank=0) [1,0]<stdout>:", "")):
+        assert rows(read(tmp_path, "\n".join(wrap(lines)) + "\n")) == plain
+
+
+def test_the_line_of_a_row_is_that_of_its_first_part(tmp_path: Path) -> None:
+    lines = cut(72)(PATHS["h200_x4_sweep_c1"].read_text().splitlines())
+    log = read(tmp_path, "\n".join(lines) + "\n")
+    assert all(str(row.size_bytes) in lines[row.line - 1] for row in log.rows)
+
+
+def test_rows_that_fill_their_lines_are_refused(tmp_path: Path) -> None:
+    """A cut row of 132 characters and the next one look like one line of four parts."""
+    lines = PATHS["h200_x4_sweep_c1"].read_text().splitlines()
+    log = read(tmp_path, "\n".join(nested(66, "[1,0]<stdout>:", "gpu012: ")(lines)) + "\n")
+    assert log.rows == ()
+    assert "the lines are cut at 74 characters, which rows fill" in log.refused[0].reason
 
 
 @pytest.mark.parametrize("note", ["WARNING: something else", "gpu1:77:99 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1]"])

@@ -104,27 +104,35 @@ def check(
     grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
-    console = make_console()
     if as_json:
         items = (encode_item(_verdict_object(entry)) for entry in in_order(judged, worst_first=has_logs))
         print_object({"grade": grade, "notes": notes}, {"verdicts": items})
         return EXIT_OF[grade]
+    console = make_console()
     if summary.worst is None:
         _print_verdict(console, "UNSURE", f"{', '.join(log_notes)}: no rows were read")
         _print_sentences(console, "next", ["run `busbw import` to see which lines were refused and why"])
         return ExitCode.ENVIRONMENT
     for note in notes:
         console.print(plain(note), style="yellow")
+    detailed = in_order(judged, worst_first=has_logs) if show_all else [summary.worst]
+    _print_verdicts(console, summary, detailed, has_logs=has_logs)
+    return EXIT_OF[grade]
+
+
+def _print_verdicts(
+    console: Console, summary: VerdictSummary, detailed: Iterable[JudgedConfiguration], *, has_logs: bool
+) -> None:
+    """Prints a line for each verdict, if there are several, and some verdicts with their evidence."""
     if summary.count > 1:
         for line in summary.lines(has_logs=has_logs):
             console.print(line)
         # Usually one verdict is shown in full. The late ranks of all of them are named.
         _print_sentences(console, "late rank", summary.late_rank_texts(has_logs=has_logs))
-    for configuration in in_order(judged, worst_first=has_logs) if show_all else [summary.worst]:
+    for configuration in detailed:
         if summary.count > 1:
             console.print()
         _print_details(console, title_of(configuration, has_logs=has_logs), configuration.verdict)
-    return EXIT_OF[grade]
 
 
 def _log_notes(log: Log) -> list[str]:

@@ -1,6 +1,7 @@
-"""Types of option values that click lacks: non-empty paths, placements and seconds."""
+"""Types of option values that click lacks: non-empty paths, placements, seconds and fractions."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,28 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in some ver
         if not (seconds > 0 and math.isfinite(seconds)):
             raise UsageError(f"{_option_name(param)} {value} is not a duration", remedy="give seconds above 0")
         return seconds
+
+
+class Fraction(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """A relative change, '5%' or '0.05', as a fraction between 0 and 1."""
+
+    name = "fraction"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns the fraction.
+
+        Raises:
+            UsageError: The word is not a number between 0 and 100 %.
+        """
+        del ctx
+        match = re.fullmatch(r"(\d+\.?\d*|\.\d+)(%?)", value.strip())
+        fraction = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+        if not 0 < fraction < 1:
+            raise UsageError(
+                f'{_option_name(param)} "{value}" is not a fraction',
+                remedy="give a value between 0 and 100 %, such as 5% or 0.05",
+            )
+        return fraction
 
 
 def _option_name(param: click.Parameter | None) -> str:
