@@ -22,7 +22,10 @@ def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert "flows support it" in lines[1]
     assert lines[2].startswith("    Cost: a 1 GiB all-reduce over 128 GPUs is expected to take ")
     assert lines[3].startswith("    Next: ")
-    assert "scontrol update NodeName=n3 State=DRAIN" in lines[4]
+    assert lines[4] == "To remove n3 from service, with Slurm or Kubernetes:"
+    reason = "busbw find: NIC mlx5_5 of n3 (GPU 5, rail 5)"
+    assert lines[5] == f"    scontrol update NodeName=n3 State=DRAIN Reason='{reason}'"
+    assert lines[6] == "    kubectl cordon n3"
     assert "16 nodes: none is slower than its peers by 10 % or more; such a part would be found in 99 %" in out
     assert "128 NICs: apart from the above, none is slower" in out
 
