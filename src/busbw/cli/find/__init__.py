@@ -9,6 +9,7 @@ from time import monotonic
 import click
 
 from busbw.cli.find.summary import SearchSummary, print_summary, summarize, suspected_nodes
+from busbw.cli.find.topology_option import complete_cluster, topology_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.output_file import write_whole
@@ -17,6 +18,7 @@ from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_
 from busbw.find.measurer import Measurer
 from busbw.find.search import Search, SearchProgress
 from busbw.json_output import json_object
+from busbw.network_topology.topology_file import read_attachments
 from busbw.simulator.fabric import DEFAULT_NODES_PER_GROUP, Fabric, parse_shape
 from busbw.simulator.faults import FORMS, parse_fault
 from busbw.system import find as find_system
@@ -66,6 +68,7 @@ _DEFAULT_SYSTEM = "h100-sxm"
     metavar="SECONDS",
     help="Limit for each answer of the program.",
 )
+@topology_option
 @click.option("--pairs", is_flag=True, help="Measure all pairs of nodes, too.")
 @click.option("--max-rounds", type=click.IntRange(min=1), metavar="N", help="Measure at most N rounds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rounds and the simulation.")
@@ -86,6 +89,7 @@ def find(
     oversubscription: float | None,
     program: str | None,
     answer_timeout_s: float,
+    topology: Path | None,
     pairs: bool,
     max_rounds: int | None,
     seed: int,
@@ -108,6 +112,7 @@ def find(
         raise UsageError(f"{unused[0]} is only for --simulate", remedy="remove it")
     system_name = system_name or (_DEFAULT_SYSTEM if shape else None)
     system = find_system(system_name) if system_name else None
+    attachments = read_attachments(topology) if topology is not None else []
     with checked_interrupts() as check_interrupt:
         source = (
             _simulated_measurer(shape, fault_texts, layout, nodes_per_leaf, oversubscription, seed)
@@ -115,6 +120,7 @@ def find(
             else _measuring_program(program or "", answer_timeout_s, check_interrupt)
         )
         with source as measurer:
+            complete_cluster(measurer, attachments, topology)
             search = Search(measurer=measurer, seed=seed, measures_all_pairs=pairs, max_rounds=max_rounds)
             outcome = _run(search, check_interrupt)
         summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())
