@@ -126,8 +126,8 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
     yield from _warnings(summary, len(search.measurer.cluster.nodes))
     yield "Searched:"
     for power in summary.power:
-        accused_count = sum(part.kind == power.kind for part in summary.accused)
-        yield f"{_INDENT}{_power_sentence(power, accused_count)}"
+        is_accused = any(part.kind == power.kind for part in summary.accused)
+        yield f"{_INDENT}{power_sentence(power, is_accused=is_accused)}"
     duration = "" if summary.measured_s is None else f", {summary.measured_s:.1f} s"
     simulated = " of a simulated cluster" if summary.simulated else ""
     yield (
@@ -136,13 +136,14 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
     )
 
 
-def _power_sentence(power: KindPower, accused: int) -> str:
+def power_sentence(power: KindPower, *, is_accused: bool) -> str:
+    """Returns the chance to find a slow part of a kind. `is_accused` if some part of the kind is slow or undecided."""
     noun = _NOUNS[power.kind]
     parts = count_text(power.all_parts, noun, _PLURALS.get(power.kind, ""))
     if power.parts < power.all_parts:
         parts = f"{power.parts:,} of {parts}"
     percent = f"{POWER_SLOWDOWN - 1:.0%}".replace("%", " %")
-    result = f"{parts}: none is slower" if not accused else f"{parts}: apart from the above, none is slower"
+    result = f"{parts}: none is slower" if not is_accused else f"{parts}: apart from the above, none is slower"
     chance = f"{min(np.floor(power.found * 100), 99):.0f} %" if power.found >= 0.01 else "less than 1 %"
     return (
         f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches "
