@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
+from busbw.launchers.machine_types.machine_type import load
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -28,6 +29,16 @@ def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[6] == "    kubectl cordon n3"
     assert "16 nodes: none is slower than its peers by 10 % or more; such a part would be found in 99 %" in out
     assert "128 NICs: apart from the above, none is slower" in out
+
+
+def test_a_machine_type_names_the_system(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--simulate", "4x2", "--fault", "node:1:2", "--system"]
+    _, by_alias, _ = run(capsys, *words, "Standard_ND96asr_v4")
+    _, by_name, _ = run(capsys, *words, load("Standard_ND96asr_v4").expectation or "")
+    assert by_alias == by_name
+    code, _, err = run(capsys, *words, "p6.99xlarge")
+    assert code == 2
+    assert 'there is no system "p6.99xlarge"' in err
 
 
 def test_a_healthy_cluster_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:

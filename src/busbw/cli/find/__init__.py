@@ -18,10 +18,10 @@ from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_
 from busbw.find.measurer import Measurer
 from busbw.find.search import Search, SearchProgress
 from busbw.json_output import json_object
+from busbw.launchers.machine_types.named_system import named_system
 from busbw.network_topology.topology_file import read_attachments
 from busbw.simulator.fabric import DEFAULT_NODES_PER_GROUP, Fabric, parse_shape
 from busbw.simulator.faults import FORMS, parse_fault
-from busbw.system import find as find_system
 from busbw.terminal import live_line
 from busbw.terminal.progress import duration_text
 
@@ -72,7 +72,7 @@ _DEFAULT_SYSTEM = "h100-sxm"
 @click.option("--pairs", is_flag=True, help="Measure all pairs of nodes, too.")
 @click.option("--max-rounds", type=click.IntRange(min=1), metavar="N", help="Measure at most N rounds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rounds and the simulation.")
-@click.option("--system", "system_name", metavar="NAME|FILE", help="System, to predict the cost of a finding.")
+@click.option("--system", "system_name", metavar="NAME|FILE", help="System or machine type, to predict the cost of a finding.")
 @output_file_options
 @json_option
 def find(
@@ -107,7 +107,7 @@ def find(
     if unused:
         raise UsageError(f"{unused[0]} is only for --simulate", remedy="remove it")
     system_name = system_name or (_DEFAULT_SYSTEM if shape else None)
-    system = find_system(system_name) if system_name else None
+    system = named_system(system_name) if system_name else None
     files = {"--write-hostfile": write_hostfile, "--junit": junit, "--prometheus": prometheus}
     require_writable_files(files)
     attachments = read_attachments(topology) if topology is not None else []
