@@ -46,12 +46,6 @@ def _attachments(switches: Iterable[Switch]) -> Iterator[Attachment]:
         if switch.children:  # `scontrol show topology` lists at each switch all nodes below
             continue
         try:
-            yield from (Attachment(node, None, switch.name) for node in _nodes(switch.nodes))
+            yield from (Attachment(node, None, switch.name) for node in expand_hostlist(switch.nodes))
         except ValueError as error:
             raise ValueError(f"the nodes of {switch.name} are no host list: {error}") from error
-
-
-def _nodes(hostlist: str) -> Iterator[str]:
-    if hostlist.count("[") != hostlist.count("]"):
-        raise ValueError("a bracket is open")
-    return expand_hostlist(hostlist)

@@ -42,8 +42,8 @@ def results(document: bytes) -> dict[str, list[tuple[type, str | None]]]:
     return {case.name: [(type(one), one.message) for one in case.result] for case in suite}
 
 
-def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    families = list(text_string_to_metric_families(text))
+def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    families = list(text_string_to_metric_families(text.decode()))
     assert all(family.type == "gauge" and family.documentation for family in families)
     return {
         (sample.name.removeprefix("busbw_find_"), tuple(sample.labels.items())): sample.value
@@ -68,7 +68,7 @@ def test_a_search_writes_both_files(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (9, 1, 0, 1)
     [nic] = [case for case in suite if case.name == "nic"]
     assert [line.split(" (")[0] for line in nic.result[0].text.splitlines()] == ["NIC mlx5_1 of n2", "NIC mlx5_0 of n1"]
-    found = samples(prometheus.read_text())
+    found = samples(prometheus.read_bytes())
     slow = {dict(labels)["node"]: value for (name, labels), value in found.items() if name == "slowdown"}
     assert slow == {"n1": pytest.approx(2, rel=0.05), "n2": float("inf")}
     assert (found["healthy", ()], found["complete", ()], found["undecided", ()]) == (0, 1, 0)
@@ -81,7 +81,7 @@ def test_a_healthy_search_passes(tmp_path: Path) -> None:
     junit, prometheus = tmp_path / "find.xml", tmp_path / "find.prom"
     assert main(["find", "--simulate", "4x2", "--junit", str(junit), "--prometheus", str(prometheus)]) == 0
     assert {name for name, found in results(junit.read_bytes()).items() if found} == {"uplink"}
-    found = samples(prometheus.read_text())
+    found = samples(prometheus.read_bytes())
     assert found["healthy", ()] == 1
     assert not any(name == "slowdown" for name, _ in found)
 
@@ -118,7 +118,7 @@ def test_hostile_names_stay_in_their_field() -> None:
     assert labels == {"kind": "pair", "nodes": f"{HOSTILE} n1", "direction": "both"}
 
 
-@pytest.mark.parametrize("flag", ["--junit", "--prometheus", "--write-hostfile"])
+@pytest.mark.parametrize("flag", ["--junit", "--prometheus"])
 def test_a_file_that_cannot_be_written_is_an_error_before_the_search(
     flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -193,7 +193,7 @@ def test_lines_may_name_nics(tmp_path: Path) -> None:
         (b'{"items": [{"metadata": {"name": "gx01", "labels": {"kubernetes.io/os": "linux"}}}]}', "no leaf switch"),
         (b'{"a":' * 50_000, "nested too deep|recursion|truncated"),
         (b"SwitchName=l0 Nodes=gx[01-x]", "the nodes of l0 are no host list"),
-        (b"SwitchName=l0 Nodes=gx[01-04", "the nodes of l0 are no host list: a bracket is open"),
+        (b"SwitchName=l0 Nodes=gx[01-04", "the nodes of l0 are no host list: gx\\[01-04 has an open bracket"),
         (b"\n" * 400_000, "it names no leaf switch"),
         (b"SwitchName=l0 Nodes=gx[0-999999999999]", "it names more than 262,144 nodes"),
         (b"SwitchName=l0 Nodes=" + b"[1-9]" * 50_000, "names more than|recursion"),

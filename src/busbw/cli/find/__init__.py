@@ -8,12 +8,13 @@ from time import monotonic
 
 import click
 
-from busbw.cli.find.output_files import output_file_options, require_writable_files, write_files
-from busbw.cli.find.summary import SearchSummary, print_summary, summarize
+from busbw.cli.find.export_options import export_options, write_exports
+from busbw.cli.find.summary import SearchSummary, print_summary, summarize, suspected_nodes
 from busbw.cli.find.topology_option import complete_cluster, topology_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.param_types import Seconds
+from busbw.cli.options.output_file import write_whole
+from busbw.cli.options.param_types import NonEmptyPath, Seconds
 from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_exit_code
 from busbw.find.measurer import Measurer
 from busbw.find.search import Search, SearchProgress
@@ -72,8 +73,17 @@ _DEFAULT_SYSTEM = "h100-sxm"
 @click.option("--pairs", is_flag=True, help="Measure all pairs of nodes, too.")
 @click.option("--max-rounds", type=click.IntRange(min=1), metavar="N", help="Measure at most N rounds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rounds and the simulation.")
-@click.option("--system", "system_name", metavar="NAME|FILE", help="System or machine type, to predict the cost of a finding.")
-@output_file_options
+@click.option(
+    "--system", "system_name", metavar="NAME|FILE", help="System or machine type, to predict the cost of a finding."
+)
+@click.option(
+    "--write-hostfile",
+    "hostfile",
+    type=NonEmptyPath(dir_okay=False),
+    metavar="FILE",
+    help="Write the nodes without a finding to FILE, one per line.",
+)
+@export_options
 @json_option
 def find(
     shape: str | None,
@@ -88,7 +98,7 @@ def find(
     max_rounds: int | None,
     seed: int,
     system_name: str | None,
-    write_hostfile: Path | None,
+    hostfile: Path | None,
     junit: Path | None,
     prometheus: Path | None,
     as_json: bool,
@@ -108,8 +118,6 @@ def find(
         raise UsageError(f"{unused[0]} is only for --simulate", remedy="remove it")
     system_name = system_name or (_DEFAULT_SYSTEM if shape else None)
     system = named_system(system_name) if system_name else None
-    files = {"--write-hostfile": write_hostfile, "--junit": junit, "--prometheus": prometheus}
-    require_writable_files(files)
     attachments = read_attachments(topology) if topology is not None else []
     with checked_interrupts() as check_interrupt:
         source = (
@@ -118,11 +126,15 @@ def find(
             else _measuring_program(program or "", answer_timeout_s, check_interrupt)
         )
         with source as measurer:
-            complete_cluster(measurer, attachments, topology)
+            if topology is not None:
+                complete_cluster(measurer, attachments, topology)
             search = Search(measurer=measurer, seed=seed, measures_all_pairs=pairs, max_rounds=max_rounds)
             outcome = _run(search, check_interrupt)
         summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())
-        write_files(files, summary, search.measurer.cluster)
+        if hostfile is not None:
+            names = [node.name for node in search.measurer.cluster.nodes if node.name not in suspected_nodes(summary)]
+            write_whole(hostfile, "".join(f"{name}\n" for name in names).encode(), flag="--write-hostfile")
+        write_exports(summary, {"--junit": junit, "--prometheus": prometheus})
         if as_json:
             click.echo(json_object(summary))
         else:

@@ -10,7 +10,7 @@ _LABELS = ("kind", "node", "nodes", "nic", "gpu", "gpus", "rail", "leaf", "direc
 """Fields of a finding that name the part."""
 
 
-def prometheus_text(summary: SearchSummary, end_s: float) -> str:
+def prometheus_text(summary: SearchSummary, end_s: float) -> bytes:
     """Returns the samples of a search that ended at `end_s`, in seconds since 1970."""
     slowdowns = {_labels(one): math.inf if one.dead else one.slowdown for one in summary.findings}
     metrics: dict[str, tuple[str, dict[Labels, float | None]]] = {
@@ -22,7 +22,8 @@ def prometheus_text(summary: SearchSummary, end_s: float) -> str:
         "measured_seconds": ("Duration of the measured rounds.", {(): summary.measured_s}),
         "end_time_seconds": ("End of the search in seconds since 1970.", {(): end_s}),
     }
-    return "".join(_metric_text(f"busbw_find_{name}", *metric) for name, metric in metrics.items())
+    text = "".join(_metric_text(f"busbw_find_{name}", *metric) for name, metric in metrics.items())
+    return text.encode(errors="replace")
 
 
 def _metric_text(name: str, help_text: str, samples: dict[Labels, float | None]) -> str:

@@ -21,12 +21,10 @@ topology_option = click.option(
 )
 
 
-def complete_cluster(measurer: Measurer, attachments: Sequence[Attachment], source: Path | None) -> None:
-    """Adds leaf switches to the cluster of a measurer, and names the nodes that have none on stderr."""
-    if source is None:
-        return
-    nodes = with_leaves(measurer.cluster.nodes, attachments, str(source))
+def complete_cluster(measurer: Measurer, attachments: Sequence[Attachment], path: Path) -> None:
+    """Adds the leaf switches of a file to the cluster, and names the nodes that have none on stderr."""
+    nodes = with_leaves(measurer.cluster.nodes, attachments, str(path))
     measurer.cluster = Cluster(nodes)
     unknown = [node.name for node in nodes if any(nic.leaf is None for nic in node.nics)]
     if unknown:
-        click.echo(plain(f"{source} lacks leaf switches of {names_text(unknown, _MAX_NAMES)}"), err=True)
+        click.echo(plain(f"{path} lacks leaf switches of {names_text(unknown, _MAX_NAMES)}"), err=True)

@@ -27,7 +27,7 @@ def expand_hostlist(text: str) -> Iterator[str]:
     """Yields the names of a host list one by one, because a short one may stand for any number.
 
     Raises:
-        ValueError: A range has other ends than numbers.
+        ValueError: A bracket is open, or a range has other ends than numbers.
     """
     for name in _split_outside_brackets(text):
         yield from _expand_brackets(name)
@@ -50,7 +50,9 @@ def _expand_brackets(name: str) -> Iterator[str]:
     if not bracket:
         yield name
         return
-    ranges, _, suffix = after_bracket.partition("]")
+    ranges, end, suffix = after_bracket.partition("]")
+    if not end:
+        raise ValueError(f"{name} has an open bracket")
     for range_text in ranges.split(","):
         first, dash, last = range_text.partition("-")
         numbers = (str(one).zfill(len(first)) for one in range(int(first), int(last) + 1)) if dash else (first,)
