@@ -46,17 +46,17 @@ def write_content(content: bytes | IO[bytes], out: BinaryIO) -> None:
         shutil.copyfileobj(content, out)
 
 
-def read_user_file(path: Path) -> bytes:
+def read_user_file(path: Path, *, max_bytes: int = _MAX_USER_FILE_BYTES) -> bytes:
     """Reads a file that a user named. Pipes and endless devices are rejected, so the call cannot hang.
 
     Raises:
-        OSError: The file cannot be read, is not a regular file, or is larger than 1 MiB.
+        OSError: The file cannot be read, is not a regular file, or is larger than `max_bytes`.
     """
     # Without O_NONBLOCK, opening a pipe waits for its writer.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(EINVAL, "it is not a regular file", str(path))
-        content = stream.read(_MAX_USER_FILE_BYTES + 1)
-    if len(content) > _MAX_USER_FILE_BYTES:
-        raise OSError(EFBIG, "it is larger than 1 MiB", str(path))
+        content = stream.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(EFBIG, f"it is larger than {max_bytes >> 20} MiB", str(path))
     return content

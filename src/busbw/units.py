@@ -86,11 +86,11 @@ def _is_harmless(character: str) -> bool:
     return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
-def shorten(text: str) -> str:
+def shorten(text: str, max_length: int = _MAX_MESSAGE_LENGTH) -> str:
     """Removes the middle of a message, and of its words, if they are too long: it may repeat any input."""
     if len(text) > _MAX_WORD_LENGTH:
         text = _LONG_WORD.sub(lambda match: _cut_middle(match[0], _SHORT_WORD_LENGTH), text)
-    return text if len(text) <= _MAX_MESSAGE_LENGTH else _cut_middle(text, _MAX_MESSAGE_LENGTH)
+    return text if len(text) <= max_length else _cut_middle(text, max_length)
 
 
 def _cut_middle(text: str, length: int) -> str:

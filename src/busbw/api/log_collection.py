@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from busbw import reference as references
-from busbw import system as systems
 from busbw.api import data_frames
 from busbw.errors import UsageError
 from busbw.exporters.flat import FlatRow, flat_rows
 from busbw.judge import JudgedConfiguration, ReferenceSelection, judge_configurations
+from busbw.launchers.machine_types.named_system import named_system
 from busbw.logs import Log, Row, Table
 from busbw.reference import Reference
 from busbw.system import Nics, System
@@ -54,8 +54,8 @@ class LogCollection(Struct, kw_only=True, frozen=True):
         """Judges each configuration as `busbw check` does, and returns its verdict and expectation.
 
         Args:
-            system: System of the runs, or its name in `busbw expect --list-systems`; None or `auto` to derive it from
-                each log.
+            system: System of the runs, its name in `busbw expect --list-systems`, or a machine type; None or `auto` to
+                derive it from each log.
             nics: NICs of a node; None for those of the system.
             sharp: True if the network's switches reduce (InfiniBand SHARP); False to use the system's description.
             reference: Good run to judge by instead of the expectation, published figures or their name in `busbw refs`,
@@ -66,7 +66,7 @@ class LogCollection(Struct, kw_only=True, frozen=True):
         """
         if system == "auto":
             system = None
-        run_system = systems.find(system) if isinstance(system, str) else system
+        run_system = named_system(system, words=("auto",)) if isinstance(system, str) else system
         selection = _reference_selection(reference)
         return tuple(
             configuration

@@ -17,12 +17,12 @@ from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
 from busbw.cli.options.reference_option import select_reference
-from busbw.cli.options.system_option import named_system
 from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario, with_sharp
 from busbw.expect import expect as expectation_of
 from busbw.json_output import json_object
 from busbw.judge import ReferenceComparison, compare_with_reference
+from busbw.launchers.machine_types.named_system import named_system
 from busbw.near_misses import suggestion
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine

@@ -21,7 +21,7 @@ from busbw.units import count_text, size_text
 SUFFIX = ".xml"
 HAS_VERDICTS = True
 
-_STATES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+STATES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 """Attribute of a suite that counts the cases with an element."""
 _MAX_SUITE_BYTES_IN_MEMORY = 1 << 20
 
@@ -49,7 +49,7 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
                     next_table, next_verdicts = next(verdicts_by_table, _NO_VERDICTS)
         assert next_table is None  # every verdict was written
         root = ElementTree.Element("testsuites", name="busbw")
-        for attribute in ("tests", *_STATES):
+        for attribute in ("tests", *STATES):
             root.set(attribute, str(totals[attribute]))
         out.write(b"<?xml version='1.0' encoding='utf-8'?>\n")
         _write_around(root, suites, out)
@@ -70,17 +70,17 @@ def _write_suite(
 ) -> Counter[str]:
     """Writes the suite of a table and returns its counts."""
     name = table.program or table.collective or table.title or "table"
-    suite = ElementTree.Element("testsuite", name=_xml_text(f"{log.source}#{table_number} {name}"))
+    suite = ElementTree.Element("testsuite", name=xml_text(f"{log.source}#{table_number} {name}"))
     if table.start_time:
-        suite.set("timestamp", _xml_text(table.start_time))
+        suite.set("timestamp", xml_text(table.start_time))
     if table.hosts:
-        suite.set("hostname", _xml_text(table.hosts[0]))
-    counts = Counter(dict.fromkeys(("tests", *_STATES), 0))
+        suite.set("hostname", xml_text(table.hosts[0]))
+    counts = Counter(dict.fromkeys(("tests", *STATES), 0))
     time_s = 0.0
     with SpooledTemporaryFile(_MAX_SUITE_BYTES_IN_MEMORY) as cases:
         for case in chain(_cases(table), map(_verdict_case, verdicts)):
             counts["tests"] += 1
-            counts.update(attribute for attribute, tag in _STATES.items() if case.find(tag) is not None)
+            counts.update(attribute for attribute, tag in STATES.items() if case.find(tag) is not None)
             time_s += float(case.get("time", "0"))
             ElementTree.indent(case)
             cases.write(ElementTree.tostring(case, encoding="utf-8") + b"\n")
@@ -103,13 +103,13 @@ def _end_case(table: Table) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname="run", name="completes", time="0")
     if not table.complete:
         reason = table.end_reason or table.early_end_text
-        ElementTree.SubElement(case, "error", message=_xml_text(reason), type="no end")
+        ElementTree.SubElement(case, "error", message=xml_text(reason), type="no end")
     return case
 
 
 def _measurement_case(table: Table, row: Row, placement: Placement, figure: Figure) -> ElementTree.Element:
     collective = table.collective_of(row) or "unknown collective"
-    class_name = ".".join(_xml_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
+    class_name = ".".join(xml_text(part) for part in (collective, row.dtype, row.redop, row.variant) if part)
     name_parts = [size_text(row.size_bytes), PLACEMENT_WORDS[placement]]
     name_parts.append(f"root {row.root}" if row.root is not None else "")
     name_parts.append(f"group {row.group}" if row.group else "")
@@ -120,20 +120,18 @@ def _measurement_case(table: Table, row: Row, placement: Placement, figure: Figu
     if figure.wrong_elements:
         message = f"{count_text(figure.wrong_elements, 'wrong element')}"
         failure = ElementTree.SubElement(case, "failure", message=message, type="wrong data")
-        failure.text = _xml_text("\n".join(_wrong_element_lines(figure))) or None
+        failure.text = xml_text("\n".join(_wrong_element_lines(figure))) or None
     elif figure.check != "checked":
         ElementTree.SubElement(case, "skipped", message=f"data {figure.check.replace('_', ' ')}")
     bandwidths = {"algbw_gbps": figure.algbw_gbps, "busbw_gbps": figure.busbw_gbps}
     bandwidth_texts = [f"{name}={value:.6g}" for name, value in bandwidths.items() if value is not None]
-    ElementTree.SubElement(case, "system-out").text = _xml_text(
-        "\n".join([" ".join(bandwidth_texts), *figure.warnings])
-    )
+    ElementTree.SubElement(case, "system-out").text = xml_text("\n".join([" ".join(bandwidth_texts), *figure.warnings]))
     return case
 
 
 def _verdict_case(configuration: JudgedConfiguration) -> ElementTree.Element:
     verdict = configuration.verdict
-    case = ElementTree.Element("testcase", classname="verdict", name=_xml_text(verdict.title), time="0")
+    case = ElementTree.Element("testcase", classname="verdict", name=xml_text(verdict.title), time="0")
     labels = {
         "grade": verdict.grade,
         "hosts": " ".join(configuration.hosts),
@@ -143,14 +141,14 @@ def _verdict_case(configuration: JudgedConfiguration) -> ElementTree.Element:
     properties = ElementTree.SubElement(case, "properties")
     for name, value in labels.items():
         if value:
-            ElementTree.SubElement(properties, "property", name=name, value=_xml_text(value))
-    message = _xml_text(f"{verdict.grade}: {'; '.join(verdict.reasons)}")
+            ElementTree.SubElement(properties, "property", name=name, value=xml_text(value))
+    message = xml_text(f"{verdict.grade}: {'; '.join(verdict.reasons)}")
     if verdict.grade in _FAILED_GRADES:
         failure = ElementTree.SubElement(case, "failure", message=message, type=verdict.grade)
-        failure.text = _xml_text("\n".join(f"{label}: {text}" for label, text in verdict.labeled_sentences()))
+        failure.text = xml_text("\n".join(f"{label}: {text}" for label, text in verdict.labeled_sentences()))
     elif verdict.grade == "UNSURE":
         ElementTree.SubElement(case, "skipped", message=message)
-    ElementTree.SubElement(case, "system-out").text = _xml_text(f"{message}\nagainst {verdict.yardstick}")
+    ElementTree.SubElement(case, "system-out").text = xml_text(f"{message}\nagainst {verdict.yardstick}")
     return case
 
 
@@ -161,6 +159,6 @@ def _wrong_element_lines(figure: Figure) -> list[str]:
     ]
 
 
-def _xml_text(text: str) -> str:
+def xml_text(text: str) -> str:
     """Replaces the characters that XML cannot represent."""
     return _INVALID_IN_XML.sub("?", text)

@@ -35,7 +35,7 @@ _LABELS = ("library", "hosts", *_CONFIGURATION_LABELS, "placement", "size_bytes"
 
 _TABLE_LABELS = 2
 """Number of labels, at the beginning of a sample, that identify its table."""
-_Labels = tuple[tuple[str, str], ...]
+Labels = tuple[tuple[str, str], ...]
 """(Name, value) of each label of a sample."""
 
 
@@ -48,16 +48,26 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
         for _, samples_of_table in groupby(samples, key=lambda sample: sample[1][:_TABLE_LABELS]):
             last_values = {(metric, labels): value for metric, labels, value in samples_of_table}
             for (metric, labels), value in last_values.items():
-                labels_text = ",".join(f'{label}="{_escape_label(label_value)}"' for label, label_value in labels)
-                files[metric].write(f"{metric}{{{labels_text}}} {value!r}\n".encode("utf-8", errors="replace"))
+                files[metric].write(sample_line(metric, labels, value).encode("utf-8", errors="replace"))
         for metric, file in files.items():
             if file.tell():
-                out.write(f"# HELP {metric} {_HELP_BY_METRIC[metric]}\n# TYPE {metric} gauge\n".encode())
+                out.write(header(metric, _HELP_BY_METRIC[metric]).encode())
             file.seek(0)
             shutil.copyfileobj(file, out)
 
 
-def _run_samples(logs: Sequence[Log]) -> Iterator[tuple[str, _Labels, float]]:
+def header(metric: str, help_text: str) -> str:
+    """Returns the lines before the samples of a metric."""
+    return f"# HELP {metric} {help_text}\n# TYPE {metric} gauge\n"
+
+
+def sample_line(metric: str, labels: Labels, value: float) -> str:
+    """Returns the line of a sample."""
+    labels_text = ",".join(f'{label}="{_escape_label(label_value)}"' for label, label_value in labels)
+    return f"{metric}{{{labels_text}}} {value!r}\n"
+
+
+def _run_samples(logs: Sequence[Log]) -> Iterator[tuple[str, Labels, float]]:
     """Yields metric, labels and value of each sample about a run."""
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
@@ -79,7 +89,7 @@ def _seconds_since_1970(iso_time: str | None) -> float | None:
 
 def _measurement_samples(
     logs: Sequence[Log], verdicts: Sequence[JudgedConfiguration]
-) -> Iterator[tuple[str, _Labels, float]]:
+) -> Iterator[tuple[str, Labels, float]]:
     """Yields metric, labels and value of each sample about a measurement."""
     systems = {(configuration.log, configuration.table): configuration.system for configuration in verdicts}
     for row in flat_rows(logs):
@@ -95,7 +105,7 @@ def _measurement_samples(
                 yield metric, labels, value
 
 
-def _verdict_samples(verdicts: Sequence[JudgedConfiguration]) -> Iterator[tuple[str, _Labels, float]]:
+def _verdict_samples(verdicts: Sequence[JudgedConfiguration]) -> Iterator[tuple[str, Labels, float]]:
     """Yields a sample for each grade of each configuration, so that a query sees the end of a grade."""
     for configuration in verdicts:
         hosts = " ".join(configuration.hosts) or None
@@ -112,7 +122,7 @@ def _verdict_samples(verdicts: Sequence[JudgedConfiguration]) -> Iterator[tuple[
             yield "busbw_verdict", labels, float(grade == configuration.grade)
 
 
-def _make_labels(source: object, log: str, table: int, names: Sequence[str], **others: str | None) -> _Labels:
+def _make_labels(source: object, log: str, table: int, names: Sequence[str], **others: str | None) -> Labels:
     """Returns the labels `run` and `table`, the fields of `source` with these names, and others. None has no label."""
     values = {name: getattr(source, name) for name in names} | others
     return (

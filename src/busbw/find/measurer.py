@@ -10,9 +10,8 @@ from busbw.find.rounds import Round
 class Measurer(Protocol):
     """Measures rounds of flows of one cluster."""
 
-    @property
-    def cluster(self) -> Cluster:
-        """The cluster that is measured."""
+    cluster: Cluster
+    """The cluster that is measured. A caller may add leaf switches."""
 
     def measure(self, one_round: Round, iterations: int) -> RoundResult:
         """Returns the times of all flows of a round, which run at the same time.

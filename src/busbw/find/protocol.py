@@ -15,9 +15,10 @@ from busbw.errors import BusbwError
 from busbw.find.cluster import Cluster, NodeDescription
 from busbw.find.observations import RoundResult
 from busbw.find.rounds import Round
+from busbw.units import shorten
 
 PROTOCOL = 1
-_MAX_QUOTE = 60
+_MAX_QUOTE_LENGTH = 60
 """Characters of an invalid answer that an error quotes."""
 
 
@@ -146,8 +147,7 @@ def _decode(line: bytes, kind: type[_Answer], question: str) -> _Answer:
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        text = line.decode(errors="replace").strip()
-        quote = text if len(text) <= _MAX_QUOTE else f"{text[:_MAX_QUOTE]}..."
+        quote = shorten(line.decode(errors="replace").strip(), _MAX_QUOTE_LENGTH)
         raise BusbwError(
             f'the measuring program answered {question} with "{quote}", which is no valid answer ({error})',
             remedy="print only answers on its standard output",

@@ -10,7 +10,7 @@ from busbw.errors import UsageError
 from busbw.find.protocol import PROTOCOL, ClusterAnswer, FlowAnswer, MeasureAnswer, Request
 from busbw.simulator.fabric import Fabric, parse_shape
 from busbw.simulator.faults import parse_fault
-from busbw.simulator.measurer import DEAD_FLOW_ERROR
+from busbw.simulator.measurer import measure
 from busbw.simulator.simulation import Noise, Simulation
 
 
@@ -36,20 +36,21 @@ def main(shape: str, fault_texts: tuple[str, ...], seed: int) -> None:
         answer = (
             ClusterAnswer(description, protocol=PROTOCOL)
             if request.ask == "cluster"
-            else _measure(simulation, request, first_gpu)
+            else _answer(simulation, request, first_gpu)
         )
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _measure(simulation: Simulation, request: Request, first_gpu: dict[str, int]) -> MeasureAnswer:
+def _answer(simulation: Simulation, request: Request, first_gpu: dict[str, int]) -> MeasureAnswer:
     source = np.array([first_gpu[flow.source.node] + flow.source.gpu for flow in request.flows])
     target = np.array([first_gpu[flow.target.node] + flow.target.gpu for flow in request.flows])
-    times, took_s = simulation.measure(source, target, request.size_bytes or 0, request.iterations or 0)
+    result = measure(simulation, source, target, request.size_bytes or 0, request.iterations or 0)
     flows = tuple(
-        FlowAnswer(error=DEAD_FLOW_ERROR) if np.isinf(row).any() else FlowAnswer(tuple(row.tolist())) for row in times
+        FlowAnswer(error=result.errors[row]) if row in result.errors else FlowAnswer(tuple(times.tolist()))
+        for row, times in enumerate(result.times_us)
     )
-    return MeasureAnswer(request.id, flows, took_s)
+    return MeasureAnswer(request.id, flows, result.took_s)
 
 
 if __name__ == "__main__":

@@ -45,13 +45,16 @@ class Fabric:
 
     def leaf(self, node: int, nic: int) -> int:
         """Returns the number of the leaf of a NIC."""
-        group = node // self.nodes_per_group
+        group = self._group(node)
         return group * self.gpus + nic if self.layout == "rail" else group
 
     def leaf_name(self, node: int, nic: int) -> str:
         """Returns the name of the leaf of a NIC."""
-        group = node // self.nodes_per_group
-        return f"leaf{group}-{nic}" if self.layout == "rail" else f"leaf{group}"
+        return f"leaf{self._group(node)}" + (f"-{nic}" if self.layout == "rail" else "")
+
+    def _group(self, node: int) -> int:
+        """Returns the number of the group of nodes that shares leaf switches."""
+        return node // self.nodes_per_group
 
     def leaf_numbers(self) -> dict[str, int]:
         """Returns the number of each leaf by its name."""

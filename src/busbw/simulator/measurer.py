@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from busbw.find.cluster import Cluster
+from busbw.find.cluster import Cluster, Indices
 from busbw.find.observations import RoundResult
 from busbw.find.rounds import Round
 from busbw.simulator.simulation import Simulation
 
-DEAD_FLOW_ERROR = "timed out after 30 s"
+_DEAD_FLOW_ERROR = "timed out after 30 s"
 
 
 class SimulatedMeasurer:
@@ -19,9 +19,13 @@ class SimulatedMeasurer:
 
     def measure(self, one_round: Round, iterations: int) -> RoundResult:
         """Returns the simulated times of all flows of a round."""
-        times, took_s = self._simulation.measure(one_round.source, one_round.target, one_round.size_bytes, iterations)
-        # A flow with a dead iteration does not end.
-        is_dead = np.isinf(times).any(axis=1)
-        times[is_dead] = np.nan
-        errors = dict.fromkeys(map(int, np.flatnonzero(is_dead)), DEAD_FLOW_ERROR)
-        return RoundResult(times_us=times, errors=errors, took_s=took_s)
+        return measure(self._simulation, one_round.source, one_round.target, one_round.size_bytes, iterations)
+
+
+def measure(simulation: Simulation, source: Indices, target: Indices, size_bytes: int, iterations: int) -> RoundResult:
+    """Returns the simulated times of flows. A flow with a dead iteration does not end."""
+    times, took_s = simulation.measure(source, target, size_bytes, iterations)
+    is_dead = np.isinf(times).any(axis=1)
+    times[is_dead] = np.nan
+    errors = dict.fromkeys(map(int, np.flatnonzero(is_dead)), _DEAD_FLOW_ERROR)
+    return RoundResult(times_us=times, errors=errors, took_s=took_s)

@@ -194,6 +194,7 @@ def test_wrong_use_is_an_error_with_a_remedy(tmp_path: Path) -> None:
 def test_names_of_systems_and_references() -> None:
     logs = busbw.load(ROOT / "tests" / "golden" / "logs" / "h200_x4_sweep_c1.txt")
     assert logs.configurations(system="auto") == logs.configurations()
+    assert logs.configurations(system="Standard_ND96asr_v4") == logs.configurations(system="a100-sxm")
     (configuration,) = logs.configurations(reference="h200-x4")
     assert configuration.verdict.yardstick.startswith("h200-x4")
     assert logs.configurations(reference="h200-x4") != logs.configurations()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
+from busbw.launchers.machine_types.machine_type import load
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -22,9 +23,22 @@ def test_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert "flows support it" in lines[1]
     assert lines[2].startswith("    Cost: a 1 GiB all-reduce over 128 GPUs is expected to take ")
     assert lines[3].startswith("    Next: ")
-    assert "scontrol update NodeName=n3 State=DRAIN" in lines[4]
+    assert lines[4] == "To remove n3 from service, with Slurm or Kubernetes:"
+    reason = "busbw find: NIC mlx5_5 of n3 (GPU 5, rail 5)"
+    assert lines[5] == f"    scontrol update NodeName=n3 State=DRAIN Reason='{reason}'"
+    assert lines[6] == "    kubectl cordon n3"
     assert "16 nodes: none is slower than its peers by 10 % or more; such a part would be found in 99 %" in out
     assert "128 NICs: apart from the above, none is slower" in out
+
+
+def test_a_machine_type_names_the_system(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--simulate", "4x2", "--fault", "node:1:2", "--system"]
+    _, by_alias, _ = run(capsys, *words, "Standard_ND96asr_v4")
+    _, by_name, _ = run(capsys, *words, load("Standard_ND96asr_v4").expectation or "")
+    assert by_alias == by_name
+    code, _, err = run(capsys, *words, "p6.99xlarge")
+    assert code == 2
+    assert 'there is no system "p6.99xlarge"' in err
 
 
 def test_a_healthy_cluster_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,6 +51,7 @@ FAULTY = {
     "say({**answer(request), 'id': 2})": "answered measurement 2 instead of measurement 3",
     "say({**answer(request), 'flows': answer(request)['flows'][1:]})": "answered measurement 3 with 7 of 8 flows",
     "say({**answer(request), 'flows': [{'times_us': [-1.0]}] * 8})": "flow 0 has a time of -1 us",
+    "say('x' * 999)": f'answered measurement 3 with "{"x" * 37}...{"x" * 20}", which is no valid answer',
     "say({'id': 3, 'flows': 'none'})": "which is no valid answer",
     "say({'error': 'the scheduler is down'})": "the measuring program reports: the scheduler is down",
 }
@@ -121,6 +122,24 @@ def test_a_healthy_program_ends_with_0_and_gets_the_last_request(tmp_path: Path)
     path.write_text(path.read_text().replace("break", f"open({str(log)!r}, 'w').write('end'); break"))
     assert main(["find", "--measure-with", command]) == 0
     assert log.read_text() == "end"
+
+
+def test_names_of_a_program_do_not_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = program(tmp_path, "say(answer(request))")
+    path = tmp_path / "program.py"
+    slow = '5000.0 if flow["to"]["gpu"] == 1 and "0" in flow["to"]["node"] else 1000.0'
+    flows = f'[{{"times_us": [{slow}] * 10}} for flow in request["flows"]]'
+    path.write_text(
+        path.read_text()
+        .replace('f"n{node}"', 'f"\\x1b[31mn{node}"')
+        .replace(
+            "say(answer(request))", f'say({{**answer(request), "flows": {flows}}} if "flows" in request else CLUSTER)'
+        )
+    )
+    assert main(["find", "--measure-with", command]) in (5, 6)
+    out = capsys.readouterr().out
+    assert "?[31mn0" in out
+    assert "\x1b" not in out
 
 
 def test_ctrl_c_reports_the_findings_so_far(tmp_path: Path) -> None:

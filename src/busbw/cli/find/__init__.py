@@ -8,7 +8,9 @@ from time import monotonic
 
 import click
 
+from busbw.cli.find.export_options import export_options, write_exports
 from busbw.cli.find.summary import SearchSummary, print_summary, summarize, suspected_nodes
+from busbw.cli.find.topology_option import complete_cluster, topology_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.output_file import write_whole
@@ -17,9 +19,10 @@ from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_
 from busbw.find.measurer import Measurer
 from busbw.find.search import Search, SearchProgress
 from busbw.json_output import json_object
+from busbw.launchers.machine_types.named_system import named_system
+from busbw.network_topology.topology_file import read_attachments
 from busbw.simulator.fabric import DEFAULT_NODES_PER_GROUP, Fabric, parse_shape
 from busbw.simulator.faults import FORMS, parse_fault
-from busbw.system import find as find_system
 from busbw.terminal import live_line
 from busbw.terminal.progress import duration_text
 
@@ -66,10 +69,13 @@ _DEFAULT_SYSTEM = "h100-sxm"
     metavar="SECONDS",
     help="Limit for each answer of the program.",
 )
+@topology_option
 @click.option("--pairs", is_flag=True, help="Measure all pairs of nodes, too.")
 @click.option("--max-rounds", type=click.IntRange(min=1), metavar="N", help="Measure at most N rounds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rounds and the simulation.")
-@click.option("--system", "system_name", metavar="NAME|FILE", help="System, to predict the cost of a finding.")
+@click.option(
+    "--system", "system_name", metavar="NAME|FILE", help="System or machine type, to predict the cost of a finding."
+)
 @click.option(
     "--write-hostfile",
     "hostfile",
@@ -77,6 +83,7 @@ _DEFAULT_SYSTEM = "h100-sxm"
     metavar="FILE",
     help="Write the nodes without a finding to FILE, one per line.",
 )
+@export_options
 @json_option
 def find(
     shape: str | None,
@@ -86,11 +93,14 @@ def find(
     oversubscription: float | None,
     program: str | None,
     answer_timeout_s: float,
+    topology: Path | None,
     pairs: bool,
     max_rounds: int | None,
     seed: int,
     system_name: str | None,
     hostfile: Path | None,
+    junit: Path | None,
+    prometheus: Path | None,
     as_json: bool,
 ) -> int:
     """Locates the slow part of a cluster from rounds of disjoint flows, and states how sure that is."""
@@ -107,7 +117,8 @@ def find(
     if unused:
         raise UsageError(f"{unused[0]} is only for --simulate", remedy="remove it")
     system_name = system_name or (_DEFAULT_SYSTEM if shape else None)
-    system = find_system(system_name) if system_name else None
+    system = named_system(system_name) if system_name else None
+    attachments = read_attachments(topology) if topology is not None else []
     with checked_interrupts() as check_interrupt:
         source = (
             _simulated_measurer(shape, fault_texts, layout, nodes_per_leaf, oversubscription, seed)
@@ -115,12 +126,15 @@ def find(
             else _measuring_program(program or "", answer_timeout_s, check_interrupt)
         )
         with source as measurer:
+            if topology is not None:
+                complete_cluster(measurer, attachments, topology)
             search = Search(measurer=measurer, seed=seed, measures_all_pairs=pairs, max_rounds=max_rounds)
             outcome = _run(search, check_interrupt)
         summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())
         if hostfile is not None:
             names = [node.name for node in search.measurer.cluster.nodes if node.name not in suspected_nodes(summary)]
             write_whole(hostfile, "".join(f"{name}\n" for name in names).encode(), flag="--write-hostfile")
+        write_exports(summary, {"--junit": junit, "--prometheus": prometheus})
         if as_json:
             click.echo(json_object(summary))
         else:

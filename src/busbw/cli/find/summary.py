@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from busbw.cli.find.cost import cost_sentence
 from busbw.cli.find.rated_rate import network_rate_gbps, nvlink_rate_gbps, slow_network
+from busbw.cli.find.removal_commands import removal_lines
 from busbw.find.findings import Finding, UndecidedParts, make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
@@ -14,7 +15,7 @@ from busbw.find.search import Search
 from busbw.find.search_plan import first_answer_rounds
 from busbw.system import System
 from busbw.terminal import console
-from busbw.units import count_text
+from busbw.units import count_text, plain
 
 SCHEMA = "busbw-find-1"
 _INDENT = "    "
@@ -102,7 +103,7 @@ def print_summary(summary: SearchSummary, search: Search, system: System | None)
     """Prints the result for people."""
     out = console()
     for line in _lines(summary, search, system):
-        out.print(line)
+        out.print(plain(line))  # names come from a program
 
 
 def _lines(summary: SearchSummary, search: Search, system: System | None) -> Iterator[str]:
@@ -117,17 +118,16 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
         if cost := cost_sentence(finding, search.measurer.cluster, system):
             yield f"{_INDENT}{cost}"
         yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
-        if commands := _drain_commands(finding):
-            yield f"{_INDENT}To remove it from service: {commands}"
     for parts in summary.undecided:
         yield f"UNDECIDED: {parts.says}"
+    yield from removal_lines(summary.findings)
     if summary.healthy:
         yield "HEALTHY: no part is slower than its peers."
     yield from _warnings(summary, len(search.measurer.cluster.nodes))
     yield "Searched:"
     for power in summary.power:
-        accused_count = sum(part.kind == power.kind for part in summary.accused)
-        yield f"{_INDENT}{_power_sentence(power, accused_count)}"
+        is_accused = any(part.kind == power.kind for part in summary.accused)
+        yield f"{_INDENT}{power_sentence(power, is_accused=is_accused)}"
     duration = "" if summary.measured_s is None else f", {summary.measured_s:.1f} s"
     simulated = " of a simulated cluster" if summary.simulated else ""
     yield (
@@ -136,13 +136,14 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
     )
 
 
-def _power_sentence(power: KindPower, accused: int) -> str:
+def power_sentence(power: KindPower, *, is_accused: bool) -> str:
+    """Returns the chance to find a slow part of a kind. `is_accused` if some part of the kind is slow or undecided."""
     noun = _NOUNS[power.kind]
     parts = count_text(power.all_parts, noun, _PLURALS.get(power.kind, ""))
     if power.parts < power.all_parts:
         parts = f"{power.parts:,} of {parts}"
     percent = f"{POWER_SLOWDOWN - 1:.0%}".replace("%", " %")
-    result = f"{parts}: none is slower" if not accused else f"{parts}: apart from the above, none is slower"
+    result = f"{parts}: none is slower" if not is_accused else f"{parts}: apart from the above, none is slower"
     chance = f"{min(np.floor(power.found * 100), 99):.0f} %" if power.found >= 0.01 else "less than 1 %"
     return (
         f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches "
@@ -163,10 +164,3 @@ def _rates_text(search: Search) -> str:
     rates = (("network", network_rate_gbps(search)), ("NVLink", nvlink_rate_gbps(search)))
     known = [f"{title} {rate:.3g} GB/s" for title, rate in rates if rate is not None]
     return f"healthy flows: {', '.join(known)}" if known else "the healthy rate is not known"
-
-
-def _drain_commands(finding: Finding) -> str:
-    """Returns the commands that remove the node of a finding. busbw never runs them."""
-    if finding.node is None:
-        return ""
-    return f"scontrol update NodeName={finding.node} State=DRAIN Reason=busbw  or  kubectl cordon {finding.node}"

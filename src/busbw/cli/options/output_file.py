@@ -12,7 +12,7 @@ from busbw.files import replace_file, write_content
 from busbw.store import find
 
 
-def require_writable(output: Path) -> None:
+def require_writable(output: Path, *, flag: str = "-o") -> None:
     """Checks before a long measurement that the output file can be written.
 
     Raises:
@@ -31,7 +31,7 @@ def require_writable(output: Path) -> None:
         reason = EACCES
     else:
         return
-    raise _cannot_write(output, os.strerror(reason))
+    raise _cannot_write(output, os.strerror(reason), flag)
 
 
 def reject_input(output: Path, names: Iterable[str]) -> None:

@@ -1,18 +1,36 @@
 """Orders nodes by their network switches, so that neighbors in the order are neighbors in the network."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 _TOPOLOGY_FIELD = re.compile(r"(\w+)=(\S*)")
 _DIGITS = re.compile(r"(\d+)")
 
 
+class Switch(NamedTuple):
+    """A line of topology.conf. A block counts as a switch."""
+
+    name: str
+    children: str
+    """Host list of the switches below it."""
+    nodes: str
+    """Host list of its nodes."""
+
+
 def parse_hostlist(text: str) -> list[str]:
     """Expands a host list of Slurm, such as `n[1-3,07],gpu-a[01-02]-x`."""
-    names: list[str] = []
+    return list(expand_hostlist(text))
+
+
+def expand_hostlist(text: str) -> Iterator[str]:
+    """Yields the names of a host list one by one, because a short one may stand for any number.
+
+    Raises:
+        ValueError: A bracket is open, or a range has other ends than numbers.
+    """
     for name in _split_outside_brackets(text):
-        names += _expand_brackets(name)
-    return names
+        yield from _expand_brackets(name)
 
 
 def _split_outside_brackets(text: str) -> Iterable[str]:
@@ -26,20 +44,28 @@ def _split_outside_brackets(text: str) -> Iterable[str]:
         yield text[start:]
 
 
-def _expand_brackets(name: str) -> list[str]:
+def _expand_brackets(name: str) -> Iterator[str]:
     """Expands the first pair of brackets of a name, and then the text after it."""
     prefix, bracket, after_bracket = name.partition("[")
     if not bracket:
-        return [name]
-    ranges, _, suffix = after_bracket.partition("]")
-    numbers: list[str] = []
+        yield name
+        return
+    ranges, end, suffix = after_bracket.partition("]")
+    if not end:
+        raise ValueError(f"{name} has an open bracket")
     for range_text in ranges.split(","):
         first, dash, last = range_text.partition("-")
-        if dash:
-            numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-        else:
-            numbers.append(first)
-    return [f"{prefix}{number}{expanded_suffix}" for number in numbers for expanded_suffix in _expand_brackets(suffix)]
+        numbers = (str(one).zfill(len(first)) for one in range(int(first), int(last) + 1)) if dash else (first,)
+        for number in numbers:
+            yield from (f"{prefix}{number}{expanded_suffix}" for expanded_suffix in _expand_brackets(suffix))
+
+
+def parse_switches(topology: str) -> Iterator[Switch]:
+    """Yields the switches and blocks of topology.conf, or of the output of `scontrol show topology`."""
+    for line in topology.splitlines():
+        fields = {key.lower(): value for key, value in _TOPOLOGY_FIELD.findall(line.partition("#")[0])}
+        if name := fields.get("switchname") or fields.get("blockname"):
+            yield Switch(name, fields.get("switches", ""), fields.get("nodes", ""))
 
 
 def order_by_switch(topology: str) -> list[str]:
@@ -53,12 +79,9 @@ def order_by_switch(topology: str) -> list[str]:
     """
     nodes: dict[str, list[str]] = {}  # by switch
     child_switches: dict[str, list[str]] = {}
-    for line in topology.splitlines():
-        fields = dict(_TOPOLOGY_FIELD.findall(line.partition("#")[0]))
-        name = fields.get("SwitchName") or fields.get("BlockName")
-        if name:
-            child_switches[name] = parse_hostlist(fields.get("Switches", ""))
-            nodes[name] = parse_hostlist(fields.get("Nodes", ""))
+    for switch in parse_switches(topology):
+        child_switches[switch.name] = parse_hostlist(switch.children)
+        nodes[switch.name] = parse_hostlist(switch.nodes)
 
     order: dict[str, None] = {}
 

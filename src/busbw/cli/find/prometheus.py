@@ -1,0 +1,40 @@
+"""Result of a search in the text format of Prometheus. An unknown figure has no sample."""
+
+import math
+
+from busbw.cli.find.summary import SearchSummary
+from busbw.exporters.prometheus import Labels, header, sample_line
+from busbw.find.findings import Finding
+
+_LABELS = ("kind", "node", "nodes", "nic", "gpu", "gpus", "rail", "leaf", "direction")
+"""Fields of a finding that name the part."""
+
+
+def prometheus_text(summary: SearchSummary, end_s: float) -> bytes:
+    """Returns the samples of a search that ended at `end_s`, in seconds since 1970."""
+    slowdowns = {_labels(one): math.inf if one.dead else one.slowdown for one in summary.findings}
+    metrics: dict[str, tuple[str, dict[Labels, float | None]]] = {
+        "slowdown": ("Time of a slow part relative to its peers, infinite if it transfers nothing.", slowdowns),
+        "undecided": ("Groups of parts that could not be told apart.", {(): len(summary.undecided)}),
+        "healthy": ("1 if no part is slow, otherwise 0.", {(): float(summary.healthy)}),
+        "complete": ("1 if the search completed, otherwise 0.", {(): float(summary.complete)}),
+        "rounds": ("Measured rounds.", {(): summary.rounds}),
+        "measured_seconds": ("Duration of the measured rounds.", {(): summary.measured_s}),
+        "end_time_seconds": ("End of the search in seconds since 1970.", {(): end_s}),
+    }
+    text = "".join(_metric_text(f"busbw_find_{name}", *metric) for name, metric in metrics.items())
+    return text.encode(errors="replace")
+
+
+def _metric_text(name: str, help_text: str, samples: dict[Labels, float | None]) -> str:
+    lines = [sample_line(name, labels, value) for labels, value in samples.items() if value is not None]
+    return "".join([header(name, help_text), *lines]) if lines else ""
+
+
+def _labels(finding: Finding) -> Labels:
+    values = {name: getattr(finding, name) for name in _LABELS}
+    return tuple(
+        (name, " ".join(map(str, value)) if isinstance(value, tuple) else str(value))
+        for name, value in values.items()
+        if value is not None
+    )

@@ -1,0 +1,1 @@
+"""ADD A TOPOLOGY FORMAT HERE: leaf switches of nodes and NICs, from files of schedulers and network tools."""

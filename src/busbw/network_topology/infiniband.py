@@ -1,0 +1,34 @@
+"""Output of `ibnetdiscover`: the only format with a leaf switch per NIC.
+
+A paragraph describes a switch, with a line per port. If the peer is a NIC, its description is a host and a device.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from busbw.network_topology.leaves import Attachment
+
+_SWITCH = re.compile(r'^Switch\s+\d+\s+"(?P<guid>[^"]+)"\s*#\s*"(?P<description>[^"]*)"', re.MULTILINE)
+_NIC_PORT = re.compile(r'\[\d+\][^"]*"H-[^"]+"\[.*#\s*"(?P<node>\S+) (?P<nic>\S+)"')
+
+
+def parse_ibnetdiscover(text: str) -> Iterator[Attachment]:
+    """Yields an attachment for each NIC at a switch."""
+    counts = Counter(_switch_name(header["description"]) for header in _SWITCH.finditer(text))
+    leaf = ""
+    for line in text.splitlines():
+        if header := _SWITCH.match(line):
+            name = _switch_name(header["description"])
+            # Unmanaged switches have the name of their model.
+            leaf = name if counts[name] == 1 else f"{name} {header['guid']}"
+        elif not line.startswith("["):
+            leaf = ""
+        elif leaf and (port := _NIC_PORT.match(line)):
+            yield Attachment(port["node"], port["nic"], leaf)
+
+
+def _switch_name(description: str) -> str:
+    """Returns the name in a description such as "MF0;leaf-r0:MQM/U1", otherwise the whole description."""
+    match = re.fullmatch(r"[^;:]+;([^;:]+):[^;:]+", description)
+    return match[1] if match else description

@@ -1,0 +1,50 @@
+"""Nodes of Kubernetes with their topology labels, and the graph of NVIDIA topograph."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from busbw.network_topology.leaves import Attachment
+
+_LEAF_LABELS = (
+    "fabric.topograph.run/tier-0",
+    "network.topology.nvidia.com/leaf",  # topograph before 1.0
+    "topology.k8s.aws/network-node-layer-3",
+    "cloud.google.com/gce-topology-subblock",
+    "oci.oraclecloud.com/rdma.local_block_id",
+    "oci.oraclecloud.com/host.rack_id",
+)
+"""Labels with the part of the network that is nearest to the node. The first one that a node has is used for all."""
+
+
+class _Metadata(Struct, frozen=True):
+    name: str
+    labels: dict[str, str] = {}
+
+
+class _Node(Struct, frozen=True):
+    metadata: _Metadata
+
+
+class _Instance(Struct, frozen=True):
+    id: str
+    network_layers: list[str] = []
+    """Switches above the node, the leaf switch first."""
+
+
+class NodeDocument(Struct, frozen=True):
+    """Output of `kubectl get nodes -o json`, or topograph's graph."""
+
+    items: list[_Node] = []
+    instances: list[_Instance] = []
+
+    def attachments(self) -> Iterator[Attachment]:
+        """Yields an attachment for each node with a leaf switch."""
+        nodes = [node.metadata for node in self.items]
+        label = next((one for one in _LEAF_LABELS if any(one in node.labels for node in nodes)), "")
+        for node in nodes:
+            if label in node.labels:
+                # A node may have another name than its host.
+                hosts = {node.name, node.labels.get("kubernetes.io/hostname", node.name)}
+                yield from (Attachment(host, None, node.labels[label]) for host in hosts)
+        yield from (Attachment(one.id, None, one.network_layers[0]) for one in self.instances if one.network_layers)

@@ -1,0 +1,59 @@
+"""Completes the description of a cluster with leaf switches."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from busbw.errors import UsageError
+from busbw.find.cluster import NicDescription, NodeDescription
+
+
+class Attachment(NamedTuple):
+    """A NIC and its leaf switch."""
+
+    node: str
+    """Full or short host name."""
+    nic: str | None
+    """None for all NICs of the node."""
+    leaf: str
+
+
+def with_leaves(
+    nodes: Sequence[NodeDescription], attachments: Iterable[Attachment], source: str
+) -> list[NodeDescription]:
+    """Returns the nodes with the leaf switches that they do not state.
+
+    Args:
+        nodes: Nodes of a cluster.
+        attachments: NICs and leaf switches of these nodes, and of others.
+        source: File of the attachments, for errors.
+
+    Raises:
+        UsageError: The attachments contradict each other or the nodes.
+    """
+    leaves: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    for name, nic_name, leaf in attachments:
+        for key in (name, _short(name)):
+            leaves[key, nic_name].add(leaf)
+
+    def complete(node: NodeDescription, nic: NicDescription) -> NicDescription:
+        keys = product((node.name, _short(node.name)), (nic.name, None))
+        known = {leaf for leaf in (nic.leaf, node.leaf) if leaf is not None}
+        known |= next((leaves[key] for key in keys if key in leaves), set())
+        if len(known) > 1:
+            raise UsageError(
+                f"{source}: NIC {nic.name} of {node.name} has several leaf switches: {', '.join(sorted(known))}",
+                remedy="correct the file, or the description of the cluster",
+            )
+        return replace(nic, leaf=next(iter(known), None))
+
+    return [replace(node, nics=tuple(complete(node, nic) for nic in node.nics)) for node in nodes]
+
+
+def _short(name: str) -> str:
+    """Returns a host name without its domain. An address has none."""
+    short = name.partition(".")[0]
+    return name if short.isdigit() else short

@@ -1,0 +1,51 @@
+"""Slurm's topology.conf and topology.yaml. A block counts as a leaf switch. Slurm does not know NICs."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from busbw.launchers.slurm.node_order import Switch, expand_hostlist, parse_switches
+from busbw.network_topology.leaves import Attachment
+
+
+class _Switch(Struct, frozen=True):
+    switch: str = ""
+    block: str = ""
+    children: str = ""
+    nodes: str = ""
+
+
+class _Switches(Struct, frozen=True):
+    switches: list[_Switch] = []
+    blocks: list[_Switch] = []
+
+
+class SlurmTopology(Struct, frozen=True):
+    """One of the topologies in topology.yaml."""
+
+    topology: str
+    cluster_default: bool = False
+    tree: _Switches = _Switches()
+    block: _Switches = _Switches()
+
+
+def parse_topology_conf(text: str) -> Iterator[Attachment]:
+    """Yields the attachments of topology.conf, or of the output of `scontrol show topology`."""
+    return _attachments(parse_switches(text))
+
+
+def default_attachments(topologies: list[SlurmTopology]) -> Iterator[Attachment]:
+    """Yields the attachments of the first default topology of topology.yaml, or of its first one."""
+    for chosen in sorted(topologies, key=lambda one: not one.cluster_default)[:1]:
+        switches = [*chosen.tree.switches, *chosen.block.blocks]
+        yield from _attachments(Switch(one.switch or one.block, one.children, one.nodes) for one in switches)
+
+
+def _attachments(switches: Iterable[Switch]) -> Iterator[Attachment]:
+    for switch in switches:
+        if switch.children:  # `scontrol show topology` lists at each switch all nodes below
+            continue
+        try:
+            yield from (Attachment(node, None, switch.name) for node in expand_hostlist(switch.nodes))
+        except ValueError as error:
+            raise ValueError(f"the nodes of {switch.name} are no host list: {error}") from error

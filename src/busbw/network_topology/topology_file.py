@@ -1,0 +1,87 @@
+"""Reads a topology file of any format. The content decides which one it is."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from busbw.errors import UsageError
+from busbw.files import read_user_file
+from busbw.network_topology.infiniband import parse_ibnetdiscover
+from busbw.network_topology.kubernetes import NodeDocument
+from busbw.network_topology.leaves import Attachment
+from busbw.network_topology.slurm import SlurmTopology, default_attachments, parse_topology_conf
+
+_MAX_BYTES = 1 << 28
+"""1,024 nodes as JSON of Kubernetes have 50 MB."""
+_MAX_YAML_BYTES = 1 << 22
+_MAX_ATTACHMENTS = 1 << 18
+_REMEDY = "give a file of Slurm, ibnetdiscover or `kubectl get nodes -o json`, or lines NODE LEAF or NODE NIC LEAF"
+
+
+def read_attachments(path: Path) -> list[Attachment]:
+    """Returns the leaf switches in a file of Slurm, ibnetdiscover, Kubernetes, topograph, or with a line per node.
+
+    Raises:
+        UsageError: The file cannot be read, has another format, or states no leaf switch.
+    """
+    try:
+        return _collect(_parse(read_user_file(path, max_bytes=_MAX_BYTES)))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", remedy="name a readable file") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # msgspec's errors are ValueErrors
+        raise UsageError(f"{path} is no network topology: {' '.join(str(error).split())}", remedy=_REMEDY) from error
+
+
+def _collect(attachments: Iterable[Attachment]) -> list[Attachment]:
+    found = list(islice(attachments, _MAX_ATTACHMENTS + 1))
+    if not found:
+        raise ValueError("it names no leaf switch")
+    if len(found) > _MAX_ATTACHMENTS:
+        raise ValueError(f"it names more than {_MAX_ATTACHMENTS:,} nodes")
+    return found
+
+
+def _parse(content: bytes) -> Iterable[Attachment]:
+    text = content.decode("utf-8-sig")
+    for pattern, parse in _PARSERS.items():
+        if re.search(pattern, text, re.MULTILINE | re.IGNORECASE):
+            return parse(text)
+    return _parse_lines(text)
+
+
+def _parse_json(text: str) -> Iterator[Attachment]:
+    return msgspec.json.decode(text, type=NodeDocument).attachments()
+
+
+def _parse_yaml(text: str) -> Iterator[Attachment]:
+    if len(text) > _MAX_YAML_BYTES:
+        raise ValueError("YAML above 4 MiB takes long to read, so use JSON")
+    # A few lines of aliases can stand for any amount of data.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=loader)):
+        raise ValueError("it has a YAML alias")
+    document = msgspec.yaml.decode(text, type=NodeDocument | list[SlurmTopology])
+    return document.attachments() if isinstance(document, NodeDocument) else default_attachments(document)
+
+
+def _parse_lines(text: str) -> Iterator[Attachment]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        fields = line.partition("#")[0].split()
+        if not fields:
+            continue
+        if len(fields) not in (2, 3):
+            raise ValueError(f"line {number} has {len(fields)} fields")
+        yield Attachment(fields[0], fields[1] if len(fields) == 3 else None, fields[-1])
+
+
+_PARSERS = {
+    r"\A\s*\{": _parse_json,
+    r'^(Switch|Ca|Rt)\s+\d+\s+"': parse_ibnetdiscover,
+    r"^[ \t]*(SwitchName|BlockName)=": parse_topology_conf,
+    r"^(-\s+topology|apiVersion|items)\s*:": _parse_yaml,
+}
+"""Parser of each format by a pattern of its text. Everything else has a line per node or NIC."""
