@@ -66,6 +66,12 @@ class Observations:
     def __len__(self) -> int:
         return len(self.level)
 
+    @cached_property
+    def connections(self) -> Indices:
+        """Number of the connection of each flow. Flows with the same GPUs are one connection."""
+        pairs = self.paths.source * len(self.paths.cluster.gpu_node) + self.paths.target
+        return np.asarray(np.unique(pairs, return_inverse=True)[1])
+
     @property
     def classes(self) -> Indices:
         """Class of each flow, by load and by locality: within a leaf or between leaves. Flows of a class are alike."""

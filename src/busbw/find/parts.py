@@ -40,6 +40,13 @@ class FlowPaths:
         self.rail = np.where(rails[0] == rails[1], rails[0], UNKNOWN)
         knows_leaves = (self.source_leaf != UNKNOWN) & (self.target_leaf != UNKNOWN)
         self.is_across: NDArray[np.bool_] = knows_leaves & (self.source_leaf != self.target_leaf)
+        self._columns: dict[int, Columns] = {}
+
+    def columns(self, family: int) -> Columns:
+        """Returns the numbers of the parts of a family (position in `FAMILIES`) that each flow crosses."""
+        if family not in self._columns:
+            self._columns[family] = FAMILIES[family].columns(self)
+        return self._columns[family]
 
     @property
     def _nics(self) -> tuple[Indices, Indices]:
@@ -65,8 +72,11 @@ class Family:
     """Log of the odds that another part is the cause, beyond the number of parts."""
 
     @property
-    def is_judged_sparsely(self) -> bool:
-        """True if only flows without collisions are evidence, because a collision slows several flows at once."""
+    def is_hashed(self) -> bool:
+        """True if a part is several alike links, and each connection always crosses one of them.
+
+        Only flows without collisions are evidence then, because a collision slows several flows at once.
+        """
         return self.kind == "uplink"
 
 
@@ -179,8 +189,7 @@ class Part:
 
 def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
     """Returns True for each flow that crosses the part."""
-    columns = FAMILIES[part.family].columns(paths)
-    return np.asarray(np.logical_or.reduce([column == part.number for column in columns]))
+    return np.asarray(np.logical_or.reduce([column == part.number for column in paths.columns(part.family)]))
 
 
 def nodes_of(pair_number: int, cluster: Cluster) -> tuple[int, int]:
@@ -203,9 +212,8 @@ def ports_of(part: Part, cluster: Cluster) -> tuple[Part, Part]:
 
 def count_per_part(columns: Iterable[Indices], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the sum of the weights of the flows that cross each part, by its number."""
-    kept = [(column[column != UNKNOWN], weights[column != UNKNOWN]) for column in columns]
-    size = max((int(column.max()) + 1 for column, _ in kept if len(column)), default=0)
-    total = np.zeros(size)
-    for column, values in kept:
-        total += np.bincount(column, values, size)
-    return total
+    shifted = [column - UNKNOWN for column in columns]  # UNKNOWN becomes 0
+    total = np.zeros(max((int(column.max(initial=0)) for column in shifted), default=0) + 1)
+    for column in shifted:
+        total += np.bincount(column, weights, len(total))
+    return total[1:]

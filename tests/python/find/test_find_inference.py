@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from find_clusters import SearchSetup, find_parts, simulate
+from numpy.typing import NDArray
 
 from busbw.find.findings import make_findings
 from busbw.find.observations import RoundResult
@@ -52,6 +53,32 @@ def test_two_faults_are_both_named() -> None:
     findings, undecided = find_parts(simulate("16x8", "nic:3/5:2", "node:9:1.5", nodes_per_leaf=8))
     assert not undecided
     assert [(one.kind, one.node) for one in findings] == [("nic", "n3"), ("node", "n9")]
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_one_slow_uplink_of_four_is_named(seed: int) -> None:
+    # Only a quarter of the connections of the leaf cross it.
+    [finding], undecided = find_parts(simulate("16x8", "one-uplink:9/1:1.5", nodes_per_leaf=4, seed=seed))
+    assert not undecided
+    assert (finding.kind, finding.leaf, finding.direction) == ("uplink", "leaf1-1", "both")
+    assert finding.slowdown == pytest.approx(1.5, rel=0.1)
+
+
+def test_a_small_difference_beyond_a_slow_node_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = simulate("16x8", "node:14:1.15", nodes_per_leaf=4)
+    measure = setup.simulation.measure
+
+    def measure_pair_slower(
+        source: NDArray[np.int64], target: NDArray[np.int64], size_bytes: int, iterations: int
+    ) -> tuple[NDArray[np.float64], float]:
+        times, took_s = measure(source, target, size_bytes, iterations)
+        is_pair = (np.minimum(source, target) // 8 == 13) & (np.maximum(source, target) // 8 == 14)
+        return times * np.where(is_pair, 1.05, 1.0)[:, None], took_s
+
+    monkeypatch.setattr(setup.simulation, "measure", measure_pair_slower)
+    findings, undecided = find_parts(setup)
+    assert not undecided
+    assert [one.text for one in findings] == ["node n14"]
 
 
 def test_an_intermittent_nic_is_named_with_its_share() -> None:
