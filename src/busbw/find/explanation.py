@@ -124,6 +124,11 @@ def explain(observed: Observations) -> Explanation:
     )
 
 
+def is_evidence(observed: Observations, peers: Peers) -> NDArray[np.bool_]:
+    """Returns True for each flow with a time that says something about the parts on its path."""
+    return np.asarray((peers.is_usable[observed.classes] | observed.is_dead) & ~observed.is_repeated)
+
+
 @dataclass(frozen=True)
 class _Candidates:
     """Parts that may be slow, with the flows that cross them."""
@@ -177,7 +182,7 @@ class _PersistentModel:
     def __init__(self, observed: Observations, peers: Peers, excess: Values) -> None:
         self._observed, self._peers, self._excess = observed, peers, excess
         self._classes = observed.classes
-        self._is_usable = peers.is_usable[self._classes] | observed.is_dead
+        self._is_usable = is_evidence(observed, peers)
 
     def candidates(self) -> _Candidates:
         """Returns parts with slow flows: at least half of them, except for hashed links."""
@@ -265,7 +270,7 @@ def _candidates(
         tuple(np.where(is_free, column, UNKNOWN) if family.is_hashed else column for column in columns)
         for family, columns in ((family, observed.paths.columns(number)) for number, family in enumerate(FAMILIES))
     ]
-    used = (peers.is_usable[observed.classes] | observed.is_dead).astype(np.float64)
+    used = is_evidence(observed, peers).astype(np.float64)
     for family, columns in enumerate(all_columns):
         total, slow = count_per_part(columns, used), count_per_part(columns, used * is_slow)
         least = LINK_SHARES[-1] / 2 if FAMILIES[family].is_hashed else min_share

@@ -24,6 +24,12 @@ Columns = tuple[Indices, ...]
 class FlowPaths:
     """Numbers of the nodes, NICs, leaves and rails that each flow crosses. UNKNOWN if it crosses none."""
 
+    coupled: Indices | None = None
+    """Flow that ends together with each flow, because one kernel receives and sends. UNKNOWN if no flow does.
+
+    The time of a flow then includes the path of that flow. None if each flow has its own time.
+    """
+
     def __init__(self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices) -> None:
         self.cluster = cluster
         self.round_number = round_number
@@ -45,8 +51,20 @@ class FlowPaths:
     def columns(self, family: int) -> Columns:
         """Returns the numbers of the parts of a family (position in `FAMILIES`) that each flow crosses."""
         if family not in self._columns:
-            self._columns[family] = FAMILIES[family].columns(self)
+            columns = FAMILIES[family].columns(self)
+            if self.coupled is not None:
+                for other in [_property(column, self.coupled) for column in columns]:
+                    is_new = np.all([other != known for known in columns], axis=0)
+                    columns += _only(is_new, other)
+            self._columns[family] = columns
         return self._columns[family]
+
+    def sent_by_targets(self) -> Indices:
+        """Returns the flow that the target of each flow sends in the same round. UNKNOWN if it sends none."""
+        gpus = len(self.cluster.gpu_node)
+        sender = np.full((int(self.round_number.max(initial=0)) + 1, gpus), UNKNOWN)
+        sender[self.round_number, self.source] = np.arange(len(self.source))
+        return np.asarray(sender[self.round_number, self.target])
 
     @property
     def _nics(self) -> tuple[Indices, Indices]:
@@ -157,6 +175,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("uplink", "both", lambda paths: _only(paths.is_across, *paths.shared_leaves)),
 )
 """Every kind of part that a search can name."""
+_FAMILY_NUMBERS = {(one.kind, one.is_between, one.direction): number for number, one in enumerate(FAMILIES)}
 
 
 @dataclass(frozen=True)
@@ -192,6 +211,11 @@ def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
     return np.asarray(np.logical_or.reduce([column == part.number for column in paths.columns(part.family)]))
 
 
+def in_both_directions(part: Part) -> Part:
+    """Returns the part without the limit to one direction."""
+    return Part(_FAMILY_NUMBERS[part.kind, part.is_between, "both"], part.number)
+
+
 def nodes_of(pair_number: int, cluster: Cluster) -> tuple[int, int]:
     """Returns both nodes of a pair of nodes, the lower number first."""
     return divmod(pair_number, len(cluster.nodes))
@@ -206,7 +230,7 @@ def gpus_of(part: Part, cluster: Cluster) -> tuple[int, int]:
 def ports_of(part: Part, cluster: Cluster) -> tuple[Part, Part]:
     """Returns both NICs of a pair that could share one port."""
     lower, local = divmod(part.number, int(np.diff(cluster.first_nic).max()))
-    family = next(number for number, one in enumerate(FAMILIES) if (one.kind, one.direction) == ("nic", "both"))
+    family = _FAMILY_NUMBERS["nic", False, "both"]
     return Part(family, lower), Part(family, int(cluster.first_nic[cluster.nic_node[lower]]) + local)
 
 

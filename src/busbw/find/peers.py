@@ -21,7 +21,7 @@ _LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
 _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
 """Normal deviate of the low quantile, and the distance of both, between all and half of the flows being healthy."""
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
-_COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT)]
+_COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]
 """Classes with several flows on the uplinks of a leaf."""
 _MAX_LOAD_EXCESS = 0.1
 """Excess of the healthy level of a class over the fastest one, from which its uplinks limit it."""
@@ -30,7 +30,7 @@ _MAX_DRIFT = 0.09
 """Largest difference, in log time, between the levels of two rounds of a class."""
 _UNUSABLE_NOISE = 0.06
 _CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
-_MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.5
+_MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.002, 0.5
 _BIN, _BINS = 0.06, 60
 """Width in log time and number of the bins of the excess of slow flows."""
 MIN_SLOW = 0.05

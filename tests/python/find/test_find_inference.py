@@ -1,5 +1,7 @@
 """Inference: every kind of fault is named, a healthy cluster is not accused, names and order do not matter."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from find_clusters import SearchSetup, find_parts, simulate
@@ -79,6 +81,30 @@ def test_a_small_difference_beyond_a_slow_node_is_no_second_fault(monkeypatch: p
     findings, undecided = find_parts(setup)
     assert not undecided
     assert [one.text for one in findings] == ["node n14"]
+
+
+COUPLED_FAULTS = ["nic:1/0:1.5", "nic-send:1/1:1.5", "nic-receive:1/1:2", "gpu:1/1:1.5", "nic:1/1:dead", "node:1:1.5"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "fault"),
+    [*product(["2x8"], COUPLED_FAULTS[:3]), *product(["4x8", "6x2"], COUPLED_FAULTS)],
+)
+def test_flows_of_one_kernel_do_not_hide_the_direction(shape: str, fault: str) -> None:
+    """A GPU that sends and receives in one kernel measures one time for both: that of the slower one."""
+    uncoupled, coupled = (simulate(shape, fault, nodes_per_leaf=2) for _ in range(2))
+    coupled.simulation.is_coupled = True
+    [expected], _ = find_parts(uncoupled)
+    [finding], undecided = find_parts(coupled)
+    assert not undecided
+    assert finding.text == expected.text
+
+
+@pytest.mark.parametrize("shape", ["2x8", "16x8"])
+def test_a_healthy_cluster_with_coupled_flows_is_not_accused(shape: str) -> None:
+    setup = simulate(shape, nodes_per_leaf=4)
+    setup.simulation.is_coupled = True
+    assert find_parts(setup) == ([], [])
 
 
 def test_an_intermittent_nic_is_named_with_its_share() -> None:
