@@ -27,12 +27,15 @@ _FLOOR = 1e-4
 _RELATIVE_NOISE = 0.12
 """Noise of a slow flow relative to its excess: the hypotheses are discrete, and slow parts vary more."""
 
+LINK_SHARES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
+"""Shares of the connections that cross slow ones of several hashed links. Its flows all cross them, or none does."""
+
 _ALL_SLOW = 0.75
 """Share of the flows that are slow as a whole in which each single iteration is slow."""
 _SLOW_ITERATION_DEVIATIONS = 5.0
 MIN_SLOW_ITERATION = 0.1
 """Excess, in log time, from which an iteration can count as slow."""
-SHARES = (0.05, 0.12, 0.3, 0.6)
+SHARES = (0.04, 0.08, 0.14, 0.2, 0.3, 0.45, 0.7)
 """Shares of slow iterations or flows of the hypotheses about a part that is slow now and then."""
 
 
@@ -73,6 +76,11 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
     return log_density(excess[:, None], level, noise, slow_share) - without
 
 
+def connection_evidence(evidence: Values, share: float) -> Values:
+    """Returns the evidence of each connection for slow links that it crosses with a probability of `share`."""
+    return evidence if share == 1 else np.asarray(np.logaddexp(np.log1p(-share), np.log(share) + evidence))
+
+
 def slow_iteration_limit(noise: Values) -> Values:
     """Returns the excess from which an iteration of each flow is slow, from the standard deviation of each flow."""
     return np.maximum(_SLOW_ITERATION_DEVIATIONS * noise, MIN_SLOW_ITERATION)
@@ -104,7 +112,6 @@ def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used:
         return evidence
     counts = np.arange(most + 1)
     shares = np.array(SHARES)
-    within = _binomial(counts, most, shares)
     # A flow that is slow as a whole is slow in almost all iterations.
     upper_half = counts * 2 > most
     whole = ((1 - _ALL_SLOW) * upper_half / upper_half.sum() + _ALL_SLOW * (counts == most))[:, None]
@@ -115,6 +122,9 @@ def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used:
         histogram = np.bincount(slow[members], minlength=most + 1) + 1e-3 * members.sum() / (most + 1) + 0.02
         healthy = (histogram / histogram.sum())[:, None]
         # The share within each flow adds to the slow iterations that a healthy flow has.
+        within = np.zeros((most + 1, len(shares)))
+        for already in counts:
+            within[already:] += healthy[already] * _binomial(counts[: most + 1 - already], most - already, shares)
         table = np.log(np.hstack([0.95 * within + 0.05 * healthy, (1 - shares) * healthy + shares * whole]) / healthy)
         evidence[members] = table[slow[members]]
     return evidence

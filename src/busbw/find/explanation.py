@@ -5,8 +5,9 @@ other parts on their paths. This repeats until no part has enough evidence; part
 removed. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,16 @@ from scipy.special import logsumexp
 from busbw.find.cluster import UNKNOWN, Indices
 from busbw.find.evidence import (
     DEAD_LEVEL,
+    LEVELS,
+    LINK_SHARES,
+    connection_evidence,
     intermittent_evidence,
     persistent_evidence,
     slow_iteration_limit,
     slow_iterations,
 )
 from busbw.find.observations import Observations, Values
-from busbw.find.parts import FAMILIES, Part, count_per_part
+from busbw.find.parts import FAMILIES, Part, count_per_part, flows_of
 from busbw.find.peers import MIN_SLOW, Peers, compare_with_peers
 from busbw.find.rounds import Load
 from busbw.statistics import NORMAL_MAD
@@ -54,6 +58,8 @@ class Culprit:
     """Other parts that would explain the same flows, and this one in other directions, with their score, best first."""
     excess: float
     """Log of the slow-down of its flows."""
+    flows: Indices
+    """Flows that it slows. They are some of those that cross it, if only one of its hashed links is slow."""
     share: float | None = None
     """Share of slow iterations, if the part is slow now and then. None if it is always slow."""
 
@@ -118,6 +124,11 @@ def explain(observed: Observations) -> Explanation:
     )
 
 
+def is_evidence(observed: Observations, peers: Peers) -> NDArray[np.bool_]:
+    """Returns True for each flow with a time that says something about the parts on its path."""
+    return np.asarray((peers.is_usable[observed.classes] | observed.is_dead) & ~observed.is_repeated)
+
+
 @dataclass(frozen=True)
 class _Candidates:
     """Parts that may be slow, with the flows that cross them."""
@@ -127,10 +138,42 @@ class _Candidates:
     """1 if a flow (column) crosses a part (row)."""
     penalty: Values
     """Log number of parts that could be accused instead of each part, and rarity of its kind."""
+    connections: Indices
+    """Number of the connection of each flow."""
+
+    @cached_property
+    def crossing(self) -> Indices:
+        """Flows that cross at least one of the parts."""
+        return np.unique(self.membership.indices).astype(np.int64)
+
+    @cached_property
+    def is_hashed(self) -> NDArray[np.bool_]:
+        """True for each part of hashed links."""
+        return np.array([FAMILIES[part.family].is_hashed for part in self.parts], dtype=bool)
+
+    def totals(self, evidence: Values) -> Values:
+        """Returns the evidence for each part (row) and each hypothesis, from that of the `crossing` flows.
+
+        For hashed links, a hypothesis is also the share of the connections that cross a slow one.
+        """
+        membership = self.membership[:, self.crossing]
+        totals = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
+        if self.is_hashed.any():
+            grouping = _grouping(np.unique(self.connections[self.crossing], return_inverse=True)[1])
+            is_crossed = (membership[self.is_hashed] @ grouping.T > 0).astype(np.float64)
+            of_connections = grouping @ evidence
+            for total, share in zip(totals, LINK_SHARES, strict=True):
+                total[self.is_hashed] = is_crossed @ connection_evidence(of_connections, share)
+        return np.hstack(list(totals))
 
     def flows(self, row: int) -> Indices:
         start, end = self.membership.indptr[row : row + 2]
         return np.asarray(self.membership.indices[start:end], dtype=np.int64)
+
+
+def _grouping(numbers: Indices) -> csr_array:
+    """Returns the matrix that adds the rows of flows with the same number."""
+    return csr_array((np.ones(len(numbers)), (numbers, np.arange(len(numbers)))))
 
 
 class _PersistentModel:
@@ -139,33 +182,44 @@ class _PersistentModel:
     def __init__(self, observed: Observations, peers: Peers, excess: Values) -> None:
         self._observed, self._peers, self._excess = observed, peers, excess
         self._classes = observed.classes
-        self._is_usable = peers.is_usable[self._classes] | observed.is_dead
+        self._is_usable = is_evidence(observed, peers)
 
     def candidates(self) -> _Candidates:
-        """Returns parts that at least half of the flows through them are slow on."""
+        """Returns parts with slow flows: at least half of them, except for hashed links."""
         limit = np.maximum(2 * self._peers.noise[self._classes], MIN_SLOW)
         return _candidates(self._observed, self._peers, self._excess > limit, min_share=0.5)
 
     def evidence(self, flows: Indices, explained: Values) -> Values:
         """Returns the evidence of the flows for each hypothesis."""
-        noise, slow_share = self._peers.noise[self._classes[flows]], self._peers.flow_slow_share[flows]
+        noise, slow_share = (values[self._classes[flows]] for values in (self._peers.noise, self._peers.slow_share))
         tail = self._peers.flow_tail[flows]
         evidence = persistent_evidence(self._excess[flows], explained[flows], noise, slow_share, tail)
         return np.where(self._is_usable[flows, None], evidence, 0.0)
 
     def culprit(self, part: Part, flows: Indices, explained: Values) -> Culprit | None:
         """Returns the part with its slow-down. None if that is too small to be named."""
-        free = flows[explained[flows] < self._excess[flows] - MIN_SLOW]
-        level = float(np.median(self._excess[free if len(free) else flows]))
-        return Culprit(part=part, score=0, rivals=(), excess=level) if level >= np.log(MIN_SLOWDOWN) else None
+        connections, numbers = np.unique(self._observed.connections[flows], return_inverse=True)
+        evidence = _grouping(numbers) @ self.evidence(flows, explained)
+        shares = LINK_SHARES if FAMILIES[part.family].is_hashed else (1.0,)
+        totals = np.array([connection_evidence(evidence, share).sum(axis=0) for share in shares])
+        best_share, best_level = np.unravel_index(np.argmax(totals), totals.shape)
+        slowed = np.flatnonzero(flows_of(part, self._observed.paths))
+        if shares[best_share] < 1:
+            # A connection crosses the slow link if that is more probable than not.
+            is_slowed = evidence[:, best_level] > np.log(1 / shares[best_share] - 1)
+            slowed = slowed[np.isin(self._observed.connections[slowed], connections[is_slowed])]
+            flows = np.intersect1d(flows, slowed)
+        # Flows that another part slows more say nothing about the speed of this one.
+        own = flows[explained[flows] < LEVELS[best_level]]
+        if not len(own) or np.median(self._excess[own] - explained[own]) < np.log(MIN_SLOWDOWN):
+            return None
+        return Culprit(part=part, score=0, rivals=(), excess=float(np.median(self._excess[own])), flows=slowed)
 
-    def explained(self, culprits: list[Culprit]) -> Values:
+    def explained(self, culprits: Iterable[Culprit]) -> Values:
         """Returns the excess of each flow that the culprits explain."""
         level = np.zeros(len(self._excess))
         for culprit in culprits:
-            columns = FAMILIES[culprit.part.family].columns(self._observed.paths)
-            for column in columns:
-                level[column == culprit.part.number] = np.maximum(level[column == culprit.part.number], culprit.excess)
+            level[culprit.flows] = np.maximum(level[culprit.flows], culprit.excess)
         return level
 
 
@@ -201,7 +255,9 @@ class _IntermittentModel(_PersistentModel):
         if not total or not np.isfinite(slow_excess).any():
             return None
         share = float(self._slow[free].sum()) / total
-        return Culprit(part=part, score=0, rivals=(), excess=float(np.nanmedian(slow_excess)), share=share)
+        slowed = np.flatnonzero(flows_of(part, self._observed.paths))
+        excess = float(np.nanmedian(slow_excess))
+        return Culprit(part=part, score=0, rivals=(), excess=excess, flows=slowed, share=share)
 
 
 def _candidates(
@@ -211,13 +267,14 @@ def _candidates(
     found: list[tuple[int, Indices, Values, float]] = []
     is_free = (observed.load == int(Load.SPARSE)) | (peers.slow_share[observed.classes] < _FREE_SLOW_SHARE)
     all_columns = [
-        tuple(np.where(is_free, column, UNKNOWN) if family.is_judged_sparsely else column for column in columns)
-        for family, columns in ((family, family.columns(observed.paths)) for family in FAMILIES)
+        tuple(np.where(is_free, column, UNKNOWN) if family.is_hashed else column for column in columns)
+        for family, columns in ((family, observed.paths.columns(number)) for number, family in enumerate(FAMILIES))
     ]
-    used = (peers.is_usable[observed.classes] | observed.is_dead).astype(np.float64)
+    used = is_evidence(observed, peers).astype(np.float64)
     for family, columns in enumerate(all_columns):
         total, slow = count_per_part(columns, used), count_per_part(columns, used * is_slow)
-        numbers = np.flatnonzero((slow >= min_flows) & (slow >= min_share * total))
+        least = LINK_SHARES[-1] / 2 if FAMILIES[family].is_hashed else min_share
+        numbers = np.flatnonzero((slow >= min_flows) & (slow >= least * total))
         penalty_of_family = FAMILIES[family].rarity + float(np.log(max(int(np.count_nonzero(total)), 1)))
         found.append((family, numbers, slow[numbers], penalty_of_family))
     slow_counts: Values = np.sort(np.concatenate([slow for _, _, slow, _ in found]))
@@ -236,7 +293,7 @@ def _candidates(
         penalty += [family_penalty] * len(kept)
     row, column = np.concatenate(rows), np.concatenate(flows)
     membership = csr_array((np.ones(len(row)), (row, column)), shape=(len(parts), len(observed)))
-    return _Candidates(tuple(parts), membership, np.array(penalty))
+    return _Candidates(tuple(parts), membership, np.array(penalty), observed.connections)
 
 
 def _greedy(
@@ -246,13 +303,17 @@ def _greedy(
     if not candidates.parts:
         return [], []
     threshold = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
-    flows = np.unique(candidates.membership.indices).astype(np.int64)
-    membership = candidates.membership[:, flows]
     explained = np.zeros(len(observed))
     allowed = np.ones(len(candidates.parts), dtype=bool)
 
+    before = explained.copy()
+    evidence = model.evidence(candidates.crossing, explained)
+
     def scores(now: Values) -> Values:
-        total = membership @ model.evidence(flows, now)
+        changed = now[candidates.crossing] != before[candidates.crossing]
+        evidence[changed] = model.evidence(candidates.crossing[changed], now)
+        before[:] = now
+        total = candidates.totals(evidence)
         return np.asarray(logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty)
 
     culprits: list[Culprit] = []

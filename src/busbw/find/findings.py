@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from busbw.find.cluster import Cluster
 from busbw.find.evidence import MIN_SLOW_ITERATION
-from busbw.find.explanation import Culprit, Explanation
+from busbw.find.explanation import Culprit, Explanation, is_evidence
 from busbw.find.naming import NamedPart, name_part
 from busbw.find.observations import Observations
-from busbw.find.parts import Kind, Part, flows_of, ports_of
+from busbw.find.parts import Kind, Part, flows_of, in_both_directions, ports_of
 from busbw.units import count_text
 
 _MAX_CONFIDENCE = 0.9999
@@ -125,13 +125,12 @@ def _finding(
 ) -> Finding:
     worst = max(group, key=lambda culprit: culprit.excess)
     crossing = np.logical_or.reduce([flows_of(culprit.part, observed.paths) for culprit in group])
-    named = name_part(worst.part, cluster)
-    if len({culprit.part.direction for culprit in group}) > 1:
-        named = replace(named, direction="both")
+    has_one_direction = len({culprit.part.direction for culprit in group}) == 1 and not worst.has_open_direction
+    named = name_part(worst.part if has_one_direction else in_both_directions(worst.part), cluster)
     is_slow = explanation.excess > max(_FULL_SPEED_EXCESS, worst.excess / 2)
     if worst.share is not None:
         is_slow = _has_slow_iterations(observed, explanation)
-    support = crossing & is_slow & (explanation.peers.is_usable[observed.classes] | observed.is_dead)
+    support = crossing & is_slow & is_evidence(observed, explanation.peers)
     has_spread = not worst.is_dead and worst.share is None and support.any()
     low, high = np.exp(np.quantile(explanation.excess[support], [0.1, 0.9])) if has_spread else (np.nan, np.nan)
     finding = Finding(

@@ -7,11 +7,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.find.cluster import Cluster, Indices
+from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.parts import FlowPaths
 from busbw.find.rounds import Round
 
 Values = NDArray[np.float64]
+
+_MIN_PAIRS = 8
+"""Pairs of flows from which it is judged if both have one time."""
+_COUPLED_RATIO = 0.3
+"""Ratio of the differences within and between pairs of flows below which both flows of a pair have one time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +67,32 @@ class Observations:
         self.level: Values = np.zeros(len(source))
         """Median over the iterations. 0 if the flow is dead."""
         self.level[~self.is_dead] = np.nanmedian(self.iterations[~self.is_dead], axis=1)
+        self.is_repeated: NDArray[np.bool_] = np.zeros(len(source), dtype=bool)
+        """True for the second one of two flows with one time. It is no evidence of its own."""
+        self._couple()
+
+    def _couple(self) -> None:
+        """Lets flows share their paths if both flows of a pair of GPUs always have the same time."""
+        rows = np.arange(len(self))
+        sent = self.paths.sent_by_targets()
+        is_pair = (sent != UNKNOWN) & (sent[sent] == rows) & ~self.is_dead & ~self.is_dead[sent]
+        first = rows[is_pair & (rows < sent)]
+        first = first[np.argsort(self.classes[first], kind="stable")]
+        if len(first) < _MIN_PAIRS:
+            return
+        within = np.median(np.abs(self.level[first] - self.level[sent[first]]))
+        if within < _COUPLED_RATIO * np.median(np.abs(np.diff(self.level[first]))):
+            self.paths.coupled = sent
+            self.is_repeated = (sent != UNKNOWN) & (sent[sent] == rows) & (sent < rows)
 
     def __len__(self) -> int:
         return len(self.level)
+
+    @cached_property
+    def connections(self) -> Indices:
+        """Number of the connection of each flow. Flows with the same GPUs are one connection."""
+        pairs = self.paths.source * len(self.paths.cluster.gpu_node) + self.paths.target
+        return np.asarray(np.unique(pairs, return_inverse=True)[1])
 
     @property
     def classes(self) -> Indices:

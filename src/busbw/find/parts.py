@@ -24,6 +24,12 @@ Columns = tuple[Indices, ...]
 class FlowPaths:
     """Numbers of the nodes, NICs, leaves and rails that each flow crosses. UNKNOWN if it crosses none."""
 
+    coupled: Indices | None = None
+    """Flow that ends together with each flow, because one kernel receives and sends. UNKNOWN if no flow does.
+
+    The time of a flow then includes the path of that flow. None if each flow has its own time.
+    """
+
     def __init__(self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices) -> None:
         self.cluster = cluster
         self.round_number = round_number
@@ -40,6 +46,25 @@ class FlowPaths:
         self.rail = np.where(rails[0] == rails[1], rails[0], UNKNOWN)
         knows_leaves = (self.source_leaf != UNKNOWN) & (self.target_leaf != UNKNOWN)
         self.is_across: NDArray[np.bool_] = knows_leaves & (self.source_leaf != self.target_leaf)
+        self._columns: dict[int, Columns] = {}
+
+    def columns(self, family: int) -> Columns:
+        """Returns the numbers of the parts of a family (position in `FAMILIES`) that each flow crosses."""
+        if family not in self._columns:
+            columns = FAMILIES[family].columns(self)
+            if self.coupled is not None:
+                for other in [_property(column, self.coupled) for column in columns]:
+                    is_new = np.all([other != known for known in columns], axis=0)
+                    columns += _only(is_new, other)
+            self._columns[family] = columns
+        return self._columns[family]
+
+    def sent_by_targets(self) -> Indices:
+        """Returns the flow that the target of each flow sends in the same round. UNKNOWN if it sends none."""
+        gpus = len(self.cluster.gpu_node)
+        sender = np.full((int(self.round_number.max(initial=0)) + 1, gpus), UNKNOWN)
+        sender[self.round_number, self.source] = np.arange(len(self.source))
+        return np.asarray(sender[self.round_number, self.target])
 
     @property
     def _nics(self) -> tuple[Indices, Indices]:
@@ -65,8 +90,11 @@ class Family:
     """Log of the odds that another part is the cause, beyond the number of parts."""
 
     @property
-    def is_judged_sparsely(self) -> bool:
-        """True if only flows without collisions are evidence, because a collision slows several flows at once."""
+    def is_hashed(self) -> bool:
+        """True if a part is several alike links, and each connection always crosses one of them.
+
+        Only flows without collisions are evidence then, because a collision slows several flows at once.
+        """
         return self.kind == "uplink"
 
 
@@ -147,6 +175,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("uplink", "both", lambda paths: _only(paths.is_across, *paths.shared_leaves)),
 )
 """Every kind of part that a search can name."""
+_FAMILY_NUMBERS = {(one.kind, one.is_between, one.direction): number for number, one in enumerate(FAMILIES)}
 
 
 @dataclass(frozen=True)
@@ -179,8 +208,12 @@ class Part:
 
 def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
     """Returns True for each flow that crosses the part."""
-    columns = FAMILIES[part.family].columns(paths)
-    return np.asarray(np.logical_or.reduce([column == part.number for column in columns]))
+    return np.asarray(np.logical_or.reduce([column == part.number for column in paths.columns(part.family)]))
+
+
+def in_both_directions(part: Part) -> Part:
+    """Returns the part without the limit to one direction."""
+    return Part(_FAMILY_NUMBERS[part.kind, part.is_between, "both"], part.number)
 
 
 def nodes_of(pair_number: int, cluster: Cluster) -> tuple[int, int]:
@@ -197,15 +230,14 @@ def gpus_of(part: Part, cluster: Cluster) -> tuple[int, int]:
 def ports_of(part: Part, cluster: Cluster) -> tuple[Part, Part]:
     """Returns both NICs of a pair that could share one port."""
     lower, local = divmod(part.number, int(np.diff(cluster.first_nic).max()))
-    family = next(number for number, one in enumerate(FAMILIES) if (one.kind, one.direction) == ("nic", "both"))
+    family = _FAMILY_NUMBERS["nic", False, "both"]
     return Part(family, lower), Part(family, int(cluster.first_nic[cluster.nic_node[lower]]) + local)
 
 
 def count_per_part(columns: Iterable[Indices], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the sum of the weights of the flows that cross each part, by its number."""
-    kept = [(column[column != UNKNOWN], weights[column != UNKNOWN]) for column in columns]
-    size = max((int(column.max()) + 1 for column, _ in kept if len(column)), default=0)
-    total = np.zeros(size)
-    for column, values in kept:
-        total += np.bincount(column, values, size)
-    return total
+    shifted = [column - UNKNOWN for column in columns]  # UNKNOWN becomes 0
+    total = np.zeros(max((int(column.max(initial=0)) for column in shifted), default=0) + 1)
+    for column in shifted:
+        total += np.bincount(column, weights, len(total))
+    return total[1:]

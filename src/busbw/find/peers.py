@@ -21,7 +21,7 @@ _LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
 _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
 """Normal deviate of the low quantile, and the distance of both, between all and half of the flows being healthy."""
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
-_COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT)]
+_COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]
 """Classes with several flows on the uplinks of a leaf."""
 _MAX_LOAD_EXCESS = 0.1
 """Excess of the healthy level of a class over the fastest one, from which its uplinks limit it."""
@@ -30,11 +30,9 @@ _MAX_DRIFT = 0.09
 """Largest difference, in log time, between the levels of two rounds of a class."""
 _UNUSABLE_NOISE = 0.06
 _CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
-_MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.5
+_MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.002, 0.5
 _BIN, _BINS = 0.06, 60
 """Width in log time and number of the bins of the excess of slow flows."""
-_PRIOR_FLOWS = 4
-"""Weight of the share of the class in the share of one leaf, in flows."""
 MIN_SLOW = 0.05
 """Excess, in log time, from which a flow can count as slow."""
 
@@ -53,8 +51,6 @@ class Peers:
     """Log time per byte of healthy flows, by class. Infinite for classes without flows."""
     slow_share: Values
     """Share of flows that are slow without a fault, by class."""
-    flow_slow_share: Values
-    """The same for each flow. It is larger for flows between leaves if other flows of the leaf are slow."""
     flow_tail: Values
     """Density of the excess of each flow among the slow flows of its class, if they can collide; otherwise 0.
 
@@ -122,33 +118,8 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
         noise=noise,
         level=level,
         slow_share=slow_share,
-        flow_slow_share=_flow_slow_share(observed, excess, noise, slow_share, is_candidate),
         flow_tail=_flow_tail(classes, excess, is_candidate),
     )
-
-
-def _flow_slow_share(
-    observed: Observations, excess: Values, noise: Values, slow_share: Values, is_candidate: NDArray[np.bool_]
-) -> Values:
-    """Returns the share of slow flows in the class of each flow, and on its leaves if that is larger.
-
-    One bad uplink of a leaf slows some of its flows. Without this, it would seem to be a pair of nodes.
-    """
-    classes, paths = observed.classes, observed.paths
-    share = slow_share[classes]
-    counted = paths.is_across & is_candidate
-    if not counted.any():
-        return np.asarray(share)
-    is_slow = excess > np.maximum(_SLOW_DEVIATIONS * noise[classes], MIN_SLOW)
-    leaves = int(max(paths.source_leaf.max(), paths.target_leaf.max())) + 1
-    keys = [classes * leaves + leaf for leaf in (paths.source_leaf, paths.target_leaf)]
-    size = (int(classes.max()) + 1) * leaves
-    total = sum(np.bincount(key[counted], minlength=size) for key in keys)
-    slow = sum(np.bincount(key[counted], is_slow[counted], minlength=size) for key in keys)
-    leaf_share = (slow + _PRIOR_FLOWS * np.repeat(slow_share, leaves)) / (total + _PRIOR_FLOWS)
-    for key in keys:
-        share[paths.is_across] = np.maximum(share, leaf_share[key])[paths.is_across]
-    return np.minimum(share, _MAX_SLOW_SHARE)
 
 
 def _flow_tail(classes: Indices, excess: Values, is_candidate: NDArray[np.bool_]) -> Values:

@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from busbw.find.cluster import UNKNOWN, Cluster
 from busbw.find.evidence import LEVELS, log_density
-from busbw.find.explanation import SUSPECT_SCORE, Explanation
+from busbw.find.explanation import SUSPECT_SCORE, Explanation, is_evidence
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, KINDS, Kind, count_per_part
 
@@ -39,7 +39,7 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
     """
     classes = observed.classes
     means, variances = _evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
-    is_informative = explanation.peers.is_usable[classes]
+    is_informative = is_evidence(observed, explanation.peers)
     found = []
     for kind in KINDS:
         # The widest family of a kind: both directions.

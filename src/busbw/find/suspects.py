@@ -15,7 +15,7 @@ from busbw.find.parts import Kind, Part, flows_of, gpus_of, node_pair_numbers, n
 from busbw.find.peers import MIN_SLOW
 from busbw.find.round_planner import MAX_INSIDE_ROUNDS, RoundPlanner
 from busbw.find.rounds import Load, Round, reversed_round
-from busbw.find.search_plan import BOTH_ROUNDS, ONE_WAY_PAIRS
+from busbw.find.search_plan import BOTH_ROUNDS, ONE_WAY_PAIRS, SMALL_CLUSTER_NODES
 
 _MAX_PAIRS = 256
 _SLOW_DEVIATIONS = 3.0
@@ -73,7 +73,7 @@ def separating_rounds(
         rounds += [_partner_round(planner, questions, 2 * turn + step) for step in range(2)]
     if len(repeats) and (turn < _REPEATS or "uplink" in kinds):
         rounds.append(planner.light(_LATER_TURNS + turn, Load.SPARSE, repeats))
-    if kinds & {"uplink", "leaf"}:
+    if kinds & {"uplink", "leaf", "rail"} or (kinds and len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES):
         rounds += [planner.light(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
     return [one for one in rounds if len(one.source)]
 

@@ -44,8 +44,19 @@ class Noise:
 class Simulation:
     """A cluster with faults that measures flows."""
 
-    def __init__(self, fabric: Fabric, faults: Sequence[SimulatedFault], noise: Noise, seed: int) -> None:
-        self.fabric, self.faults, self.noise = fabric, tuple(faults), noise
+    def __init__(
+        self, fabric: Fabric, faults: Sequence[SimulatedFault], noise: Noise, seed: int, *, is_coupled: bool = False
+    ) -> None:
+        """Draws the levels of healthy parts.
+
+        Args:
+            fabric: Shape of the cluster.
+            faults: Slow parts.
+            noise: Noise of the measurements.
+            seed: Seed of noise and hashing.
+            is_coupled: True if one kernel of a GPU sends and receives, so that both are measured as one time.
+        """
+        self.fabric, self.faults, self.noise, self.is_coupled = fabric, tuple(faults), noise, is_coupled
         self._random = np.random.default_rng(seed)
         self._salt = int(self._random.integers(1 << 30))
         count = fabric.nodes * fabric.gpus
@@ -74,6 +85,11 @@ class Simulation:
             factor = np.where(hit[:, None] & affected, fault.slowdown, 1.0)
             slowdown = np.maximum(slowdown, factor)
         times = (size_bytes / rate / 1e3)[:, None] * slowdown * self._noise_factor(source, target, is_network, shape)
+        if self.is_coupled:
+            sent = np.full(len(self._leaf), -1)
+            sent[source] = np.arange(len(source))
+            other = sent[target]  # flow that the receiver sends; its kernel ends with the later one
+            times = np.where((other >= 0)[:, None], np.maximum(times, times[other]), times)
         finite = times[np.isfinite(times)]
         took_s = _CONNECT_S + float(finite.max(initial=0.0)) * iterations / 1e6 + 30.0 * bool(np.isinf(times).any())
         return times + _START_US, took_s

@@ -1,8 +1,11 @@
 """Inference: every kind of fault is named, a healthy cluster is not accused, names and order do not matter."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from find_clusters import SearchSetup, find_parts, simulate
+from numpy.typing import NDArray
 
 from busbw.find.findings import make_findings
 from busbw.find.observations import RoundResult
@@ -52,6 +55,56 @@ def test_two_faults_are_both_named() -> None:
     findings, undecided = find_parts(simulate("16x8", "nic:3/5:2", "node:9:1.5", nodes_per_leaf=8))
     assert not undecided
     assert [(one.kind, one.node) for one in findings] == [("nic", "n3"), ("node", "n9")]
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_one_slow_uplink_of_four_is_named(seed: int) -> None:
+    # Only a quarter of the connections of the leaf cross it.
+    [finding], undecided = find_parts(simulate("16x8", "one-uplink:9/1:1.5", nodes_per_leaf=4, seed=seed))
+    assert not undecided
+    assert (finding.kind, finding.leaf, finding.direction) == ("uplink", "leaf1-1", "both")
+    assert finding.slowdown == pytest.approx(1.5, rel=0.1)
+
+
+def test_a_small_difference_beyond_a_slow_node_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = simulate("16x8", "node:14:1.15", nodes_per_leaf=4)
+    measure = setup.simulation.measure
+
+    def measure_pair_slower(
+        source: NDArray[np.int64], target: NDArray[np.int64], size_bytes: int, iterations: int
+    ) -> tuple[NDArray[np.float64], float]:
+        times, took_s = measure(source, target, size_bytes, iterations)
+        is_pair = (np.minimum(source, target) // 8 == 13) & (np.maximum(source, target) // 8 == 14)
+        return times * np.where(is_pair, 1.05, 1.0)[:, None], took_s
+
+    monkeypatch.setattr(setup.simulation, "measure", measure_pair_slower)
+    findings, undecided = find_parts(setup)
+    assert not undecided
+    assert [one.text for one in findings] == ["node n14"]
+
+
+COUPLED_FAULTS = ["nic:1/0:1.5", "nic-send:1/1:1.5", "nic-receive:1/1:2", "gpu:1/1:1.5", "nic:1/1:dead", "node:1:1.5"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "fault"),
+    [*product(["2x8"], COUPLED_FAULTS[:3]), *product(["4x8", "6x2"], COUPLED_FAULTS)],
+)
+def test_flows_of_one_kernel_do_not_hide_the_direction(shape: str, fault: str) -> None:
+    """A GPU that sends and receives in one kernel measures one time for both: that of the slower one."""
+    uncoupled, coupled = (simulate(shape, fault, nodes_per_leaf=2) for _ in range(2))
+    coupled.simulation.is_coupled = True
+    [expected], _ = find_parts(uncoupled)
+    [finding], undecided = find_parts(coupled)
+    assert not undecided
+    assert finding.text == expected.text
+
+
+@pytest.mark.parametrize("shape", ["2x8", "16x8"])
+def test_a_healthy_cluster_with_coupled_flows_is_not_accused(shape: str) -> None:
+    setup = simulate(shape, nodes_per_leaf=4)
+    setup.simulation.is_coupled = True
+    assert find_parts(setup) == ([], [])
 
 
 def test_an_intermittent_nic_is_named_with_its_share() -> None:
