@@ -1,7 +1,7 @@
 """`busbw find`: locates the slow GPU, NVLink, NIC, node, pair, rail, leaf switch or uplink of a cluster."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -12,6 +12,7 @@ from busbw.cli.find.export_options import export_options, write_exports
 from busbw.cli.find.summary import SearchSummary, print_summary, summarize, suspected_nodes
 from busbw.cli.find.topology_option import complete_cluster, topology_option
 from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.options.command_words import split_command
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath, Seconds
@@ -123,7 +124,7 @@ def find(
         source = (
             _simulated_measurer(shape, fault_texts, layout, nodes_per_leaf, oversubscription, seed)
             if shape is not None
-            else _measuring_program(program or "", answer_timeout_s, check_interrupt)
+            else _measuring_program(split_command("--measure-with", program or ""), answer_timeout_s, check_interrupt)
         )
         with source as measurer:
             if topology is not None:
@@ -168,16 +169,13 @@ def _simulated_measurer(
     yield SimulatedMeasurer(Simulation(fabric, faults, Noise(), seed))
 
 
-@contextmanager
 def _measuring_program(
-    command: str, answer_timeout_s: float, check_interrupt: Callable[[], None]
-) -> Iterator[Measurer]:
+    words: Sequence[str], answer_timeout_s: float, check_interrupt: Callable[[], None]
+) -> AbstractContextManager[Measurer]:
     from busbw.measuring_program import MeasuringProgram
+    from busbw.program_pipes import StartedProgram
 
-    with MeasuringProgram(
-        command, answer_timeout_s=answer_timeout_s, check_interrupt=check_interrupt
-    ) as measuring_program:
-        yield measuring_program
+    return MeasuringProgram(StartedProgram(words), answer_timeout_s=answer_timeout_s, check_interrupt=check_interrupt)
 
 
 @dataclass(frozen=True)
