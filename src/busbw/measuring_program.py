@@ -21,7 +21,7 @@ _MAX_ANSWER_BYTES = 1 << 28
 class MeasuringProgram:
     """A running measuring program, which ends with the context."""
 
-    def __init__(self, pipes: ProgramPipes, *, answer_timeout_s: float, check_interrupt: Callable[[], None]) -> None:
+    def __init__(self, pipes: ProgramPipes, answer_timeout_s: float, check_interrupt: Callable[[], None]) -> None:
         """Asks the program for its cluster.
 
         Args:
