@@ -95,7 +95,6 @@ def test_the_hostfile_has_the_healthy_nodes(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "find needs a cluster; use --simulate NODESxGPUS or --measure-with"),
         (["--simulate", "4x8", "--measure-with", "x"], "--simulate and --measure-with exclude each other"),
         (["--measure-with", "x", "--fault", "nic:0/0:2"], "--fault is only for --simulate"),
         (["--measure-with", "'x"], "No closing quotation; quote it as in a shell"),
