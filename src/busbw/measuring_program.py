@@ -72,6 +72,7 @@ class MeasuringProgram:
                 raise BusbwError(f"the answer to {question} is longer than 256 MiB", remedy="answer with one line")
         line, _, rest = bytes(self._received).partition(b"\n")
         self._received = bytearray(rest)
+        self._check_interrupt()  # an interrupt may also reach the program, which then answers with an error
         return line
 
     def _send(self, request: bytes, question: str, deadline_s: float) -> None:
