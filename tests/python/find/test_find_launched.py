@@ -108,11 +108,10 @@ def test_a_search_in_a_job_names_the_part(programs: Path, here: Path, capfd: pyt
     assert arguments(programs) == expected
 
 
-def test_the_hostfile_is_written_where_the_user_is(
-    programs: Path, here: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["find", "local", "--processes", "1", "--write-hostfile", "healthy"]) == 5
+def test_files_are_written_where_the_user_is(programs: Path, here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["find", "local", "--processes", "1", "--write-hostfile", "healthy", "--junit", "out.xml"]) == 5
     assert (here / "healthy").read_text().split() == ["n0", "n1", "n2", "n4", "n5"]
+    assert "NIC mlx5_1 of n3" in (here / "out.xml").read_text()
     assert "{" not in capfd.readouterr().out
 
 
@@ -138,10 +137,12 @@ def test_the_exit_code_is_that_of_the_search(
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_every_launcher_starts_the_search_in_its_job(launcher: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(dry_run(launcher, "--max-rounds", "9", "--pairs", "--program-path", "/opt/bin", "-e", "1G")) == 0
+    assert (
+        main(dry_run(launcher, "--max-rounds", "9", "--topology", "l", "--program-path", "/opt/bin", "-e", "1G")) == 0
+    )
     out = " ".join(capsys.readouterr().out.replace('"', " ").split())
     assert "/opt/bin/busbw-engine" in out
-    assert "busbw find --pairs --max-rounds 9 --seed 0" in out
+    assert f"busbw find --topology {Path.cwd()}/l --max-rounds 9 --seed 0" in out
     assert "-e 1G" in out.replace(" - ", " ")
 
 
