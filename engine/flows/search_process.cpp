@@ -10,10 +10,11 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "common/os/program_file.hpp"
-#include "common/os/signal_mask.hpp"
 #include "common/support/error.hpp"
+#include "common/support/stderr_message.hpp"
 
 namespace busbw {
 namespace {
@@ -22,21 +23,15 @@ constexpr int kCommandNotFound = 127;  // exit code of a shell
 constexpr int kSignalled = 128;        // plus the number of the signal: exit code of a command that a signal ended
 constexpr int kPollMs = 100;
 
-/// Pipe of which only the search inherits its end.
-struct Pipe {
-  Descriptor read_end;
-  Descriptor write_end;
+/// Returns the end to read and the end to write of a pipe. Programs that are started do not inherit them.
+std::pair<Descriptor, Descriptor> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw EnvironmentError(fmt::format("cannot create a pipe: {}; close files", std::strerror(errno)));
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
 
-  Pipe() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-      throw EnvironmentError(fmt::format("cannot create a pipe: {}; close files", std::strerror(errno)));
-    read_end = Descriptor(ends[0]);
-    write_end = Descriptor(ends[1]);
-  }
-};
-
-/// Starts a script with the default handling of all signals, which this process blocks or ignores.
+/// Starts a script with `folder` as $1, and the default handling of all signals, which this process blocks or ignores.
 pid_t spawn_shell(const std::string& script, const std::string& folder) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -46,8 +41,8 @@ pid_t spawn_shell(const std::string& script, const std::string& folder) {
   for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) sigaddset(&signals, signal);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string shell = "/bin/sh", flag = "-c", text = script, name = folder;
-  char* const words[]{shell.data(), flag.data(), text.data(), name.data(), nullptr};
+  std::string shell = "/bin/sh", flag = "-c", text = script, name = "busbw", first = folder;
+  char* const words[]{shell.data(), flag.data(), text.data(), name.data(), first.data(), nullptr};
   pid_t pid = -1;
   const int error = posix_spawn(&pid, shell.c_str(), nullptr, &attributes, words, environ);
   posix_spawnattr_destroy(&attributes);
@@ -57,15 +52,16 @@ pid_t spawn_shell(const std::string& script, const std::string& folder) {
 
 }  // namespace
 
-SearchProcess::SearchProcess(const std::string& command) {
-  Pipe requests, answers;
-  for (const int inherited : {answers.read_end.number(), requests.write_end.number()}) fcntl(inherited, F_SETFD, 0);
+SearchProcess::SearchProcess(std::string program, const std::string& command) : program_(std::move(program)) {
+  auto [requests, request_end] = make_pipe();
+  auto [answer_end, answers] = make_pipe();
+  for (const int inherited : {answer_end.number(), request_end.number()}) fcntl(inherited, F_SETFD, 0);
   const std::string folder = std::filesystem::path(program_path().value_or("/")).parent_path();
-  pid_ = spawn_shell(fmt::format("PATH=\"$0:$PATH\"; exec {} --connected {},{}", command, answers.read_end.number(),
-                                 requests.write_end.number()),
-                     folder);
-  requests_ = std::move(requests.read_end);
-  answers_ = std::move(answers.write_end);
+  pid_ = spawn_shell(
+      fmt::format("PATH=\"$1:$PATH\"; exec {} --connected {},{}", command, answer_end.number(), request_end.number()),
+      folder);
+  requests_ = std::move(requests);
+  answers_ = std::move(answers);
 }
 
 SearchProcess::~SearchProcess() {
@@ -86,9 +82,9 @@ int SearchProcess::finish(int job_code) {
   pid_ = -1;
   if (job_code != 0) return job_code;
   if (!WIFEXITED(status)) return kSignalled + WTERMSIG(status);
-  if (WEXITSTATUS(status) == kCommandNotFound)
-    throw EnvironmentError("process 0 needs the busbw command on its node; install the wheel there");
-  return WEXITSTATUS(status);
+  if (WEXITSTATUS(status) != kCommandNotFound) return WEXITSTATUS(status);
+  print_stderr(program_, "process 0 needs the busbw command on its node; install the wheel there");
+  return static_cast<int>(ExitCode::environment);
 }
 
 }  // namespace busbw

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/os/descriptor.hpp"
+#include "common/os/signal_mask.hpp"
 
 namespace busbw {
 
@@ -13,7 +14,8 @@ class SearchProcess {
  public:
   /// Starts the words of a shell with ` --connected ANSWERS,REQUESTS`: the descriptors that it reads and writes. The
   /// folder of this program is the first one on its PATH. Throws EnvironmentError if there is no shell or pipe.
-  explicit SearchProcess(const std::string& command);
+  /// `program` begins the messages.
+  SearchProcess(std::string program, const std::string& command);
   /// Kills the command if it still runs.
   ~SearchProcess();
   SearchProcess(const SearchProcess&) = delete;
@@ -26,10 +28,12 @@ class SearchProcess {
 
   /// Closes the pipes after the job has ended with `job_code`, passes its interrupt on, and waits for the search, which
   /// reports what it knows. Returns the exit code of this process: that of the job, or of the search if the job
-  /// succeeded. Throws EnvironmentError if there is no such command. Needs a SignalMask.
+  /// succeeded. Prints an error if there is no such command.
   int finish(int job_code);
 
  private:
+  std::string program_;
+  SignalMask mask_;  // `finish` polls for signals
   Descriptor requests_;
   Descriptor answers_;
   pid_t pid_ = -1;  // -1 after its end
