@@ -35,6 +35,9 @@ PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 
 ENGINE = "busbw-engine"
 
+FLOWS = "flows"
+"""First argument of the engine with which it measures flows for a search, not a collective."""
+
 FASTPATH_LIBRARY = "libbusbw_nccl.so"
 """Fast-path library (docs/explanation/fast-path.md)."""
 
@@ -207,6 +210,7 @@ def collective_name(program: str) -> str:
 __all__ = [
     "ENGINE",
     "FASTPATH_LIBRARY",
+    "FLOWS",
     "PROGRAMS_VARIABLE",
     "REQUESTED_GPUS_VARIABLE",
     "WORLD_VARIABLES",

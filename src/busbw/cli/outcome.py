@@ -78,7 +78,7 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
 
 
 def record_kind(line: bytes) -> str | None:
-    """Returns the kind of a record line. None if the line is incomplete, as a killed process may leave it."""
+    """Returns the kind of a record line, empty if it has none. None if a killed process left the line incomplete."""
     try:
         return msgspec.json.decode(line, type=_AnyRecord).kind
     except msgspec.MsgspecError:

@@ -54,13 +54,30 @@ def activity(description: str) -> Iterator[None]:
 
 
 @contextmanager
-def live_line() -> Iterator[Callable[[str], None]]:
-    """Yields a function that sets the text of a line on stderr. It does nothing if stderr is not a terminal."""
+def live_line(*, plain_interval_s: float | None = None) -> Iterator[Callable[[str], None]]:
+    """Yields a function that sets the text of a line on stderr.
+
+    Args:
+        plain_interval_s: Minimum time between two texts, each on its own line, if stderr is not a terminal. None: the
+            function then does nothing.
+    """
     if not sys.stderr.isatty():
-        yield lambda _text: None
+        yield (lambda _text: None) if plain_interval_s is None else _plain_printer(plain_interval_s)
         return
     with Live(console=Console(file=sys.stderr, highlight=False), auto_refresh=False, transient=True) as live:
         yield lambda text: live.update(_dim(text), refresh=True)
+
+
+def _plain_printer(interval_s: float) -> Callable[[str], None]:
+    next_s = monotonic() + interval_s
+
+    def print_if_due(text: str) -> None:
+        nonlocal next_s
+        if monotonic() >= next_s:
+            next_s = monotonic() + interval_s
+            print(f"busbw: {text}", file=sys.stderr, flush=True)
+
+    return print_if_due
 
 
 def _dim(text: str) -> Text:

@@ -46,10 +46,12 @@ def _heeds_signals() -> None:
 class Launching:
     """A launch that goes on."""
 
-    def __init__(self, words: list[str], folder: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, words: list[str], folder: Path, environment: dict[str, str] | None = None, command: str = "launch"
+    ) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [*BUSBW, "launch", *map(str, words)],
+            [*BUSBW, command, *map(str, words)],
             cwd=folder,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,

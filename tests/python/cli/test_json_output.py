@@ -55,13 +55,16 @@ VERSIONS = {"topo": "1.0"}
 
 
 def leaf_commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Yields the full name of each command below a group, without `busbw`."""
+    """Yields the full name of each command below a group, without `busbw`.
+
+    A group that is a command itself, such as `find`, stands for its commands.
+    """
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
         full_name = f"{path}{name}"
-        if isinstance(command, click.Group):
+        if isinstance(command, click.Group) and not command.invoke_without_command:
             yield from leaf_commands(command, f"{full_name} ")
         else:
             yield full_name, command

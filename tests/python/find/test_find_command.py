@@ -95,11 +95,10 @@ def test_the_hostfile_has_the_healthy_nodes(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "find needs a cluster; use --simulate NODESxGPUS or --measure-with"),
         (["--simulate", "4x8", "--measure-with", "x"], "--simulate and --measure-with exclude each other"),
         (["--measure-with", "x", "--fault", "nic:0/0:2"], "--fault is only for --simulate"),
-        (["--measure-with", "'x"], "close the quote"),
-        (["--measure-with", " "], "the command is empty"),
+        (["--measure-with", "'x"], "No closing quotation; quote it as in a shell"),
+        (["--measure-with", " "], "--measure-with is empty; give a command"),
         (["--simulate", "4"], '"4" is not a cluster; write NODESxGPUS, such as 128x8'),
         (["--simulate", "99999x9"], "simulate at most 65,536"),
         (["--simulate", "0x8"], "a cluster of 0x8 has no GPU"),

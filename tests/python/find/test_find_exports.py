@@ -32,6 +32,7 @@ def summary(*findings: Finding, undecided: tuple[UndecidedParts, ...] = (), comp
         flows=50,
         measured_s=None,
         simulated=False,
+        unsuspected_nodes=["n1"],
         complete=complete,
         seed=0,
     )

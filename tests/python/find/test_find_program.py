@@ -167,3 +167,13 @@ def test_ctrl_c_reports_the_findings_so_far(tmp_path: Path) -> None:
     result = json.loads(output)
     assert (result["complete"], result["rounds"]) == (False, 6)
     assert [(one["kind"], one["node"]) for one in result["findings"]] == [("node", "n5")]
+
+
+def test_an_interrupt_explains_the_error_of_the_program(tmp_path: Path) -> None:
+    """Ctrl-C on a job reaches both."""
+    misbehavior = "import os; os.kill(os.getppid(), 2); say({'error': 'interrupted'})"
+    words = [sys.executable, "-c", "import sys; from busbw.cli.entry_point import main; sys.exit(main())"]
+    command = [*words, "find", "--json", "--measure-with", program(tmp_path, misbehavior)]
+    search = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (search.returncode, search.stderr) == (130, "")
+    assert json.loads(search.stdout)["rounds"] == 2

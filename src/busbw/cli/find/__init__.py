@@ -1,7 +1,8 @@
 """`busbw find`: locates the slow GPU, NVLink, NIC, node, pair, rail, leaf switch or uplink of a cluster."""
 
+import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -9,33 +10,45 @@ from time import monotonic
 import click
 
 from busbw.cli.find.export_options import export_options, write_exports
-from busbw.cli.find.summary import SearchSummary, print_summary, summarize, suspected_nodes
+from busbw.cli.find.launched import SearchGroup, refuse_options_before
+from busbw.cli.find.summary import SearchSummary, print_summary, summarize
+from busbw.cli.find.this_machine import flows_command
 from busbw.cli.find.topology_option import complete_cluster, topology_option
 from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.options.command_words import split_command
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.output_file import write_whole
-from busbw.cli.options.param_types import NonEmptyPath, Seconds
+from busbw.cli.options.param_types import Seconds
 from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_exit_code
 from busbw.find.measurer import Measurer
 from busbw.find.search import Search, SearchProgress
 from busbw.json_output import json_object
+from busbw.launchers import LAUNCHERS
 from busbw.launchers.machine_types.named_system import named_system
+from busbw.measuring_program import MeasuringProgram
 from busbw.network_topology.topology_file import read_attachments
+from busbw.program_pipes import ProgramPipes, StartedProgram
 from busbw.simulator.fabric import DEFAULT_NODES_PER_GROUP, Fabric, parse_shape
 from busbw.simulator.faults import FORMS, parse_fault
 from busbw.terminal import live_line
 from busbw.terminal.progress import duration_text
 
 _SHOW_PROGRESS_AFTER_S = 2.0
+_PLAIN_INTERVAL_S = 10.0
+"""Time between lines of progress if stderr is no terminal, such as that of a job."""
 _DEFAULT_SYSTEM = "h100-sxm"
 """System that a simulated cluster resembles: its rates are those of 400 Gb/s and NVLink 4."""
 
 
-@click.command(
-    epilog="Try: busbw find --simulate 16x8 --fault nic:3/5:2.0. "
+@click.group(
+    cls=SearchGroup,
+    package="busbw.cli.launch",
+    sections={"Launchers": LAUNCHERS},
+    invoke_without_command=True,
+    subcommand_metavar="[LAUNCHER [OPTIONS]]",
+    epilog="Try: busbw find --simulate 16x8 --fault nic:3/5:2.0, or on a cluster: busbw find slurm -N 128 -p gpu. "
     f"KIND:WHERE is one of {', '.join(f'{kind}:{form}' for kind, form in FORMS.items())}, counted from 0. "
     "SLOWDOWN is a ratio of times above 1, or dead; 2.0@0.2 is slow in a fifth of the iterations. "
-    "Exit codes: 0 healthy, 5 found, 6 undecided, 3 could not measure."
+    "Exit codes: 0 healthy, 5 found, 6 undecided, 3 could not measure.",
 )
 @click.option("--simulate", "shape", metavar="NODESxGPUS", help="Search in a simulated cluster, such as 128x8.")
 @click.option(
@@ -60,6 +73,18 @@ _DEFAULT_SYSTEM = "h100-sxm"
     help="Simulated NIC rate of a leaf over its uplink rate.  [default: 1]",
 )
 @click.option("--measure-with", "program", metavar="'PROGRAM ARGS'", help="External program that measures the flows.")
+@click.option("--connected", "descriptors", hidden=True)
+@click.option("--also-json", is_flag=True, hidden=True)
+@click.option(
+    "--backend", type=click.Choice(["auto", "host", "nccl"]), help="Backend on this machine.  [default: auto]"
+)
+@click.option(
+    "-t",
+    "--ranks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Ranks on this machine.  [default: one per GPU; on the host one per processor from 2 to 4]",
+)
 @click.option(
     "--answer-timeout",
     "answer_timeout_s",
@@ -76,37 +101,43 @@ _DEFAULT_SYSTEM = "h100-sxm"
 @click.option(
     "--system", "system_name", metavar="NAME|FILE", help="System or machine type, to predict the cost of a finding."
 )
-@click.option(
-    "--write-hostfile",
-    "hostfile",
-    type=NonEmptyPath(dir_okay=False),
-    metavar="FILE",
-    help="Write the nodes without a finding to FILE, one per line.",
-)
 @export_options
 @json_option
+@click.pass_context
 def find(
+    context: click.Context,
     shape: str | None,
     fault_texts: tuple[str, ...],
     layout: str | None,
     nodes_per_leaf: int | None,
     oversubscription: float | None,
     program: str | None,
+    descriptors: str | None,
+    also_json: bool,
+    backend: str | None,
+    ranks: int | None,
     answer_timeout_s: float,
     topology: Path | None,
     pairs: bool,
     max_rounds: int | None,
     seed: int,
     system_name: str | None,
-    hostfile: Path | None,
+    write_hostfile: Path | None,
     junit: Path | None,
     prometheus: Path | None,
     as_json: bool,
 ) -> int:
-    """Locates the slow part of a cluster from rounds of disjoint flows, and states how sure that is."""
-    if (shape is None) == (program is None):
-        problem = "find needs a cluster" if shape is None else "--simulate and --measure-with exclude each other"
-        raise UsageError(problem, remedy="use --simulate NODESxGPUS or --measure-with 'PROGRAM ARGS'")
+    """Locates the slow part of a cluster from rounds of disjoint flows, and states how sure that is.
+
+    Measures this machine, or the nodes of a job of a launcher.
+    """
+    if context.invoked_subcommand is not None:
+        refuse_options_before(context)
+        return ExitCode.GOOD  # of the launcher counts
+    if shape is not None and program is not None:
+        raise UsageError("--simulate and --measure-with exclude each other", remedy="give only one")
+    if (backend or ranks) and (shape or program):
+        raise UsageError("--backend and --ranks are only for this machine", remedy="remove them")
     simulation_options = {
         "--fault": fault_texts,
         "--layout": layout,
@@ -120,25 +151,28 @@ def find(
     system = named_system(system_name) if system_name else None
     attachments = read_attachments(topology) if topology is not None else []
     with checked_interrupts() as check_interrupt:
-        source = (
-            _simulated_measurer(shape, fault_texts, layout, nodes_per_leaf, oversubscription, seed)
-            if shape is not None
-            else _measuring_program(program or "", answer_timeout_s, check_interrupt)
-        )
+        source: AbstractContextManager[Measurer]
+        if shape is not None:
+            source = _simulated_measurer(shape, fault_texts, layout, nodes_per_leaf, oversubscription, seed)
+        elif descriptors is not None:
+            answers, requests = map(int, descriptors.split(","))
+            # The job has limits of its own, also for its start.
+            source = MeasuringProgram(ProgramPipes(requests, answers), math.inf, check_interrupt)
+        else:
+            words = flows_command(backend, ranks) if program is None else split_command("--measure-with", program)
+            source = MeasuringProgram(StartedProgram(words), answer_timeout_s, check_interrupt)
         with source as measurer:
             if topology is not None:
                 complete_cluster(measurer, attachments, topology)
             search = Search(measurer=measurer, seed=seed, measures_all_pairs=pairs, max_rounds=max_rounds)
             outcome = _run(search, check_interrupt)
-        summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())
-        if hostfile is not None:
-            names = [node.name for node in search.measurer.cluster.nodes if node.name not in suspected_nodes(summary)]
-            write_whole(hostfile, "".join(f"{name}\n" for name in names).encode(), flag="--write-hostfile")
-        write_exports(summary, {"--junit": junit, "--prometheus": prometheus})
-        if as_json:
+            # Processes of a job end with the measuring program. They would not wait long for this result.
+            summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())
+            if not as_json:
+                print_summary(summary, search, system)
+        write_exports(summary, {"--write-hostfile": write_hostfile, "--junit": junit, "--prometheus": prometheus})
+        if as_json or also_json:
             click.echo(json_object(summary))
-        else:
-            print_summary(summary, search, system)
     if outcome.failure:
         raise outcome.failure
     return outcome.exit_code or _exit_code(summary)
@@ -168,18 +202,6 @@ def _simulated_measurer(
     yield SimulatedMeasurer(Simulation(fabric, faults, Noise(), seed))
 
 
-@contextmanager
-def _measuring_program(
-    command: str, answer_timeout_s: float, check_interrupt: Callable[[], None]
-) -> Iterator[Measurer]:
-    from busbw.measuring_program import MeasuringProgram
-
-    with MeasuringProgram(
-        command, answer_timeout_s=answer_timeout_s, check_interrupt=check_interrupt
-    ) as measuring_program:
-        yield measuring_program
-
-
 @dataclass(frozen=True)
 class _Outcome:
     """End of a search: the reason why it ended early, if it did."""
@@ -191,7 +213,7 @@ class _Outcome:
 
 def _run(search: Search, check_interrupt: Callable[[], None]) -> _Outcome:
     """Runs a search with its progress. An error or an interrupt keeps the measured rounds, if there are any."""
-    with live_line() as draw:
+    with live_line(plain_interval_s=_PLAIN_INTERVAL_S) as draw:
         start_s = monotonic()
 
         def show(progress: SearchProgress) -> None:

@@ -1,4 +1,4 @@
-"""The options `--junit` and `--prometheus`: the result of a search as a file for other programs."""
+"""Options that write the result of a search to a file: `--write-hostfile`, `--junit` and `--prometheus`."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -14,10 +14,15 @@ from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 
 _EXPORTS: dict[str, tuple[str, Callable[[SearchSummary], bytes]]] = {
+    "--write-hostfile": (
+        "Write the nodes without a finding to FILE, one per line.",
+        lambda summary: "".join(f"{name}\n" for name in summary.unsuspected_nodes).encode(),
+    ),
     "--junit": ("Write JUnit XML to FILE, a case per kind of part.", junit_document),
     "--prometheus": ("Write metrics to FILE, for Prometheus.", lambda summary: prometheus_text(summary, time.time())),
 }
 """Help text and content of each file."""
+EXPORT_FLAGS = frozenset(_EXPORTS)
 
 
 def export_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
 """Result of a search, as the object of `--json` and as text that begins with the findings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from msgspec import Struct
@@ -64,6 +64,8 @@ class SearchSummary(Struct, frozen=True, kw_only=True):
     flows: int
     measured_s: float | None
     simulated: bool
+    unsuspected_nodes: list[str]
+    """Names of the nodes without a finding, and without a part that could not be told apart."""
     complete: bool
     """False if the search ended early. The result then shows the rounds until then."""
     seed: int
@@ -77,26 +79,29 @@ class SearchSummary(Struct, frozen=True, kw_only=True):
 def summarize(search: Search, system: System | None, *, is_simulated: bool, ended_early: bool) -> SearchSummary:
     """Returns the result of the rounds that a search has measured."""
     observed, explanation = search.observations(), search.explain()
-    findings, undecided = make_findings(observed, explanation, search.measurer.cluster)
+    cluster = search.measurer.cluster
+    findings, undecided = make_findings(observed, explanation, cluster)
     undecided += slow_network(search, system)
+    suspected = _suspected_nodes(findings, undecided)
     return SearchSummary(
         findings=findings,
         undecided=undecided,
         healthy=not findings and not undecided,
         power=search_power(observed, explanation),
         rounds=len(search.rounds),
-        first_answer_rounds=first_answer_rounds(search.measurer.cluster),
+        first_answer_rounds=first_answer_rounds(cluster),
         flows=len(observed),
         measured_s=None if search.measured_s is None else round(search.measured_s, 3),
         simulated=is_simulated,
+        unsuspected_nodes=[each.name for each in cluster.nodes if each.name not in suspected],
         complete=not ended_early,
         seed=search.seed,
     )
 
 
-def suspected_nodes(summary: SearchSummary) -> set[str]:
-    """Returns the nodes of all findings and of all parts that could not be told apart."""
-    return {name for part in summary.accused for name in (part.node, *(part.nodes or ())) if name is not None}
+def _suspected_nodes(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> set[str]:
+    accused = [*findings, *(part for one in undecided for part in one.between)]
+    return {name for part in accused for name in (part.node, *(part.nodes or ())) if name is not None}
 
 
 def print_summary(summary: SearchSummary, search: Search, system: System | None) -> None:
@@ -152,7 +157,7 @@ def power_sentence(power: KindPower, *, is_accused: bool) -> str:
 
 
 def _warnings(summary: SearchSummary, nodes: int) -> Iterator[str]:
-    if len(suspected_nodes(summary)) > max(_MAX_ACCUSED_SHARE * nodes, 2):
+    if nodes - len(summary.unsuspected_nodes) > max(_MAX_ACCUSED_SHARE * nodes, 2):
         yield (
             "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
             "compare the rates below with the rated ones."

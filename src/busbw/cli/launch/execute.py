@@ -46,8 +46,12 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
                 error_lines.flush(at_end=False)
                 progress.refresh()
 
+            def print_result(line: bytes) -> None:
+                if options.is_result_shown(line):
+                    progress.line(line)
+
             check_interrupt()
-            splitter = OutputSplitter(records, progress.line, progress.print_message)
+            splitter = OutputSplitter(records, progress.line, progress.print_message, print_result)
             try:
                 callbacks = LaunchCallbacks(
                     on_line=splitter.add_line,
@@ -60,10 +64,12 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
             finally:
                 error_lines.flush(at_end=True)
         check_interrupt()
-        code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
+        if not options.is_search:
+            code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
         destination.on_exit(code)
         finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
-    print_outcome(code, destination.path, plot_when=options.plot_when)
+    if not options.is_search:
+        print_outcome(code, destination.path, plot_when=options.plot_when)
     return code
 
 

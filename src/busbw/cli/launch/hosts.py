@@ -1,6 +1,5 @@
 """Options that name hosts, for the launchers that need a list of hosts."""
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,18 +88,3 @@ def _require_valid_count(hosts: tuple[HostSlots, ...]) -> tuple[HostSlots, ...]:
     """Returns the hosts. Refuses too many processes on them."""
     require_valid_size(process_count(hosts), ranks_per_process=1)
     return hosts
-
-
-def split_command(option: str, text: str) -> tuple[str, ...]:
-    """Splits the value of an option that is a command, such as `--ssh 'ssh -p 2222'`, into words.
-
-    Raises:
-        UsageError: The command is empty, or its quotes do not match.
-    """
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f'{option} "{text}": {error}', remedy="quote it as in a shell") from error
-    if not words:
-        raise UsageError(f"{option} is empty", remedy="give a command, or remove the option")
-    return words

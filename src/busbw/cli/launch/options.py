@@ -23,7 +23,7 @@ from busbw.cli.options.engine_words import engine_words
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
-from busbw.engine import REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
+from busbw.engine import FLOWS, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.slurm.allocation import allocated_gpus_per_node
@@ -45,6 +45,7 @@ class LaunchOptions:
     """Values of the options that all launchers share."""
 
     collective: str
+    """The collective, or FLOWS for a search."""
     flags: tuple[str, ...]
     """Flags for the engine, as typed."""
     environment: tuple[tuple[str, str], ...]
@@ -61,6 +62,15 @@ class LaunchOptions:
     """Value of `--store`. None: the default store."""
     plot_when: str
     """Value of `--plot`: auto, always or never."""
+    search: str = ""
+    """Command of the search that process 0 starts, in the syntax of a shell. Only with FLOWS."""
+    is_result_shown: Callable[[bytes], bool] = bool
+    """Receives the JSON result of the search. Returns true if it belongs on stdout."""
+
+    @property
+    def is_search(self) -> bool:
+        """True for `busbw find`, which prints no table."""
+        return self.collective == FLOWS
 
     @property
     def ranks_per_process(self) -> int:
@@ -82,8 +92,8 @@ class LaunchOptions:
 
     @property
     def program_name(self) -> str:
-        """Name of the collective's program, to be found on the PATH of the node."""
-        return f"{self.collective}_perf"
+        """Name of the program, to be found on the PATH of the node."""
+        return _program_name(self.collective)
 
     def local_program(self) -> str:
         """Returns `--program-path`, or the program's path on this machine.
@@ -133,9 +143,10 @@ class LaunchOptions:
         }
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
+        first_arguments = (FLOWS, "--search", self.search) if self.is_search else sweep_flags(used_flags(self.flags))
         job = Job(
             program,
-            (*sweep_flags(used_flags(self.flags)), *self.flags),
+            (*first_arguments, *self.flags),
             name=f"busbw-{self.collective.replace('_', '-')}-{secrets.token_hex(3)}",
             nodes=nodes,
             processes_per_node=processes_per_node,
@@ -203,21 +214,25 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         records_path: Path | None,
         store: Path | None,
         plot_when: str,
+        search: str = "",
+        is_result_shown: Callable[[bytes], bool] = bool,
         **launcher_values: object,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
-        collective = parse_collective(words)
+        collective = FLOWS if search else parse_collective(words)
         options = LaunchOptions(
             collective=collective,
-            flags=_check_engine_flags(words[1:]),
+            flags=words if search else _check_engine_flags(words[1:]),
             environment=tuple(map(_parse_assignment, assignments)),
             machine_type=_load_machine_type(machine_type_name),
-            program_path=_full_program_path(program_path, f"{collective}_perf"),
+            program_path=_full_program_path(program_path, _program_name(collective)),
             join_timeout_s=join_timeout_s,
             dry_run=dry_run,
             records_path=records_path,
             store=store,
             plot_when=plot_when,
+            search=search,
+            is_result_shown=is_result_shown,
         )
         return command(options=options, **launcher_values)
 
@@ -225,6 +240,10 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
+
+
+def _program_name(collective: str) -> str:
+    return engine.ENGINE if collective == FLOWS else f"{collective}_perf"
 
 
 def _refuse_empty_values(context: click.Context) -> None:

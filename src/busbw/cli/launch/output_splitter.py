@@ -1,4 +1,7 @@
-"""Splits the stdout of process 0 into record lines, which begin with `{`, and lines of the table."""
+"""Splits the stdout of process 0 into record lines, results and lines of the table.
+
+A record line is a JSON object with a kind, and a result is one without: the object of `busbw find --json`.
+"""
 
 import fcntl
 import os
@@ -83,13 +86,18 @@ def _lock(descriptor: int) -> bool | None:
 
 
 class OutputSplitter:
-    """Sends each line of process 0 to the record file or to the table."""
+    """Sends each line of process 0 to the record file, to the table, or to the receiver of results."""
 
     def __init__(
-        self, records: RecordFile, on_table: Callable[[bytes], None], on_broken_record: Callable[[str], None]
+        self,
+        records: RecordFile,
+        on_table: Callable[[bytes], None],
+        on_broken_record: Callable[[str], None],
+        on_result: Callable[[bytes], None] | None = None,
     ) -> None:
         self._records = records
         self._on_table = on_table
+        self._on_result = on_result or on_table
         self._on_broken_record = on_broken_record
         self.was_cut = False
         """True if a record line was incomplete."""
@@ -103,7 +111,9 @@ class OutputSplitter:
         """
         if not line.startswith(b"{"):
             self._on_table(line)
-        elif (kind := record_kind(line)) is not None:
+        elif (kind := record_kind(line)) == "":
+            self._on_result(line)
+        elif kind is not None:
             self.kinds[kind] += 1
             self._records.write(line if line.endswith(b"\n") else line + b"\n")
         elif not self.was_cut:

@@ -8,8 +8,9 @@ import click
 
 from busbw import engine
 from busbw.cli.launch.execute import execute_plan
-from busbw.cli.launch.hosts import PORTS, host_options, port_option, read_hosts, root_address_option, split_command
+from busbw.cli.launch.hosts import PORTS, host_options, port_option, read_hosts, root_address_option
 from busbw.cli.launch.options import COMMAND_SETTINGS, LaunchOptions, common_options, require_valid_size
+from busbw.cli.options.command_words import split_command
 from busbw.cli.options.engine_words import EngineCommand
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import ssh as launcher

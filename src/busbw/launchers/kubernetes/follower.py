@@ -46,6 +46,8 @@ _MAX_FAILED_SHOWN = 16
 """Maximum number of failed pods that are shown."""
 _TERMINATED = SIGNALLED + signal.SIGTERM
 """Exit code of a program that the cluster ended."""
+_SEARCH_MESSAGES = (b"busbw: ", b"busbw-engine flows: ")
+"""Beginnings of lines on the stderr of `busbw find` in process 0, and of the engine that measures for it."""
 _CANCEL_STATUS = "interrupted: canceling the job; Ctrl-C again exits at once"
 
 
@@ -332,7 +334,7 @@ class JobFollower:
         if lines:
             self._loss_detector.on_line()
         for line in lines:
-            if self._callbacks.on_error and line.startswith(self._program + b": "):
+            if self._callbacks.on_error and line.startswith((self._program + b": ", *_SEARCH_MESSAGES)):
                 self._callbacks.on_error(line, 0 if self._kind != "mpijob" else None)
             else:
                 self._callbacks.on_line(line)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import msgspec
 
-from busbw.errors import SIGNALLED, BusbwError, ExitCode
+from busbw.errors import SIGNALLED, UNDECIDED, BusbwError, ExitCode
 from busbw.launchers.job.job import LaunchCallbacks
 from busbw.launchers.slurm.error_text import NO_BINDING, NOT_STARTED, last_errors, remedy_for
 
@@ -81,7 +81,7 @@ def resolve_exit_code(code: int, output: StepOutput) -> int:
     # If the program ended with 1 (wrong data), its record has that code. So a 1 without it is srun's.
     if code == ExitCode.WRONG_DATA and output.recorded_exit_code is None:
         raise BusbwError("srun failed (exit code 1)", remedy="see its messages above")
-    if code in {*ExitCode, SIGNALLED + signal.SIGTERM}:
+    if code in {*ExitCode, UNDECIDED, SIGNALLED + signal.SIGTERM}:
         return code
     output.print_error(f"{_code_text(code)}: a process of the job was lost")
     return ExitCode.RANK_LOST

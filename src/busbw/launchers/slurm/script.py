@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.engine import WORLD_VARIABLES, collective_name
+from busbw.engine import ENGINE, WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
@@ -89,8 +89,9 @@ class SlurmTarget:
 
 
 def collective_of(job: Job) -> str:
-    """Collective that the job's program measures."""
-    return collective_name(Path(job.program).name)
+    """Collective that the job's program measures, or FLOWS."""
+    program = Path(job.program).name
+    return job.arguments[0] if program == ENGINE else collective_name(program)
 
 
 def option_name(option: str) -> str:

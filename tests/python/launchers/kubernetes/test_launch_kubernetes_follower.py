@@ -110,11 +110,14 @@ class FakeCluster:
     def fails(self, verb: str, words: str) -> None:
         (self.folder / f"{verb}.err").write_text(words)
 
-    def start(self, *options: str) -> "subprocess.Popen[str]":
+    def start(self, *options: str, search: bool = False) -> "subprocess.Popen[str]":
         here = self.folder / "here"
         here.mkdir()
+        command, collective = ["launch", "kubernetes"], ["--", "all_reduce"]
+        if search:
+            command, collective = ["find", "kubernetes"], []
         return subprocess.Popen(
-            [*BUSBW, "launch", "kubernetes", "--image", "busbw:1", *options, "--", "all_reduce"],
+            [*BUSBW, *command, "--image", "busbw:1", *options, *collective],
             cwd=here,
             env=os.environ | {"PATH": str(self.folder / "bin"), "FAKE_CLUSTER": str(self.folder)},
             stdin=subprocess.DEVNULL,
@@ -123,8 +126,8 @@ class FakeCluster:
             text=True,
         )
 
-    def run(self, *options: str) -> tuple[int, str, str]:
-        process = self.start(*options)
+    def run(self, *options: str, search: bool = False) -> tuple[int, str, str]:
+        process = self.start(*options, search=search)
         out, err = process.communicate(timeout=HANG_GUARD_S)
         return process.returncode, out, err
 
@@ -148,6 +151,24 @@ def cluster(tmp_path: Path) -> FakeCluster:
     kubectl.chmod(0o755)
     (tmp_path / "log").write_bytes(LOG)
     return FakeCluster(tmp_path)
+
+
+def test_a_search_has_its_answer_on_stdout_and_its_messages_on_stderr(cluster: FakeCluster) -> None:
+    lines = [
+        "busbw-engine flows: 1 of 2 processes has not joined",
+        "busbw: measuring: round 3 of 9",
+        "SLOW: NIC",
+        "    x",
+    ]
+    (cluster.folder / "log").write_text("".join(f"2026-11-21T10:00:00.1Z {line}\n" for line in lines))
+    cluster.says("pods", [], [running(0), running(1)], [ended(0, 5), ended(1, 0)])
+    code, out, err = cluster.run(search=True)
+    assert (code, out) == (5, "SLOW: NIC\n    x\n")
+    assert all(f"[0] {line}" in err for line in lines[:2])
+    (job,) = [json.loads(line) for line in cluster.calls()[0][1].splitlines()]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["busbw-engine"]
+    assert container["args"][:3] == ["flows", "--search", "busbw find --seed 0"]
 
 
 def test_a_run_from_its_creation_to_its_end(cluster: FakeCluster) -> None:

@@ -43,6 +43,7 @@ class Run:
         (137, 3, 3),  # process 0 knows why the others had to end
         (4, 0, 4),  # lost after the last row
         (1, 0, 1),
+        (6, None, 6),  # a search is undecided
     ],
 )
 def test_the_recorded_exit_code_has_priority(srun: int, recorded: int | None, code: int) -> None:

@@ -1,0 +1,97 @@
+"""`busbw find LAUNCHER`: a search within a job, with the options of `busbw launch LAUNCHER`.
+
+Launchers only follow the output of process 0. So process 0 starts the search (`engine/flows/search_process.hpp`).
+"""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from busbw.cli.find.export_options import EXPORT_FLAGS, write_exports
+from busbw.cli.find.summary import SearchSummary
+from busbw.cli.lazy import LazyGroup
+from busbw.cli.options.engine_flags import reject_near_miss_options
+from busbw.errors import UsageError
+
+_SEARCH_OPTIONS = {"topology", "pairs", "max_rounds", "seed", "system_name", "as_json"}
+"""Options of `busbw find` that process 0 gets. The others, except files for the result, concern a source of flows."""
+_UNUSED_VALUES = {"plot_when": "never", "records_path": None, "store": None, "steps": 1}
+"""Values of the options of launchers that concern a table or its record. A search does not have these options."""
+
+
+class SearchGroup(LazyGroup):
+    """`busbw find`: its commands are those of `busbw launch`, which start a search instead of a collective."""
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Returns the search with this launcher. None if there is no such launcher."""
+        command = super().get_command(context, name)
+        search_options = [each for each in self.params if each.name in _SEARCH_OPTIONS]
+        files = [each for each in self.params if each.opts[0] in EXPORT_FLAGS]
+        return command and _search_command(command, search_options, files)
+
+
+def refuse_options_before(context: click.Context) -> None:
+    """Refuses options before the launcher, which would have no effect.
+
+    Raises:
+        UsageError: There is one.
+    """
+    for parameter in context.command.params:
+        if context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE:
+            option = parameter.opts[-1]
+            raise UsageError(f"{option} is before {context.invoked_subcommand}", remedy="put it after, or remove it")
+
+
+def _search_command(
+    launch_command: click.Command, search_options: Sequence[click.Parameter], files: Sequence[click.Parameter]
+) -> click.Command:
+    launch = launch_command.callback
+    assert launch is not None
+    own_options = [
+        each
+        for each in launch_command.params
+        if isinstance(each, click.Option) and not each.hidden and each.expose_value
+    ]
+    unused = {name: value for name, value in _UNUSED_VALUES.items() if any(each.name == name for each in own_options)}
+    parameters = [*(each for each in own_options if each.name not in unused), *search_options, *files]
+
+    def start(words: tuple[str, ...], **values: Any) -> int:
+        reject_near_miss_options(words, [name for each in parameters for name in each.opts if name.startswith("--")])
+        search_words = [word for each in search_options for word in _option_words(each, values.pop(each.name or ""))]
+        paths = {each.opts[0]: values.pop(each.name or "") for each in files}
+        if any(paths.values()):
+            search_words.append("--also-json")
+
+        def is_result_shown(line: bytes) -> bool:
+            write_exports(msgspec.json.decode(line, type=SearchSummary), paths)
+            return "--json" in search_words
+
+        search = shlex.join(["busbw", "find", *search_words])
+        code: int = launch(words=words, search=search, is_result_shown=is_result_shown, **unused, **values)
+        return code
+
+    return click.Command(
+        launch_command.name,
+        context_settings={"ignore_unknown_options": True},
+        callback=start,
+        params=[
+            *parameters,
+            click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS]..."),
+        ],
+        help=f"Locates the slow part among the nodes of a job of `busbw launch {launch_command.name}`.",
+        epilog="All other options are engine flags, such as --backend; `busbw-engine flows --help` lists them.",
+    )
+
+
+def _option_words(option: click.Parameter, value: Any) -> list[str]:
+    """Returns an option with its value as words of a command line, none if it is not set."""
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [option.opts[0]]
+    # Process 0 runs in another folder.
+    return [option.opts[0], str(value.absolute() if isinstance(value, Path) else value)]

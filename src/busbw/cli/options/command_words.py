@@ -1,0 +1,20 @@
+"""Words of an option with a command as its value."""
+
+import shlex
+
+from busbw.errors import UsageError
+
+
+def split_command(option: str, text: str) -> tuple[str, ...]:
+    """Splits the value of an option that is a command, such as `--ssh 'ssh -p 2222'`, into words.
+
+    Raises:
+        UsageError: The command is empty, or its quotes do not match.
+    """
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f'{option} "{text}": {error}', remedy="quote it as in a shell") from error
+    if not words:
+        raise UsageError(f"{option} is empty", remedy="give a command, or remove the option")
+    return words
