@@ -68,6 +68,8 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
   const std::string name(without_folder(called_as));
   if (const auto end = name.find(kProgramSuffix); end != name.npos && is_collective(name.substr(0, end)))
     return {name, name.substr(0, end), std::move(arguments)};
+  if (!arguments.empty() && arguments.front() == kFlowsName)
+    return {fmt::format("{} {}", kEngineName, kFlowsName), arguments.front(), {arguments.begin() + 1, arguments.end()}};
   if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
     throw UsageError(
         fmt::format("{} {}: unknown collective; name one of{}, or use a program name such as all_reduce_perf",
@@ -97,6 +99,7 @@ std::string version_text() {
 std::string purpose_text(const Invocation& invocation) {
   if (invocation.program == kEngineName)
     return fmt::format("{} COLLECTIVE measures one of{}.", kEngineName, collectives_text());
+  if (invocation.collective == kFlowsName) return "Measures rounds of flows between GPUs or host ranks for busbw find.";
   const auto entry = std::ranges::find(kDescriptions, invocation.collective, &CollectiveDescription::name);
   return fmt::format("Measures {}, which {}.", entry->name, entry->description);
 }
@@ -119,6 +122,7 @@ void occupy_standard_descriptors() {
 /// Runs the program and returns its exit code.
 int run(int argc, char** argv) {
   const Invocation invocation = read_invocation(argv[0], {argv + 1, argv + argc});
+  const bool serves_flows = invocation.collective == kFlowsName;
   World world;
   const auto detect_launched_processes = [&] {
     world = detect_world(process_environment);
@@ -128,7 +132,9 @@ int run(int argc, char** argv) {
                               detect_launched_processes);
   if (const auto* request = std::get_if<InfoRequest>(&parsed)) {
     switch (*request) {
-      case InfoRequest::help: fmt::print("{}", help_text(invocation.program, purpose_text(invocation))); break;
+      case InfoRequest::help:
+        fmt::print("{}", help_text(invocation.program, purpose_text(invocation), serves_flows));
+        break;
       case InfoRequest::version: fmt::print("{}", version_text()); break;
       case InfoRequest::devices: list_devices(invocation.program); break;
       case InfoRequest::world:
@@ -139,7 +145,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   auto& options = std::get<Options>(parsed);
-  if (options.records_path == "-") options.stdout_descriptor = claim_stdout();
+  // The answers of flows, or records, must not mix with messages that libraries print on stdout.
+  if (options.records_path == "-" || serves_flows) options.stdout_descriptor = claim_stdout();
   const JobResult result = world.size > 1 ? run_launched(options, world) : run_local(options);
   return result.exit_code;
 }

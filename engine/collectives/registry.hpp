@@ -1,6 +1,7 @@
 #pragma once
 // List of all collectives of src/busbw/collectives.toml. The file of each defines its make_ function.
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -29,8 +30,21 @@ struct CollectiveEntry {
 /// Every collective, in the order of collectives.toml.
 const std::vector<CollectiveEntry>& all_collectives();
 
-/// Returns the collective called `name`, or null if the name is unknown.
+/// Returns the collective called `name`, or null if the name is unknown. The one of `flows` has no flow.
 std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings);
+
+/// Name of the program that measures rounds of flows. It is not in collectives.toml, because it has no sweep.
+inline constexpr std::string_view kFlowsName = "flows";
+
+/// Data that one rank sends to another one.
+struct Flow {
+  int sender = 0;
+  int receiver = 0;
+};
+
+/// Makes the part of `rank` in a round. Each flow moves the case's count of elements. A pair of ranks has at most one
+/// flow in each direction, and no rank sends to itself.
+std::unique_ptr<Collective> make_flow_exchange(std::span<const Flow> flows, int rank);
 
 /// Layout of a buffer that holds `count` elements from every rank, in rank order.
 Segments segments_from_every_rank(std::size_t count, int ranks);

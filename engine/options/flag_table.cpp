@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "common/support/exit_code_meanings.hpp"
 
@@ -17,6 +18,26 @@ constexpr std::string_view kMeasuring = "Measuring";
 constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kGpu = "Only with GPUs (an error on the host backend)";
 constexpr std::string_view kTests = "For tests";
+
+// Help of a sweep and of `flows`; {} is the program.
+constexpr const char* kSweepUsage =
+    "Measures a sweep of sizes, checks the results, and prints nccl-tests' table with time, algbw and busbw.\n"
+    "Example: {} -t 4 -b 8 -e 64M -f 2\n";
+constexpr const char* kFlowsUsage =
+    "Process 0 reads requests as JSON lines from standard input, until one asks to end. It writes one answer to each\n"
+    "to standard output. -e limits the size of a flow (default 256M); the default of -T is 120.\n"
+    "Example: busbw find --measure-with '{} -t 4'\n";
+constexpr const char* kSweepEnvironment =
+    "Environment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required average\n"
+    "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library),\n"
+    "NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n";
+constexpr const char* kFlowsEnvironment =
+    "Environment: NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library).\n";
+
+/// Flags of `flows`.
+constexpr std::array<std::string_view, 9> kFlowsFlags{"--nthreads", "--ngpus",   "--processes",
+                                                      "--backend",  "--library", "--maxbytes",
+                                                      "--timeout",  "--records", "--fault"};
 
 /// Returns a paragraph with every exit code, in lines of up to 120 characters.
 std::string exit_codes_text() {
@@ -99,6 +120,8 @@ const std::vector<Flag>& flag_table() {
   return flags;
 }
 
+bool applies_to_flows(const Flag& flag) { return std::ranges::find(kFlowsFlags, flag.long_name) != kFlowsFlags.end(); }
+
 std::string spelling(std::string_view long_name) {
   const auto& flags = flag_table();
   const auto flag = std::ranges::find(flags, long_name, &Flag::long_name);
@@ -106,15 +129,12 @@ std::string spelling(std::string_view long_name) {
   return fmt::format("{} ({})", flag->short_name, long_name);
 }
 
-std::string help_text(std::string_view program, std::string_view purpose) {
-  std::string text = fmt::format(
-      "Usage: {} [options]\n"
-      "{}\n"
-      "Measures a sweep of sizes, checks the results, and prints nccl-tests' table with time, algbw and busbw.\n"
-      "Example: {} -t 4 -b 8 -e 64M -f 2\n",
-      program, purpose, program);
+std::string help_text(std::string_view program, std::string_view purpose, bool serves_flows) {
+  std::string text = fmt::format("Usage: {} [options]\n{}\n", program, purpose);
+  text += fmt::format(fmt::runtime(serves_flows ? kFlowsUsage : kSweepUsage), program);
   std::string_view section;
   for (const Flag& flag : flag_table()) {
+    if (serves_flows && !applies_to_flows(flag)) continue;
     if (flag.section != section) text += fmt::format("\n{}:\n", flag.section);
     section = flag.section;
     const std::string names = flag.short_name.empty() ? fmt::format("    {}", flag.long_name)
@@ -126,10 +146,9 @@ std::string help_text(std::string_view program, std::string_view purpose) {
       "      --list-devices                    list the GPUs that --backend auto uses; none: host backend\n"
       "      --world                           print number of this process, of all processes, and the launcher\n"
       "      --version                         print the versions of program, backend and record schema\n"
-      "\nEnvironment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required "
-      "average\n"
-      "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library),\n"
-      "NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n"
+      "\n";
+  text += serves_flows ? kFlowsEnvironment : kSweepEnvironment;
+  text +=
       "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
       "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/reference/environment.md).\n";
   return text + exit_codes_text();

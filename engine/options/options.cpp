@@ -21,6 +21,11 @@
 namespace busbw {
 namespace {
 
+/// Largest flow that `busbw find` requests: NVLINK_BYTES in src/busbw/find/rounds.py.
+constexpr std::uint64_t kDefaultFlowBytes = std::uint64_t{256} << 20;
+/// Less than the time that `busbw find` waits for an answer (--answer-timeout), so that the job names the lost rank.
+constexpr int kDefaultFlowTimeoutS = 120;
+
 /// Returns the name of a flag in a word such as "--records=FILE".
 std::string_view name_in(std::string_view word) { return word.substr(0, word.find('=')); }
 
@@ -116,8 +121,8 @@ void read_sizes(const FlagValues& flags, Options& options) {
     return;
   }
   constexpr std::uint64_t kMiB = 1 << 20;
-  settings.min_bytes = flags.size("--minbytes", 32 * kMiB);
-  settings.max_bytes = flags.size("--maxbytes", 32 * kMiB);
+  settings.min_bytes = flags.size("--minbytes", options.serves_flows() ? 1 : 32 * kMiB);
+  settings.max_bytes = flags.size("--maxbytes", options.serves_flows() ? kDefaultFlowBytes : 32 * kMiB);
   settings.step_factor = static_cast<std::uint64_t>(flags.integer("--stepfactor", 1, 1));
   // -i 0 is accepted with -f, because the step is then unused.
   const bool is_unused_zero = settings.step_factor > 1 && flags.text("--stepbytes", "") == "0";
@@ -331,6 +336,29 @@ void read_outputs_and_backend(const FlagValues& flags, Options& options) {
   options.backend = flags.text("--backend", "auto");
 }
 
+/// Throws UsageError if a flag does not apply to flows.
+void require_flow_flags(const FlagValues& flags) {
+  for (const Flag& flag : flag_table()) {
+    const std::string name(flag.long_name);
+    if (flags.has(name) && !applies_to_flows(flag))
+      throw UsageError(
+          fmt::format("{} {}: flows has no such flag; drop it", spelling(name), printable_value(flags.text(name, ""))));
+  }
+  // Launchers add --records - to every command.
+  if (flags.text("--records", "-") != "-") throw flags.invalid_value("--records", "-, because flows writes no records");
+}
+
+/// Replaces the defaults of a sweep by those of flows.
+void configure_flows(Options& options) {
+  if (options.groups().size() > 1) throw UsageError("NCCL_TESTS_SPLIT: flows needs all ranks in one group; unset it");
+  if (options.fault && options.fault->kind != Fault::Kind::die && options.fault->kind != Fault::Kind::hang)
+    throw options.flags.invalid_value("--fault", "die and hang, because flows runs no other fault");
+  RunSettings& settings = options.settings;
+  options.data.dtypes = {Dtype::uint8};
+  if (!options.has_timeout) settings.timeout_s = kDefaultFlowTimeoutS;
+  options.has_timeout = true;
+}
+
 }  // namespace
 
 int Options::smallest_group() const {
@@ -352,6 +380,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   options.collective = collective;
   options.args = {program};
   options.args.insert(options.args.end(), arguments.begin(), arguments.end());
+  if (options.serves_flows()) require_flow_flags(flags);
   read_outputs_and_backend(flags, options);
   read_gpu_flags(flags, environment, options);
   read_sizes(flags, options);
@@ -367,6 +396,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
                     options.settings.aggregated_iterations));
   read_environment(environment, options);
   read_ranks(flags, launched_processes(), options);
+  if (options.serves_flows()) configure_flows(options);
   return options;
 }
 

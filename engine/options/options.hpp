@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/collective_settings.hpp"
+#include "collectives/registry.hpp"
 #include "common/os/environment.hpp"
 #include "options/fault.hpp"
 #include "options/flag_values.hpp"
@@ -45,6 +46,8 @@ struct Options {
   }
   /// Number of ranks in the smallest group.
   int smallest_group() const;
+  /// True for the program `flows`, which measures on request and has no sweep.
+  bool serves_flows() const { return collective == kFlowsName; }
   /// Number of ranks of the job.
   int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
 };

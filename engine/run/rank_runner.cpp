@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
+#include "flows/server.hpp"
 #include "measure/checker.hpp"
 #include "measure/sampling/placement_sampling.hpp"
 #include "run/make_row.hpp"
@@ -199,7 +201,9 @@ struct GroupMembership {
   std::unique_ptr<Communicator> communicator;
 };
 
-void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* reporter, GroupMembership& membership) {
+/// `failure_message`: see serve_flows.
+void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* reporter, GroupMembership& membership,
+                  const std::function<std::string()>& failure_message) {
   world.enter(Phase::rendezvous);
   world.barrier();
 
@@ -216,6 +220,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
+  if (plan.flow_pipes) return serve_flows(world, communicator, *plan.flow_pipes, plan.max_bytes, failure_message);
   RankRun(plan, world, communicator, reporter, ranks).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_values(world, communicator.memory().value_or(MemoryUse{}));
@@ -231,7 +236,11 @@ void run_rank(const RunPlan& plan, Backend& backend, Job& job, int rank, Reporte
   GroupMembership membership;
   try {
     if (const auto fault = fault_of(plan, *world)) faulty_world = make_faulty_team(*world, *fault);
-    join_and_run(plan, backend, faulty_world ? *faulty_world : *world, reporter, membership);
+    const auto failure_message = [&] {
+      report_failure(job, rank);
+      return job.failure()->message;
+    };
+    join_and_run(plan, backend, faulty_world ? *faulty_world : *world, reporter, membership, failure_message);
   } catch (...) {
     report_failure(job, rank);
     throw;

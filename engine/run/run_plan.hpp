@@ -6,6 +6,7 @@
 
 #include "collectives/collective.hpp"
 #include "collectives/sweep_types.hpp"
+#include "flows/server.hpp"
 #include "options/fault.hpp"
 #include "values/run_result.hpp"
 #include "values/split.hpp"
@@ -22,6 +23,7 @@ struct RunPlan {
   std::uint64_t max_bytes = 0;  // size of the buffers, at most settings.max_bytes
   int first_rank = 0;  // first rank of this process and its forks
   std::optional<Fault> fault = {};
+  std::optional<ProtocolPipes> flow_pipes = {};  // if the job measures flows on request instead of the sweep
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
   int ranks() const { return settings.processes * ranks_per_process(); }

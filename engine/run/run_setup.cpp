@@ -30,6 +30,17 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
+/// Prints the notes and warnings of a run on stderr.
+class StderrNotes final : public Sink {
+ public:
+  void begin(const RunInfo& run) override {
+    for (const auto& lines : {run.notes, run.warnings})
+      for (const std::string& line : lines) print_stderr(run.program, line);
+  }
+  void rows(const CaseRows&) override {}
+  void end(const RunEnd&) override {}
+};
+
 }  // namespace
 
 double no_progress_limit_s(const Options& options) {
@@ -81,12 +92,17 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
   }
   RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
   plan.fault = options.fault;
+  if (options.serves_flows()) plan.flow_pipes = {STDIN_FILENO, options.stdout_descriptor};
   if (settings.placement != "in") plan.placements.push_back(Placement::out_of_place);
   if (settings.placement != "out") plan.placements.push_back(Placement::in_place);
   return plan;
 }
 
 void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
+  if (options.serves_flows()) {  // stdout carries answers only
+    reporter.add(std::make_unique<StderrNotes>());
+    return;
+  }
   // An aborted job does not wait for a slow reader of stdout.
   const auto should_drop = [&job] { return job.aborted(); };
   auto text = std::make_unique<NcclTestsText>(options.stdout_descriptor, should_drop);

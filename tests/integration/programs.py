@@ -73,7 +73,7 @@ class Running:
         if self.process.returncode is None:
             os.killpg(self.pid, signal.SIGKILL)
             self.process.wait()
-        for stream in (self.process.stdout, self.process.stderr):
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream:
                 stream.close()
 
@@ -96,7 +96,12 @@ class Programs:
         return self.installed_in / name
 
     def start(
-        self, name: str, *arguments: object, environment: dict[str, str] | None = None, folder: Path | None = None
+        self,
+        name: str,
+        *arguments: object,
+        environment: dict[str, str] | None = None,
+        folder: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
     ) -> Running:
         """Starts a program. `name` may leave out "_perf"."""
         program = f"{name}_perf" if name in COLLECTIVES else name
@@ -105,7 +110,7 @@ class Programs:
             [str(self.path(program)), *map(str, arguments)],
             cwd=where,
             env={**plain_environment(), **(environment or {})},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

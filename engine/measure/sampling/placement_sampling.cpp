@@ -49,8 +49,9 @@ Samples run_batch(IterationRunner& runner, SamplingStrategy& strategy, VisibleOv
   return batch;
 }
 
-/// Returns rank 0's decision on every rank.
+/// Decides on every rank for the rank with the longest iteration. Ranks without data to move have shorter ones.
 VisibleOverhead decide_overhead(const IterationRunner& runner, double iteration_s) {
+  for (const double rank_s : gather_values(runner.world(), iteration_s)) iteration_s = std::max(iteration_s, rank_s);
   return broadcast_value(runner.world(), visible_overhead(runner, iteration_s));
 }
 

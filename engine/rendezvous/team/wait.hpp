@@ -1,6 +1,7 @@
 #pragma once
 // Busy waiting for another rank of a team, in shared memory.
 #include <sched.h>
+#include <unistd.h>
 
 #include "common/support/error.hpp"
 #include "rendezvous/team/team.hpp"
@@ -10,6 +11,11 @@ namespace busbw {
 /// Number of polls before a waiting rank yields the core. There are often more ranks than cores, and the awaited rank
 /// may need this core.
 inline constexpr int kPollsBeforeYield = 128;
+
+/// Number of yields, which take tens of milliseconds, before a waiting rank sleeps between its polls. A job that waits
+/// for a request of `busbw find` must leave the cores to the search.
+inline constexpr int kYieldsBeforeSleep = 1 << 16;
+inline constexpr unsigned kSleepUs = 500;
 
 /// Tells the processor that this is a busy wait, so that a sibling thread gets more of the core.
 inline void pause_briefly() {
@@ -27,13 +33,17 @@ void wait_until(const Team& team, Condition is_ready) {
     if (is_ready()) return;
     pause_briefly();
   }
-  while (!is_ready()) {
+  for (int yields = 0; !is_ready(); ++yields) {
     if (team.aborted()) {
       // The condition may have become true between its last check and the abort.
       if (is_ready()) return;
       throw JobAborted{};
     }
-    sched_yield();
+    if (yields < kYieldsBeforeSleep) {
+      sched_yield();
+    } else {
+      usleep(kSleepUs);
+    }
   }
 }
 

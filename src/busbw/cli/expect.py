@@ -16,6 +16,7 @@ from busbw.cli.options.deprecated import renamed_option, warn_deprecated
 from busbw.cli.options.engine_flags import parse_collective
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed_nics
+from busbw.cli.options.param_types import parse_size_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.errors import UsageError
 from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario, with_sharp
@@ -27,11 +28,10 @@ from busbw.near_misses import suggestion
 from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES
 from busbw.system.detect import DetectedMachine, detect_machine, system_of_machine
 from busbw.terminal import console, terminal_width
-from busbw.units import parse_size, size_text
+from busbw.units import size_text
 
 _DEFAULT_SIZES = tuple(8 << (3 * step) for step in range(11))
 """8 B to 8 GiB by a factor of 8."""
-_SIZE_LIMIT_BYTES = 1 << 60
 _MAX_SIZES = 200
 _MAX_RANKS = 1 << 32
 
@@ -184,27 +184,17 @@ def _parse_algorithm(name: str | None, *, nvls: bool) -> str | None:
     return name.lower()
 
 
-def _parse_size(text: str, option: str) -> int:
-    """Returns a size in bytes, from text such as 64M."""
-    size_bytes = parse_size(text.strip())
-    if not size_bytes or size_bytes >= _SIZE_LIMIT_BYTES:
-        raise UsageError(
-            f'{option} "{text}" is not a size', remedy="give bytes, or a number with K, M, G or T, such as 64M"
-        )
-    return size_bytes
-
-
 def _parse_sizes(size_list: str | None, min_text: str | None, max_text: str | None, factor: int | None) -> list[int]:
     """Returns the sizes of `--sizes`, or those of the sweep `-b`, `-e`, `-f`, in bytes and ascending order."""
     if size_list is not None:
         if (min_text, max_text, factor) != (None, None, None):
             raise UsageError("--sizes excludes -b, -e and -f", remedy="use either form")
-        return sorted({_parse_size(word, "--sizes") for word in size_list.split(",")})
+        return sorted({parse_size_option(word, "--sizes") for word in size_list.split(",")})
     if (min_text, max_text, factor) == (None, None, None):
         return list(_DEFAULT_SIZES)
     min_text = "8" if min_text is None else min_text
     max_text = "8G" if max_text is None else max_text
-    first, last = _parse_size(min_text, "-b"), _parse_size(max_text, "-e")
+    first, last = parse_size_option(min_text, "-b"), parse_size_option(max_text, "-e")
     ratio = factor or 8
     if first > last:
         raise UsageError(f"-b {min_text} is larger than -e {max_text}", remedy="swap them")

@@ -39,10 +39,14 @@ class Round:
     """GPU that sends, for each flow."""
     target: Indices
     """GPU that receives, for each flow."""
+    chosen_bytes: int | None = None
+    """Bytes of each flow that the user chose. None: the default of the load."""
 
     @property
     def size_bytes(self) -> int:
         """Bytes of each flow."""
+        if self.chosen_bytes is not None:
+            return self.chosen_bytes
         return NVLINK_BYTES if self.load is Load.INSIDE else NETWORK_BYTES
 
 

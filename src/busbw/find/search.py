@@ -40,6 +40,8 @@ class Search:
     measures_all_pairs: bool = False
     max_rounds: int | None = None
     """Maximum number of rounds. None: 2 log2(nodes) + 20, and as many again while questions are open."""
+    size_bytes: int | None = None
+    """Bytes of each flow. None: the default of each round."""
     on_progress: Callable[[SearchProgress], None] = lambda _progress: None
     """Called before each round. An exception ends the search; the measured rounds are kept."""
     rounds: list[Round] = field(default_factory=list)
@@ -130,4 +132,9 @@ class Search:
             # Failures with one partner only could be the fault of the partner.
             partners = np.bincount(np.unique(np.concatenate(failures), axis=0)[:, 0], minlength=gpus)
             kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
-        return Round(load=planned.load, source=planned.source[kept], target=planned.target[kept])
+        return Round(
+            load=planned.load,
+            source=planned.source[kept],
+            target=planned.target[kept],
+            chosen_bytes=self.size_bytes,
+        )

@@ -17,7 +17,7 @@ from busbw.cli.find.topology_option import complete_cluster, topology_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.command_words import split_command
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.param_types import Seconds
+from busbw.cli.options.param_types import Seconds, Size
 from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_exit_code
 from busbw.find.measurer import Measurer
 from busbw.find.search import Search, SearchProgress
@@ -95,6 +95,13 @@ _DEFAULT_SYSTEM = "h100-sxm"
     help="Limit for each answer of the program.",
 )
 @topology_option
+@click.option(
+    "--size",
+    "size_bytes",
+    type=Size(),
+    metavar="SIZE",
+    help="Bytes of each flow, such as 8M.  [default: 64M between nodes, 256M inside]",
+)
 @click.option("--pairs", is_flag=True, help="Measure all pairs of nodes, too.")
 @click.option("--max-rounds", type=click.IntRange(min=1), metavar="N", help="Measure at most N rounds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the rounds and the simulation.")
@@ -118,6 +125,7 @@ def find(
     ranks: int | None,
     answer_timeout_s: float,
     topology: Path | None,
+    size_bytes: int | None,
     pairs: bool,
     max_rounds: int | None,
     seed: int,
@@ -164,7 +172,13 @@ def find(
         with source as measurer:
             if topology is not None:
                 complete_cluster(measurer, attachments, topology)
-            search = Search(measurer=measurer, seed=seed, measures_all_pairs=pairs, max_rounds=max_rounds)
+            search = Search(
+                measurer=measurer,
+                seed=seed,
+                measures_all_pairs=pairs,
+                max_rounds=max_rounds,
+                size_bytes=size_bytes,
+            )
             outcome = _run(search, check_interrupt)
             # Processes of a job end with the measuring program. They would not wait long for this result.
             summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())

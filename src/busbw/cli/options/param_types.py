@@ -1,4 +1,4 @@
-"""Types of option values that click lacks: non-empty paths, placements, seconds and fractions."""
+"""Types of option values that click lacks: non-empty paths, placements, seconds, fractions and sizes."""
 
 import math
 import re
@@ -8,6 +8,9 @@ from typing import Any
 import click
 
 from busbw.errors import UsageError
+from busbw.units import parse_size
+
+_SIZE_LIMIT_BYTES = 1 << 60
 
 
 class NonEmptyPath(click.Path):
@@ -76,6 +79,35 @@ class Fraction(click.ParamType):  # type: ignore[type-arg]  # generic in some ve
                 remedy="give a value between 0 and 100 %, such as 5% or 0.05",
             )
         return fraction
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
+    """A size of at least 1 byte, such as 64M."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the bytes.
+
+        Raises:
+            UsageError: The word is not a size.
+        """
+        del ctx
+        return parse_size_option(str(value), _option_name(param))
+
+
+def parse_size_option(text: str, option: str) -> int:
+    """Returns a size in bytes, from text such as 64M.
+
+    Raises:
+        UsageError: The text is not a size of at least 1 byte. The message names the option.
+    """
+    size_bytes = parse_size(text.strip())
+    if not size_bytes or size_bytes >= _SIZE_LIMIT_BYTES:
+        raise UsageError(
+            f'{option} "{text}" is not a size', remedy="give bytes, or a number with K, M, G or T, such as 64M"
+        )
+    return size_bytes
 
 
 def _option_name(param: click.Parameter | None) -> str:

@@ -1,0 +1,54 @@
+// Point-to-point flows between chosen ranks, which run at the same time: one round of the program `flows`.
+#include <algorithm>
+#include <map>
+
+#include "collectives/registry.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr CollectiveFacts kFacts{
+    .name = kFlowsName, .bus_factor = "1", .input = "whole", .output = "whole", .redop = "never"};
+
+/// All flows of a sender send the same data. Each flow of a receiver has its own region of the receive buffer.
+class FlowExchange final : public Collective {
+ public:
+  FlowExchange(std::span<const Flow> flows, int rank) : Collective(kFacts) {
+    std::map<int, std::size_t> received;
+    for (const Flow& flow : flows) {
+      if (flow.sender == rank) receivers_.push_back(flow.receiver);
+      if (flow.receiver == rank) senders_.push_back(flow.sender);
+      max_received_ = std::max(max_received_, ++received[flow.receiver]);
+    }
+  }
+
+  bool synchronizes_all_ranks() const override { return false; }
+  int calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
+  Shape shape(std::size_t count, std::size_t /*element_bytes*/, int /*ranks*/) const override {
+    return {.send_count = count, .recv_count = count * max_received_, .param_count = count};
+  }
+  /// Not defined: flows are timed and not checked.
+  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
+    std::vector<Transfer> sends;
+    std::vector<Transfer> recvs;
+    // The data is only read; Transfer has one pointer type for both directions.
+    for (const int receiver : receivers_) sends.push_back({receiver, const_cast<std::byte*>(call.send), call.count});
+    for (const int sender : senders_)
+      recvs.push_back({sender, call.recv + recvs.size() * call.count * size_bytes(call.dtype), call.count});
+    communicator.exchange(sends, recvs, call.dtype);
+  }
+
+ private:
+  std::vector<int> receivers_;  // ranks that this rank sends to
+  std::vector<int> senders_;    // ranks that this rank receives from
+  std::size_t max_received_ = 1;  // maximum number of flows to one rank
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_flow_exchange(std::span<const Flow> flows, int rank) {
+  return std::make_unique<FlowExchange>(flows, rank);
+}
+
+}  // namespace busbw

@@ -1,0 +1,49 @@
+#pragma once
+// The ranks of a job as nodes and GPUs, which name the ends of flows. A rank is a GPU; on the host backend it is a host
+// rank. A node is a host.
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "collectives/registry.hpp"
+
+namespace busbw {
+
+/// End of a flow.
+struct FlowEnd {
+  std::string node;
+  int gpu = 0;  // number of the GPU on its node, in rank order
+};
+
+/// Location of one rank, which it reports to rank 0.
+struct RankLocation {
+  std::string host;
+  std::string host_identity;  // distinguishes hosts of the same name
+
+  static auto members(auto& self) { return std::tie(self.host, self.host_identity); }
+};
+
+/// A host and its ranks.
+struct FlowNode {
+  std::string name;
+  std::vector<int> ranks;
+};
+
+/// All nodes of a job.
+class FlowCluster {
+ public:
+  /// `locations`: of all ranks, in rank order. Throws EnvironmentError if two hosts have the same name.
+  explicit FlowCluster(const std::vector<RankLocation>& locations);
+
+  const std::vector<FlowNode>& nodes() const { return nodes_; }
+  /// Converts ends to ranks. Throws UsageError if a node or GPU is unknown, a flow has one end, or a flow occurs twice.
+  std::vector<Flow> flows_between(const std::vector<std::pair<FlowEnd, FlowEnd>>& ends) const;
+
+ private:
+  int rank_of(const FlowEnd& end) const;
+
+  std::vector<FlowNode> nodes_;
+};
+
+}  // namespace busbw

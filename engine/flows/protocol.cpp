@@ -1,0 +1,120 @@
+// Parses requests and writes answers. Only this file knows the names of the fields.
+#include "flows/protocol.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
+#include "output/json_builder.hpp"
+
+namespace busbw {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kProtocol = 1;
+constexpr std::int64_t kMaxIterations = 100'000;  // the samples of a round are kept in memory
+
+const json& member(const json& object, const char* name) {
+  const auto entry = object.is_object() ? object.find(name) : object.end();
+  if (entry == object.end()) throw UsageError(fmt::format("the request has no \"{0}\"; add \"{0}\"", name));
+  return *entry;
+}
+
+std::int64_t whole_number(const json& object, const char* name, std::int64_t min,
+                          std::int64_t max = std::numeric_limits<std::int64_t>::max()) {
+  const json& value = member(object, name);
+  const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max)
+                                               : value.is_number_integer();
+  if (fits && value.get<std::int64_t>() >= min && value.get<std::int64_t>() <= max) return value.get<std::int64_t>();
+  throw UsageError(fmt::format("\"{}\": {} is not a whole number from {} to {}; correct it", name,
+                               printable_value(value.dump(-1, ' ', true, json::error_handler_t::replace)), min, max));
+}
+
+std::string text(const json& object, const char* name) {
+  const json& value = member(object, name);
+  if (!value.is_string()) throw UsageError(fmt::format("\"{}\" is not a text; quote it", name));
+  return value.get<std::string>();
+}
+
+FlowEnd parse_end(const json& flow, const char* name) {
+  const json& end = member(flow, name);
+  return {text(end, "node"), static_cast<int>(whole_number(end, "gpu", 0, std::numeric_limits<int>::max()))};
+}
+
+}  // namespace
+
+Request parse_request(std::string_view line) {
+  const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!request.is_object())
+    throw UsageError(
+        fmt::format("\"{}\" is not a JSON object; send one per line", printable_value(line.substr(0, 60))));
+  const std::string kind = text(request, "ask");
+  if (kind == "end") return EndRequest{};
+  if (kind == "cluster") {
+    if (request.contains("protocol")) whole_number(request, "protocol", kProtocol, kProtocol);
+    return ClusterRequest{};
+  }
+  if (kind != "measure")
+    throw UsageError(fmt::format("\"ask\": {} is unknown; use cluster, measure or end", printable_value(kind)));
+  MeasureRequest measure;
+  measure.id = whole_number(request, "id", std::numeric_limits<std::int64_t>::min());
+  measure.size_bytes = static_cast<std::uint64_t>(whole_number(request, "size_bytes", 1));
+  measure.iterations = static_cast<int>(whole_number(request, "iterations", 1, kMaxIterations));
+  const json& flows = member(request, "flows");
+  if (!flows.is_array()) throw UsageError("\"flows\" is not an array; send an array of flows");
+  for (const json& flow : flows) measure.flows.push_back({parse_end(flow, "from"), parse_end(flow, "to")});
+  return measure;
+}
+
+std::string cluster_answer(const FlowCluster& cluster,
+                           const std::vector<std::pair<std::string, std::string>>& settings) {
+  JsonBuilder json;
+  json.open_object();
+  json.field("protocol", kProtocol);
+  json.values("nodes", cluster.nodes(), [&](const FlowNode& node) {
+    json.open_object();
+    json.field("name", node.name);
+    json.field("gpus", node.ranks.size());
+    json.close_object();
+  });
+  json.key("environment");
+  json.open_object();
+  for (const auto& [name, value] : settings) {
+    json.quoted_key(name);
+    json.value(value);
+  }
+  json.close_object();
+  json.close_object();
+  json.end_line();
+  return json.text();
+}
+
+std::string measure_answer(std::int64_t id, const std::vector<std::vector<double>>& times_s, double took_s) {
+  JsonBuilder json;
+  json.open_object();
+  json.field("id", id);
+  json.values("flows", times_s, [&](const std::vector<double>& flow_times_s) {
+    json.open_object();
+    json.values("times_us", flow_times_s, [&](double time_s) { json.value(time_s * 1e6); });
+    json.close_object();
+  });
+  json.field("took_s", took_s);
+  json.close_object();
+  json.end_line();
+  return json.text();
+}
+
+std::string error_answer(std::string_view message) {
+  JsonBuilder json;
+  json.open_object();
+  json.field("error", message);
+  json.close_object();
+  json.end_line();
+  return json.text();
+}
+
+}  // namespace busbw

@@ -1,0 +1,42 @@
+#pragma once
+// Messages of protocol 1 between `busbw find` and this program: one JSON object per line. src/busbw/find/protocol.py
+// is the other side. Unknown fields are ignored.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "flows/cluster.hpp"
+
+namespace busbw {
+
+/// Asks for the description of the cluster.
+struct ClusterRequest {};
+
+/// Asks for the times of flows that start together.
+struct MeasureRequest {
+  std::int64_t id = 0;  // repeated in the answer
+  std::uint64_t size_bytes = 0;
+  int iterations = 0;
+  std::vector<std::pair<FlowEnd, FlowEnd>> flows;  // sender and receiver
+};
+
+/// Ends the program.
+struct EndRequest {};
+
+using Request = std::variant<ClusterRequest, MeasureRequest, EndRequest>;
+
+/// Parses a line. Throws UsageError if it is not a request of protocol 1.
+Request parse_request(std::string_view line);
+
+/// Answers, each with its end of line. `settings` are the variables that this program set in its environment.
+std::string cluster_answer(const FlowCluster& cluster,
+                           const std::vector<std::pair<std::string, std::string>>& settings);
+/// `times_s` has the times of one flow per entry, in seconds.
+std::string measure_answer(std::int64_t id, const std::vector<std::vector<double>>& times_s, double took_s);
+std::string error_answer(std::string_view message);
+
+}  // namespace busbw

@@ -1,0 +1,206 @@
+// Ranks repeat two steps: rank 0 broadcasts an instruction, and all ranks follow it. While no request arrives, rank 0
+// sends an instruction to wait every second. So no wait is a stall to the watchdog, and all ranks notice an abort.
+#include "flows/server.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/os/provenance.hpp"
+#include "common/support/error.hpp"
+#include "common/values/quantity.hpp"
+#include "flows/cluster.hpp"
+#include "flows/protocol.hpp"
+#include "measure/clock.hpp"
+#include "measure/sampling/placement_sampling.hpp"
+#include "output/text_stream.hpp"
+#include "verify/reduction_values.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr Dtype kDtype = Dtype::uint8;  // counts of elements are sizes in bytes
+constexpr int kPollMs = 100;
+constexpr int kPollsPerWait = 10;  // one second
+constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
+
+/// Next step of all ranks.
+struct Instruction {
+  enum class Kind { wait, measure, end };
+  Kind kind = Kind::wait;
+  std::uint64_t size_bytes = 0;
+  int iterations = 0;
+  std::vector<Flow> flows = {};
+
+  static auto members(auto& self) { return std::tie(self.kind, self.size_bytes, self.iterations, self.flows); }
+};
+
+/// Lines that arrive on a descriptor.
+class LineReader {
+ public:
+  explicit LineReader(int descriptor) : descriptor_(descriptor) {}
+
+  /// Returns the next line, or nothing if none arrives within about a second. Throws JobAborted after an abort, and
+  /// UsageError if a line is too long.
+  std::optional<std::string> next(const Team& team) {
+    for (int poll_count = 0; poll_count < kPollsPerWait; ++poll_count) {
+      if (const auto end = text_.find('\n'); end != text_.npos) {
+        std::string line = text_.substr(0, end);
+        text_.erase(0, end + 1);
+        return line;
+      }
+      if (has_ended_) return std::nullopt;
+      if (team.aborted()) throw JobAborted{};
+      read_once();
+    }
+    return std::nullopt;
+  }
+  /// True after the last line.
+  bool has_ended() const { return has_ended_ && text_.find('\n') == text_.npos; }
+
+ private:
+  void read_once() {
+    pollfd entry{descriptor_, POLLIN, 0};
+    if (poll(&entry, 1, kPollMs) <= 0) return;
+    char chunk[1 << 16];
+    const ssize_t count = read(descriptor_, chunk, sizeof chunk);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    has_ended_ = count <= 0;
+    if (count > 0) text_.append(chunk, static_cast<std::size_t>(count));
+    if (text_.size() > kMaxRequestBytes) throw UsageError("a request is longer than 256 MiB; send one per line");
+  }
+
+  int descriptor_;
+  std::string text_;  // that has arrived and is not returned yet
+  bool has_ended_ = false;
+};
+
+/// Rank 0's side of the protocol: requests become instructions, and reports become answers.
+class FlowServer {
+ public:
+  FlowServer(const Team& world, const ProtocolPipes& pipes, FlowCluster cluster, std::uint64_t max_bytes)
+      : world_(world),
+        requests_(pipes.requests_fd),
+        answers_(pipes.answers_fd, [&world] { return world.aborted(); }),
+        cluster_(std::move(cluster)),
+        max_bytes_(max_bytes) {}
+
+  /// Waits for a request and returns its instruction. Answers requests that need no measurement.
+  Instruction next_instruction() {
+    const auto line = requests_.next(world_);
+    if (!line) return {requests_.has_ended() ? Instruction::Kind::end : Instruction::Kind::wait};
+    try {
+      const Request request = parse_request(*line);
+      if (std::holds_alternative<EndRequest>(request)) return {Instruction::Kind::end};
+      if (const auto* measure = std::get_if<MeasureRequest>(&request)) return make_instruction(*measure);
+      answers_.write(cluster_answer(cluster_, {}));
+    } catch (const UsageError& error) {
+      answers_.write(error_answer(error.what()));
+    }
+    return {Instruction::Kind::wait};
+  }
+  /// Answers the last request to measure. The time of a flow is that of its receiver.
+  void answer(const Instruction& instruction, const std::vector<RankReport>& reports) {
+    std::vector<std::vector<double>> times_s;
+    for (const Flow& flow : instruction.flows)
+      times_s.push_back(reports[static_cast<std::size_t>(flow.receiver)].samples.iteration_s);
+    answers_.write(measure_answer(id_, times_s, monotonic_s() - start_s_));
+  }
+  void answer_failure(const std::string& message) { answers_.write(error_answer(message)); }
+
+ private:
+  Instruction make_instruction(const MeasureRequest& request) {
+    start_s_ = monotonic_s();
+    id_ = request.id;
+    Instruction instruction{Instruction::Kind::measure, request.size_bytes, request.iterations,
+                            cluster_.flows_between(request.flows)};
+    const Shape shape = make_flow_exchange(instruction.flows, 0)->shape(1, 1, world_.size());
+    if (request.size_bytes > max_bytes_ / shape.recv_count)
+      throw UsageError(
+          fmt::format("{} flows of {} to one GPU need more than its buffer of {}; use a smaller "
+                      "size_bytes, or raise -e (--maxbytes)",
+                      shape.recv_count, size_text(request.size_bytes), size_text(max_bytes_)));
+    return instruction;
+  }
+
+  const Team& world_;
+  LineReader requests_;
+  TextStream answers_;
+  FlowCluster cluster_;
+  std::uint64_t max_bytes_;
+  std::int64_t id_ = 0;   // of the last request to measure
+  double start_s_ = 0;    // of its measurement
+};
+
+/// Measures rounds on one rank.
+class RoundRunner {
+ public:
+  RoundRunner(Team& world, Communicator& communicator)
+      : world_(world), communicator_(communicator), values_(kDtype, Redop::sum, communicator.size()) {}
+
+  /// Returns the reports of all ranks on rank 0.
+  std::vector<RankReport> measure(const Instruction& instruction) {
+    const auto exchange = make_flow_exchange(instruction.flows, world_.rank());
+    const Shape shape = exchange->shape(instruction.size_bytes, size_bytes(kDtype), world_.size());
+    const std::size_t used_bytes = shape.recv_count;
+    fill_buffers(used_bytes);
+    // Iterations do not rotate through the buffers, so that only filled memory is used.
+    const CaseBuffers buffers(communicator_, shape, kDtype, used_bytes, /*unalign_elements=*/0);
+    RunSettings settings;
+    settings.iterations = instruction.iterations;
+    std::vector<RankReport> reports(world_.rank() == 0 ? static_cast<std::size_t>(world_.size()) : 0);
+    sample_placement(
+        world_, communicator_,
+        {*exchange, buffers, kDtype, Redop::sum, /*root=*/-1, Placement::out_of_place, communicator_.size()}, settings,
+        reports);
+    return reports;
+  }
+
+ private:
+  /// Fills the buffers up to `bytes`, because a first access to memory takes longer than the later ones.
+  void fill_buffers(std::size_t bytes) {
+    bytes += 2 * kGuardBytes;
+    if (bytes <= filled_bytes_) return;
+    for (const auto buffer : {communicator_.send_buffer(), communicator_.recv_buffer()})
+      communicator_.fill(buffer.data() + filled_bytes_, values_.contribution(communicator_.rank(), 0), filled_bytes_,
+                         bytes - filled_bytes_);
+    communicator_.synchronize();
+    filled_bytes_ = bytes;
+  }
+
+  Team& world_;
+  Communicator& communicator_;
+  ReductionValues values_;
+  std::size_t filled_bytes_ = 0;
+};
+
+}  // namespace
+
+void serve_flows(Team& world, Communicator& communicator, const ProtocolPipes& pipes, std::uint64_t max_bytes,
+                 const std::function<std::string()>& failure_message) {
+  const auto locations = gather_values(world, RankLocation{host_name(), host_identity()});
+  std::optional<FlowServer> server;
+  if (world.rank() == 0) server.emplace(world, pipes, FlowCluster(locations), max_bytes);
+  RoundRunner runner(world, communicator);
+  for (;;) {
+    const Instruction instruction = broadcast_value(world, server ? server->next_instruction() : Instruction{});
+    if (instruction.kind == Instruction::Kind::end) return;
+    if (instruction.kind == Instruction::Kind::wait) continue;
+    std::vector<RankReport> reports;
+    try {
+      reports = runner.measure(instruction);
+      world.enter(Phase::report);
+    } catch (...) {
+      if (server) server->answer_failure(failure_message());
+      throw;
+    }
+    if (server) server->answer(instruction, reports);
+  }
+}
+
+}  // namespace busbw

@@ -1,0 +1,22 @@
+#pragma once
+// Measures rounds of flows on request. Rank 0 reads requests and writes answers; all ranks measure.
+#include <functional>
+#include <string>
+
+#include "backends/backend.hpp"
+
+namespace busbw {
+
+/// Descriptors of rank 0's process on which requests arrive and answers leave.
+struct ProtocolPipes {
+  int requests_fd = 0;
+  int answers_fd = 1;
+};
+
+/// Serves requests until one asks to end, or the requests end. All ranks call it. `max_bytes`: length of each buffer
+/// without its guards. `failure_message` reports the current exception of a round and returns the message of the
+/// job's failure, which is the answer to the request.
+void serve_flows(Team& world, Communicator& communicator, const ProtocolPipes& pipes, std::uint64_t max_bytes,
+                 const std::function<std::string()>& failure_message);
+
+}  // namespace busbw

@@ -1,0 +1,181 @@
+"""Does `busbw-engine flows` measure flows on request, answer wrong requests, and end with its job?"""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+from polling import HANG_GUARD_S, free_port
+
+from busbw.cli.main import main
+
+from ..programs import Programs, Running, expect_no_process_left
+
+NODE = os.uname().nodename.split(".")[0]
+KIB = 1 << 10
+
+
+class Conversation:
+    """Requests to a running engine and its answers."""
+
+    def __init__(self, programs: Programs, *arguments: object, environment: dict[str, str] | None = None) -> None:
+        self.running: Running = programs.start(
+            "busbw-engine", "flows", *arguments, environment=environment, stdin=subprocess.PIPE
+        )
+
+    def ask(self, request: dict[str, Any] | str) -> dict[str, Any]:
+        self.say(request)
+        assert self.running.process.stdout is not None
+        answer = json.loads(self.running.process.stdout.readline())
+        assert isinstance(answer, dict)
+        return answer
+
+    def say(self, request: dict[str, Any] | str) -> None:
+        assert self.running.process.stdin is not None
+        text = request if isinstance(request, str) else json.dumps(request)
+        self.running.process.stdin.write(f"{text}\n")
+        self.running.process.stdin.flush()
+
+
+def measurement(number: int, *pairs: tuple[int, int], size: int = 64 * KIB, iterations: int = 4) -> dict[str, Any]:
+    flows = [{"from": {"node": NODE, "gpu": a}, "to": {"node": NODE, "gpu": b}} for a, b in pairs]
+    return {"ask": "measure", "id": number, "size_bytes": size, "iterations": iterations, "flows": flows}
+
+
+def expect_times(answer: dict[str, Any], number: int, flows: int, iterations: int = 4) -> None:
+    assert answer["id"] == number
+    assert answer["took_s"] > 0
+    assert [len(flow["times_us"]) for flow in answer["flows"]] == [iterations] * flows
+    assert all(time > 0 for flow in answer["flows"] for time in flow["times_us"])
+
+
+@pytest.mark.parametrize("ranks", [["-t", 4], ["--processes", 2, "-t", 2], ["-t", 4, "--records", "-"]])
+def test_rounds_of_different_flows_and_sizes(ranks: list[object], programs: Programs) -> None:
+    engine = Conversation(programs, *ranks)
+    cluster = engine.ask({"ask": "cluster", "protocol": 1})
+    assert cluster == {"protocol": 1, "nodes": [{"name": NODE, "gpus": 4}], "environment": {}}
+    expect_times(engine.ask(measurement(1, (0, 1), (1, 0), (2, 3), (3, 2))), 1, 4)
+    expect_times(engine.ask(measurement(2, (3, 0), size=1, iterations=1)), 2, 1, 1)
+    expect_times(engine.ask(measurement(3, (1, 2), size=3_000_001)), 3, 1)
+    expect_times(engine.ask(measurement(4, (1, 0), (2, 0), (3, 0))), 4, 3)
+    expect_times(engine.ask(measurement(5, (0, 1), (0, 2), (0, 3))), 5, 3)
+    expect_times(engine.ask(measurement(6)), 6, 0)
+    engine.say({"ask": "end"})
+    finished = engine.running.finish()
+    assert (finished.code, finished.stdout) == (0, "")
+
+
+def test_a_flow_of_more_bytes_takes_longer(programs: Programs) -> None:
+    engine = Conversation(programs, "-t", 2)
+    small, large = (
+        min(engine.ask(measurement(size, (0, 1), size=size, iterations=20))["flows"][0]["times_us"])
+        for size in (64 * KIB, 64 * KIB * 64)
+    )
+    assert 8 * small < large
+
+
+def test_wrong_requests_are_answered_and_the_next_one_is_measured(programs: Programs) -> None:
+    engine = Conversation(programs, "-t", 2, "-e", "1M")
+    for request, message in (
+        ("garbage", "not a JSON object"),
+        ({"ask": "dance"}, "use cluster, measure or end"),
+        ({"ask": "measure", "id": 1}, '"size_bytes"'),
+        (measurement(1, (0, 2)), f"node {NODE} has no GPU 2"),
+        (measurement(1, (1, 1)), "sends to itself"),
+        (measurement(1, (0, 1), (0, 1)), "sends twice"),
+        (measurement(1, (0, 1), size=KIB * KIB + 1), "its buffer of 1 MiB; use a smaller size_bytes, or raise -e"),
+    ):
+        assert message in engine.ask(request)["error"]
+    expect_times(engine.ask(measurement(9, (0, 1), size=KIB * KIB)), 9, 1)
+
+
+def test_the_end_of_the_input_ends_the_job(programs: Programs) -> None:
+    finished = programs.run("busbw-engine", "flows", "-t", "2")
+    assert (finished.code, finished.stdout) == (0, "")
+
+
+def test_ctrl_c_ends_a_waiting_job(programs: Programs) -> None:
+    engine = Conversation(programs, "-t", 2)
+    engine.ask({"ask": "cluster"})
+    engine.running.interrupt_group()
+    engine.running.process.wait(HANG_GUARD_S)
+    finished = engine.running.finish()
+    assert (finished.code, finished.stdout) == (130, "")
+    assert "interrupted" in finished.stderr
+
+
+def test_waiting_for_a_request_is_no_stall(programs: Programs) -> None:
+    """The limit is shorter than the wait, which an unwatched engine would not survive."""
+    engine = Conversation(programs, "-t", 2, "-T", 2)
+    engine.ask({"ask": "cluster"})
+    with pytest.raises(subprocess.TimeoutExpired):
+        engine.running.process.wait(4)
+    expect_times(engine.ask(measurement(1, (0, 1))), 1, 1)
+
+
+def test_a_rank_that_hangs_is_the_answer(programs: Programs) -> None:
+    engine = Conversation(programs, "-t", 2, "-T", 2, "--fault", "hang:rank=1,phase=timing")
+    answer = engine.ask(measurement(1, (0, 1)))
+    assert "no rank made progress for 2 s: rank 1 did not get past phase timing" in answer["error"]
+    assert engine.running.finish().code == 4
+
+
+def test_two_processes_of_a_launcher_and_the_loss_of_one(programs: Programs) -> None:
+    store = f"tcp://127.0.0.1:{free_port()}"
+    common = {"BUSBW_SIZE": "2", "BUSBW_RENDEZVOUS": store, "BUSBW_TOKEN": "of-these-tests"}
+    first, second = (
+        Conversation(programs, "-t", 2, environment={**common, "BUSBW_RANK": str(process)}) for process in range(2)
+    )
+    assert first.ask({"ask": "cluster"})["nodes"] == [{"name": NODE, "gpus": 4}]
+    expect_times(first.ask(measurement(1, (0, 2), (2, 0), (1, 3))), 1, 3)
+    os.kill(second.running.pid, signal.SIGKILL)
+    first.running.process.wait(HANG_GUARD_S)  # the input stays open
+    finished = first.running.finish()
+    assert finished.code == 4
+    assert "its connection closed before it ended" in finished.stderr
+    assert second.running.finish().stdout == ""
+
+
+def test_a_rank_lost_in_a_round_is_the_answer(programs: Programs) -> None:
+    engine = Conversation(programs, "--processes", 2, "--fault", "die:rank=1,phase=timing")
+    assert "rank 1 (process 1, pid" in engine.ask(measurement(1, (0, 1)))["error"]
+    finished = engine.running.finish()
+    assert finished.code == 4
+    expect_no_process_left(engine.running)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-b", "4K"], "-b (--minbytes) 4K: flows has no such flag; drop it"),
+        (["-c", "0"], "-c (--check) 0: flows has no such flag"),
+        (["--records", "file"], "--records file: allowed: -,"),
+        (["--fault", "delay:rank=0,us=5"], "flows runs no other fault"),
+    ],
+)
+def test_flags_without_a_meaning_are_errors(arguments: list[str], message: str, programs: Programs) -> None:
+    finished = programs.run("busbw-engine", "flows", *arguments)
+    assert (finished.code, finished.stdout) == (2, "")
+    assert message in finished.sentence()
+
+
+def test_the_help_names_its_flags_only(programs: Programs) -> None:
+    finished = programs.run("busbw-engine", "flows", "--help")
+    assert finished.code == 0
+    assert finished.stdout.startswith("Usage: busbw-engine flows [options]\n")
+    assert "--maxbytes" in finished.stdout
+    assert "--stepfactor" not in finished.stdout
+    assert "NCCL_TESTS_SPLIT" not in finished.stdout
+
+
+def test_a_search_measures_with_the_engine(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"{shlex.quote(str(programs.path('busbw-engine')))} flows -t 4"
+    code = main(["find", "--json", "--size", "1M", "--measure-with", command])
+    output = capsys.readouterr()
+    result = json.loads(output.out)
+    assert code in {0, 5, 6}, output.err  # ranks of a busy machine may differ
+    assert result["complete"]
+    assert (result["rounds"] > 2, result["flows"] > 8) == (True, True)
