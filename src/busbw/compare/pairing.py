@@ -18,6 +18,11 @@ from busbw.logs import Figure, Row, Table
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of
 from busbw.units import size_text
 
+_MAX_FIGURES = 1_000_000
+"""Maximum number of figures of one side, which are kept in 1 GiB of memory."""
+_SAMPLES_PER_FIGURE = 32
+"""Number of samples that need as much memory as a figure without samples."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -51,12 +56,22 @@ def observations(tables: Iterable[Table]) -> Observations:
     """Groups all figures by point. Each table counts as a run.
 
     If several rows of one cycle have the same point, the first counts: small sizes may all be rounded down to 0 bytes.
+
+    Raises:
+        UsageError: The figures do not fit into memory.
     """
     by_point: Observations = defaultdict(list)
+    figure_count = 0.0
     for run, table in enumerate(tables):
         launch_mode = _visible_launch_mode(table)
         for row in table.rows:
             for placement, figure in row.figures.items():
+                figure_count += 1 + sum(map(len, figure.samples_us)) / _SAMPLES_PER_FIGURE
+                if figure_count > _MAX_FIGURES:
+                    raise UsageError(
+                        "a side has more figures and samples than 1 GiB of memory holds",
+                        remedy="compare fewer of its runs",
+                    )
                 point = PointKey(
                     collective=table.collective_of(row),
                     dtype=row.dtype,

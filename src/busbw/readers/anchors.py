@@ -82,6 +82,11 @@ def count_bars_before_rule(text: str) -> int | None:
     return text.count("|", 0, rule.start()) if rule and text.endswith("|") else None
 
 
+def may_have_anchor(text: str) -> bool:
+    """False if no line of a text without markup has an anchor. Quicker than `find_anchor`."""
+    return "|" in text or any(word in text for word in _TYPES) or any(word in text for word in _WORDS)
+
+
 def find_anchor(text: str, bar_count: int = 0) -> Anchor | None:
     """Returns the first row, header line, footer line or line of Markdown cells in a text; None if it has none.
 

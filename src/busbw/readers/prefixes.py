@@ -45,9 +45,13 @@ _MAX_JUMP = 10_000
 def _split(prefix: str) -> tuple[str, tuple[str, ...]]:
     """Returns the shape and the words of a prefix."""
     text = _TIME.sub(_TIME_MARK, prefix)
-    words = tuple(_WORD.findall(text))
-    shape = _BLANKS.sub(" ", _WORD.sub(_WORD_MARK, text)).strip()
-    return _BLANK_NEXT_TO_SEPARATOR.sub("", shape), words
+    return _without_blanks(_WORD.sub(_WORD_MARK, text)), tuple(_WORD.findall(text))
+
+
+@lru_cache(maxsize=256)
+def _without_blanks(shape: str) -> str:
+    """Returns a shape with single blanks, and only between words."""
+    return _BLANK_NEXT_TO_SEPARATOR.sub("", _BLANKS.sub(" ", shape).strip())
 
 
 def _order_key(word: str) -> list[str | int]:

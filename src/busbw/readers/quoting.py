@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from busbw.readers import cleaning
-from busbw.readers.anchors import find_anchor
+from busbw.readers.anchors import find_anchor, may_have_anchor
 
 _JSON_STRING = r'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)(?P<end>"|\Z)'
 _STRING = re.compile(_JSON_STRING, re.DOTALL)
@@ -24,11 +24,12 @@ _PYTHON_LINES = re.compile(r"\\n|['\"],\s?b?['\"]")
 """A line with an apostrophe that holds strings of Python has an escaped line feed, or two strings."""
 _PYTHON_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _PYTHON_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+_MAX_KEY_NAME = 100
 KEY_PATTERN = r"""(?:["']([^"'\\]{1,100})["']\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z"""
 """Key before the string that is its value. The key is in one of the two groups."""
 MAX_KEY_LENGTH = 150
 """Maximum number of characters of a match."""
-_KEY = re.compile(KEY_PATTERN)
+_KEY_BEFORE_EQUALS = re.compile(r"\b(\w{1,100})=\Z")
 _IS_KEY = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
@@ -41,6 +42,10 @@ _PADDING = " \t,'"
 """Characters that may follow a bracket in a line."""
 _MAX_SURROUNDINGS = 8000
 """Characters. The surroundings of a string in a longer line are left out."""
+
+
+_JSON_DECODER = json.JSONDecoder(strict=False)
+"""Decodes strings. `json.loads` would make a new decoder for each."""
 
 
 class QuotedText(NamedTuple):
@@ -160,14 +165,23 @@ def _rows_in(content: str) -> set[str]:
 
 
 def _key_before(text: str, end: int) -> str:
-    """Returns the key of the value that begins at `end`. Empty if it has none."""
-    before = text[max(0, end - MAX_KEY_LENGTH) : end]
-    match = _KEY.search(before) if before.rstrip().endswith((":", "=")) else None
-    return (match[1] or match[2]) if match else ""
+    """Returns the key of the value that begins at `end`, as `KEY_PATTERN` finds it. Empty if it has none."""
+    before = text[max(0, end - MAX_KEY_LENGTH) : end].rstrip()
+    if before.endswith(":"):
+        before = before[:-1].rstrip()
+        if before.endswith(('"', "'")):
+            key = before[max(before.rfind('"', 0, -1), before.rfind("'", 0, -1)) + 1 : -1]
+            return key if len(key) <= _MAX_KEY_NAME and len(key) + 2 <= len(before) and "\\" not in key else ""
+    elif before.endswith("=") and (match := _KEY_BEFORE_EQUALS.search(before)):
+        return match[1]
+    return ""
 
 
 def _has_anchor(content: str) -> bool:
-    return _TABLE_TAG.search(content) is not None or any(
+    has_markup = "<" in content or "&" in content
+    if not (has_markup or may_have_anchor(content)):
+        return False
+    return (has_markup and _TABLE_TAG.search(content) is not None) or any(
         find_anchor(cleaning.without_markup(line)) is not None for line in content.splitlines()
     )
 
@@ -180,7 +194,7 @@ def _decode(escaped: str) -> str:
     if "\\" not in escaped:
         return escaped
     try:
-        text = str(json.loads(f'"{escaped}"', strict=False))
+        text = str(_JSON_DECODER.raw_decode(f'"{escaped}"')[0])
     except ValueError:
         return _decode_python(escaped)
     return text.encode("utf-8", errors="replace").decode()

@@ -85,7 +85,6 @@ def stream_lines(
         if (
             len(words) == fast_rows.WORD_COUNT
             and fast_rows.is_fast_row(words)
-            and (words[-1].isdecimal() or words[-1] == "N/A")
             and "[" not in text_after_prefix
             and text[-1] == "\n"
             and text.isascii()
@@ -205,6 +204,13 @@ class _TextReader:
         is_library_line = "CCL " in body and cleaning.is_library_line(body)
         if is_library_line and "CCL version" not in body:
             return
+        if len(words) == fast_rows.WORD_COUNT and not is_cut and fast_rows.is_fast_row(words) and "[" not in body:
+            assembler = self._assembler_for(writer)
+            if body.isascii() and assembler.add_fast_row(number, text, words):
+                self._remember_row(assembler, text, body, writer)
+                if assembler.is_full:
+                    yield from assembler.yield_chunk()
+                return
         has_type = not _TYPES.isdisjoint(words)
         may_be_row = len(words) > 4 and has_type and not is_library_line
         if may_be_row and (row_start := layouts.find_row_start(body)) >= 0:
@@ -260,13 +266,17 @@ class _TextReader:
         if is_cut and not (has_all_words and _is_complete_line(words)):
             yield assembler.make_refusal(number, text, _CUT_REASON)
             return
+        self._remember_row(assembler, text, row_text, writer)
+        yield from assembler.add_row(number, text, words)
+
+    def _remember_row(self, assembler: TableAssembler, text: str, row_text: str, writer: str) -> None:
+        """Remembers assembler and prefix of the last row, for the next lines."""
         self.assembler = assembler
         prefix_length = text.rfind(row_text.strip())
         if prefix_length >= 0:
             self.prefix = text[:prefix_length].rstrip()
         else:  # cleaning changed the row
             self.prefix = _NO_PREFIX if writer else ""
-        yield from assembler.add_row(number, text, words)
 
     def _read_remark(self, number: int, body: str, assembler: TableAssembler) -> Iterable[Event]:
         """Processes a line of a header, of a footer, or of the document around the tables."""

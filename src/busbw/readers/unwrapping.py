@@ -157,11 +157,15 @@ class Unwrapper:
                 text = cleaning.without_markup(text)
             if found := strings.find(text):
                 for quoted in found:
-                    for inner in _LINE_END.split(quoted.text):
+                    for inner in filter(None, _LINE_END.split(quoted.text)):
                         nested = JsonStrings(self._keys)
                         for part in self._split(inner, nested, surroundings + quoted.surroundings, depth + 1):
                             yield part._replace(is_inner=True, is_closed=quoted.is_closed)
                 return
+        if not ("<" in text or "\\n" in text or "| rc=" in text):
+            if text.strip():
+                yield _Part(text, surroundings, is_inner=False, is_closed=False)
+            return
         has_escaped_lines = "\\n" in text and not _HIDDEN_STRINGS.search(text)
         parts = (_LINE_BREAK if has_escaped_lines else _LINE_TAG).split(text)
         for index, content in enumerate(parts):

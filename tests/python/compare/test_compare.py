@@ -655,6 +655,16 @@ def test_a_doubt_is_one_sentence(
     assert sentence in one_sentence(capsys.readouterr().err)
 
 
+def test_more_figures_than_fit_into_memory_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], two: tuple[str, str]
+) -> None:
+    monkeypatch.setattr("busbw.compare.pairing._MAX_FIGURES", 3)
+    assert main(["compare", "a.txt", "b.txt"]) == 2
+    assert "a side has more figures and samples than 1 GiB of memory holds; compare fewer of its runs" in one_sentence(
+        capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(("one", "other"), [(5e-324, 62.5), (1e308, 1e-320)])
 def test_figures_that_have_no_ratio(one: float, other: float) -> None:
     a, b = (

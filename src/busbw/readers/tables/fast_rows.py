@@ -26,7 +26,7 @@ class SplitLine(Struct, frozen=True, gc=False):
 
 
 def is_fast_row(words: list[str]) -> bool:
-    """True if the first five of 13 words are those of a row. `parse_figures` checks the others."""
+    """True if the first five and the last of 13 words are those of a row. `parse_figures` checks the others."""
     root = words[4]
     return (
         words[2] in DTYPES
@@ -36,6 +36,7 @@ def is_fast_row(words: list[str]) -> bool:
         and len(words[1]) < 19
         and words[3] in REDOPS
         and (root == "-1" or (root.isdecimal() and len(root) < 10))  # fits into 32 bits
+        and (words[12].isdecimal() or words[12] == "N/A")
     )
 
 
