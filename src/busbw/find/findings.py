@@ -15,7 +15,7 @@ from busbw.find.observations import Observations
 from busbw.find.parts import Kind, Part, flows_of, in_both_directions, ports_of
 from busbw.units import count_text
 
-_MAX_CONFIDENCE = 0.9999
+MAX_CONFIDENCE = 0.9999
 """Limit of a stated confidence: the model of the noise is no better."""
 _FULL_SPEED_EXCESS = 0.06
 """Excess, in log time, up to which a flow clears the parts on its path."""
@@ -138,7 +138,7 @@ def _finding(
         slowdown=None if worst.is_dead else round(float(np.exp(worst.excess)), 3),
         slowdown_low=round(float(low), 3) if has_spread else None,
         slowdown_high=round(float(high), 3) if has_spread else None,
-        confidence=min(round(min(culprit.confidence for culprit in group), 4), _MAX_CONFIDENCE),
+        confidence=min(round(min(culprit.confidence for culprit in group), 4), MAX_CONFIDENCE),
         flows=int(support.sum()),
         exonerating_flows=_exonerating(observed, explanation, crossing, support),
         dead=worst.is_dead,

@@ -103,11 +103,11 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
             flows = members[observed.round[members] == one_round]
             healthy = flows[is_candidate[flows]]
             if len(healthy) >= _MIN_FLOWS:
-                drift = _level(observed.level[healthy], noise[class_number]) - class_reference
+                drift = healthy_level(observed.level[healthy], noise[class_number]) - class_reference
                 # A larger difference is no drift: most flows of this round cross a suspect.
                 reference[flows] += drift if abs(drift) < _MAX_DRIFT else 0.0
         excess = (observed.level - reference)[usable]
-        spread = _spread(excess, noise[class_number])
+        spread = healthy_spread(excess, noise[class_number])
         noise[class_number] = np.clip(spread, _MIN_NOISE, _MAX_NOISE)
         is_slow = excess > max(_SLOW_DEVIATIONS * noise[class_number], MIN_SLOW)
         slow_share[class_number] = np.clip(is_slow.mean(), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE)
@@ -144,10 +144,10 @@ def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
             centered[flows] -= drift if abs(drift) < _MAX_DRIFT else 0.0
     low, lower = np.quantile(centered, [_LOW_QUANTILE, _LOWER_QUANTILE])
     noise = float(np.clip((low - lower) / _QUANTILE_DISTANCE, _MIN_NOISE, _MAX_NOISE))
-    return _level(centered, noise), noise
+    return healthy_level(centered, noise), noise
 
 
-def _level(levels: Values, noise: float) -> float:
+def healthy_level(levels: Values, noise: float) -> float:
     """Returns the median of the healthy flows: those near the low quantile."""
     level = float(np.quantile(levels, _LOW_QUANTILE)) + _LOW_DEVIATE * noise
     for _ in range(4):
@@ -157,7 +157,7 @@ def _level(levels: Values, noise: float) -> float:
     return level
 
 
-def _spread(excess: Values, noise: float) -> float:
+def healthy_spread(excess: Values, noise: float) -> float:
     """Returns the standard deviation of the flows near 0, from their median deviation."""
     near = np.abs(excess[np.abs(excess) < _CLIP_DEVIATIONS * noise])
     return NORMAL_MAD * float(np.median(near)) if len(near) else noise

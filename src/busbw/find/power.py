@@ -38,7 +38,7 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
     The sum over the flows of a part is approximately normal.
     """
     classes = observed.classes
-    means, variances = _evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
+    means, variances = evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
     is_informative = is_evidence(observed, explanation.peers)
     found = []
     for kind in KINDS:
@@ -83,7 +83,7 @@ def _part_count(kind: Kind, cluster: Cluster) -> int:
     return counts[kind]
 
 
-def _evidence_moments(noise: Values, slow_share: Values) -> tuple[Values, Values]:
+def evidence_moments(noise: Values, slow_share: Values) -> tuple[Values, Values]:
     """Returns mean and variance of the evidence of one flow for a part of this slow-down, by class."""
     level = float(np.log(POWER_SLOWDOWN))
     means, variances = np.zeros(len(noise)), np.zeros(len(noise))

@@ -11,11 +11,13 @@ import click
 
 from busbw.cli.find.export_options import export_options, write_exports
 from busbw.cli.find.launched import SearchGroup, refuse_options_before
-from busbw.cli.find.summary import SearchSummary, print_summary, summarize
+from busbw.cli.find.log_summary import print_log_summary, summarize_logs
+from busbw.cli.find.summary import FindSummary, print_summary, summarize
 from busbw.cli.find.this_machine import flows_command
 from busbw.cli.find.topology_option import complete_cluster, topology_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.command_words import split_command
+from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import Seconds, Size
 from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_exit_code
@@ -73,6 +75,13 @@ _DEFAULT_SYSTEM = "h100-sxm"
     help="Simulated NIC rate of a leaf over its uplink rate.  [default: 1]",
 )
 @click.option("--measure-with", "program", metavar="'PROGRAM ARGS'", help="External program that measures the flows.")
+@click.option(
+    "--logs",
+    multiple=True,
+    metavar="DIRECTORY|FILE",
+    shell_complete=complete_log,
+    help="Existing runs on different nodes; nothing is measured; repeatable.",
+)
 @click.option("--connected", "descriptors", hidden=True)
 @click.option("--also-json", is_flag=True, hidden=True)
 @click.option(
@@ -119,6 +128,7 @@ def find(
     nodes_per_leaf: int | None,
     oversubscription: float | None,
     program: str | None,
+    logs: tuple[str, ...],
     descriptors: str | None,
     also_json: bool,
     backend: str | None,
@@ -142,9 +152,11 @@ def find(
     if context.invoked_subcommand is not None:
         refuse_options_before(context)
         return ExitCode.GOOD  # of the launcher counts
-    if shape is not None and program is not None:
-        raise UsageError("--simulate and --measure-with exclude each other", remedy="give only one")
-    if (backend or ranks) and (shape or program):
+    sources = {"--simulate": shape is not None, "--measure-with": program is not None, "--logs": bool(logs)}
+    stated = [name for name, is_stated in sources.items() if is_stated]
+    if len(stated) > 1:
+        raise UsageError(f"{' and '.join(stated)} exclude each other", remedy="give only one")
+    if (backend or ranks) and stated:
         raise UsageError("--backend and --ranks are only for this machine", remedy="remove them")
     simulation_options = {
         "--fault": fault_texts,
@@ -155,6 +167,18 @@ def find(
     unused = [name for name, value in simulation_options.items() if value and shape is None]
     if unused:
         raise UsageError(f"{unused[0]} is only for --simulate", remedy="remove it")
+    exports = {"--write-hostfile": write_hostfile, "--junit": junit, "--prometheus": prometheus}
+    if logs:
+        measuring = {"--pairs": pairs, "--max-rounds": max_rounds, "--size": size_bytes, "--topology": topology}
+        if unused := [name for name, value in {**measuring, "--system": system_name}.items() if value]:
+            raise UsageError(f"--logs measures nothing, so {unused[0]} has no effect", remedy="remove it")
+        log_summary = summarize_logs(logs)
+        if not as_json:
+            print_log_summary(log_summary)
+        write_exports(log_summary, exports)
+        if as_json:
+            click.echo(json_object(log_summary))
+        return _exit_code(log_summary)
     system_name = system_name or (_DEFAULT_SYSTEM if shape else None)
     system = named_system(system_name) if system_name else None
     attachments = read_attachments(topology) if topology is not None else []
@@ -184,7 +208,7 @@ def find(
             summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())
             if not as_json:
                 print_summary(summary, search, system)
-        write_exports(summary, {"--write-hostfile": write_hostfile, "--junit": junit, "--prometheus": prometheus})
+        write_exports(summary, exports)
         if as_json or also_json:
             click.echo(json_object(summary))
     if outcome.failure:
@@ -251,7 +275,7 @@ def _run(search: Search, check_interrupt: Callable[[], None]) -> _Outcome:
     return _Outcome()
 
 
-def _exit_code(summary: SearchSummary) -> int:
+def _exit_code(summary: FindSummary) -> int:
     if summary.findings:
         return ExitCode.SLOWER_THAN_DEMANDED
     return UNDECIDED if summary.undecided else ExitCode.GOOD

@@ -9,11 +9,11 @@ import click
 
 from busbw.cli.find.junit import junit_document
 from busbw.cli.find.prometheus import prometheus_text
-from busbw.cli.find.summary import SearchSummary
+from busbw.cli.find.summary import FindSummary
 from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 
-_EXPORTS: dict[str, tuple[str, Callable[[SearchSummary], bytes]]] = {
+_EXPORTS: dict[str, tuple[str, Callable[[FindSummary], bytes]]] = {
     "--write-hostfile": (
         "Write the nodes without a finding to FILE, one per line.",
         lambda summary: "".join(f"{name}\n" for name in summary.unsuspected_nodes).encode(),
@@ -40,7 +40,7 @@ def _require_writable(_context: click.Context, option: click.Parameter, path: Pa
     return path
 
 
-def write_exports(summary: SearchSummary, files: Mapping[str, Path | None]) -> None:
+def write_exports(summary: FindSummary, files: Mapping[str, Path | None]) -> None:
     """Writes the file of each option that is set."""
     for flag, path in files.items():
         if path is not None:

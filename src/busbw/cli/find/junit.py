@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from busbw.cli.find.summary import SearchSummary, power_sentence
+from busbw.cli.find.summary import FindSummary, power_sentence
 from busbw.exporters.junit import STATES, xml_text
 from busbw.find.parts import KINDS
 
 
-def junit_document(summary: SearchSummary) -> bytes:
+def junit_document(summary: FindSummary) -> bytes:
     """Returns the document. Slow parts fail their case, undecided ones are errors, and unmeasured kinds are skipped."""
     root = Element("testsuites", name="busbw")
     suite = SubElement(root, "testsuite", name="busbw find")
@@ -25,7 +25,7 @@ def junit_document(summary: SearchSummary) -> bytes:
     return document
 
 
-def _cases(summary: SearchSummary) -> Iterator[Element]:
+def _cases(summary: FindSummary) -> Iterator[Element]:
     end = Element("testcase", classname="find", name="completes")
     if not summary.complete:
         SubElement(end, "error", message=f"the search ended early, after round {summary.rounds}", type="no end")
@@ -37,7 +37,8 @@ def _cases(summary: SearchSummary) -> Iterator[Element]:
         case = _case(kind, slow, undecided)
         if kind in power_by_kind:
             is_accused = bool(slow or undecided)
-            SubElement(case, "system-out").text = power_sentence(power_by_kind[kind], is_accused=is_accused)
+            sentence = power_sentence(power_by_kind[kind], is_accused=is_accused, unit=summary.unit)
+            SubElement(case, "system-out").text = sentence
         elif not slow and not undecided:
             SubElement(case, "skipped", message="not measured")
         yield case

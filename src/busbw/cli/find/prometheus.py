@@ -2,7 +2,7 @@
 
 import math
 
-from busbw.cli.find.summary import SearchSummary
+from busbw.cli.find.summary import FindSummary
 from busbw.exporters.prometheus import Labels, header, sample_line
 from busbw.find.findings import Finding
 
@@ -10,7 +10,7 @@ _LABELS = ("kind", "node", "nodes", "nic", "gpu", "gpus", "rail", "leaf", "direc
 """Fields of a finding that name the part."""
 
 
-def prometheus_text(summary: SearchSummary, end_s: float) -> bytes:
+def prometheus_text(summary: FindSummary, end_s: float) -> bytes:
     """Returns the samples of a search that ended at `end_s`, in seconds since 1970."""
     slowdowns = {_labels(one): math.inf if one.dead else one.slowdown for one in summary.findings}
     metrics: dict[str, tuple[str, dict[Labels, float | None]]] = {

@@ -1,6 +1,7 @@
 """Result of a search, as the object of `--json` and as text that begins with the findings."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
 
 import numpy as np
 from msgspec import Struct
@@ -49,31 +50,40 @@ _NEXT_STEPS = {
 }
 
 
-class SearchSummary(Struct, frozen=True, kw_only=True):
-    """Result of a search. The field names are those of `--json`."""
+class FindSummary(Struct, frozen=True, kw_only=True):
+    """Slow parts from any source. The field names are those of `--json`."""
 
     schema: str = SCHEMA
     findings: list[Finding]
     undecided: list[UndecidedParts]
     healthy: bool
-    """True if nothing slow was found, which says nothing about parts that no flow crosses."""
+    """True if nothing slow was found, which says nothing about parts that no flow or run crosses."""
     power: list[KindPower]
-    rounds: int
-    first_answer_rounds: int
-    """Maximum number of rounds before the first answer. More rounds follow only while a question is open."""
-    flows: int
+    rounds: int | None
+    """Number of measured rounds. None if nothing was measured."""
     measured_s: float | None
-    simulated: bool
     unsuspected_nodes: list[str]
     """Names of the nodes without a finding, and without a part that could not be told apart."""
     complete: bool
     """False if the search ended early. The result then shows the rounds until then."""
-    seed: int
+    unit: ClassVar[str] = "flow"
+    """Observation that crosses the parts: flow or run."""
 
     @property
     def accused(self) -> list[NamedPart]:
         """Parts of all findings, and all parts that could not be told apart."""
         return [*self.findings, *(part for one in self.undecided for part in one.between)]
+
+
+class SearchSummary(FindSummary, frozen=True, kw_only=True):
+    """Result of a search that measured flows."""
+
+    rounds: int
+    first_answer_rounds: int
+    """Maximum number of rounds before the first answer. More rounds follow only while a question is open."""
+    flows: int
+    simulated: bool
+    seed: int
 
 
 def summarize(search: Search, system: System | None, *, is_simulated: bool, ended_early: bool) -> SearchSummary:
@@ -82,7 +92,7 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     cluster = search.measurer.cluster
     findings, undecided = make_findings(observed, explanation, cluster)
     undecided += slow_network(search, system)
-    suspected = _suspected_nodes(findings, undecided)
+    suspected = suspected_nodes(findings, undecided)
     return SearchSummary(
         findings=findings,
         undecided=undecided,
@@ -99,7 +109,8 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     )
 
 
-def _suspected_nodes(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> set[str]:
+def suspected_nodes(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> set[str]:
+    """Returns the nodes of all findings and of all parts that could not be told apart."""
     accused = [*findings, *(part for one in undecided for part in one.between)]
     return {name for part in accused for name in (part.node, *(part.nodes or ())) if name is not None}
 
@@ -114,25 +125,11 @@ def print_summary(summary: SearchSummary, search: Search, system: System | None)
 def _lines(summary: SearchSummary, search: Search, system: System | None) -> Iterator[str]:
     if not summary.complete:
         yield f"The search ended early. This is the result of its first {count_text(summary.rounds, 'round')}."
-    for finding in summary.findings:
-        speed, _, evidence = finding.says.partition("; ")
-        yield f"SLOW: {speed}."
-        yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
-        if finding.same_as:
-            yield f"{_INDENT}This is the same hardware as {' and '.join(part.text for part in finding.same_as)}."
-        if cost := cost_sentence(finding, search.measurer.cluster, system):
-            yield f"{_INDENT}{cost}"
-        yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
-    for parts in summary.undecided:
-        yield f"UNDECIDED: {parts.says}"
-    yield from removal_lines(summary.findings)
+    yield from answer_lines(summary, lambda finding: cost_sentence(finding, search.measurer.cluster, system))
     if summary.healthy:
         yield "HEALTHY: no part is slower than its peers."
     yield from _warnings(summary, len(search.measurer.cluster.nodes))
-    yield "Searched:"
-    for power in summary.power:
-        is_accused = any(part.kind == power.kind for part in summary.accused)
-        yield f"{_INDENT}{power_sentence(power, is_accused=is_accused)}"
+    yield from power_lines(summary)
     duration = "" if summary.measured_s is None else f", {summary.measured_s:.1f} s"
     simulated = " of a simulated cluster" if summary.simulated else ""
     yield (
@@ -141,7 +138,36 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
     )
 
 
-def power_sentence(power: KindPower, *, is_accused: bool) -> str:
+def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Iterator[str]:
+    """Yields the findings and the parts that could not be told apart, with the next steps.
+
+    Args:
+        summary: The result.
+        cost_of: Returns a sentence on the cost of a finding, empty if it is not known.
+    """
+    for finding in summary.findings:
+        speed, _, evidence = finding.says.partition("; ")
+        yield f"SLOW: {speed}."
+        yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
+        if finding.same_as:
+            yield f"{_INDENT}This is the same hardware as {' and '.join(part.text for part in finding.same_as)}."
+        if cost := cost_of(finding):
+            yield f"{_INDENT}{cost}"
+        yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
+    for parts in summary.undecided:
+        yield f"UNDECIDED: {parts.says}"
+    yield from removal_lines(summary.findings)
+
+
+def power_lines(summary: FindSummary) -> Iterator[str]:
+    """Yields the chance to find a slow part, for each kind of part."""
+    yield "Searched:"
+    for power in summary.power:
+        is_accused = any(part.kind == power.kind for part in summary.accused)
+        yield f"{_INDENT}{power_sentence(power, is_accused=is_accused, unit=summary.unit)}"
+
+
+def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
     """Returns the chance to find a slow part of a kind. `is_accused` if some part of the kind is slow or undecided."""
     noun = _NOUNS[power.kind]
     parts = count_text(power.all_parts, noun, _PLURALS.get(power.kind, ""))
@@ -152,7 +178,7 @@ def power_sentence(power: KindPower, *, is_accused: bool) -> str:
     chance = f"{min(np.floor(power.found * 100), 99):.0f} %" if power.found >= 0.01 else "less than 1 %"
     return (
         f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches "
-        f"({count_text(power.median_flows, 'flow')} each)."
+        f"({count_text(power.median_flows, unit)} each)."
     )
 
 

@@ -1,0 +1,89 @@
+"""Result of `busbw find --logs`: nodes that are in slow runs more often than chance allows."""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import click
+
+from busbw.cli.find.group_logs import read_group_runs
+from busbw.cli.find.summary import FindSummary, answer_lines, power_lines, suspected_nodes
+from busbw.errors import BusbwError
+from busbw.find.group_runs import MIN_RUNS, GroupRuns, find_slow_nodes, run_power
+from busbw.terminal import activity, console
+from busbw.units import count_text, names_text, plain, shorten
+
+_MAX_NOTES, _MAX_NODES = 10, 16
+
+
+class LogSummary(FindSummary, frozen=True, kw_only=True):
+    """Slow nodes of existing runs. The field names are those of `--json`."""
+
+    unit: ClassVar[str] = "run"
+    runs: int
+    """Number of comparable runs."""
+    unexplained_runs: int
+    """Number of slow runs that no finding and no undecided node explains."""
+    not_covered: list[str]
+    """Nodes of the logs without evidence: no run without them is comparable to theirs."""
+    notes: list[str]
+    """One sentence for each log or run that was not used, with the reason."""
+
+
+def summarize_logs(names: Sequence[str]) -> LogSummary:
+    """Reads logs and returns the slow nodes.
+
+    Raises:
+        UsageError: A named log cannot be read.
+        BusbwError: No run has comparable runs.
+    """
+    notes: list[str] = []
+    with activity("reading logs"):
+        named_runs = list(read_group_runs(names, notes))
+        runs = GroupRuns([run for _, run in named_runs])
+        sources = zip(named_runs, runs.is_compared, strict=True)
+        notes += [f"{name}: fewer than {MIN_RUNS} comparable runs." for (name, _), is_used in sources if not is_used]
+    if not runs.usable.any():
+        for note in notes:
+            click.echo(shorten(plain(note)), err=True)
+        raise BusbwError(
+            "no run shows which node is slow",
+            remedy=f"give {MIN_RUNS} or more runs of one configuration on different nodes, with their hosts",
+        )
+    with activity("comparing runs"):
+        search = find_slow_nodes(runs)
+    suspected = suspected_nodes(search.findings, search.undecided)
+    return LogSummary(
+        findings=sorted(search.findings, key=lambda one: -(one.slowdown or 0)),
+        undecided=search.undecided,
+        healthy=not search.findings and not search.undecided,
+        power=[run_power(runs, search.compared)],
+        unsuspected_nodes=[name for name in runs.nodes if name not in suspected],
+        rounds=None,
+        measured_s=None,
+        complete=True,
+        runs=int(runs.is_compared.sum()),
+        unexplained_runs=int((search.compared.is_slow & search.compared.is_other).sum()),
+        not_covered=[name for name, usable in zip(runs.nodes, runs.usable, strict=True) if not usable.any()],
+        notes=notes,
+    )
+
+
+def print_log_summary(summary: LogSummary) -> None:
+    """Prints the result for people."""
+    out = console()
+    for line in _lines(summary):
+        out.print(plain(line))
+
+
+def _lines(summary: LogSummary) -> Iterator[str]:
+    yield from answer_lines(summary, lambda _: "")
+    if summary.healthy:
+        yield "HEALTHY: no node is in slow runs more often than chance allows."
+    if summary.not_covered:
+        yield f"Not covered by comparable runs: {names_text(summary.not_covered, _MAX_NODES)}."
+    yield from power_lines(summary)
+    slow_runs = count_text(summary.unexplained_runs, "slow run")
+    yield f"Compared: {count_text(summary.runs, 'run')}; {slow_runs} without a known cause."
+    yield from summary.notes[:_MAX_NOTES]
+    if len(summary.notes) > _MAX_NOTES:
+        yield f"{len(summary.notes) - _MAX_NOTES:,} more logs or runs were not used; --json has the reasons."

@@ -1,0 +1,299 @@
+"""Slow nodes from the times of many jobs, each on some of the nodes (group testing).
+
+A run is as slow as its slowest node. For each node, the runs with it are compared with comparable runs without it.
+These give the healthy level, the noise, and the share of runs that are slow for another reason. So a node is named only
+if it is in slow runs more often than chance allows. Evidence and error bounds are those of flows (`evidence`).
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from busbw.find.cluster import Indices
+from busbw.find.evidence import LEVELS, SHARES, persistent_evidence
+from busbw.find.explanation import FALSE_ACCUSATION, MIN_SLOWDOWN, UNDECIDED_MARGIN
+from busbw.find.findings import MAX_CONFIDENCE, Finding, UndecidedParts
+from busbw.find.naming import NamedPart
+from busbw.find.observations import Values
+from busbw.find.peers import MIN_SLOW, healthy_level, healthy_spread
+from busbw.find.power import KindPower, evidence_moments
+from busbw.statistics.bands import find_plateau_start
+from busbw.units import count_text
+
+Mask = NDArray[np.bool_]
+
+MIN_RUNS = 4
+"""Runs of one configuration, and of each size of it, from which they are compared."""
+_MIN_OTHERS = 3
+"""Comparable runs without a node, from which its runs are evidence."""
+_FALSE_SUSPICION = 0.05
+"""Bound of the probability that any node of a healthy cluster is undecided."""
+_QN = 2.2219
+"""Standard deviation over the first quartile of pairwise differences. Up to half of the runs may be slow (Rousseeuw and
+Croux, J. Am. Stat. Assoc. 88, 1993)."""
+_LAGS = 16
+"""Runs that each run is compared with for this quartile."""
+_MIN_NOISE = 0.004
+_MIN_OWN_NOISE_RUNS = 20
+"""Runs from which a configuration has a noise of its own. With fewer, it has that of all runs."""
+_SLOW_DEVIATIONS = 4.0
+_PRIOR_RUNS, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 4.0, 0.01, 0.5
+_TAIL_WIDTH = 0.05
+"""Width, in log time, of the kernel for the density of the excess of slow runs without a node."""
+_SHARES: Values = np.array([*SHARES, 0.85])
+_MAX_FAST_SHARE = 0.15
+"""Share of the runs of a node that is always slow that noise makes fast."""
+_MIN_SHARED = 0.5
+"""Share of the slow runs of a node, from which another node could explain them too."""
+
+
+class GroupRun(Struct, frozen=True, kw_only=True):
+    """One run of a job."""
+
+    nodes: frozenset[str]
+    configuration: Hashable
+    """Runs with the same configuration are comparable."""
+    times_us: Mapping[tuple[Hashable, int], float]
+    """Time by series (collective, type, placement, ...) and size in bytes."""
+
+
+class GroupRuns:
+    """Runs as arrays. Time is in log microseconds relative to the other runs of the configuration."""
+
+    def __init__(self, runs: Sequence[GroupRun]) -> None:
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(run.configuration for run in runs))}
+        self.classes: Indices = np.array([numbers[run.configuration] for run in runs], dtype=np.int64)
+        self.by_class = [np.flatnonzero(self.classes == number) for number in numbers.values()]
+        levels = np.full(len(runs), np.nan)
+        for members in self.by_class:
+            levels[members] = _relative_times([runs[int(member)].times_us for member in members])
+        self.is_compared: Mask = ~np.isnan(levels)
+        """True for each run with enough comparable ones."""
+        self.levels: Values = np.where(self.is_compared, levels, 0.0)
+        self.is_network: Mask = np.array([len(run.nodes) > 1 for run in runs], dtype=bool)
+        self.nodes = tuple(sorted({node for run in runs for node in run.nodes}))
+        self.members: Mask = np.array([[node in run.nodes for run in runs] for node in self.nodes], dtype=bool)
+        self.members = self.members.reshape(len(self.nodes), len(runs)) & self.is_compared
+        """True for each node (row) and compared run (column) with it."""
+        self.usable: Mask = self.members.copy()
+        """The same, without the runs of configurations that have too few runs without the node."""
+        for members in self.by_class:
+            others = self.is_compared[members].sum() - self.members[:, members].sum(axis=1)
+            self.usable[np.ix_(others < _MIN_OTHERS, members)] = False
+
+
+def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Values:
+    """Returns the log time of each run relative to the others. NaN if there are too few.
+
+    A run is judged at the sizes of the plateau of its configuration, because bandwidth limits these.
+    """
+    times: dict[tuple[Hashable, int], list[float]] = {}
+    for run in runs:
+        for point, time_us in run.items():
+            times.setdefault(point, []).append(np.log(time_us))
+    medians = {point: float(np.median(values)) for point, values in times.items() if len(values) >= MIN_RUNS}
+    curves: dict[Hashable, list[tuple[int, float]]] = {}
+    for (series, size), level in medians.items():
+        curves.setdefault(series, []).append((size, size / np.exp(level)))
+    starts = {series: find_plateau_start(curve) or 0 for series, curve in curves.items()}
+    judged = {point: level for point, level in medians.items() if point[1] >= starts[point[0]]}
+    differences = [[np.log(run[point]) - level for point, level in judged.items() if point in run] for run in runs]
+    relative = np.array([np.median(values) if values else np.nan for values in differences])
+    return relative if np.isfinite(relative).sum() >= MIN_RUNS else np.full(len(runs), np.nan)
+
+
+class RunComparison:
+    """Excess of each run over the healthy runs of its configuration, and its noise."""
+
+    def __init__(self, runs: GroupRuns, explained: Values, node: int | None = None) -> None:
+        """Compares all runs with those that no slow node explains.
+
+        Args:
+            runs: The runs.
+            explained: Excess of each run that slow nodes explain.
+            node: Node in question: the comparison is with the runs without it. None for all runs.
+        """
+        self.is_other: Mask = runs.is_compared & (explained < MIN_SLOW)
+        """True for each run that the runs are compared with."""
+        if node is not None:
+            self.is_other &= ~runs.members[node]
+        others = [members[self.is_other[members]] for members in runs.by_class]
+        noise = [_first_noise([runs.levels[one] for one in others])] * len(others)
+        self.excess: Values = np.zeros(len(runs.levels))
+        for _ in range(2):
+            for members, one, spread in zip(runs.by_class, others, noise, strict=True):
+                if len(one):
+                    self.excess[members] = runs.levels[members] - healthy_level(runs.levels[one], spread)
+            all_others = np.flatnonzero(self.is_other)
+            sources = [one if len(one) >= _MIN_OWN_NOISE_RUNS else all_others for one in others]
+            noise = [healthy_spread(self.excess[one], spread) for one, spread in zip(sources, noise, strict=True)]
+        run_noise = np.maximum(noise, _MIN_NOISE)[runs.classes]
+        self.is_slow: Mask = runs.is_compared & (self.excess > np.maximum(_SLOW_DEVIATIONS * run_noise, MIN_SLOW))
+        # The level of few runs is a median with an error of its own.
+        counts = np.array([max(len(one), 1) for one in others])
+        self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / counts[runs.classes])
+        slow = (self.is_slow & self.is_other).sum() + _PRIOR_RUNS * _MIN_SLOW_SHARE
+        self.slow_share = float(np.clip(slow / (self.is_other.sum() + _PRIOR_RUNS), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE))
+        """Share of the runs that are slow although no slow node explains it."""
+
+
+def _first_noise(levels_by_class: Sequence[Values]) -> float:
+    """Returns an estimate of the noise that needs no healthy level."""
+    differences = [np.abs(one[lag:] - one[:-lag]) for one in levels_by_class for lag in range(1, min(_LAGS, len(one)))]
+    return max(_QN * float(np.quantile(np.concatenate([np.zeros(1), *differences]), 0.25)), _MIN_NOISE)
+
+
+@dataclass(frozen=True)
+class RunSearch:
+    """Slow nodes, and the comparison of the runs with those that these nodes do not slow."""
+
+    findings: list[Finding]
+    undecided: list[UndecidedParts]
+    compared: RunComparison
+
+
+def find_slow_nodes(runs: GroupRuns) -> RunSearch:
+    """Returns the smallest set of slow nodes that explains the slow runs, found greedily as by `explain`."""
+    explained = np.zeros(len(runs.levels))
+    findings: list[Finding] = []
+    undecided: list[UndecidedParts] = []
+    named: list[int] = []
+    while len(named) < len(runs.nodes):
+        evidence = [_evidence(runs, node, explained) for node in range(len(runs.nodes))]
+        # The mean of the likelihood ratios is an e-value.
+        scores = np.array([logsumexp(one) - np.log(one.size) for one in evidence]) - np.log(len(evidence))
+        scores[named] = -np.inf
+        best = int(np.argmax(scores))
+        if scores[best] < -np.log(_FALSE_SUSPICION):
+            break
+        slow = _slow_node(runs, best, evidence[best], explained)
+        named.append(best)
+        if slow.excess < np.log(MIN_SLOWDOWN):
+            continue
+        shared = runs.members[:, slow.supports].mean(axis=1)
+        is_rival = (shared >= _MIN_SHARED) & (scores > scores[best] - UNDECIDED_MARGIN)
+        if not slow.is_persistent:  # nodes may be slow only together
+            is_rival |= (shared == 1) & (scores > -np.log(_FALSE_SUSPICION))
+        is_rival[named] = False
+        rivals = sorted(np.flatnonzero(is_rival).tolist(), key=lambda node: -scores[node])
+        named += rivals
+        if rivals or scores[best] < -np.log(FALSE_ACCUSATION):
+            undecided.append(_undecided(slow, [best, *rivals], runs))
+        else:
+            findings.append(_finding(slow, best, float(1 - np.exp(-scores[best])), runs))
+        explained = np.maximum(explained, np.where(slow.explains, slow.excess, 0.0))
+    return RunSearch(findings, undecided, RunComparison(runs, explained))
+
+
+def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
+    """Returns the evidence of the runs of a node for each hypothesis about it.
+
+    The hypotheses (columns) are levels of a node that is always slow, then shares of slow runs of one that is slow now
+    and then. The second row is for a node that is slow only in runs with other nodes.
+    """
+    own = np.flatnonzero(runs.usable[node])
+    if not len(own):
+        return np.zeros((2, len(LEVELS) + len(_SHARES)))
+    compared = RunComparison(runs, explained, node)
+    # Other slow runs with the same excess are a reason against the node: they have a common cause without it.
+    distance = compared.excess[own, None] - compared.excess[compared.is_other & compared.is_slow]
+    kernel = np.exp(-0.5 * (distance / _TAIL_WIDTH) ** 2) / (_TAIL_WIDTH * np.sqrt(2 * np.pi))
+    tail = kernel.sum(axis=1) / max(distance.shape[1], 1)
+    share = np.full(len(own), compared.slow_share)
+    always = persistent_evidence(compared.excess[own], explained[own], compared.noise[own], share, tail)
+    ratios = np.where(compared.is_slow[own, None], _SHARES / share[:, None], (1 - _SHARES) / (1 - share[:, None]))
+    evidence = np.hstack([always, np.where(explained[own, None] < MIN_SLOW, np.log(ratios), 0.0)])
+    return np.stack([evidence.sum(axis=0), evidence[runs.is_network[own]].sum(axis=0)])
+
+
+@dataclass(frozen=True)
+class _SlowNode:
+    """The effect of a node on its runs."""
+
+    compared: RunComparison
+    own: Mask
+    """True for each run that the node could slow."""
+    supports: Mask
+    """True for each slow run that supports it."""
+    excess: float
+    is_persistent: bool
+
+    @property
+    def explains(self) -> Mask:
+        """True for each run that the node slows."""
+        return self.own if self.is_persistent else self.supports
+
+
+def _slow_node(runs: GroupRuns, node: int, evidence: Values, explained: Values) -> _SlowNode:
+    compared = RunComparison(runs, explained, node)
+    view, hypothesis = np.unravel_index(int(np.argmax(evidence)), evidence.shape)
+    own = runs.usable[node] & (runs.is_network | (view == 0))
+    free = own & (explained < MIN_SLOW)
+    excess = float(np.median(compared.excess[free if free.any() else own]))
+    supports = own & (compared.excess > excess / 2)
+    is_persistent = bool(hypothesis < len(LEVELS) and supports.sum() >= (1 - _MAX_FAST_SHARE) * own.sum())
+    if not is_persistent:
+        supports = free & compared.is_slow
+        excess = float(np.median(compared.excess[supports])) if supports.any() else 0.0
+    return _SlowNode(compared, own, supports, excess, is_persistent)
+
+
+def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> Finding:
+    low, high = np.exp(np.quantile(slow.compared.excess[slow.supports], [0.1, 0.9]))
+    companions = runs.members[:, slow.supports].any(axis=1) & (np.arange(len(runs.nodes)) != node)
+    exonerating = int((runs.members[companions].any(axis=0) & ~slow.compared.is_slow & ~slow.own).sum())
+    count, all_runs = int(slow.supports.sum()), count_text(int(slow.own.sum()), "run")
+    speed = f"{np.exp(slow.excess):.2f} times the time of comparable runs (10-90 %: {low:.2f} to {high:.2f})"
+    exonerated = count_text(exonerating, "fast run exonerates", "fast runs exonerate")
+    return Finding(
+        kind="node",
+        node=runs.nodes[node],
+        slowdown=round(float(np.exp(slow.excess)), 3),
+        slowdown_low=round(float(low), 3),
+        slowdown_high=round(float(high), 3),
+        confidence=min(round(confidence, 4), MAX_CONFIDENCE),
+        flows=count,
+        exonerating_flows=exonerating,
+        intermittent=not slow.is_persistent,
+        slow_share=None if slow.is_persistent else round(count / int(slow.own.sum()), 3),
+        says=f"runs with node {runs.nodes[node]} take {speed}; {count:,} of {all_runs} with it are slow, confidence "
+        f"{min(np.floor(confidence * 1000) / 10, 99.9)} %, {exonerated} the other nodes of these runs",
+    )
+
+
+def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedParts:
+    """Returns the nodes with the run that decides: each of them with a node of many fast runs."""
+    fast = (runs.members & ~slow.compared.is_slow & ~slow.own).sum(axis=1)
+    partner = runs.nodes[int(np.argmax(fast))]
+    names = [runs.nodes[node] for node in nodes]
+    return UndecidedParts(
+        between=tuple(NamedPart(kind="node", node=name) for name in names),
+        slowdown=round(float(np.exp(slow.excess)), 3),
+        says=f"{count_text(int(slow.supports.sum()), 'slow run')} with node {' or '.join(names)}, "
+        f"{np.exp(slow.excess):.2f} times the time of comparable runs. "
+        f"Run {'each of them without the others' if len(names) > 1 else 'it again'}, with node {partner}, "
+        f"which is in {count_text(int(fast.max()), 'fast run')}.",
+    )
+
+
+def run_power(runs: GroupRuns, compared: RunComparison) -> KindPower:
+    """Returns the power of the runs: the probability that they name a node that is slower by 10 %."""
+    noise, kind = np.unique(compared.noise, return_inverse=True)
+    means, variances = evidence_moments(noise, np.full(len(noise), compared.slow_share))
+    counts = runs.usable.sum(axis=1)
+    usable = runs.usable[counts > 0]
+    limit = np.log(2 * (len(LEVELS) + len(_SHARES)) * len(counts) / FALSE_ACCUSATION)
+    chance = norm.cdf((usable @ means[kind] - limit) / np.sqrt(np.maximum(usable @ variances[kind], 1e-9)))
+    return KindPower(
+        kind="node",
+        parts=len(usable),
+        all_parts=len(counts),
+        min_flows=int(usable.sum(axis=1).min()),
+        median_flows=int(np.median(usable.sum(axis=1))),
+        found=float(np.median(chance)),
+    )
