@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -18,6 +19,7 @@
 #include "common/support/error.hpp"
 #include "common/support/stderr_message.hpp"
 #include "common/support/version.hpp"
+#include "flows/search_process.hpp"
 #include "options/flag_table.hpp"
 #include "options/options.hpp"
 #include "output/private_stdout.hpp"
@@ -145,8 +147,15 @@ int run(int argc, char** argv) {
     return 0;
   }
   auto& options = std::get<Options>(parsed);
+  std::optional<SearchProcess> search;  // inherits standard output
+  if (!options.search.empty() && world.rank == 0) search.emplace(options.program, options.search);
   // The answers of flows, or records, must not mix with messages that libraries print on stdout.
   if (options.records_path == "-" || serves_flows) options.stdout_descriptor = claim_stdout();
+  if (search) {
+    options.requests_descriptor = search->requests_fd();
+    options.stdout_descriptor = search->answers_fd();
+    options.at_end = [&](int code) { return search->finish(code); };
+  }
   const JobResult result = world.size > 1 ? run_launched(options, world) : run_local(options);
   return result.exit_code;
 }

@@ -35,9 +35,9 @@ constexpr const char* kFlowsEnvironment =
     "Environment: NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library).\n";
 
 /// Flags of `flows`.
-constexpr std::array<std::string_view, 9> kFlowsFlags{"--nthreads", "--ngpus",   "--processes",
-                                                      "--backend",  "--library", "--maxbytes",
-                                                      "--timeout",  "--records", "--fault"};
+constexpr std::array<std::string_view, 10> kFlowsFlags{"--search",  "--nthreads", "--ngpus",    "--processes",
+                                                       "--backend", "--library",  "--maxbytes", "--timeout",
+                                                       "--records", "--fault"};
 
 /// Returns a paragraph with every exit code, in lines of up to 120 characters.
 std::string exit_codes_text() {
@@ -96,6 +96,8 @@ const std::vector<Flag>& flag_table() {
       {"", "--max-time", "TIME",
        "sample each row and placement for at most TIME, such as 60s; without --target-ci for all of it", kMeasuring},
       {"", "--ping-pong", "0|1", "sendrecv_perf: half round trips between pairs of ranks (default 0)", kMeasuring},
+      {"", "--search", "COMMAND", "flows: process 0 starts COMMAND, which sends the requests (default: standard input)",
+       kMeasuring},
       {"-I", "--per_iter_timing", "0|1", "columns with min, max, p99 and cv over iterations (default 0)", kOutput},
       {"-K", "--per_iter_skip", "N", "skip the first N samples in these columns (default 0)", kOutput},
       {"-C", "--report_cputime", "0|1", "show the CPU time to issue an operation instead of the time (default 0)",

@@ -350,6 +350,9 @@ void require_flow_flags(const FlagValues& flags) {
 
 /// Replaces the defaults of a sweep by those of flows.
 void configure_flows(Options& options) {
+  options.search = options.flags.text("--search", "");
+  if (!options.search.empty() && options.flags.has("--processes"))
+    throw UsageError("--search excludes --processes; start the processes with busbw find local");
   if (options.groups().size() > 1) throw UsageError("NCCL_TESTS_SPLIT: flows needs all ranks in one group; unset it");
   if (options.fault && options.fault->kind != Fault::Kind::die && options.fault->kind != Fault::Kind::hang)
     throw options.flags.invalid_value("--fault", "die and hang, because flows runs no other fault");
@@ -380,7 +383,10 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   options.collective = collective;
   options.args = {program};
   options.args.insert(options.args.end(), arguments.begin(), arguments.end());
-  if (options.serves_flows()) require_flow_flags(flags);
+  if (options.serves_flows())
+    require_flow_flags(flags);
+  else if (flags.has("--search"))
+    throw UsageError("--search: only busbw-engine flows has this flag; drop it");
   read_outputs_and_backend(flags, options);
   read_gpu_flags(flags, environment, options);
   read_sizes(flags, options);

@@ -29,7 +29,9 @@ struct Options {
   bool has_timeout = false;              // -T is present; 0 then means no limit, as in nccl-tests
   std::string json_path;                 // -J; empty if absent
   std::string records_path;              // --records; empty if absent, "-" for standard output
-  int stdout_descriptor = 1;             // destination of the table, and of records with "-"
+  int stdout_descriptor = 1;             // destination of the table, of records with "-", and of answers of flows
+  int requests_descriptor = 0;           // source of the requests to flows
+  std::string search;                    // --search; empty: requests come from standard input
   std::string backend = "auto";          // name of a backend, or "auto"
   std::string nccl_library;              // --library; empty: search
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
@@ -39,6 +41,9 @@ struct Options {
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
   CollectiveSettings collective_settings;
   std::vector<std::string> notes;  // '#' lines on how the command line was interpreted
+
+  /// Called in rank 0's process with the exit code of the job. Returns that of the process.
+  std::function<int(int)> at_end = [](int code) { return code; };
 
   /// Ranks of each group, by color.
   std::map<int, std::vector<int>> groups() const {

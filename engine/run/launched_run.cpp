@@ -109,7 +109,7 @@ class LaunchedProcess {
     }
     Reporter* const row_reporter = reporter ? &*reporter : nullptr;
     const auto finish = [&](const std::optional<Failure>& failure) {
-      if (reporter) return reporter->finish(failure);
+      if (reporter) return options_.at_end(reporter->finish(failure));
       if (!failure) return 0;
       // Process 0 writes the table, so details that only this process knows go to stderr.
       for (const std::string& detail : failure->details)

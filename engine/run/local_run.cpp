@@ -47,9 +47,10 @@ JobResult run_local(const Options& options) {
 
   const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), no_progress_limit_s(options),
                          options.collective};
-  const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend, job, rank, &reporter); },
-                                   [&](const std::optional<Failure>& failure) { return reporter.finish(failure); },
-                                   [&] { return backend->diagnosis(); }};
+  const JobCallbacks job_callbacks{
+      [&](int rank) { run_rank(plan, *backend, job, rank, &reporter); },
+      [&](const std::optional<Failure>& failure) { return options.at_end(reporter.finish(failure)); },
+      [&] { return backend->diagnosis(); }};
   const JobResult result = run_job(job, layout, job_callbacks);
   print_early_end(options, result.message, result.exit_code);
   // Abandoned threads still use what this scope owns.

@@ -2,7 +2,6 @@
 #include "run/run_setup.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <limits>
 #include <numeric>
@@ -92,7 +91,7 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
   }
   RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
   plan.fault = options.fault;
-  if (options.serves_flows()) plan.flow_pipes = {STDIN_FILENO, options.stdout_descriptor};
+  if (options.serves_flows()) plan.flow_pipes = {options.requests_descriptor, options.stdout_descriptor};
   if (settings.placement != "in") plan.placements.push_back(Placement::out_of_place);
   if (settings.placement != "out") plan.placements.push_back(Placement::in_place);
   return plan;

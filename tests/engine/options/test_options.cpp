@@ -68,9 +68,9 @@ const std::vector<FlagEffect>& effects() {
   return all;
 }
 
-/// Flags with tests of their own: -K needs -I, --ping-pong needs sendrecv, -V needs -D.
+/// Flags with tests of their own: -K needs -I, --ping-pong needs sendrecv, -V needs -D, --search needs flows.
 bool tested_elsewhere(std::string_view long_name) {
-  for (const char* other : {"--per_iter_skip", "--ping-pong", "--device_cta_count"})
+  for (const char* other : {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search"})
     if (long_name == other) return true;
   return false;
 }
@@ -252,6 +252,13 @@ TEST_CASE("options: ping-pong is sendrecv's") {
   CHECK_FALSE(options_of("--ping-pong 0").collective_settings.ping_pong);
   check_names(refusal_of("--ping-pong 1"), {"--ping-pong 1", "sendrecv"});
   check_names(refusal_of("--ping-pong 1 -m 10", {}, "sendrecv"), {"--ping-pong 1", "-m 10", "exclude each other"});
+}
+
+TEST_CASE("options: the search is a command of flows, which has one process per launched one") {
+  CHECK(options_of("--search=find", {}, "flows").search == "find");
+  CHECK(options_of("-t 2", {}, "flows").search.empty());
+  check_names(refusal_of("--search find"), {"--search", "only busbw-engine flows has this flag"});
+  check_names(refusal_of("--search find --processes 2", {}, "flows"), {"--search excludes --processes"});
 }
 
 TEST_CASE("options: -K counts below -n, with -I") {

@@ -1,0 +1,168 @@
+"""`busbw find` in jobs of the real launchers, with the real engine. Most searches are of a simulated cluster.
+
+The engine of process 0 starts the first `busbw` on its PATH. Here that is a script, which names a NIC surely.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from installed import installed_in
+
+from .. import mpi
+from . import private_sshd
+from .launching import Launched, Launching
+from .private_sshd import PrivateSshd
+from .slurm import Slurm
+
+REAL = "sys.exit(main())"
+"""Body of a `busbw` that measures."""
+SIMULATED = 'sys.exit(main([*sys.argv[1:-2], "--simulate", "6x4", "--fault", "nic:3/1:2"]))'
+"""Body of a `busbw` that ignores `--connected`, so that the engine sees the end of its requests."""
+INTERRUPTED = """
+import os, signal
+from pathlib import Path
+def report(*_):
+    print("SLOW: so far", flush=True)
+    sys.exit(130)
+signal.signal(signal.SIGINT, report)
+answers, requests = map(int, sys.argv[-1].split(","))
+os.write(requests, b'{"ask":"cluster","protocol":1}\\n')
+Path("answer").write_bytes(os.read(answers, 1 << 20))
+signal.pause()
+"""
+"""Body of a `busbw` that waits for Ctrl-C after the first answer."""
+SLOW_NIC = "SLOW: NIC mlx5_1 of n3"
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """Returns a function that makes a `busbw` with a body, and returns variables with its folder first on PATH."""
+
+    def write(body: str) -> dict[str, str]:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        script = folder / "busbw"
+        script.write_text(f"#!{sys.executable}\nimport sys\nfrom busbw.cli.main import main\n{body}\n")
+        script.chmod(0o755)
+        return {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+
+    return write
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return folder
+
+
+def search(words: list[str], here: Path, environment: dict[str, str]) -> Launched:
+    with Launching(words, here, environment, command="find") as launching:
+        return launching.finish()
+
+
+def require_slow_nic(launched: Launched) -> None:
+    """The search named the NIC, with its exit code, and left nothing behind."""
+    assert launched.code == 5, launched.stderr
+    assert launched.stdout.startswith(SLOW_NIC)
+    assert "seed 7." in launched.stdout
+    assert list(launched.folder.iterdir()) == []
+
+
+# ---- launchers ------------------------------------------------------------------------------------------------------
+
+
+def test_local(install: Callable[[str], dict[str, str]], here: Path) -> None:
+    require_slow_nic(search(["local", "--processes", "3", "--seed", "7"], here, install(SIMULATED)))
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSshd]:
+    if reason := private_sshd.skip_reason():
+        pytest.skip(reason)
+    with PrivateSshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+def test_ssh(sshd: PrivateSshd, install: Callable[[str], dict[str, str]], here: Path) -> None:
+    variables = [word for pair in install(SIMULATED).items() for word in ("--env", "=".join(pair))]
+    words = ["ssh", "--ssh", sshd.ssh, "--hosts", "node1,node2:2", "--root-address", "127.0.0.1", *variables]
+    require_slow_nic(search([*words, "--seed", "7"], here, {}))
+
+
+@pytest.mark.parametrize("family", mpi.FAMILIES)
+def test_mpirun(family: str, install: Callable[[str], dict[str, str]], here: Path) -> None:
+    if reason := mpi.skip_reason(family):
+        pytest.skip(reason)
+    words = ["mpirun", "--mpirun", str(mpi.mpirun(family)), "--processes-per-node", "2", "--seed", "7"]
+    require_slow_nic(search(words, here, install(SIMULATED)))
+
+
+@pytest.fixture
+def on_slurm(slurm: Slurm) -> dict[str, str]:
+    kept = {name: value for name, value in slurm.with_slurm().items() if not name.startswith("BUSBW_")}
+    return {**kept, "BUSBW_PROGRAMS": str(installed_in())}
+
+
+@pytest.mark.parametrize("submit_with", ["sbatch", "srun"])
+def test_slurm(
+    submit_with: str, on_slurm: dict[str, str], install: Callable[[str], dict[str, str]], here: Path
+) -> None:
+    words = ["slurm", "--nodes", "2", "--shared", "--submit-with", submit_with, "--seed", "7"]
+    require_slow_nic(search(words, here, {**on_slurm, **install(SIMULATED)}))
+
+
+def test_slurm_attach_shows_the_answer(
+    on_slurm: dict[str, str], install: Callable[[str], dict[str, str]], here: Path
+) -> None:
+    environment = {**on_slurm, **install(SIMULATED)}
+    words = ["slurm", "--nodes", "2", "--shared", "--detach", "--output-folder", "job", "--seed", "7"]
+    assert search(words, here, environment).code == 0
+    with Launching(["attach", "job"], here, environment) as attaching:
+        require_slow_nic(attaching.finish())
+
+
+# ---- the search itself ----------------------------------------------------------------------------------------------
+
+
+def test_the_flows_of_the_job_are_measured(install: Callable[[str], dict[str, str]], here: Path) -> None:
+    words = ["local", "--processes", "2", "--backend", "host", "-t", "2", "--size", "64K", "--max-rounds", "2"]
+    launched = search([*words, "--json", "--write-hostfile", "hosts"], here, install(REAL))
+    assert launched.code in (0, 5, 6), launched.stderr  # this machine decides
+    result = json.loads(launched.stdout)
+    assert (result["rounds"], result["simulated"]) == (2, False)
+    assert next((one["kind"], one["all_parts"]) for one in result["power"]) == ("gpu", 4)
+    assert (here / "hosts").read_text().split() == result["unsuspected_nodes"]
+
+
+def test_control_c_reports_what_is_known(install: Callable[[str], dict[str, str]], here: Path) -> None:
+    with Launching(["local", "--processes", "2"], here, install(INTERRUPTED), command="find") as launching:
+        launching.wait((here / "answer").exists)
+        launching.interrupt()
+        launched = launching.finish()
+    assert launched.code == 130, launched.stderr
+    assert launched.stdout == "SLOW: so far\n"
+    assert json.loads((here / "answer").read_text())["nodes"][0]["gpus"] == 2
+
+
+def test_a_lost_rank_is_no_finding(install: Callable[[str], dict[str, str]], here: Path) -> None:
+    words = ["local", "--processes", "2", "--size", "64K", "--fault", "die:rank=1,phase=timing"]
+    launched = search(words, here, install(REAL))
+    assert (launched.code, launched.stdout) == (4, "")
+    assert "rank 1 " in launched.stderr
+
+
+def test_a_node_without_busbw_is_named(here: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "engine only"
+    folder.mkdir()
+    shutil.copy((installed_in() / "busbw-engine").resolve(), folder / "busbw-engine")
+    words = ["local", "--processes", "2", "--program-path", str(folder)]
+    launched = search(words, here, {"PATH": "/usr/bin:/bin"})
+    assert (launched.code, launched.stdout) == (3, "")
+    message = "busbw-engine flows: process 0 needs the busbw command on its node; install the wheel there"
+    assert launched.stderr.count(message) == 1
