@@ -41,8 +41,6 @@ SUSPECT_SCORE = -1.0
 """Score from which a part that is not named deserves more rounds."""
 _MAX_PARTS = 24
 """Findings after which the search gives up: the assumption that few parts are slow is wrong."""
-_FREE_SLOW_SHARE = 0.05
-"""Share of slow healthy flows up to which collisions are so rare that a class is evidence for uplinks."""
 _MAX_CANDIDATES = 4000
 _PASSES = 2
 
@@ -265,7 +263,7 @@ def _candidates(
 ) -> _Candidates:
     """Returns the parts with enough slow flows, at most `_MAX_CANDIDATES` of them."""
     found: list[tuple[int, Indices, Values, float]] = []
-    is_free = (observed.load == int(Load.SPARSE)) | (peers.slow_share[observed.classes] < _FREE_SLOW_SHARE)
+    is_free = (observed.load == int(Load.SPARSE)) | (not peers.collides_at_full_load)
     all_columns = [
         tuple(np.where(is_free, column, UNKNOWN) if family.is_hashed else column for column in columns)
         for family, columns in ((family, observed.paths.columns(number)) for number, family in enumerate(FAMILIES))

@@ -11,7 +11,7 @@ from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
 from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import ITERATIONS, Load, Round
-from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, remaining_rounds
+from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_rounds, light_rounds, remaining_rounds
 from busbw.find.suspects import separating_rounds
 
 _MAX_TURNS = 8
@@ -70,14 +70,22 @@ class Search:
         if not self.measures_all_pairs:
             collides = self.explain().peers.collides_at_full_load
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
-        explanation = self.explain()
+            if collides:
+                self._separate(planner, (len(self.rounds) + limit) // 2)
+                if not self.explain().culprits:
+                    # The first answer covers few of the hashed links, and of the pairs of nodes that cross them.
+                    count = (limit - len(self.rounds)) // 2
+                    self._measure(light_rounds(planner, first_answer_rounds(cluster), count), limit)
+        self._separate(planner, limit)
+        return self.explain()
+
+    def _separate(self, planner: RoundPlanner, limit: int) -> None:
+        """Measures rounds for the open questions until none is open or the turns are used up."""
         for turn in range(_MAX_TURNS):
-            more = separating_rounds(planner, self.observations(), explanation, turn)[: limit - len(self.rounds)]
+            more = separating_rounds(planner, self.observations(), self.explain(), turn)[: limit - len(self.rounds)]
             if not more:
                 break
             self._measure(more, limit)
-            explanation = self.explain()
-        return explanation
 
     def explain(self) -> Explanation:
         """Returns the explanation of the rounds measured so far. There must be one."""

@@ -55,9 +55,14 @@ def remaining_rounds(planner: RoundPlanner, done: int, *, collides: bool) -> lis
     """
     left = max(first_answer_rounds(planner.cluster) - RESERVED_ROUNDS - done, MIN_LIGHT_ROUNDS)
     if collides:
-        rounds = [planner.light(SPARSE_ROUNDS + turn, Load.LIGHT) for turn in range(left)]
-    else:
-        rounds = [planner.across_leaves(ACROSS_ROUNDS + turn, Load.BOTH) for turn in range(left)]
+        return light_rounds(planner, 0, left)
+    rounds = [planner.across_leaves(ACROSS_ROUNDS + turn, Load.BOTH) for turn in range(left)]
+    return [one for one in rounds if len(one.source)]
+
+
+def light_rounds(planner: RoundPlanner, first: int, count: int) -> list[Round]:
+    """Returns rounds between leaves with few flows, beginning with the turn `first`."""
+    rounds = [planner.light(SPARSE_ROUNDS + turn, Load.LIGHT) for turn in range(first, first + count)]
     return [one for one in rounds if len(one.source)]
 
 

@@ -25,6 +25,8 @@ _LATER_TURNS = 100
 """Turn of the first sparse round for questions, after those of the first rounds."""
 _REPEATS = 4
 """Rounds that repeat slow flows between leaves although no uplink is suspected."""
+_MAX_ALONE = 4
+"""Flows of one connection that run alone, after which another connection is repeated."""
 
 
 def open_questions(observed: Observations, explanation: Explanation, turn: int) -> list[Part]:
@@ -62,9 +64,11 @@ def separating_rounds(
     pairs = [nodes_of(part.number, planner.cluster) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
-    for half in (pairs[0::2], pairs[1::2]):
+    # Where flows collide, few pairs are measured alone, and the others at once until most of them are cleared.
+    alone = Load.SPARSE if explanation.peers.collides_at_full_load else Load.LIGHT
+    for half, load in ((pairs[0::2], alone), (pairs[1::2], Load.LIGHT)):
         if half:
-            rounds += _pair_rounds(planner, half, turn)
+            rounds += _pair_rounds(planner, half, turn, load)
     if kinds & {"nic", "node", "gpu"}:
         next_turn = BOTH_ROUNDS + ONE_WAY_PAIRS + 2 * turn
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
@@ -132,7 +136,7 @@ def _slow_pairs(observed: Observations, explanation: Explanation, questions: lis
     return [nodes_of(int(pair), paths.cluster) for pair in suspected]
 
 
-def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int) -> list[Round]:
+def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int, load: Load) -> list[Round]:
     """Returns rounds for suspected pairs of nodes: on all rails below one leaf, otherwise few flows per leaf."""
     cluster = planner.cluster
     pairs = [np.empty((0, 2), dtype=np.int64)]
@@ -150,7 +154,7 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
     is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
     return [
         planner.network_round(Load.BOTH, planner.thin(both[~is_across], limit=len(cluster.nics)), turn),
-        planner.light(3 * _LATER_TURNS + turn, Load.LIGHT, both[is_across]),
+        planner.light(3 * _LATER_TURNS + turn, load, both[is_across]),
     ]
 
 
@@ -159,17 +163,14 @@ def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanatio
 
     A collision of hashed flows disappears if the flow is alone. A slow uplink does not.
     """
-    paths, cluster = observed.paths, planner.cluster
-    is_alone = observed.load == int(Load.SPARSE)
-    is_slow = explanation.excess - explanation.explained > max(MIN_SLOW, 0.1)
-    rows = np.flatnonzero(paths.is_across & is_slow & ~is_alone & ~observed.is_dead)
-    if not len(rows):
-        return np.empty((0, 2), dtype=np.int64)
-    size = len(cluster.nics)
-    pairs = paths.source_nic * size + paths.target_nic
-    repeated = np.unique(pairs[is_alone & (paths.source_nic != UNKNOWN)])
-    rows = rows[~np.isin(pairs[rows], repeated)]
-    # Slow flows of a class with few collisions are the most suspicious.
-    share = explanation.peers.slow_share[observed.classes[rows]]
-    rows = rows[np.lexsort((-explanation.excess[rows], share))]
+    paths, peers, classes = observed.paths, explanation.peers, observed.classes
+    limit = np.maximum(_SLOW_DEVIATIONS * peers.noise[classes], MIN_SLOW)
+    is_slow = (explanation.excess - explanation.explained > limit) & ~observed.is_dead
+    is_alone = paths.is_across & (observed.load == int(Load.SPARSE))
+    connections, count = observed.connections, int(observed.connections.max(initial=0)) + 1
+    is_cleared = np.bincount(connections, is_alone & ~is_slow, count) > 0
+    alone = np.bincount(connections, is_alone, count)
+    rows = np.flatnonzero(paths.is_across & is_slow & ~(is_cleared | (alone >= _MAX_ALONE))[connections])
+    # A flow that was slow alone is the most suspicious one, then one that few collisions slow as much.
+    rows = rows[np.lexsort((peers.flow_tail[rows], peers.slow_share[classes[rows]], -alone[connections[rows]]))]
     return np.stack([paths.source_nic[rows], paths.target_nic[rows]], axis=1)
