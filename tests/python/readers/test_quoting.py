@@ -2,13 +2,16 @@
 
 import json
 import math
+import re
 import time
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from busbw.readers.delimited import MessageColumn
-from busbw.readers.quoting import JsonStrings
+from busbw.readers.quoting import KEY_PATTERN, JsonStrings, _key_before
 
 
 def rows(first: int, count: int = 2) -> str:
@@ -33,6 +36,12 @@ def test_a_string_is_left_out_if_an_earlier_one_of_the_same_object_has_all_its_r
 def test_equal_strings_of_different_objects_are_runs_of_their_own() -> None:
     assert texts([{"text": rows(8)}, {"text": rows(8)}]) == [rows(8), rows(8)]
     assert texts([{"a": {"text": rows(8)}, "text": rows(8)}]) == [rows(8), rows(8)]
+
+
+@given(st.text("\"'\\:= ab,{", max_size=14))
+def test_keys_are_those_of_the_pattern(before: str) -> None:
+    match = re.search(KEY_PATTERN, before)
+    assert _key_before(before, len(before)) == ((match[1] or match[2]) if match else "")
 
 
 def find_strings(count: int) -> None:
