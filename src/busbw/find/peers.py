@@ -92,12 +92,16 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
     level = np.full(count, np.inf)
     noise, slow_share = np.full(count, _MIN_NOISE), np.full(count, _MIN_SLOW_SHARE)
     is_candidate = used & (explained < MIN_SLOW)
+    # Suspects are measured again, and would outnumber their peers in a small cluster.
+    is_first = np.zeros(len(observed), dtype=bool)
+    is_first[np.unique(np.stack([classes, observed.connections]), axis=1, return_index=True)[1]] = True
     for class_number in np.unique(classes):
         members = np.flatnonzero(classes == class_number)
         usable = members[is_candidate[members]]
         if not len(usable):
             continue
-        class_reference, noise[class_number] = _level_and_noise(observed.level[usable], observed.round[usable])
+        first = usable[is_first[usable]] if is_first[usable].any() else usable
+        class_reference, noise[class_number] = _level_and_noise(observed.level[first], observed.round[first])
         reference[members] = level[class_number] = class_reference
         for one_round in np.unique(observed.round[members]):
             flows = members[observed.round[members] == one_round]

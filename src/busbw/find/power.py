@@ -13,6 +13,8 @@ from busbw.find.parts import FAMILIES, KINDS, Kind, count_per_part
 POWER_SLOWDOWN = 1.1
 """Ratio of time to peers that the power is stated for."""
 _POINTS = 401
+_MAX_SHARE = 0.8
+"""Share of the flows of a class up to which a part has peers. The level of a class is near its low quantile (peers.py)."""
 
 
 class KindPower(Struct, frozen=True, kw_only=True):
@@ -51,8 +53,14 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
         crossed = flows > 0
         if np.count_nonzero(crossed) < 2:
             continue
-        mean = count_per_part(columns, means[classes] * is_informative)
-        variance = count_per_part(columns, variances[classes] * is_informative)
+        mean, variance = np.zeros(len(flows)), np.zeros(len(flows))
+        for class_number in np.unique(classes[is_informative]):
+            members = is_informative & (classes == class_number)
+            crossing = count_per_part(columns, members.astype(np.float64))
+            # Otherwise the flows of the part are the level that they are compared with.
+            comparable = crossing * (crossing <= _MAX_SHARE * np.count_nonzero(members))
+            mean += means[class_number] * comparable
+            variance += variances[class_number] * comparable
         limit = SUSPECT_SCORE + np.log(np.count_nonzero(crossed)) + np.log(len(LEVELS))
         chance = norm.cdf((mean[crossed] - limit) / np.sqrt(np.maximum(variance[crossed], 1e-9)))
         found.append(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from busbw.find.findings import make_findings
 from busbw.find.observations import RoundResult
+from busbw.find.power import search_power
 from busbw.find.rounds import Load, Round
 from busbw.find.search import Search
 from busbw.simulator.measurer import SimulatedMeasurer
@@ -187,3 +188,17 @@ def run(setup: SearchSetup) -> Search:
     search = Search(measurer=SimulatedMeasurer(setup.simulation), seed=setup.seed)
     search.run()
     return search
+
+
+def test_repeated_flows_of_a_suspect_do_not_outnumber_its_peers() -> None:
+    findings, undecided = find_parts(simulate("1x3", "gpu:0/0:2"))
+    accused = [*findings, *(part for one in undecided for part in one.between)]
+    assert ("gpu", 0) in [(part.kind, part.gpu) for part in accused]
+
+
+@pytest.mark.parametrize("shape", ["1x2", "2x1"])
+def test_two_parts_without_peers_have_no_power(shape: str) -> None:
+    search = Search(measurer=SimulatedMeasurer(simulate(shape).simulation))
+    search.run()
+    power = search_power(search.observations(), search.explain())
+    assert {one.kind: one.found < 0.01 for one in power} == dict.fromkeys([one.kind for one in power], True)
