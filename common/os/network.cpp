@@ -185,11 +185,20 @@ void throw_out_of_descriptors(int error) {
       "cannot open a socket: {}; raise the limit on open files (ulimit -n), or use fewer ranks", std::strerror(error)));
 }
 
-ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop) {
+void bind_to_interface(const Descriptor& socket, const std::string& name) {
+  if (setsockopt(socket.number(), SOL_SOCKET, SO_BINDTODEVICE, name.c_str(), static_cast<socklen_t>(name.size())) == 0)
+    return;
+  throw EnvironmentError(fmt::format("cannot bind a connection to interface {}: {}; use Linux 5.7 or later, or root",
+                                     name, std::strerror(errno)));
+}
+
+ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop,
+                         const std::string& interface) {
   Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open() && (errno == EMFILE || errno == ENFILE)) throw_out_of_descriptors(errno);
   if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(errno))};
   set_nonblocking_nodelay(socket);
+  if (!interface.empty()) bind_to_interface(socket, interface);
   if (connect(socket.number(), as_sockaddr(endpoint), endpoint.length) == 0) return {std::move(socket), {}};
   if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(errno))};
   for (int tick = 0; tick < ticks && !should_stop(); ++tick) {

@@ -58,8 +58,13 @@ struct ConnectResult {
   std::string message;  // reason of a failure
 };
 /// Tries to connect for at most `ticks`. Polls `should_stop` every tick and gives up if it returns true. Throws
-/// EnvironmentError if this process has too many open files.
-ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop);
+/// EnvironmentError if this process has too many open files. `interface`: see bind_to_interface; empty: any.
+ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop,
+                         const std::string& interface = {});
+
+/// Makes a socket send and receive through one network interface only, also if the routes prefer another one. Throws
+/// EnvironmentError if the system refuses.
+void bind_to_interface(const Descriptor& socket, const std::string& name);
 
 /// Throws the error of a process that has reached its limit on open files. `error`: EMFILE or ENFILE.
 [[noreturn]] void throw_out_of_descriptors(int error);

@@ -32,6 +32,14 @@ struct Device {
   std::string name;    // "NVIDIA H200"
 };
 
+/// Network device that carries a rank's traffic to other hosts.
+struct NetworkPort {
+  std::string name;  // "mlx5_0", "eth1"
+  int position = 0;  // among the ports of its host, equal on like hosts
+
+  static auto members(auto& self) { return std::tie(self.name, self.position); }
+};
+
 /// Something that a backend cannot do: the reason and the remedy, which messages join to one sentence.
 struct Limitation {
   std::string reason;  // "NCCL 2.18.3 (/usr/lib/libnccl.so.2) has no 8-bit floats"
@@ -163,6 +171,8 @@ class Backend {
   virtual std::string headers() const { return {}; }
   /// Device of a rank. `index` counts the ranks of this process and its forks from 0.
   virtual Device device(int index) const = 0;
+  /// The only network port of a rank, with `index` as in `device`. Nothing if the rank may use several.
+  virtual std::optional<NetworkPort> network_port(int /*index*/) const { return std::nullopt; }
   /// Bytes that `ranks` ranks of this machine can allocate together.
   virtual std::size_t available_bytes(int ranks) const = 0;
   /// Reason why the backend cannot move elements of this type, or cannot reduce them if `reduces`. Nothing if it can.

@@ -1,6 +1,8 @@
 #pragma once
 // The ranks of a job as nodes and GPUs, which name the ends of flows. A rank is a GPU; on the host backend it is a host
 // rank. A node is a host.
+#include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,14 +22,22 @@ struct FlowEnd {
 struct RankLocation {
   std::string host;
   std::string host_identity;  // distinguishes hosts of the same name
+  std::optional<NetworkPort> port = {};
 
-  static auto members(auto& self) { return std::tie(self.host, self.host_identity); }
+  static auto members(auto& self) { return std::tie(self.host, self.host_identity, self.port); }
+};
+
+/// A network port of a node.
+struct FlowNic {
+  std::string name;
+  std::vector<int> gpus;  // numbers on the node of the GPUs that use it
 };
 
 /// A host and its ranks.
 struct FlowNode {
   std::string name;
   std::vector<int> ranks;
+  std::map<int, FlowNic> nics = {};  // by position, which is the rail; empty if unknown
 };
 
 /// All nodes of a job.

@@ -182,8 +182,8 @@ class RoundRunner {
 }  // namespace
 
 void serve_flows(Team& world, Communicator& communicator, const ProtocolPipes& pipes, std::uint64_t max_bytes,
-                 const std::function<std::string()>& failure_message) {
-  const auto locations = gather_values(world, RankLocation{host_name(), host_identity()});
+                 const std::optional<NetworkPort>& port, const std::function<std::string()>& failure_message) {
+  const auto locations = gather_values(world, RankLocation{host_name(), host_identity(), port});
   std::optional<FlowServer> server;
   if (world.rank() == 0) server.emplace(world, pipes, FlowCluster(locations), max_bytes);
   RoundRunner runner(world, communicator);

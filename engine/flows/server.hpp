@@ -14,9 +14,9 @@ struct ProtocolPipes {
 };
 
 /// Serves requests until one asks to end, or the requests end. All ranks call it. `max_bytes`: length of each buffer
-/// without its guards. `failure_message` reports the current exception of a round and returns the message of the
-/// job's failure, which is the answer to the request.
+/// without its guards. `port`: the network port of this rank. `failure_message` reports the current exception of a
+/// round and returns the message of the job's failure, which is the answer to the request.
 void serve_flows(Team& world, Communicator& communicator, const ProtocolPipes& pipes, std::uint64_t max_bytes,
-                 const std::function<std::string()>& failure_message);
+                 const std::optional<NetworkPort>& port, const std::function<std::string()>& failure_message);
 
 }  // namespace busbw

@@ -220,7 +220,9 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
-  if (plan.flow_pipes) return serve_flows(world, communicator, *plan.flow_pipes, plan.max_bytes, failure_message);
+  if (plan.flow_pipes)
+    return serve_flows(world, communicator, *plan.flow_pipes, plan.max_bytes,
+                       backend.network_port(world.rank() - plan.first_rank), failure_message);
   RankRun(plan, world, communicator, reporter, ranks).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_values(world, communicator.memory().value_or(MemoryUse{}));

@@ -25,7 +25,10 @@ int local_ranks(const Options& options, const World& world) { return options.ran
 
 std::unique_ptr<Backend> make_host(const Options& options, const World& world, const GpuSurvey&) {
   const int ranks = local_ranks(options, world);
-  if (world.size > 1) return std::make_unique<SocketBackend>(world.rank * ranks, ranks, std::string(version()));
+  if (world.size > 1)
+    return std::make_unique<SocketBackend>(
+        world.rank * ranks, ranks, std::string(version()),
+        options.serves_flows() ? std::optional(world.local_rank * ranks) : std::nullopt);
   return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
                                                std::string(version()));
 }

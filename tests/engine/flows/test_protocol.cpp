@@ -82,6 +82,20 @@ TEST_CASE("flows cluster: nodes in the order of their first rank, GPUs in rank o
   CHECK(flows[1].receiver == 3);
 }
 
+TEST_CASE("flows cluster: NICs with their GPUs, in the order of their position; none within one node") {
+  const auto rank_of = [](const char* host, const char* nic, int position) {
+    return RankLocation{host, host, NetworkPort{nic, position}};
+  };
+  const FlowCluster cluster({rank_of("a", "eth1", 1), rank_of("a", "eth0", 0), rank_of("a", "eth1", 1),
+                             rank_of("b", "eth0", 0), RankLocation{"c", "c"}});
+  CHECK(json::parse(cluster_answer(cluster, {}))["nodes"] ==
+        json::parse(R"([{"name":"a","gpus":3,"nics":[{"name":"eth0","rail":0,"gpus":[1]},)"
+                    R"({"name":"eth1","rail":1,"gpus":[0,2]}]},)"
+                    R"({"name":"b","gpus":1,"nics":[{"name":"eth0","rail":0,"gpus":[0]}]},{"name":"c","gpus":1}])"));
+  const FlowCluster one_node({rank_of("a", "eth0", 0), rank_of("a", "eth0", 0)});
+  CHECK(json::parse(cluster_answer(one_node, {}))["nodes"] == json::parse(R"([{"name":"a","gpus":2}])"));
+}
+
 TEST_CASE("flows cluster: two machines of one name, and flows that cannot be") {
   check_names(sentence_of<EnvironmentError>([] { FlowCluster({{"n", "1"}, {"n", "2"}}); }),
               {"two hosts have the name n", "own name"});

@@ -80,6 +80,18 @@ std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string
   return selected;
 }
 
+std::vector<std::string> port_names(std::span<const Interface> interfaces) {
+  for (const bool needs_hardware : {true, false}) {
+    std::vector<std::string> names;
+    for (const Interface& interface : interfaces)
+      if (!interface.address.is_loopback() && std::ranges::find(names, interface.name) == names.end() &&
+          (!needs_hardware || access(fmt::format("/sys/class/net/{}/device", interface.name).c_str(), F_OK) == 0))
+        names.push_back(interface.name);
+    if (!names.empty()) return names;
+  }
+  return {};
+}
+
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
                                           std::span<const Interface> own_interfaces, bool same_host,
                                           std::span<const Interface> unreachable) {

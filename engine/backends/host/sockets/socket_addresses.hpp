@@ -16,6 +16,10 @@ namespace busbw {
 std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string_view prefixes,
                                          std::string_view variable);
 
+/// Returns the names of the interfaces that carry traffic between hosts, without duplicates: those with hardware. If
+/// none has hardware, as in a container, all except loopback.
+std::vector<std::string> port_names(std::span<const Interface> interfaces);
+
 /// Returns the addresses of a peer to try, in order. `same_host`: the peer shares this process's loopback. On the same
 /// host, loopback comes first. On another host, addresses in a local subnet come first. Loopback is then left out, and
 /// so are addresses that this host has too: a container bridge, for example, has one address on every host.

@@ -26,14 +26,22 @@ std::string interface_prefixes() {
 
 }  // namespace
 
-SocketBackend::SocketBackend(int first_rank, int ranks, std::string version)
+SocketBackend::SocketBackend(int first_rank, int ranks, std::string version, std::optional<int> first_on_host)
     : first_rank_(first_rank),
       ranks_(ranks),
       version_(std::move(version)),
+      first_on_host_(first_on_host),
       interfaces_(select_interfaces(interfaces(), interface_prefixes(), kInterfacesVariable)),
       cpu_name_(busbw::cpu_name()) {}
 
 Device SocketBackend::device(int index) const { return {index, "cpu", cpu_name_}; }
+
+std::optional<NetworkPort> SocketBackend::network_port(int index) const {
+  const std::vector<std::string> names = port_names(interfaces_);
+  if (!first_on_host_ || names.empty()) return std::nullopt;
+  const auto position = static_cast<std::size_t>(*first_on_host_ + index) % names.size();
+  return NetworkPort{names[position], static_cast<int>(position)};
+}
 
 std::size_t SocketBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
 
@@ -66,9 +74,13 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
     raise_open_file_limit(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) +
                           kOtherDescriptors);
   }
-  SocketMesh mesh(group, world.rank(), interfaces_);
-  add_used_interfaces(mesh.used_interfaces());
   const int local_rank = world.rank() - first_rank_;
+  const auto port = network_port(local_rank);
+  std::vector<Interface> usable = interfaces_;
+  if (port)
+    std::erase_if(usable, [&](const Interface& one) { return !one.address.is_loopback() && one.name != port->name; });
+  SocketMesh mesh(group, world.rank(), usable, port ? port->name : std::string());
+  add_used_interfaces(mesh.used_interfaces());
   return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local_rank),
                                               buffers_->recv_buffer(local_rank));
 }

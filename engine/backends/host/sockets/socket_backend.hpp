@@ -18,14 +18,16 @@ namespace busbw {
 class SocketBackend final : public Backend {
  public:
   /// This process runs ranks `first_rank` to `first_rank + ranks - 1` of the job. `version` is the program's own
-  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it.
-  SocketBackend(int first_rank, int ranks, std::string version);
+  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it. `first_on_host`: number of
+  /// the first rank on its host, if each rank must use one network interface only, in turn; empty: ranks use all.
+  SocketBackend(int first_rank, int ranks, std::string version, std::optional<int> first_on_host = {});
 
   const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
   Device device(int index) const override;
   std::size_t available_bytes(int ranks) const override;
   std::size_t work_bytes(int ranks) const override;
+  std::optional<NetworkPort> network_port(int index) const override;
   /// The transport and, after ranks are connected, the local addresses that they use.
   std::vector<std::pair<std::string, std::string>> facts() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
@@ -39,6 +41,7 @@ class SocketBackend final : public Backend {
   int first_rank_;
   int ranks_;
   std::string version_;
+  std::optional<int> first_on_host_;
   std::vector<Interface> interfaces_;
   std::string cpu_name_;
   std::unique_ptr<RankBuffers> buffers_;

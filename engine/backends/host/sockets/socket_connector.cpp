@@ -25,7 +25,7 @@ std::string_view failure_text(const TcpChannel& channel, const HandshakeResult& 
 }  // namespace
 
 ConnectResult connect_to_rank(std::span<const Endpoint> addresses, const std::string& token, int own_rank,
-                              const std::function<void()>& on_tick) {
+                              const std::function<void()>& on_tick, const std::string& interface) {
   if (addresses.empty()) return {Descriptor(), "no address to try"};
   ClientInfo client;
   client.process = own_rank;
@@ -36,7 +36,8 @@ ConnectResult connect_to_rank(std::span<const Endpoint> addresses, const std::st
   std::vector<std::string> outcomes(addresses.size());
   for (std::size_t round = addresses.size() == 1 ? 1 : 0; round < kConnectTicks.size(); ++round) {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
-      ConnectResult connected = connect_to(addresses[i], kConnectTicks[round], should_stop);
+      ConnectResult connected = connect_to(addresses[i], kConnectTicks[round], should_stop,
+                                           addresses[i].is_loopback() ? std::string() : interface);
       outcomes[i] = std::move(connected.message);
       if (!connected.socket.is_open()) continue;
       TcpChannel channel(std::move(connected.socket));

@@ -26,7 +26,8 @@ bool all_on_this_host(const std::vector<PeerInfo>& members) {
 
 }  // namespace
 
-SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces)
+SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces,
+                       const std::string& pinned_interface)
     : own_interfaces_(own_interfaces.begin(), own_interfaces.end()),
       rank_(group.rank()),
       connections_(static_cast<std::size_t>(group.size())) {
@@ -44,8 +45,12 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
   const auto lower_ranks = std::span(connections_).first(static_cast<std::size_t>(rank_));
   while (!std::ranges::all_of(lower_ranks, &Descriptor::is_open)) {
     check_abort();
-    for (auto& accepted : acceptor->serve())
+    for (auto& accepted : acceptor->serve()) {
+      const bool is_pinned =
+          !pinned_interface.empty() && !members_[static_cast<std::size_t>(accepted.rank)].same_host(own_info);
+      if (is_pinned) bind_to_interface(accepted.connection, pinned_interface);
       connections_[static_cast<std::size_t>(accepted.rank)] = std::move(accepted.connection);
+    }
   }
   acceptor.reset();
   std::vector<Interface> unreachable;  // of the peers so far, so that each network costs its time limit only once
@@ -55,7 +60,7 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
     const std::vector<Interface>& interfaces = members_[index].interfaces;
     auto addresses = candidate_addresses(interfaces, own_interfaces_, members_[index].same_host(own_info), unreachable);
     for (Endpoint& address : addresses) address = endpoint_of(address.host(), port);
-    ConnectResult connected = connect_to_rank(addresses, token, rank_, check_abort);
+    ConnectResult connected = connect_to_rank(addresses, token, rank_, check_abort, pinned_interface);
     if (!connected.socket.is_open())
       throw EnvironmentError(
           fmt::format("cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, "

@@ -21,7 +21,9 @@ class SocketMesh {
   /// Connects all ranks of `group`; every member calls it. Each rank listens, accepts the lower ranks and then connects
   /// to the higher ones. `own_interfaces`: interfaces of this host. Throws EnvironmentError if a rank cannot be
   /// reached, with its name, its host, the tried addresses and the remedy. Throws JobAborted if the team is aborted.
-  SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces);
+  /// `pinned_interface`: the only interface for connections to other hosts; empty: any.
+  SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces,
+             const std::string& pinned_interface = {});
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
