@@ -125,6 +125,7 @@ def _finding(
 ) -> Finding:
     worst = max(group, key=lambda culprit: culprit.excess)
     crossing = np.logical_or.reduce([flows_of(culprit.part, observed.paths) for culprit in group])
+    slowed = np.unique(np.concatenate([culprit.flows for culprit in group]))
     has_one_direction = len({culprit.part.direction for culprit in group}) == 1 and not worst.has_open_direction
     named = name_part(worst.part if has_one_direction else in_both_directions(worst.part), cluster)
     is_slow = explanation.excess > max(_FULL_SPEED_EXCESS, worst.excess / 2)
@@ -147,7 +148,7 @@ def _finding(
         same_as=tuple(name_part(part, cluster) for part in synonyms),
         says="",
     )
-    return replace(finding, says=_sentence(finding))
+    return replace(finding, says=_sentence(finding, on_some=len(slowed) < np.count_nonzero(crossing)))
 
 
 def _has_slow_iterations(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
@@ -166,7 +167,8 @@ def _exonerating(
     return int((touches & ~crossing & (explanation.excess < _FULL_SPEED_EXCESS)).sum())
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(finding: Finding, *, on_some: bool) -> str:
+    """Returns the finding as text. `on_some`: only some connections are slow, because one hashed link is."""
     support = count_text(finding.flows, "flow supports it", "flows support it")
     exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
     percent = f"{np.floor(finding.confidence * 1000) / 10:.1f} %"
@@ -178,6 +180,8 @@ def _sentence(finding: Finding) -> str:
         speed = f"is slow in {finding.slow_share:.0%} of the iterations, then {speed}"
     elif finding.slowdown_low is not None:
         speed += f" (10-90 %: {finding.slowdown_low:.2f} to {finding.slowdown_high:.2f})"
+    if on_some:
+        speed += " on some connections"
     return f"{finding.text} {speed}; {evidence}"
 
 

@@ -67,6 +67,14 @@ def test_one_slow_uplink_of_four_is_named(seed: int) -> None:
     assert finding.slowdown == pytest.approx(1.5, rel=0.1)
 
 
+def test_one_slow_uplink_of_sixteen_is_named() -> None:
+    setup = simulate("16x8", "one-uplink:2/3:1.25", layout="leaf-spine", nodes_per_leaf=4, oversubscription=2)
+    [finding], undecided = find_parts(setup)
+    assert not undecided
+    assert (finding.kind, finding.leaf) == ("uplink", "leaf2")
+    assert " on some connections; " in finding.says
+
+
 def test_a_small_difference_beyond_a_slow_node_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = simulate("16x8", "node:14:1.15", nodes_per_leaf=4)
     measure = setup.simulation.measure
