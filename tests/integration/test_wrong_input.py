@@ -28,7 +28,7 @@ REFUSED: list[tuple[str, list[str]]] = [
     ("all_gather", ["unexpected argument", "all_gather"]),
     # no value
     ("-b", ["-b", "--minbytes", "missing", "--help"]),
-    ("-b -e", ["-b", "--minbytes", "-e", SIZE]),
+    ("-b -e", ["-b", "--minbytes", "missing", "--help"]),
     ("--nthreads", ["-t", "--nthreads", "missing", "--help"]),
     ("--records", ["--records", "missing", "--help"]),
     # types, operators, roots
