@@ -144,11 +144,6 @@ class _Candidates:
         """Flows that cross at least one of the parts."""
         return np.unique(self.membership.indices).astype(np.int64)
 
-    @cached_property
-    def is_hashed(self) -> NDArray[np.bool_]:
-        """True for each part of hashed links."""
-        return np.array([FAMILIES[part.family].is_hashed for part in self.parts], dtype=bool)
-
     def totals(self, evidence: Values) -> Values:
         """Returns the evidence for each part (row) and each hypothesis, from that of the `crossing` flows.
 
@@ -156,22 +151,19 @@ class _Candidates:
         """
         membership = self.membership[:, self.crossing]
         totals = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
-        if self.is_hashed.any():
-            grouping = _grouping(np.unique(self.connections[self.crossing], return_inverse=True)[1])
-            is_crossed = (membership[self.is_hashed] @ grouping.T > 0).astype(np.float64)
-            of_connections = grouping @ evidence
+        hashed = [row for row, part in enumerate(self.parts) if FAMILIES[part.family].is_hashed]
+        if hashed:
+            numbers = np.unique(self.connections[self.crossing], return_inverse=True)[1]
+            grouping = csr_array((np.ones(len(numbers)), (numbers, np.arange(len(numbers)))))
+            is_crossed = (membership[hashed] @ grouping.T > 0).astype(np.float64)
+            of_connections = np.asarray(grouping @ evidence)
             for total, share in zip(totals, LINK_SHARES, strict=True):
-                total[self.is_hashed] = is_crossed @ connection_evidence(of_connections, share)
+                total[hashed] = is_crossed @ connection_evidence(of_connections, share)
         return np.hstack(list(totals))
 
     def flows(self, row: int) -> Indices:
         start, end = self.membership.indptr[row : row + 2]
         return np.asarray(self.membership.indices[start:end], dtype=np.int64)
-
-
-def _grouping(numbers: Indices) -> csr_array:
-    """Returns the matrix that adds the rows of flows with the same number."""
-    return csr_array((np.ones(len(numbers)), (numbers, np.arange(len(numbers)))))
 
 
 class _PersistentModel:
@@ -194,21 +186,19 @@ class _PersistentModel:
         evidence = persistent_evidence(self._excess[flows], explained[flows], noise, slow_share, tail)
         return np.where(self._is_usable[flows, None], evidence, 0.0)
 
-    def culprit(self, part: Part, flows: Indices, explained: Values) -> Culprit | None:
+    def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
         """Returns the part with its slow-down. None if that is too small to be named."""
-        connections, numbers = np.unique(self._observed.connections[flows], return_inverse=True)
-        evidence = _grouping(numbers) @ self.evidence(flows, explained)
-        shares = LINK_SHARES if FAMILIES[part.family].is_hashed else (1.0,)
-        totals = np.array([connection_evidence(evidence, share).sum(axis=0) for share in shares])
-        best_share, best_level = np.unravel_index(np.argmax(totals), totals.shape)
+        share_number, level = divmod(hypothesis, len(LEVELS))
         slowed = np.flatnonzero(flows_of(part, self._observed.paths))
-        if shares[best_share] < 1:
+        if (share := LINK_SHARES[share_number]) < 1:
             # A connection crosses the slow link if that is more probable than not.
-            is_slowed = evidence[:, best_level] > np.log(1 / shares[best_share] - 1)
+            connections, numbers = np.unique(self._observed.connections[flows], return_inverse=True)
+            evidence = np.bincount(numbers, self.evidence(flows, explained)[:, level])
+            is_slowed = evidence > np.log(1 / share - 1)
             slowed = slowed[np.isin(self._observed.connections[slowed], connections[is_slowed])]
             flows = np.intersect1d(flows, slowed)
         # Flows that another part slows more say nothing about the speed of this one.
-        own = flows[explained[flows] < LEVELS[best_level]]
+        own = flows[explained[flows] < LEVELS[level]]
         if not len(own) or np.median(self._excess[own] - explained[own]) < np.log(MIN_SLOWDOWN):
             return None
         return Culprit(part=part, score=0, rivals=(), excess=float(np.median(self._excess[own])), flows=slowed)
@@ -246,7 +236,7 @@ class _IntermittentModel(_PersistentModel):
     def evidence(self, flows: Indices, explained: Values) -> Values:
         return np.where(explained[flows, None] > 0, 0.0, self._evidence[flows])
 
-    def culprit(self, part: Part, flows: Indices, explained: Values) -> Culprit | None:
+    def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
         free = flows[(explained[flows] == 0) & self._is_usable[flows]]
         total = int(self._total[free].sum())
         slow_excess = self._iteration_excess[free]
@@ -303,32 +293,34 @@ def _greedy(
     threshold = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
     explained = np.zeros(len(observed))
     allowed = np.ones(len(candidates.parts), dtype=bool)
-
     before = explained.copy()
     evidence = model.evidence(candidates.crossing, explained)
 
-    def scores(now: Values) -> Values:
+    def totals(now: Values) -> Values:
         changed = now[candidates.crossing] != before[candidates.crossing]
         evidence[changed] = model.evidence(candidates.crossing[changed], now)
         before[:] = now
-        total = candidates.totals(evidence)
+        return candidates.totals(evidence)
+
+    def scores(total: Values) -> Values:
         return np.asarray(logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty)
 
     culprits: list[Culprit] = []
     while True:
-        score = np.where(allowed, scores(explained), -np.inf)
+        total = totals(explained)
+        score = np.where(allowed, scores(total), -np.inf)
         best = int(np.argmax(score))
         if score[best] < threshold or len(culprits) >= _MAX_PARTS:
             break
         allowed[best] = False
-        culprit = model.culprit(candidates.parts[best], candidates.flows(best), explained)
+        culprit = model.culprit(candidates.parts[best], candidates.flows(best), explained, int(np.argmax(total[best])))
         if culprit is None:
             continue
         rivals = _rivals(candidates, best, score, model, explained)
         culprits.append(replace(culprit, score=float(score[best]), rivals=rivals))
         explained = model.explained(culprits)
-    culprits = _without_superfluous(culprits, candidates, scores, model, threshold)
-    score = np.where(allowed, scores(model.explained(culprits)), -np.inf)
+    culprits = _without_superfluous(culprits, candidates, lambda now: scores(totals(now)), model, threshold)
+    score = np.where(allowed, scores(totals(model.explained(culprits))), -np.inf)
     order = np.argsort(-score)[:64]
     return culprits, [(candidates.parts[row], float(score[row])) for row in order if score[row] > SUSPECT_SCORE]
 

@@ -125,13 +125,13 @@ def _finding(
 ) -> Finding:
     worst = max(group, key=lambda culprit: culprit.excess)
     crossing = np.logical_or.reduce([flows_of(culprit.part, observed.paths) for culprit in group])
-    slowed = np.unique(np.concatenate([culprit.flows for culprit in group]))
+    is_slowed = np.isin(np.arange(len(observed)), np.concatenate([culprit.flows for culprit in group]))
     has_one_direction = len({culprit.part.direction for culprit in group}) == 1 and not worst.has_open_direction
     named = name_part(worst.part if has_one_direction else in_both_directions(worst.part), cluster)
     is_slow = explanation.excess > max(_FULL_SPEED_EXCESS, worst.excess / 2)
     if worst.share is not None:
         is_slow = _has_slow_iterations(observed, explanation)
-    support = crossing & is_slow & is_evidence(observed, explanation.peers)
+    support = is_slowed & is_slow & is_evidence(observed, explanation.peers)
     has_spread = not worst.is_dead and worst.share is None and support.any()
     low, high = np.exp(np.quantile(explanation.excess[support], [0.1, 0.9])) if has_spread else (np.nan, np.nan)
     finding = Finding(
@@ -148,7 +148,7 @@ def _finding(
         same_as=tuple(name_part(part, cluster) for part in synonyms),
         says="",
     )
-    return replace(finding, says=_sentence(finding, on_some=len(slowed) < np.count_nonzero(crossing)))
+    return replace(finding, says=_sentence(finding, on_some=bool((crossing & ~is_slowed).any())))
 
 
 def _has_slow_iterations(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:

@@ -44,19 +44,11 @@ class Noise:
 class Simulation:
     """A cluster with faults that measures flows."""
 
-    def __init__(
-        self, fabric: Fabric, faults: Sequence[SimulatedFault], noise: Noise, seed: int, *, is_coupled: bool = False
-    ) -> None:
-        """Draws the levels of healthy parts.
+    is_coupled: bool = False
+    """True if one kernel of a GPU sends and receives, so that the slower one determines both times."""
 
-        Args:
-            fabric: Shape of the cluster.
-            faults: Slow parts.
-            noise: Noise of the measurements.
-            seed: Seed of noise and hashing.
-            is_coupled: True if one kernel of a GPU sends and receives, so that both are measured as one time.
-        """
-        self.fabric, self.faults, self.noise, self.is_coupled = fabric, tuple(faults), noise, is_coupled
+    def __init__(self, fabric: Fabric, faults: Sequence[SimulatedFault], noise: Noise, seed: int) -> None:
+        self.fabric, self.faults, self.noise = fabric, tuple(faults), noise
         self._random = np.random.default_rng(seed)
         self._salt = int(self._random.integers(1 << 30))
         count = fabric.nodes * fabric.gpus
