@@ -37,7 +37,7 @@ struct FlowNic {
 struct FlowNode {
   std::string name;
   std::vector<int> ranks;
-  std::map<int, FlowNic> nics = {};  // by position, which is the rail; empty if unknown
+  std::map<int, FlowNic> nics = {};  // by position; the rail is the order; empty if unknown
 };
 
 /// All nodes of a job.

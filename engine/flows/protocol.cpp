@@ -80,12 +80,13 @@ std::string cluster_answer(const FlowCluster& cluster,
     json.field("name", node.name);
     json.field("gpus", node.ranks.size());
     const bool has_network = cluster.nodes().size() > 1 && !node.nics.empty();
+    int rail = 0;
     if (has_network)
       json.values("nics", node.nics, [&](const auto& entry) {
-        const auto& [rail, nic] = entry;
+        const FlowNic& nic = entry.second;
         json.open_object();
         json.field("name", nic.name);
-        json.field("rail", rail);
+        json.field("rail", rail++);
         json.values("gpus", nic.gpus);
         json.close_object();
       });

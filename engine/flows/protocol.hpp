@@ -32,7 +32,7 @@ using Request = std::variant<ClusterRequest, MeasureRequest, EndRequest>;
 /// Parses a line. Throws UsageError if it is not a request of protocol 1.
 Request parse_request(std::string_view line);
 
-/// Answers, each with its end of line. `settings` are the variables that this program set in its environment.
+/// Answers, each with its end of line. `settings`: NCCL's variables for flows.
 std::string cluster_answer(const FlowCluster& cluster,
                            const std::vector<std::pair<std::string, std::string>>& settings);
 /// `times_s` has the times of one flow per entry, in seconds.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/nccl/flow_paths.hpp"
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "common/values/quantity.hpp"
@@ -98,7 +99,7 @@ class FlowServer {
       const Request request = parse_request(*line);
       if (std::holds_alternative<EndRequest>(request)) return {Instruction::Kind::end};
       if (const auto* measure = std::get_if<MeasureRequest>(&request)) return make_instruction(*measure);
-      answers_.write(cluster_answer(cluster_, {}));
+      answers_.write(cluster_answer(cluster_, flow_environment()));
     } catch (const UsageError& error) {
       answers_.write(error_answer(error.what()));
     }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/nccl/flow_paths.hpp"
 #include "common/os/program_file.hpp"
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
@@ -29,10 +30,11 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-/// Prints the notes and warnings of a run on stderr.
+/// Prints NCCL's variables for flows, and the notes and warnings of a run, on stderr.
 class StderrNotes final : public Sink {
  public:
   void begin(const RunInfo& run) override {
+    for (const auto& [name, value] : flow_environment()) print_stderr(run.program, name + "=" + value);
     for (const auto& lines : {run.notes, run.warnings})
       for (const std::string& line : lines) print_stderr(run.program, line);
   }

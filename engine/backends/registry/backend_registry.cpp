@@ -10,6 +10,7 @@
 #include "backends/host/host_traits.hpp"
 #include "backends/host/memory/shared_memory_backend.hpp"
 #include "backends/host/sockets/socket_backend.hpp"
+#include "backends/nccl/flow_paths.hpp"
 #include "collectives/registry.hpp"
 #include "common/support/error.hpp"
 #include "common/support/near_miss.hpp"
@@ -54,6 +55,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
   flags.reports_memory = settings.report_memory;
   flags.max_peers = make_collective(options.collective, options.collective_settings)->max_peers();
+  if (options.serves_flows()) set_flow_environment();
   return make_nccl_backend(config, survey);
 }
 

@@ -86,7 +86,7 @@ TEST_CASE("flows cluster: NICs with their GPUs, in the order of their position; 
   const auto rank_of = [](const char* host, const char* nic, int position) {
     return RankLocation{host, host, NetworkPort{nic, position}};
   };
-  const FlowCluster cluster({rank_of("a", "eth1", 1), rank_of("a", "eth0", 0), rank_of("a", "eth1", 1),
+  const FlowCluster cluster({rank_of("a", "eth1", 5), rank_of("a", "eth0", 2), rank_of("a", "eth1", 5),
                              rank_of("b", "eth0", 0), RankLocation{"c", "c"}});
   CHECK(json::parse(cluster_answer(cluster, {}))["nodes"] ==
         json::parse(R"([{"name":"a","gpus":3,"nics":[{"name":"eth0","rail":0,"gpus":[1]},)"

@@ -1,5 +1,6 @@
 // The NCCL backend: checks GPUs and library at the start, connects ranks, and answers questions about the hardware.
 #include "backends/nccl/nccl_backend.hpp"
+#include "backends/nccl/flow_paths.hpp"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -20,6 +21,7 @@
 #include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/cuda/nccl_survey.hpp"
 #include "backends/nccl/flag_requirements.hpp"
+#include "backends/nccl/flow_paths.hpp"
 #include "backends/nccl/gpu_absence.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/peer_access.hpp"
@@ -95,6 +97,10 @@ class NcclBackend final : public Backend {
     const int number = config_.first_device + index;
     const Gpu& gpu = gpus_.at(static_cast<std::size_t>(number));
     return {number, gpu.bus_id, gpu.name};
+  }
+  std::optional<NetworkPort> network_port(int index) const override {
+    const int number = config_.first_device + index;
+    return nearest_port(gpus_.at(static_cast<std::size_t>(number)).bus_id, number);
   }
   std::size_t available_bytes(int ranks) const override {
     std::size_t minimum = std::numeric_limits<std::size_t>::max();

@@ -1,0 +1,91 @@
+#include "backends/nccl/flow_paths.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace busbw {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Without PXN, a flow uses the NICs of its two GPUs. Four channels per peer reach the rate of a NIC of 400 Gb/s; by
+/// default, large communicators use one (graph/paths.cc in NCCL 2.30). A channel to an NVLink peer takes 9.2 MiB in
+/// each direction. So 16 channels to 7 peers take 1.0 GiB in each direction, the budget of 2 GiB. Connections over a
+/// network share 16 x 16 x 128 KiB. Connections are not renewed.
+constexpr std::pair<const char*, const char*> kSettings[]{
+    {"NCCL_PXN_DISABLE", "1"}, {"NCCL_NCHANNELS_PER_NET_PEER", "4"}, {"NCCL_MAX_P2P_NCHANNELS", "16"}};
+
+/// True if `name` is in a list as in NCCL_IB_HCA: prefixes "mlx5_1:1,mlx5_2", after "=" whole names, after "^" names
+/// to exclude. An empty list has all names.
+bool is_listed(std::string_view name, std::string_view list) {
+  if (list.empty()) return true;
+  const bool excludes = list.starts_with('^');
+  if (excludes) list.remove_prefix(1);
+  const bool is_exact = list.starts_with('=');
+  if (is_exact) list.remove_prefix(1);
+  bool is_found = false;
+  while (!list.empty()) {
+    const std::string_view entry = list.substr(0, list.find(','));
+    const std::string_view listed = entry.substr(0, entry.find(':'));
+    is_found = is_found || (is_exact ? name == listed : name.starts_with(listed));
+    list.remove_prefix(std::min(entry.size() + 1, list.size()));
+  }
+  return is_found != excludes;
+}
+
+/// Names of the devices of a class with hardware that `variable` selects: mlx5_2 before mlx5_10.
+std::vector<std::string> devices_of(const fs::path& folder, const char* variable) {
+  const char* const list = std::getenv(variable);
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    std::error_code no_device;
+    if (is_listed(name, list ? list : "") && fs::exists(entry.path() / "device", no_device)) names.push_back(name);
+  }
+  std::ranges::sort(names, {}, [](const std::string& name) { return std::pair(name.size(), name); });
+  return names;
+}
+
+/// Number of leading components that both paths share.
+std::ptrdiff_t common_length(const fs::path& a, const fs::path& b) {
+  return std::distance(a.begin(), std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first);
+}
+
+}  // namespace
+
+void set_flow_environment() {
+  for (const auto& [name, value] : kSettings) setenv(name, value, /*overwrite=*/0);
+}
+
+std::vector<std::pair<std::string, std::string>> flow_environment() {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const auto& [name, _] : kSettings)
+    if (const char* const value = std::getenv(name)) values.emplace_back(name, value);
+  return values;
+}
+
+std::optional<NetworkPort> nearest_port(std::string bus_id, int gpu_number, const std::string& sys) {
+  fs::path folder = sys + "/class/infiniband";
+  std::vector<std::string> names = devices_of(folder, "NCCL_IB_HCA");
+  if (names.empty()) names = devices_of(folder = sys + "/class/net", "NCCL_SOCKET_IFNAME");
+  if (names.empty()) return std::nullopt;
+  if (bus_id.find('.') == bus_id.npos) bus_id += ".0";  // the function of the PCI device
+  std::error_code error;
+  const fs::path gpu = fs::canonical(sys + "/bus/pci/devices/" + bus_id, error);
+  std::vector<std::size_t> nearest;
+  std::ptrdiff_t max_length = -1;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::ptrdiff_t length = common_length(gpu, fs::canonical(folder / names[i] / "device", error));
+    if (length > max_length) nearest.clear();
+    max_length = std::max(max_length, length);
+    if (length == max_length) nearest.push_back(i);
+  }
+  const std::size_t position = nearest[static_cast<std::size_t>(gpu_number) % nearest.size()];
+  return NetworkPort{names[position], static_cast<int>(position)};
+}
+
+}  // namespace busbw

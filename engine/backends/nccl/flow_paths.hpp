@@ -1,0 +1,23 @@
+#pragma once
+// Makes NCCL send each flow of the program `flows` through one known NIC: its settings, and the NIC of each GPU.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/backend.hpp"
+
+namespace busbw {
+
+/// Sets NCCL's variables for flows in the environment, except those that the user set. Call before NCCL is opened.
+void set_flow_environment();
+
+/// Returns the variables of `set_flow_environment` that are set now, with their values.
+std::vector<std::pair<std::string, std::string>> flow_environment();
+
+/// Returns the NIC with the longest common path in the PCI tree: an RDMA device, or an Ethernet device if there is
+/// none. NCCL_IB_HCA and NCCL_SOCKET_IFNAME limit the choice. Of several equally near NICs, GPUs take one in turn by
+/// `gpu_number`. Nothing if the machine has no NIC. `sys`: the mount of sysfs.
+std::optional<NetworkPort> nearest_port(std::string bus_id, int gpu_number, const std::string& sys = "/sys");
+
+}  // namespace busbw

@@ -1,0 +1,93 @@
+// The NIC nearest to each GPU in a made-up PCI tree, and the settings of NCCL for flows.
+#include "backends/nccl/flow_paths.hpp"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "temporary_folder.hpp"
+
+using namespace busbw;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A made-up sysfs: two PCI switches, with GPUs and NICs below them.
+class PciTree {
+ public:
+  PciTree() { fs::create_directories(bus()); }
+  void add_gpu(const std::string& path, const std::string& bus_id) { link(device(path), bus() / bus_id); }
+  void add_nic(const std::string& path, const std::string& type, const std::string& name) {
+    const fs::path folder = fs::path(sys()) / "class" / type / name;
+    fs::create_directories(folder);
+    link(device(path), folder / "device");
+  }
+  std::string nearest(const std::string& bus_id, int gpu) const {
+    const auto port = nearest_port(bus_id, gpu, sys());
+    return port ? port->name + "@" + std::to_string(port->position) : "none";
+  }
+
+ private:
+  const std::string& sys() const { return folder_.path(); }
+  fs::path bus() const { return fs::path(sys()) / "bus/pci/devices"; }
+  fs::path device(const std::string& path) const {
+    const fs::path folder = fs::path(sys()) / "devices/pci0000:00" / path;
+    fs::create_directories(folder);
+    return folder;
+  }
+  static void link(const fs::path& to, const fs::path& from) { fs::create_directory_symlink(to, from); }
+
+  test::TemporaryFolder folder_;
+};
+
+struct ScopedVariable {
+  ScopedVariable(const char* variable, const char* value) : name(variable) { setenv(name, value, 1); }
+  ~ScopedVariable() { unsetenv(name); }
+  const char* name;
+};
+
+}  // namespace
+
+TEST_CASE("nearest port: the NIC below the same switch; of equally near ones, each GPU takes another") {
+  PciTree tree;
+  CHECK(tree.nearest("0000:0f:00", 0) == "none");
+  tree.add_gpu("0000:00:01.0/0000:0f:00.0", "0000:0f:00.0");
+  tree.add_gpu("0000:00:02.0/0000:1f:00.0", "0000:1f:00.0");
+  tree.add_nic("0000:00:03.0/0000:2f:00.0", "net", "eth0");
+  CHECK(tree.nearest("0000:0f:00", 0) == "eth0@0");
+  tree.add_nic("0000:00:02.0/0000:1c:00.0", "infiniband", "mlx5_2");
+  tree.add_nic("0000:00:01.0/0000:0c:00.0", "infiniband", "mlx5_10");
+  CHECK(tree.nearest("0000:0f:00", 0) == "mlx5_10@1");
+  CHECK(tree.nearest("0000:1f:00.0", 1) == "mlx5_2@0");
+  tree.add_nic("0000:00:01.0/0000:0d:00.0", "infiniband", "mlx5_11");
+  CHECK(tree.nearest("0000:0f:00", 0) == "mlx5_10@1");
+  CHECK(tree.nearest("0000:0f:00", 1) == "mlx5_11@2");
+  CHECK(tree.nearest("0000:0f:00", 2) == "mlx5_10@1");
+}
+
+TEST_CASE("nearest port: NCCL_IB_HCA limits the choice as in NCCL") {
+  PciTree tree;
+  tree.add_gpu("0000:00:01.0/0000:0f:00.0", "0000:0f:00.0");
+  tree.add_nic("0000:00:01.0/0000:0c:00.0", "infiniband", "mlx5_1");
+  tree.add_nic("0000:00:02.0/0000:1c:00.0", "infiniband", "mlx5_10");
+  const std::pair<const char*, const char*> cases[]{{"mlx5_1", "mlx5_1@0"},    {"=mlx5_10", "mlx5_10@0"},
+                                                    {"^=mlx5_1", "mlx5_10@0"}, {"=mlx5_10:1,mlx5_1:1", "mlx5_1@0"},
+                                                    {"^mlx5_1", "none"},       {"other", "none"}};
+  for (const auto& [list, expected] : cases) {
+    const ScopedVariable variable("NCCL_IB_HCA", list);
+    CHECK_MESSAGE(tree.nearest("0000:0f:00", 0) == expected, list);
+  }
+}
+
+TEST_CASE("flow environment: sets what the user did not set") {
+  CHECK(flow_environment().empty());
+  const ScopedVariable chosen("NCCL_NCHANNELS_PER_NET_PEER", "8");
+  set_flow_environment();
+  const auto values = flow_environment();
+  unsetenv("NCCL_PXN_DISABLE");
+  unsetenv("NCCL_MAX_P2P_NCHANNELS");
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"NCCL_PXN_DISABLE", "1"}, {"NCCL_NCHANNELS_PER_NET_PEER", "8"}, {"NCCL_MAX_P2P_NCHANNELS", "16"}};
+  CHECK(values == expected);
+}
