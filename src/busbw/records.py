@@ -8,14 +8,14 @@ engine's tests check its records against that schema. Field names contain the un
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.5"
+SCHEMA_VERSION = "1.6"
 """Version of the record schema (rules in schema/README.md). engine/output/record_writer.hpp has the same value."""
 
 
@@ -356,6 +356,7 @@ class RunRecords:
         return next((record for record in self.records if isinstance(record, EndRecord)), None)
 
 
+_Line = TypeVar("_Line")
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
@@ -366,6 +367,11 @@ def stream(path: Path | str) -> Iterator[Record | None]:
         RecordsError: The file cannot be read, a line before the last is malformed, the first line is not a header, or
             the schema has another major version.
     """
+    return stream_lines(path, _decoder, HeaderRecord)
+
+
+def stream_lines(path: Path | str, decoder: msgspec.json.Decoder[_Line], header: type) -> Iterator[_Line | None]:
+    """Yields the lines of a file as `stream` does, for lines that `decoder` reads. Only the first is a `header`."""
     line_number = 0
     try:
         with Path(path).open("rb") as lines:
@@ -374,7 +380,7 @@ def stream(path: Path | str) -> Iterator[Record | None]:
                 if is_first:
                     _require_known_version(path, line)
                 try:
-                    record = _decoder.decode(line)
+                    record = decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                     is_cut_off = not line.endswith(b"\n")
                     if is_cut_off and not is_first:
@@ -383,7 +389,7 @@ def stream(path: Path | str) -> Iterator[Record | None]:
                     raise RecordsError(
                         f"{path}:{line_number}: {error}", remedy="give a file written by --records"
                     ) from error
-                if isinstance(record, HeaderRecord) != is_first:
+                if isinstance(record, header) != is_first:
                     expected = "the run's header line must come first and only once"
                     raise RecordsError(f"{path}:{line_number}: {expected}", remedy="use a separate file for each run")
                 yield record

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from busbw.records import SCHEMA_VERSION, Record
+from busbw.search_records import SearchLine
 
 
 def record_schema() -> dict[str, Any]:
@@ -14,7 +15,7 @@ def record_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"busbw records, schema version {SCHEMA_VERSION}: one line",
-        **msgspec.json.schema(Record),
+        **msgspec.json.schema(Record | SearchLine),
     }
 
 

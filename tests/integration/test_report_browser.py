@@ -7,6 +7,7 @@ import pytest
 from browser import TIMEOUT_MS, WIDTHS
 
 from busbw import readers
+from busbw.cli.main import main
 from busbw.judge import GRADES
 from busbw.logs import Figure, Log, Refusal, Row, Table
 from busbw.report import ReportInput, build, render
@@ -50,7 +51,7 @@ def hostile() -> Log:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Addresses of reports: of all seeds, of records with the samples of each rank, of text that means harm."""
+    """Addresses of reports: of all seeds, of records with samples of each rank, of hostile text, of a search."""
     folder = tmp_path_factory.mktemp("reports")
     seeds = [readers.read(path) for path in sorted((GOLDEN / "seeds").iterdir())]
     records = readers.read(GOLDEN / "records.jsonl")
@@ -60,7 +61,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         path = folder / f"{name}.html"
         path.write_text(render(build([subject(log) for log in logs])), encoding="utf-8")
         found[name] = path.as_uri()
-    return found
+    record, path = folder / "search.jsonl", folder / "search.html"
+    assert main(["find", "--simulate", "140x2", "--fault", "nic:30/1:2", "--records", str(record)]) == 5
+    assert main(["report", str(record), "-o", str(path)]) == 0
+    return {**found, "search": path.as_uri()}
 
 
 class Opened:
@@ -85,7 +89,7 @@ class Opened:
         self.context.close()
 
 
-@pytest.mark.parametrize("name", ["seeds", "records", "hostile"])
+@pytest.mark.parametrize("name", ["seeds", "records", "hostile", "search"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_opens_whole_alone_and_without_scrolling_sideways(
     browser: Browser, pages: dict[str, str], name: str, width: str
@@ -101,6 +105,29 @@ def test_it_opens_whole_alone_and_without_scrolling_sideways(
         assert verdict is not None
         assert verdict["y"] + verdict["height"] <= WIDTHS[width][1]
         assert page.locator(".answer .badge").first.is_visible()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_heat_maps_of_a_search_are_readable(browser: Browser, pages: dict[str, str], width: str) -> None:
+    with Opened(browser, pages["search"], width) as opened:
+        colors = {}
+        for picture in opened.page.locator("figure").all():
+            cells = picture.locator("rect:has(title)")
+            box = cells.first.bounding_box()
+            assert box is not None
+            assert min(box["width"], box["height"]) >= 2
+            slowest = picture.locator("svg.drawing rect.heat3, svg.drawing rect.heat4").first
+            assert "flows: " in (slowest.locator("title").text_content() or "")
+            for kind in ("alike", "heat1", "heat2", "heat3", "heat4", "dead", "unmeasured"):
+                colors[kind] = picture.locator(f".keys .{kind}").evaluate("one => getComputedStyle(one).fill")
+        assert len(set(colors.values())) == 7
+        nics = opened.page.locator("figure").nth(1)
+        cell_box = nics.locator("rect", has=opened.page.locator("title", has_text="1 send, n30:")).bounding_box()
+        mark_box = nics.locator("svg.drawing rect.found").bounding_box()
+        assert cell_box is not None
+        assert mark_box is not None
+        assert mark_box["x"] <= cell_box["x"] + cell_box["width"] / 2 <= mark_box["x"] + mark_box["width"]
+        assert mark_box["y"] <= cell_box["y"] + cell_box["height"] / 2 <= mark_box["y"] + mark_box["height"]
 
 
 def test_malicious_log_text_stays_text(browser: Browser, pages: dict[str, str]) -> None:

@@ -16,10 +16,13 @@ from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
+from busbw.files import path_text
 from busbw.judge import ReferenceSelection
 from busbw.logs import Log
-from busbw.report import ReportInput, build, render
-from busbw.store import read_named_logs
+from busbw.readers.busbw_records import SearchRecordError
+from busbw.recorded_search import read_search
+from busbw.report import Page, ReportInput, build, build_search, render
+from busbw.store import find, read_named_logs
 from busbw.system import System, systems
 from busbw.terminal import activity
 from busbw.units import count_text
@@ -79,7 +82,13 @@ def report(
     reject_input(output, names)
     with activity("reading"):
         warnings: list[str] = []
-        whole_logs = list(read_named_logs(names, warnings.append, warnings.append))
+        try:
+            whole_logs = list(read_named_logs(names, warnings.append, warnings.append))
+        except SearchRecordError:
+            if len(names) > 1 or is_redacted:
+                raise UsageError("a search has a page of its own, without --redact", remedy="report it alone") from None
+            path = find(names[0])
+            return _write_page(build_search(read_search(path), path_text(path), title=title), output)
         logs = list(map(_first_tables, whole_logs))
     if not any(log.has_rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
@@ -93,11 +102,15 @@ def report(
     inputs = [dataclasses.replace(report_input, sharp=sharp) for report_input in inputs]
     with activity("judging and drawing"):
         page = build(inputs, selection=reference_selection, warnings=warnings, title=title, is_redacted=is_redacted)
-        content = render(page).encode()
-    write_whole(None if str(output) == "-" else output, content)
+    _write_page(page, output)
+    return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in whole_logs) else ExitCode.GOOD
+
+
+def _write_page(page: Page, output: Path) -> int:
+    write_whole(None if str(output) == "-" else output, render(page).encode())
     if str(output) != "-":
         click.echo(f"{output}: {page.headline}")
-    return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in whole_logs) else ExitCode.GOOD
+    return ExitCode.GOOD
 
 
 def _first_tables(log: Log) -> Log:

@@ -45,6 +45,11 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
     says: str
     """The finding in one sentence."""
 
+    @property
+    def confidence_text(self) -> str:
+        """Confidence in percent, rounded down."""
+        return f"{np.floor(self.confidence * 1000) / 10:.1f} %"
+
 
 class UndecidedParts(Struct, frozen=True, kw_only=True):
     """Parts that explain the same slow flows equally well."""
@@ -78,6 +83,13 @@ def make_findings(
         else:
             findings.append(_finding(group, synonyms, observed, explanation, cluster))
     return sorted(findings, key=lambda one: -(one.slowdown or np.inf)), undecided
+
+
+def answers(findings: Sequence[Finding], undecided: Sequence[UndecidedParts]) -> list[str]:
+    """Returns the answer of a search in one sentence per finding, without the evidence."""
+    slow = [f"SLOW: {finding.says.partition('; ')[0]}." for finding in findings]
+    open_questions = [f"UNDECIDED: {parts.says}" for parts in undecided]
+    return [*slow, *open_questions] or ["HEALTHY: no part is slower than its peers."]
 
 
 def _join_directions(culprits: Sequence[Culprit]) -> list[list[Culprit]]:
@@ -171,8 +183,7 @@ def _sentence(finding: Finding, *, on_some: bool) -> str:
     """Returns the finding as text. `on_some`: only some connections are slow, because one hashed link is."""
     support = count_text(finding.flows, "flow supports it", "flows support it")
     exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
-    percent = f"{np.floor(finding.confidence * 1000) / 10:.1f} %"
-    evidence = f"confidence {percent}, {support}, {exonerated} the other parts on their paths"
+    evidence = f"confidence {finding.confidence_text}, {support}, {exonerated} the other parts on their paths"
     if finding.slowdown is None:
         return f"{finding.text} transfers nothing; {evidence}"
     speed = f"takes {finding.slowdown:.2f} times the time of its peers"

@@ -44,6 +44,8 @@ class Search:
     """Bytes of each flow. None: the default of each round."""
     on_progress: Callable[[SearchProgress], None] = lambda _progress: None
     """Called before each round. An exception ends the search; the measured rounds are kept."""
+    on_round: Callable[[Round, RoundResult], None] = lambda _round, _result: None
+    """Called after each round that counts. An exception ends the search; the measured rounds are kept."""
     rounds: list[Round] = field(default_factory=list)
     results: list[RoundResult] = field(default_factory=list)
     _observations: Observations | None = None
@@ -116,6 +118,7 @@ class Search:
                     self.rounds.append(one)
                     self.results.append(result)
                     self._observations = self._explanation = None
+                    self.on_round(one, result)
 
     def _has_no_route(self, one: Round, result: RoundResult) -> bool:
         """True if all flows of a round across rails failed: some networks do not connect their rails."""

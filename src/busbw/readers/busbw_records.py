@@ -1,6 +1,7 @@
 """Reads busbw's own records (docs/reference/records.md).
 
-A record file has one line for the header, one per warning, one per placement of each row, and one for the end.
+A record file has one line for the header, one per warning, one per placement of each row, and one for the end. The
+record of a search (`busbw find`) has flows instead of rows and is refused.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,7 @@ from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Row, Table
 from busbw.readers.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
+from busbw.search_records import SearchEndRecord, stream_search
 
 _CHUNK_ROWS = 1000
 """Rows per chunk of a long table. The value is small because a row holds all times of all ranks."""
@@ -18,9 +20,17 @@ _LIBRARY_NOTE = "Library: "
 """Beginning of the note that repeats the library version, which is not a warning."""
 
 
+_SEARCH_BEGINNING = '{"kind":"search"'
+
+
+class SearchRecordError(UsageError):
+    """A file is the record of a search, and a log was expected."""
+
+
 def recognizes(beginning: str) -> bool:
-    """True if the first line is the header of a run."""
-    return beginning.startswith("{") and '"kind":"run"' in beginning.partition("\n")[0].replace(" ", "")
+    """True if the first line is the header of a run or of a search."""
+    is_run = beginning.startswith("{") and '"kind":"run"' in beginning.partition("\n")[0].replace(" ", "")
+    return is_run or beginning.startswith(_SEARCH_BEGINNING)
 
 
 def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
@@ -28,7 +38,12 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
 
     Raises:
         UsageError: The records are broken or have another major version.
+        SearchRecordError: They are of a search. The message has its answer.
     """
+    if source.beginning.startswith(_SEARCH_BEGINNING.encode()):
+        ends = [line for line in stream_search(source.path) if isinstance(line, SearchEndRecord)]
+        answer = ends[0].answer.rstrip(".") if ends else "it has no end"
+        raise SearchRecordError(f"{source.name} is a search without rows: {answer}", remedy="show it with busbw report")
     context = _RunContext()
     rows = _merge_placements(context.rows(records.stream(source.path)))
     try:

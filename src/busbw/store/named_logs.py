@@ -8,6 +8,7 @@ from busbw import readers
 from busbw.errors import BusbwError, UsageError
 from busbw.files import path_text
 from busbw.logs import Log
+from busbw.readers.busbw_records import SearchRecordError
 from busbw.store.layout import RECORDS, entries, find
 
 _DOCUMENT_STEMS = frozenset(("readme", "license", "notice", "changelog"))
@@ -27,7 +28,8 @@ def read_named_logs(
 
     Args:
         names: Each is a path, a run of the default store as in `find`, or a folder of runs and logs.
-        on_note: Receives a sentence for each log that was given several times, and for each document of a folder.
+        on_note: Receives a sentence for each log that was given several times, and for each document and search of a
+            folder.
         on_skipped: Receives a sentence for each unreadable file of a folder. It may be the log of a failed run.
 
     Raises:
@@ -48,7 +50,9 @@ def read_named_logs(
             if not all(named_log.is_in_folder for named_log in named_logs):
                 raise
             problems.append(f"{path_text(path)} was skipped: {error}")
-            if _is_document(path):
+            if isinstance(error, SearchRecordError):
+                on_note(f"{path_text(path)} is a search without rows and is left out.")
+            elif _is_document(path):
                 on_note(f"{path_text(path)} is a document without rows and is left out.")
             else:
                 on_skipped(problems[-1])

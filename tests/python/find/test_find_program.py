@@ -13,6 +13,8 @@ import pytest
 
 from busbw.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("here")  # the searches are kept in the store of the current folder
+
 SIMULATOR = f"{shlex.quote(sys.executable)} -m busbw.simulator"
 
 ANSWERS = textwrap.dedent(
@@ -72,7 +74,8 @@ def test_a_faulty_program_is_one_error_and_its_measurements_are_kept(
     assert code == 3
     result = json.loads(output.out)
     assert (result["rounds"], result["complete"], result["findings"]) == (2, False, [])
-    [line] = output.err.splitlines()
+    record, line = output.err.splitlines()
+    assert record.startswith("Record: busbw-records/")
     assert line.startswith("busbw: ")
     assert FAULTY[misbehavior] in line
 
@@ -175,5 +178,6 @@ def test_an_interrupt_explains_the_error_of_the_program(tmp_path: Path) -> None:
     words = [sys.executable, "-c", "import sys; from busbw.cli.entry_point import main; sys.exit(main())"]
     command = [*words, "find", "--json", "--measure-with", program(tmp_path, misbehavior)]
     search = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (search.returncode, search.stderr) == (130, "")
+    assert search.returncode == 130
+    assert [line.split("/")[0] for line in search.stderr.splitlines()] == ["Record: busbw-records"]
     assert json.loads(search.stdout)["rounds"] == 2

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -12,6 +12,7 @@ import click
 from busbw.cli.find.export_options import export_options, write_exports
 from busbw.cli.find.launched import SearchGroup, refuse_options_before
 from busbw.cli.find.log_summary import print_log_summary, summarize_logs
+from busbw.cli.find.search_destination import keep_flows
 from busbw.cli.find.summary import FindSummary, print_summary, summarize
 from busbw.cli.find.this_machine import flows_command
 from busbw.cli.find.topology_option import complete_cluster, topology_option
@@ -20,6 +21,7 @@ from busbw.cli.options.command_words import split_command
 from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import Seconds, Size
+from busbw.cli.options.run_destination import destination_options
 from busbw.errors import UNDECIDED, BusbwError, ExitCode, UsageError, interrupt_exit_code
 from busbw.find.measurer import Measurer
 from busbw.find.search import Search, SearchProgress
@@ -118,6 +120,7 @@ _DEFAULT_SYSTEM = "h100-sxm"
     "--system", "system_name", metavar="NAME|FILE", help="System or machine type, to predict the cost of a finding."
 )
 @export_options
+@destination_options
 @json_option
 @click.pass_context
 def find(
@@ -143,11 +146,14 @@ def find(
     write_hostfile: Path | None,
     junit: Path | None,
     prometheus: Path | None,
+    records_path: Path | None,
+    store: Path | None,
     as_json: bool,
 ) -> int:
     """Locates the slow part of a cluster from rounds of disjoint flows, and states how sure that is.
 
-    Measures this machine, or the nodes of a job of a launcher.
+    Measures this machine, or the nodes of a job of a launcher. Keeps all flows in the run store, those of
+    simulations and jobs only with --records or --store.
     """
     if context.invoked_subcommand is not None:
         refuse_options_before(context)
@@ -169,8 +175,14 @@ def find(
         raise UsageError(f"{unused[0]} is only for --simulate", remedy="remove it")
     exports = {"--write-hostfile": write_hostfile, "--junit": junit, "--prometheus": prometheus}
     if logs:
-        measuring = {"--pairs": pairs, "--max-rounds": max_rounds, "--size": size_bytes, "--topology": topology}
-        if unused := [name for name, value in {**measuring, "--system": system_name}.items() if value]:
+        measuring: dict[str, object] = {
+            "--pairs": pairs,
+            "--max-rounds": max_rounds,
+            "--size": size_bytes,
+            "--topology": topology,
+        }
+        measuring |= {"--system": system_name, "--records": records_path, "--store": store}
+        if unused := [name for name, value in measuring.items() if value]:
             raise UsageError(f"--logs measures nothing, so {unused[0]} has no effect", remedy="remove it")
         log_summary = summarize_logs(logs)
         if not as_json:
@@ -182,7 +194,7 @@ def find(
     system_name = system_name or (_DEFAULT_SYSTEM if shape else None)
     system = named_system(system_name) if system_name else None
     attachments = read_attachments(topology) if topology is not None else []
-    with checked_interrupts() as check_interrupt:
+    with checked_interrupts() as check_interrupt, ExitStack() as open_record:
         source: AbstractContextManager[Measurer]
         if shape is not None:
             source = _simulated_measurer(shape, fault_texts, layout, nodes_per_leaf, oversubscription, seed)
@@ -203,9 +215,18 @@ def find(
                 max_rounds=max_rounds,
                 size_bytes=size_bytes,
             )
+            is_kept = shape is None and descriptors is None
+            on_end = open_record.enter_context(
+                keep_flows(search, records_path, store, is_simulated=shape is not None, is_kept=is_kept)
+            )
             outcome = _run(search, check_interrupt)
             # Processes of a job end with the measuring program. They would not wait long for this result.
             summary = summarize(search, system, is_simulated=shape is not None, ended_early=outcome != _Outcome())
+            exit_code = outcome.failure.exit_code if outcome.failure else outcome.exit_code or _exit_code(summary)
+            try:
+                on_end(summary, exit_code, outcome.failure)
+            except BusbwError as error:
+                outcome = _Outcome(failure=outcome.failure or error)
             if not as_json:
                 print_summary(summary, search, system)
         write_exports(summary, exports)
@@ -213,7 +234,7 @@ def find(
             click.echo(json_object(summary))
     if outcome.failure:
         raise outcome.failure
-    return outcome.exit_code or _exit_code(summary)
+    return exit_code
 
 
 @contextmanager

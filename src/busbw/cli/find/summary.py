@@ -9,7 +9,7 @@ from msgspec import Struct
 from busbw.cli.find.cost import cost_sentence
 from busbw.cli.find.rated_rate import network_rate_gbps, nvlink_rate_gbps, slow_network
 from busbw.cli.find.removal_commands import removal_lines
-from busbw.find.findings import Finding, UndecidedParts, make_findings
+from busbw.find.findings import Finding, UndecidedParts, answers, make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
 from busbw.find.search import Search
@@ -145,17 +145,17 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
         summary: The result.
         cost_of: Returns a sentence on the cost of a finding, empty if it is not known.
     """
-    for finding in summary.findings:
-        speed, _, evidence = finding.says.partition("; ")
-        yield f"SLOW: {speed}."
+    for finding, answer in zip(summary.findings, answers(summary.findings, []), strict=False):
+        evidence = finding.says.partition("; ")[2]
+        yield answer
         yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
         if finding.same_as:
             yield f"{_INDENT}This is the same hardware as {' and '.join(part.text for part in finding.same_as)}."
         if cost := cost_of(finding):
             yield f"{_INDENT}{cost}"
         yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
-    for parts in summary.undecided:
-        yield f"UNDECIDED: {parts.says}"
+    if summary.undecided:
+        yield from answers([], summary.undecided)
     yield from removal_lines(summary.findings)
 
 

@@ -1,0 +1,94 @@
+"""Writes the rounds of a search to a record as they are measured, and reads them again (docs/reference/records.md)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import numpy as np
+
+from busbw.errors import BusbwError
+from busbw.find.cluster import Cluster, NodeDescription
+from busbw.find.observations import RoundResult
+from busbw.find.rounds import Load, Round
+from busbw.records import RecordsError
+from busbw.search_records import LoadName, RoundRecord, SearchEndRecord, SearchLine, SearchRecord, stream_search
+
+
+def append_lines(path: Path, *lines: SearchLine) -> None:
+    """Adds lines to a record, which is created if it does not exist.
+
+    Raises:
+        BusbwError: The file cannot be written. It then has its earlier lines only.
+    """
+    try:
+        with path.open("ab", buffering=0) as file:
+            end = file.tell()
+            try:
+                content = memoryview(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+                while content:
+                    content = content[file.write(content) :]
+            except OSError:
+                file.truncate(end)
+                raise
+    except OSError as error:
+        raise BusbwError(f"cannot write {path}: {error.strerror}", remedy="give another file") from error
+
+
+def round_record(one: Round, result: RoundResult) -> RoundRecord:
+    """Returns the line of a round."""
+    return RoundRecord(
+        load=cast(LoadName, one.load.name.lower()),
+        size_bytes=one.size_bytes,
+        sources=one.source.tolist(),
+        targets=one.target.tolist(),
+        times_us=[row[~np.isnan(row)].tolist() for row in np.round(result.times_us, 3)],
+        errors=dict(result.errors),
+        took_s=result.took_s,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedSearch:
+    """Content of a record, for a new analysis of the same flows."""
+
+    header: SearchRecord
+    cluster: Cluster
+    rounds: list[Round]
+    results: list[RoundResult]
+    end: SearchEndRecord | None
+    """None if the search was killed, or still runs."""
+
+
+def read_search(path: Path) -> RecordedSearch:
+    """Reads the record of a search.
+
+    Raises:
+        RecordsError: The file cannot be read, is malformed, or has no round.
+    """
+    lines = [line for line in stream_search(path) if line is not None]
+    header = next(line for line in lines if isinstance(line, SearchRecord))
+    try:
+        cluster = Cluster(msgspec.convert(header.nodes, list[NodeDescription]))
+        decoded = [_decode_round(line, cluster) for line in lines if isinstance(line, RoundRecord)]
+    except (BusbwError, ValueError) as error:
+        raise RecordsError(f"{path}: {error}", remedy="give a file written by busbw find") from error
+    if not decoded:
+        raise RecordsError(f"{path} has no round", remedy="search again")
+    rounds, results = zip(*decoded, strict=True)
+    end = next((line for line in lines if isinstance(line, SearchEndRecord)), None)
+    return RecordedSearch(header=header, cluster=cluster, rounds=list(rounds), results=list(results), end=end)
+
+
+def _decode_round(record: RoundRecord, cluster: Cluster) -> tuple[Round, RoundResult]:
+    source, target = np.array(record.sources, dtype=np.int64), np.array(record.targets, dtype=np.int64)
+    flows = len(record.times_us)
+    gpus = np.concatenate([source, target])
+    if not len(source) == len(target) == flows or not ((gpus >= 0) & (gpus < len(cluster.gpu_node))).all():
+        raise ValueError("a round names other flows than it has times for")
+    times = np.full((flows, max(map(len, record.times_us), default=1) or 1), np.nan)
+    for row, times_us in enumerate(record.times_us):
+        times[row, : len(times_us)] = times_us
+    result = RoundResult(times_us=times, errors=record.errors, took_s=record.took_s)
+    load = Load[record.load.upper()]
+    return Round(load=load, source=source, target=target, chosen_bytes=record.size_bytes), result
