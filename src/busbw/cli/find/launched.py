@@ -29,8 +29,8 @@ _SEARCH_OPTIONS = {
     "as_json",
 }
 """Options of `busbw find` that process 0 gets. The others, except files for the result, concern a source of flows."""
-_UNUSED_VALUES = {"plot_when": "never", "records_path": None, "store": None, "steps": 1}
-"""Values of the options of launchers that concern a table or its record. A search does not have these options."""
+_UNUSED_VALUES = {"plot_when": "never", "steps": 1}
+"""Values of the options of launchers that concern a table. A search does not have these options."""
 
 
 class SearchGroup(LazyGroup):

@@ -5,10 +5,13 @@ from typing import ClassVar
 
 import click
 
+from busbw.cli.find.export_options import write_exports
+from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.group_logs import read_group_runs
-from busbw.cli.find.summary import FindSummary, answer_lines, power_lines, suspected_nodes
+from busbw.cli.find.summary import FindSummary, answer_lines, power_lines, result_exit_code, suspected_nodes
 from busbw.errors import BusbwError
 from busbw.find.group_runs import MIN_RUNS, GroupRuns, find_slow_nodes, run_power
+from busbw.json_output import json_object
 from busbw.terminal import activity, console
 from busbw.units import count_text, names_text, plain, shorten
 
@@ -27,6 +30,22 @@ class LogSummary(FindSummary, frozen=True, kw_only=True):
     """Nodes of the logs without evidence: no run without them is comparable to theirs."""
     notes: list[str]
     """One sentence for each log or run that was not used, with the reason."""
+
+
+def search_logs(options: FindOptions) -> int:
+    """Prints the slow nodes of existing runs, and returns the exit code.
+
+    Raises:
+        UsageError: A named log cannot be read.
+        BusbwError: No run has comparable runs.
+    """
+    summary = summarize_logs(options.logs)
+    if not options.as_json:
+        print_log_summary(summary)
+    write_exports(summary, options.exports)
+    if options.as_json:
+        click.echo(json_object(summary))
+    return result_exit_code(summary)
 
 
 def summarize_logs(names: Sequence[str]) -> LogSummary:

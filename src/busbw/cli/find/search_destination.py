@@ -1,16 +1,18 @@
-"""Destination of the flows of a search: a record in the run store, or the file of `--records`."""
+"""Destination of the flows of a search: a record in the run store, the file of `--records`, or the launcher of a job."""
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
 import click
 from msgspec import to_builtins
+from msgspec.json import encode
 
 from busbw import __version__
+from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.summary import SearchSummary
 from busbw.cli.options.run_destination import open_destination, without_secrets
 from busbw.errors import BusbwError, UsageError
@@ -22,39 +24,32 @@ from busbw.search_records import SearchEndRecord, SearchLine, SearchRecord
 
 OnEnd = Callable[[SearchSummary, int, BusbwError | None], None]
 """Receives the result, the exit code, and the error that ended the search early, if there was one."""
+_Write = Callable[[Sequence[SearchLine]], None]
 
 
 @contextmanager
-def keep_flows(
-    search: Search, records_path: Path | None, store: Path | None, *, is_simulated: bool, is_kept: bool
-) -> Iterator[OnEnd]:
+def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
     """Keeps the rounds of a search as they are measured, and yields the callback for its end.
 
-    With `is_kept` False only if a destination is stated: the store is for measurements, and on the machine of the user.
+    A simulated search is kept only on request, because the store is for measurements. In a job the lines go to stdout,
+    where the launcher collects them.
 
     Raises:
         UsageError: The file exists, or the folder cannot be made.
     """
-    if not is_kept and records_path is None and store is None:
-        yield lambda _summary, _exit_code, _failure: None
-        return
-    header = SearchRecord(
-        schema_version=SCHEMA_VERSION,
-        busbw_version=__version__,
-        args=["busbw", *without_secrets(sys.argv[1:])],
-        start_time=_time_now(),
-        seed=search.seed,
-        simulated=is_simulated,
-        nodes=to_builtins(search.measurer.cluster.nodes),
-    )
-    with open_destination(records_path, store, "find") as destination:
-        path = destination.path
-        if path.exists():
-            raise UsageError(f"--records {path} exists", remedy="give a new file")
+    waiting: list[SearchLine] = [_header(search, is_simulated=options.shape is not None)]
+    is_kept = options.shape is None or options.records_path is not None or options.store is not None
+    with ExitStack() as stack:
+        if not is_kept:
+            write, on_exit = _discard, _ignore_exit
+        elif options.descriptors is not None:
+            write, on_exit = _print_lines, _ignore_exit
+        else:
+            write, on_exit = stack.enter_context(_open_file(options))
 
         def append(line: SearchLine) -> None:
-            is_new = not path.exists() or path.stat().st_size == 0  # without a round there is no record
-            append_lines(path, *((header,) if is_new else ()), line)
+            write([*waiting, line])  # the header comes with the first round: without one there is no record
+            waiting.clear()
 
         def on_end(summary: SearchSummary, exit_code: int, failure: BusbwError | None) -> None:
             end = SearchEndRecord(
@@ -65,11 +60,46 @@ def keep_flows(
                 end_time=_time_now(),
             )
             append(end)
-            destination.on_exit(exit_code)
+            on_exit(exit_code)
 
         search.on_round = lambda one, result: append(round_record(one, result))
         yield on_end
+
+
+@contextmanager
+def _open_file(options: FindOptions) -> Iterator[tuple[_Write, Callable[[int], None]]]:
+    """Yields the functions that write to a new record, and that end its run in the store."""
+    with open_destination(options.records_path, options.store, "find") as destination:
+        path = destination.path
+        if path.exists():
+            raise UsageError(f"--records {path} exists", remedy="give a new file")
+        yield lambda lines: append_lines(path, *lines), destination.on_exit
         click.echo(f"Record: {os.path.relpath(path)}", err=True)
+
+
+def _print_lines(lines: Sequence[SearchLine]) -> None:
+    for line in lines:
+        click.echo(encode(line))
+
+
+def _discard(_lines: Sequence[SearchLine]) -> None:
+    pass
+
+
+def _ignore_exit(_exit_code: int) -> None:
+    pass
+
+
+def _header(search: Search, *, is_simulated: bool) -> SearchRecord:
+    return SearchRecord(
+        schema_version=SCHEMA_VERSION,
+        busbw_version=__version__,
+        args=["busbw", *without_secrets(sys.argv[1:])],
+        start_time=_time_now(),
+        seed=search.seed,
+        simulated=is_simulated,
+        nodes=to_builtins(search.measurer.cluster.nodes),
+    )
 
 
 def _time_now() -> str:

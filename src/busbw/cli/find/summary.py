@@ -9,6 +9,7 @@ from msgspec import Struct
 from busbw.cli.find.cost import cost_sentence
 from busbw.cli.find.rated_rate import network_rate_gbps, nvlink_rate_gbps, slow_network
 from busbw.cli.find.removal_commands import removal_lines
+from busbw.errors import UNDECIDED, ExitCode
 from busbw.find.findings import Finding, UndecidedParts, answers, make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
@@ -113,6 +114,13 @@ def suspected_nodes(findings: Iterable[NamedPart], undecided: Iterable[Undecided
     """Returns the nodes of all findings and of all parts that could not be told apart."""
     accused = [*findings, *(part for one in undecided for part in one.between)]
     return {name for part in accused for name in (part.node, *(part.nodes or ())) if name is not None}
+
+
+def result_exit_code(summary: FindSummary) -> int:
+    """Returns the exit code of a result."""
+    if summary.findings:
+        return ExitCode.SLOWER_THAN_DEMANDED
+    return UNDECIDED if summary.undecided else ExitCode.GOOD
 
 
 def print_summary(summary: SearchSummary, search: Search, system: System | None) -> None:

@@ -3,6 +3,7 @@
 `submit` returns the exit code of the job, also if a rank is lost. The received rows then stay in the record.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TypeVar
@@ -37,7 +38,7 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
         click.echo(f"busbw: {remark}", err=True)
     with (
         checked_interrupts() as check_interrupt,
-        open_destination(options.records_path, options.store, options.collective) as destination,
+        open_destination(options.records_path, options.store, options.run_name) as destination,
     ):
         with RecordFile(destination.path) as records, _make_progress(records) as progress:
             error_lines = ErrorLineMerger(lambda text: progress.print_message(redact_token(text, plan.token)))
@@ -70,6 +71,8 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
         finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
     if not options.is_search:
         print_outcome(code, destination.path, plot_when=options.plot_when)
+    elif destination.path.exists():
+        click.echo(f"Record: {os.path.relpath(destination.path)}", err=True)
     return code
 
 

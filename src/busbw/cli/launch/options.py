@@ -73,6 +73,11 @@ class LaunchOptions:
         return self.collective == FLOWS
 
     @property
+    def run_name(self) -> str:
+        """Name of the run in the store: the collective, or "find" for a search."""
+        return "find" if self.is_search else self.collective
+
+    @property
     def ranks_per_process(self) -> int:
         """Threads per process (-t) times GPUs per thread (-g)."""
         return parse_count("-t", self.flags) * parse_count("-g", self.flags)

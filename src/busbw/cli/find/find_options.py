@@ -1,0 +1,82 @@
+"""Values of the options of `busbw find`, and which of them exclude each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindOptions:
+    """One value per option, by the name of its parameter. None or empty if the option is not given."""
+
+    shape: str | None
+    fault_texts: tuple[str, ...]
+    layout: str | None
+    nodes_per_leaf: int | None
+    oversubscription: float | None
+    program: str | None
+    logs: tuple[str, ...]
+    descriptors: str | None
+    """Two descriptors, for answers and for requests, of a measuring program that started this process."""
+    also_json: bool
+    """Prints the JSON object after the text, for the launcher of the job."""
+    backend: str | None
+    ranks: int | None
+    answer_timeout_s: float
+    topology: Path | None
+    size_bytes: int | None
+    pairs: bool
+    max_rounds: int | None
+    seed: int
+    system_name: str | None
+    write_hostfile: Path | None
+    junit: Path | None
+    prometheus: Path | None
+    records_path: Path | None
+    store: Path | None
+    as_json: bool
+
+    @property
+    def exports(self) -> Mapping[str, Path | None]:
+        """Files for the result, by their flags."""
+        return {"--write-hostfile": self.write_hostfile, "--junit": self.junit, "--prometheus": self.prometheus}
+
+    def reject_contradictions(self) -> None:
+        """Refuses several sources of flows, and options that have no effect on the source.
+
+        Raises:
+            UsageError: There is such an option.
+        """
+        sources = {"--simulate": self.shape, "--measure-with": self.program, "--logs": self.logs}
+        stated = [name for name, value in sources.items() if value]
+        if len(stated) > 1:
+            raise UsageError(f"{' and '.join(stated)} exclude each other", remedy="give only one")
+        simulation: dict[str, object] = {
+            "--fault": self.fault_texts,
+            "--layout": self.layout,
+            "--nodes-per-leaf": self.nodes_per_leaf,
+            "--oversubscription": self.oversubscription,
+        }
+        measurement: dict[str, object] = {
+            "--pairs": self.pairs,
+            "--max-rounds": self.max_rounds,
+            "--size": self.size_bytes,
+            "--topology": self.topology,
+            "--system": self.system_name,
+            "--records": self.records_path,
+            "--store": self.store,
+        }
+        if (self.backend or self.ranks) and stated:
+            raise UsageError("--backend and --ranks are only for this machine", remedy="remove them")
+        if not self.shape:
+            _reject(simulation, "{} is only for --simulate")
+        if self.logs:
+            _reject(measurement, "--logs measures nothing, so {} has no effect")
+
+
+def _reject(options: Mapping[str, object], message: str) -> None:
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise UsageError(message.format(given[0]), remedy="remove it")

@@ -1,0 +1,105 @@
+"""Runs a search that measures flows: with progress, a record, and the result of the rounds before an interrupt."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from time import monotonic
+
+import click
+
+from busbw.cli.find.export_options import write_exports
+from busbw.cli.find.find_options import FindOptions
+from busbw.cli.find.search_destination import keep_flows
+from busbw.cli.find.sources import open_measurer
+from busbw.cli.find.summary import print_summary, result_exit_code, summarize
+from busbw.cli.find.topology_option import complete_cluster
+from busbw.cli.interrupts import checked_interrupts
+from busbw.errors import BusbwError, ExitCode, interrupt_exit_code
+from busbw.find.search import Search, SearchProgress
+from busbw.json_output import json_object
+from busbw.launchers.machine_types.named_system import named_system
+from busbw.network_topology.topology_file import read_attachments
+from busbw.terminal import live_line
+from busbw.terminal.progress import duration_text
+
+_SHOW_PROGRESS_AFTER_S = 2.0
+_PLAIN_INTERVAL_S = 10.0
+"""Time between lines of progress if stderr is no terminal, such as that of a job."""
+_SIMULATED_SYSTEM = "h100-sxm"
+"""System that a simulated cluster resembles: its rates are those of 400 Gb/s and NVLink 4."""
+
+
+def search_flows(options: FindOptions) -> int:
+    """Measures flows, prints and keeps the result, and returns the exit code.
+
+    Raises:
+        BusbwError: No round could be measured, or the search ended early; its result is then printed.
+    """
+    system_name = options.system_name or (_SIMULATED_SYSTEM if options.shape else None)
+    system = named_system(system_name) if system_name else None
+    attachments = read_attachments(options.topology) if options.topology is not None else []
+    with checked_interrupts() as check_interrupt, ExitStack() as open_record:
+        with open_measurer(options, check_interrupt) as measurer:
+            if options.topology is not None:
+                complete_cluster(measurer, attachments, options.topology)
+            search = Search(
+                measurer=measurer,
+                seed=options.seed,
+                measures_all_pairs=options.pairs,
+                max_rounds=options.max_rounds,
+                size_bytes=options.size_bytes,
+            )
+            on_end = open_record.enter_context(keep_flows(search, options))
+            outcome = _run(search, check_interrupt)
+            # Processes of a job end with the measuring program. They would not wait long for this result.
+            summary = summarize(
+                search, system, is_simulated=options.shape is not None, ended_early=outcome != _Outcome()
+            )
+            exit_code = outcome.failure.exit_code if outcome.failure else outcome.exit_code or result_exit_code(summary)
+            try:
+                on_end(summary, exit_code, outcome.failure)
+            except BusbwError as error:
+                outcome = _Outcome(failure=outcome.failure or error)
+            if not options.as_json:
+                print_summary(summary, search, system)
+        write_exports(summary, options.exports)
+        if options.as_json or options.also_json:
+            click.echo(json_object(summary))
+    if outcome.failure:
+        raise outcome.failure
+    return exit_code
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """End of a search: the reason why it ended early, if it did."""
+
+    failure: BusbwError | None = None
+    exit_code: int = ExitCode.GOOD
+    """Exit code of an interrupt."""
+
+
+def _run(search: Search, check_interrupt: Callable[[], None]) -> _Outcome:
+    """Runs a search with its progress. An error or an interrupt keeps the measured rounds, if there are any."""
+    with live_line(plain_interval_s=_PLAIN_INTERVAL_S) as draw:
+        start_s = monotonic()
+
+        def show(progress: SearchProgress) -> None:
+            check_interrupt()
+            spent_s = monotonic() - start_s
+            if spent_s > _SHOW_PROGRESS_AFTER_S and progress.done:
+                left_s = spent_s / progress.done * (progress.planned - progress.done)
+                draw(f"measuring: round {progress.done + 1} of {progress.planned}, {duration_text(left_s)} left")
+
+        search.on_progress = show
+        try:
+            search.run()
+        except BusbwError as error:
+            if not search.rounds:
+                raise
+            return _Outcome(failure=error)
+        except KeyboardInterrupt as interrupt:
+            if not search.rounds:
+                raise
+            return _Outcome(exit_code=interrupt_exit_code(interrupt))
+    return _Outcome()

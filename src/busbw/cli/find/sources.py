@@ -1,0 +1,51 @@
+"""Source of the flows of a search: a simulation, the job of this process, another program, or the engine."""
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from busbw.cli.find.find_options import FindOptions
+from busbw.cli.find.this_machine import flows_command
+from busbw.cli.options.command_words import split_command
+from busbw.find.measurer import Measurer
+from busbw.measuring_program import MeasuringProgram
+from busbw.program_pipes import ProgramPipes, StartedProgram
+from busbw.simulator.fabric import DEFAULT_NODES_PER_GROUP, Fabric, parse_shape
+from busbw.simulator.faults import parse_fault
+
+
+def open_measurer(options: FindOptions, check_interrupt: Callable[[], None]) -> AbstractContextManager[Measurer]:
+    """Returns the measurer of the cluster that the options name, which ends with its context.
+
+    Raises:
+        UsageError: An option is invalid.
+        BusbwError: A program cannot be started, or describes no usable cluster.
+    """
+    if options.shape is not None:
+        return nullcontext(_simulated_measurer(options, options.shape))
+    if options.descriptors is not None:
+        answers, requests = map(int, options.descriptors.split(","))
+        # The job has limits of its own, also for its start.
+        return MeasuringProgram(ProgramPipes(requests, answers), math.inf, check_interrupt)
+    if options.program is not None:
+        words = split_command("--measure-with", options.program)
+    else:
+        words = flows_command(options.backend, options.ranks)
+    return MeasuringProgram(StartedProgram(words), options.answer_timeout_s, check_interrupt)
+
+
+def _simulated_measurer(options: FindOptions, shape: str) -> Measurer:
+    # scipy takes a while to load, and only a simulation needs it before the first round.
+    from busbw.simulator.measurer import SimulatedMeasurer
+    from busbw.simulator.simulation import Noise, Simulation
+
+    nodes, gpus = parse_shape(shape)
+    fabric = Fabric(
+        nodes=nodes,
+        gpus=gpus,
+        layout="leaf-spine" if options.layout == "leaf-spine" else "rail",
+        nodes_per_group=options.nodes_per_leaf or DEFAULT_NODES_PER_GROUP,
+        oversubscription=options.oversubscription or 1.0,
+    )
+    faults = [parse_fault(text, fabric) for text in options.fault_texts]
+    return SimulatedMeasurer(Simulation(fabric, faults, Noise(), options.seed))
