@@ -14,7 +14,7 @@ POWER_SLOWDOWN = 1.1
 """Ratio of time to peers that the power is stated for."""
 _POINTS = 401
 _MAX_SHARE = 0.8
-"""Share of the flows of a class up to which a part has peers. The level of a class is near its low quantile (peers.py)."""
+"""Share of the flows of a class up to which a part has peers. The level of a class is near its low quantile."""
 
 
 class KindPower(Struct, frozen=True, kw_only=True):
