@@ -99,7 +99,7 @@ from busbw.simulator.faults import FORMS
 @destination_options
 @json_option
 @click.pass_context
-def find(context: click.Context, **values: Any) -> int:
+def find(context: click.Context, /, **values: Any) -> int:
     """Locates the slow part of a cluster from rounds of disjoint flows, and states how sure that is.
 
     Measures this machine, or the nodes of a job of a launcher. Keeps all flows in the run store, those of

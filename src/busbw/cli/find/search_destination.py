@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
-from pathlib import Path
 
 import click
 from msgspec import to_builtins
@@ -40,11 +39,9 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
     waiting: list[SearchLine] = [_header(search, is_simulated=options.shape is not None)]
     is_kept = options.shape is None or options.records_path is not None or options.store is not None
     with ExitStack() as stack:
-        if not is_kept:
-            write, on_exit = _discard, _ignore_exit
-        elif options.descriptors is not None:
-            write, on_exit = _print_lines, _ignore_exit
-        else:
+        write: _Write = _print_lines if is_kept else _discard
+        on_exit: Callable[[int], None] = _ignore_exit
+        if is_kept and options.descriptors is None:
             write, on_exit = stack.enter_context(_open_file(options))
 
         def append(line: SearchLine) -> None:

@@ -1,7 +1,7 @@
 """Source of the flows of a search: a simulation, the job of this process, another program, or the engine."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from busbw.cli.find.find_options import FindOptions
@@ -27,6 +27,7 @@ def open_measurer(options: FindOptions, check_interrupt: Callable[[], None]) -> 
         answers, requests = map(int, options.descriptors.split(","))
         # The job has limits of its own, also for its start.
         return MeasuringProgram(ProgramPipes(requests, answers), math.inf, check_interrupt)
+    words: Sequence[str]
     if options.program is not None:
         words = split_command("--measure-with", options.program)
     else:
