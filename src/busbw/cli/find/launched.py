@@ -17,17 +17,7 @@ from busbw.cli.lazy import LazyGroup
 from busbw.cli.options.engine_flags import reject_near_miss_options
 from busbw.errors import UsageError
 
-_SEARCH_OPTIONS = {
-    "topology",
-    "size_bytes",
-    "pairs",
-    "max_rounds",
-    "seed",
-    "system_name",
-    "records_path",
-    "store",
-    "as_json",
-}
+_SEARCH_OPTIONS = {"topology", "size_bytes", "pairs", "max_rounds", "seed", "system_name", "as_json"}
 """Options of `busbw find` that process 0 gets. The others, except files for the result, concern a source of flows."""
 _UNUSED_VALUES = {"plot_when": "never", "steps": 1}
 """Values of the options of launchers that concern a table. A search does not have these options."""

@@ -1,4 +1,4 @@
-"""Destination of the flows of a search: a record in the run store, the file of `--records`, or the launcher of a job."""
+"""Destination of the flows of a search: the run store, the file of `--records`, or the launcher of a job."""
 
 import os
 import sys
