@@ -36,15 +36,19 @@ bool is_listed(std::string_view name, std::string_view list) {
   return is_found != excludes;
 }
 
-/// Names of the devices of a class with hardware that `variable` selects: mlx5_2 before mlx5_10.
+/// Names of the devices of a class that `variable` selects: mlx5_2 before mlx5_10. A device without hardware, such as a
+/// bond, must be named there.
 std::vector<std::string> devices_of(const fs::path& folder, const char* variable) {
-  const char* const list = std::getenv(variable);
+  const char* const value = std::getenv(variable);
+  const std::string_view list = value ? value : "";
+  const bool names_devices = !list.empty() && list.front() != '^';
   std::vector<std::string> names;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename();
     std::error_code no_device;
-    if (is_listed(name, list ? list : "") && fs::exists(entry.path() / "device", no_device)) names.push_back(name);
+    const bool is_candidate = names_devices || fs::exists(entry.path() / "device", no_device);
+    if (is_candidate && is_listed(name, list)) names.push_back(name);
   }
   std::ranges::sort(names, {}, [](const std::string& name) { return std::pair(name.size(), name); });
   return names;

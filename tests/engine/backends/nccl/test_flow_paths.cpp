@@ -23,6 +23,7 @@ class PciTree {
     fs::create_directories(folder);
     link(device(path), folder / "device");
   }
+  void add_virtual_interface(const std::string& name) { fs::create_directories(fs::path(sys()) / "class/net" / name); }
   std::string nearest(const std::string& bus_id, int gpu) const {
     const auto port = nearest_port(bus_id, gpu, sys());
     return port ? port->name + "@" + std::to_string(port->position) : "none";
@@ -76,6 +77,18 @@ TEST_CASE("nearest port: NCCL_IB_HCA limits the choice as in NCCL") {
                                                     {"^mlx5_1", "none"},       {"other", "none"}};
   for (const auto& [list, expected] : cases) {
     const ScopedVariable variable("NCCL_IB_HCA", list);
+    CHECK_MESSAGE(tree.nearest("0000:0f:00", 0) == expected, list);
+  }
+}
+
+TEST_CASE("nearest port: an interface without hardware counts only if it is named") {
+  PciTree tree;
+  tree.add_gpu("0000:00:01.0/0000:0f:00.0", "0000:0f:00.0");
+  tree.add_virtual_interface("bond0");
+  CHECK(tree.nearest("0000:0f:00", 0) == "none");
+  const std::pair<const char*, const char*> cases[]{{"bond", "bond0@0"}, {"^eth", "none"}, {"eth", "none"}};
+  for (const auto& [list, expected] : cases) {
+    const ScopedVariable variable("NCCL_SOCKET_IFNAME", list);
     CHECK_MESSAGE(tree.nearest("0000:0f:00", 0) == expected, list);
   }
 }
