@@ -71,11 +71,14 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         *(SummaryLine(slow, one.text, section.anchor, (), one.says.removeprefix(one.text)) for one in findings),
         *(SummaryLine(unsure, "undecided", section.anchor, (), parts.says) for parts in undecided),
     )
-    first, *more = answers(findings, undecided)
+    # Without a slow part, the command may have compared all flows with an expected rate.
+    recorded = search.end.answer if search.end else "HEALTHY: no part is slower than its peers."
+    first, *more = answers(findings, undecided) or [recorded]
+    is_doubtful = not counts and first.startswith("UNDECIDED")
     return Page(
         title=title or source,
         headline=f"{first} And {len(more)} more." if more else first,
-        badge=counts[0][0] if counts else Badge.of("GOOD"),
+        badge=counts[0][0] if counts else Badge.of("UNSURE" if is_doubtful else "GOOD"),
         counts=counts,
         summary=(SummarySection(source, _ANCHOR, lines),),
         comparison=None,

@@ -58,7 +58,7 @@ def test_parts_that_cannot_be_told_apart_end_with_6(capsys: pytest.CaptureFixtur
 def test_nodes_that_are_all_slow_are_undecided(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--simulate", "2x8", "--fault", "node:0:2")
     assert code == 6
-    assert "of the rated 50 GB/s" in out.splitlines()[0]
+    assert "of the expected 50 GB/s" in out.splitlines()[0]
 
 
 def test_json_follows_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,3 +126,21 @@ def test_the_help_shows_a_first_command(capsys: pytest.CaptureFixture[str]) -> N
     code, out, _ = run(capsys, "--help")
     assert code == 0
     assert "busbw find --simulate 16x8 --fault nic:3/5:2.0" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "answer"),
+    [
+        (["1x2"], 0, "HEALTHY: all flows reach the expected rate."),
+        (["1x2", "--fault", "gpu:0/0:2"], 6, "UNDECIDED: All flows within nodes reach "),
+        (["2x1", "--fault", "node:1:2"], 6, "UNDECIDED: All flows between nodes reach "),
+        (["1x2", "--system", "host"], 6, "UNDECIDED: Too few parts to compare them with their peers."),
+        (["2x1", "--size", "1M", "--system", "host"], 6, "UNDECIDED: Too few parts to compare them with their peers."),
+    ],
+)
+def test_two_parts_are_compared_with_the_expected_rate(
+    words: list[str], code: int, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    actual_code, out, _ = run(capsys, "--simulate", *words)
+    assert (actual_code, out[: len(answer)]) == (code, answer)
+    assert "2 GPUs: not compared; a part that is slower by 10 % would hardly be found" in out

@@ -19,6 +19,9 @@ from busbw.find.search import Search, SearchProgress
 from busbw.json_output import json_object
 from busbw.launchers.machine_types.named_system import named_system
 from busbw.network_topology.topology_file import read_attachments
+from busbw.system import System
+from busbw.system import find as find_system
+from busbw.system.detect import detect_machine, system_of_machine
 from busbw.terminal import live_line
 from busbw.terminal.progress import duration_text
 
@@ -35,8 +38,7 @@ def search_flows(options: FindOptions) -> int:
     Raises:
         BusbwError: No round could be measured, or the search ended early; its result is then printed.
     """
-    system_name = options.system_name or (_SIMULATED_SYSTEM if options.shape else None)
-    system = named_system(system_name) if system_name else None
+    system = _system(options)
     attachments = read_attachments(options.topology) if options.topology is not None else []
     with checked_interrupts() as check_interrupt, ExitStack() as open_record:
         with open_measurer(options, check_interrupt) as measurer:
@@ -68,6 +70,16 @@ def search_flows(options: FindOptions) -> int:
     if outcome.failure:
         raise outcome.failure
     return exit_code
+
+
+def _system(options: FindOptions) -> System | None:
+    """Returns the system with the expected rates. None if it is not known."""
+    if options.system_name is not None:
+        return named_system(options.system_name)
+    if options.shape is not None:
+        return find_system(_SIMULATED_SYSTEM)
+    measures_own_gpus = options.program is None and options.descriptors is None and options.backend != "host"
+    return system_of_machine(detect_machine())[0] if measures_own_gpus else None
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from msgspec.json import encode
 
 from busbw import __version__
 from busbw.cli.find.find_options import FindOptions
-from busbw.cli.find.summary import SearchSummary
+from busbw.cli.find.summary import SearchSummary, answer_text
 from busbw.cli.options.run_destination import open_destination, without_secrets
 from busbw.errors import BusbwError, UsageError
-from busbw.find.findings import answers
 from busbw.find.search import Search
 from busbw.recorded_search import append_lines, round_record
 from busbw.records import SCHEMA_VERSION
@@ -52,7 +51,7 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
             end = SearchEndRecord(
                 exit_code=exit_code,
                 message=None if failure is None else str(failure),
-                answer=" ".join(answers(summary.findings, summary.undecided)),
+                answer=answer_text(summary),
                 result=to_builtins(summary),
                 end_time=_time_now(),
             )

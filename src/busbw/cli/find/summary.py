@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from busbw.cli.find.cost import cost_sentence
-from busbw.cli.find.rated_rate import network_rate_gbps, nvlink_rate_gbps, slow_network
+from busbw.cli.find.expected_rate import doubts_of_all_flows, network_rate_gbps, nvlink_rate_gbps
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
 from busbw.find.findings import Finding, UndecidedParts, answers, make_findings
@@ -21,6 +21,8 @@ from busbw.units import count_text, plain
 
 SCHEMA = "busbw-find-1"
 _INDENT = "    "
+_MIN_CHANCE = 0.01
+"""Chance to find a slow part below which the output claims nothing about a kind of part."""
 _MAX_ACCUSED_SHARE = 0.25
 """Share of the nodes with findings from which the assumption that few parts are slow is doubtful."""
 _NOUNS = {
@@ -92,13 +94,14 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     observed, explanation = search.observations(), search.explain()
     cluster = search.measurer.cluster
     findings, undecided = make_findings(observed, explanation, cluster)
-    undecided += slow_network(search, system)
+    power = search_power(observed, explanation)
+    undecided += doubts_of_all_flows(search, system, power)
     suspected = suspected_nodes(findings, undecided)
     return SearchSummary(
         findings=findings,
         undecided=undecided,
         healthy=not findings and not undecided,
-        power=search_power(observed, explanation),
+        power=power,
         rounds=len(search.rounds),
         first_answer_rounds=first_answer_rounds(cluster),
         flows=len(observed),
@@ -135,7 +138,7 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
         yield f"The search ended early. This is the result of its first {count_text(summary.rounds, 'round')}."
     yield from answer_lines(summary, lambda finding: cost_sentence(finding, search.measurer.cluster, system))
     if summary.healthy:
-        yield "HEALTHY: no part is slower than its peers."
+        yield _healthy_sentence(summary)
     yield from _warnings(summary, len(search.measurer.cluster.nodes))
     yield from power_lines(summary)
     duration = "" if summary.measured_s is None else f", {summary.measured_s:.1f} s"
@@ -144,6 +147,16 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
         f"Measured{simulated}: {count_text(summary.rounds, 'round')}, {count_text(summary.flows, 'flow')}{duration}; "
         f"{_rates_text(search)}; seed {summary.seed}."
     )
+
+
+def _healthy_sentence(summary: FindSummary) -> str:
+    has_peers = any(power.found >= _MIN_CHANCE for power in summary.power)
+    return f"HEALTHY: {'no part is slower than its peers' if has_peers else 'all flows reach the expected rate'}."
+
+
+def answer_text(summary: FindSummary) -> str:
+    """Returns the answer without evidence and next steps, one sentence per finding."""
+    return " ".join(answers(summary.findings, summary.undecided) or [_healthy_sentence(summary)])
 
 
 def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Iterator[str]:
@@ -162,8 +175,7 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
         if cost := cost_of(finding):
             yield f"{_INDENT}{cost}"
         yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
-    if summary.undecided:
-        yield from answers([], summary.undecided)
+    yield from answers([], summary.undecided)
     yield from removal_lines(summary.findings)
 
 
@@ -182,12 +194,12 @@ def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
     if power.parts < power.all_parts:
         parts = f"{power.parts:,} of {parts}"
     percent = f"{POWER_SLOWDOWN - 1:.0%}".replace("%", " %")
+    flows = f"({count_text(power.median_flows, unit)} each)"
+    if power.found < _MIN_CHANCE:
+        return f"{parts}: not compared; a part that is slower by {percent} would hardly be found {flows}."
     result = f"{parts}: none is slower" if not is_accused else f"{parts}: apart from the above, none is slower"
-    chance = f"{min(np.floor(power.found * 100), 99):.0f} %" if power.found >= 0.01 else "less than 1 %"
-    return (
-        f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches "
-        f"({count_text(power.median_flows, unit)} each)."
-    )
+    chance = f"{min(np.floor(power.found * 100), 99):.0f} %"
+    return f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches {flows}."
 
 
 def _warnings(summary: SearchSummary, nodes: int) -> Iterator[str]:

@@ -1,0 +1,78 @@
+"""Comparison of all flows with the expected rate. If all parts are equally slow, peers do not show it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from busbw.expect import Scenario, expect
+from busbw.find.findings import UndecidedParts
+from busbw.find.power import KindPower
+from busbw.find.search import Search
+from busbw.system import System
+
+_MIN_RATIO = 0.7
+"""Healthy flows of 64 MiB reach more than this part of the rate of a NIC (400 Gb/s: 46 to 49 of 50 GB/s)."""
+_MIN_SIZE_BYTES = 1 << 24
+"""Size of a flow from which the rate of the links determines its time."""
+_MIN_POWER = 0.5
+"""Chance to find a slow part from which a kind of part counts as compared."""
+
+
+def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
+    """Returns an entry for the network and for the links within nodes if all flows over them are slow.
+
+    Returns one entry if nothing was compared, neither with peers nor with an expected rate.
+    """
+    doubts, is_compared = [], any(one.found >= _MIN_POWER for one in power)
+    for place, rate_gbps, expected_of, remedy in (
+        ("between nodes", network_rate_gbps(search), _network_gbps, "Measure two of the nodes with a third one."),
+        ("within nodes", nvlink_rate_gbps(search), _nvlink_gbps, "Measure another machine of this type."),
+    ):
+        expected_gbps = None if system is None or rate_gbps is None else expected_of(search, system)
+        if system is None or rate_gbps is None or expected_gbps is None:
+            continue
+        is_compared = True
+        if rate_gbps < _MIN_RATIO * expected_gbps:
+            says = (
+                f"All flows {place} reach {rate_gbps:.3g} of the expected {expected_gbps:.3g} GB/s ({system.name}): "
+                f"their links are slow, or a setting that they share. {remedy}"
+            )
+            doubts.append(UndecidedParts(between=(), slowdown=round(expected_gbps / rate_gbps, 2), says=says))
+    if not is_compared:
+        says = "Too few parts to compare them with their peers. Measure more of them, or name the system (--system)."
+        doubts.append(UndecidedParts(between=(), slowdown=None, says=says))
+    return doubts
+
+
+def _network_gbps(search: Search, system: System) -> float | None:
+    """Returns the rate of a NIC in GB/s. None if it is unknown, or if the flows are too small to reach it."""
+    is_large = min(one.size_bytes for one in search.rounds) >= _MIN_SIZE_BYTES
+    return system.nics.gbit / 8 if system.nics is not None and is_large else None
+
+
+def _nvlink_gbps(search: Search, system: System) -> float | None:
+    """Returns the expected rate of a GPU that sends and receives within its node. None if it is not known."""
+    size_bytes = min(one.size_bytes for one in search.rounds)
+    scenario = Scenario(collective="sendrecv", ranks=2, ranks_per_node=2)
+    estimate = expect(scenario, system, [size_bytes]).at(size_bytes) if system.fabrics else None
+    return estimate.busbw_gbps.typical if estimate is not None else None
+
+
+def network_rate_gbps(search: Search) -> float | None:
+    """Returns the rate of healthy flows between nodes in GB/s. None if no such flow was measured."""
+    return _rate_gbps(search, is_network=True)
+
+
+def nvlink_rate_gbps(search: Search) -> float | None:
+    """Returns the rate of healthy flows within nodes in GB/s. None if no such flow was measured."""
+    return _rate_gbps(search, is_network=False)
+
+
+def _rate_gbps(search: Search, *, is_network: bool) -> float | None:
+    observed, explanation = search.observations(), search.explain()
+    chosen = (observed.paths.is_network == is_network) & ~observed.is_dead
+    # At full load on hashed uplinks, healthy flows are slow as well.
+    chosen &= ~observed.paths.is_across
+    references = explanation.peers.reference[chosen]
+    # The reference is the log of microseconds per byte.
+    return float(np.exp(-np.median(references)) / 1e3) if len(references) else None
