@@ -5,7 +5,7 @@ other parts on their paths. This repeats until no part has enough evidence; part
 removed. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -66,10 +66,13 @@ class Culprit:
         """True if its flows transfer nothing."""
         return self.excess >= DEAD_LEVEL - 1
 
-    @property
-    def confidence(self) -> float:
-        """Probability of this part among those that would explain its flows."""
-        others = [score - self.score for part, score in self.rivals if not part.is_same_hardware(self.part)]
+    def confidence(self, synonyms: Sequence[Part]) -> float:
+        """Returns the probability of this part, or of its synonyms, among those that would explain its flows."""
+        others = [
+            score - self.score
+            for part, score in self.rivals
+            if not (part.is_same_hardware(self.part) or part in synonyms)
+        ]
         return float(1 / (1 + np.sum(np.exp(np.minimum(others, 50)))) * (1 - np.exp(-max(self.score, 0))))
 
     @property
