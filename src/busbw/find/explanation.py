@@ -20,6 +20,7 @@ from busbw.find.evidence import (
     LEVELS,
     LINK_SHARES,
     connection_evidence,
+    connection_odds,
     intermittent_evidence,
     persistent_evidence,
     slow_iteration_limit,
@@ -157,10 +158,11 @@ class _Candidates:
 
     @cached_property
     def _crossing_membership(self) -> csr_array:
-        return self.membership[:, self.crossing]
+        return csr_array(self.membership[:, self.crossing])
 
     def rows(self, changed: NDArray[np.bool_]) -> Indices:
-        """Returns the parts (rows) whose evidence depends on some of the `crossing` flows, through their connections."""
+        """Returns the parts (rows) with evidence that depends on some of the `crossing` flows."""
+        # The evidence for hashed links depends on all flows of a connection.
         of_same_connections = self._grouping.T @ (self._grouping @ changed)
         return np.flatnonzero(self._crossing_membership @ of_same_connections)
 
@@ -175,9 +177,10 @@ class _Candidates:
         if hashed:
             is_crossed = (membership[hashed] @ self._grouping.T > 0).astype(np.float64)
             crossed = np.flatnonzero(np.bincount(is_crossed.indices))
-            of_connections = np.asarray(self._grouping[crossed] @ evidence)
-            for total, share in zip(totals, LINK_SHARES, strict=True):
-                total[hashed] = is_crossed[:, crossed] @ connection_evidence(of_connections, share)
+            is_crossed = is_crossed[:, crossed]
+            odds = connection_odds(np.asarray(self._grouping[crossed] @ evidence))
+            for total, share in zip(totals[1:], LINK_SHARES[1:], strict=True):  # the first share is 1
+                total[hashed] = is_crossed @ connection_evidence(odds, share)
         return np.hstack(list(totals))
 
     def flows(self, row: int) -> Indices:
