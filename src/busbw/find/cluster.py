@@ -90,6 +90,10 @@ class Cluster:
         node = int(self.gpu_node[gpu])
         return self.nodes[node].name, int(gpu - self.first_gpu[node])
 
+    def reaches_other_nodes(self, gpu: int) -> bool:
+        """True if the GPU has a NIC, and another node has one, too."""
+        return bool(self.gpu_nic[gpu] != UNKNOWN and (self.nic_node != self.gpu_node[gpu]).any())
+
     def nic_gpu(self, nic: int) -> int:
         """Returns the first GPU that sends and receives through a NIC."""
         return int(self.first_gpu[self.nic_node[nic]]) + self.nics[nic].gpus[0]

@@ -5,7 +5,7 @@ other parts on their paths. This repeats until no part has enough evidence; part
 removed. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from busbw.find.evidence import (
     LEVELS,
     LINK_SHARES,
     connection_evidence,
+    connection_odds,
     intermittent_evidence,
     persistent_evidence,
     slow_iteration_limit,
@@ -66,10 +67,13 @@ class Culprit:
         """True if its flows transfer nothing."""
         return self.excess >= DEAD_LEVEL - 1
 
-    @property
-    def confidence(self) -> float:
-        """Probability of this part among those that would explain its flows."""
-        others = [score - self.score for part, score in self.rivals if not part.is_same_hardware(self.part)]
+    def confidence(self, synonyms: Sequence[Part]) -> float:
+        """Returns the probability of this part, or of its synonyms, among those that would explain its flows."""
+        others = [
+            score - self.score
+            for part, score in self.rivals
+            if not (part.is_same_hardware(self.part) or part in synonyms)
+        ]
         return float(1 / (1 + np.sum(np.exp(np.minimum(others, 50)))) * (1 - np.exp(-max(self.score, 0))))
 
     @property
@@ -110,6 +114,8 @@ def explain(observed: Observations) -> Explanation:
         excess = np.where(observed.is_dead, DEAD_LEVEL, peers.excess)
         persistent = _PersistentModel(observed, peers, excess)
         culprits, suspects = _greedy(observed, persistent.candidates(), persistent)
+        if not culprits:
+            break  # another pass would compare with the same peers
         explained = persistent.explained(culprits)
     intermittent = _IntermittentModel(observed, peers, explained)
     more, more_suspects = _greedy(observed, intermittent.candidates(), intermittent)
@@ -142,23 +148,39 @@ class _Candidates:
     @cached_property
     def crossing(self) -> Indices:
         """Flows that cross at least one of the parts."""
-        return np.unique(self.membership.indices).astype(np.int64)
+        return np.flatnonzero(np.bincount(self.membership.indices))
 
-    def totals(self, evidence: Values) -> Values:
-        """Returns the evidence for each part (row) and each hypothesis, from that of the `crossing` flows.
+    @cached_property
+    def _grouping(self) -> csr_array:
+        """1 if one of the `crossing` flows (column) belongs to a connection (row)."""
+        numbers = np.unique(self.connections[self.crossing], return_inverse=True)[1]
+        return csr_array((np.ones(len(numbers)), (numbers, np.arange(len(numbers)))))
+
+    @cached_property
+    def _crossing_membership(self) -> csr_array:
+        return csr_array(self.membership[:, self.crossing])
+
+    def rows(self, changed: NDArray[np.bool_]) -> Indices:
+        """Returns the parts (rows) with evidence that depends on some of the `crossing` flows."""
+        # The evidence for hashed links depends on all flows of a connection.
+        of_same_connections = self._grouping.T @ (self._grouping @ changed)
+        return np.flatnonzero(self._crossing_membership @ of_same_connections)
+
+    def totals(self, evidence: Values, rows: Indices) -> Values:
+        """Returns the evidence for some parts (rows) and each hypothesis, from that of the `crossing` flows.
 
         For hashed links, a hypothesis is also the share of the connections that cross a slow one.
         """
-        membership = self.membership[:, self.crossing]
+        membership = self._crossing_membership[rows]
         totals = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
-        hashed = [row for row, part in enumerate(self.parts) if FAMILIES[part.family].is_hashed]
+        hashed = [at for at, row in enumerate(rows) if FAMILIES[self.parts[row].family].is_hashed]
         if hashed:
-            numbers = np.unique(self.connections[self.crossing], return_inverse=True)[1]
-            grouping = csr_array((np.ones(len(numbers)), (numbers, np.arange(len(numbers)))))
-            is_crossed = (membership[hashed] @ grouping.T > 0).astype(np.float64)
-            of_connections = np.asarray(grouping @ evidence)
-            for total, share in zip(totals, LINK_SHARES, strict=True):
-                total[hashed] = is_crossed @ connection_evidence(of_connections, share)
+            is_crossed = (membership[hashed] @ self._grouping.T > 0).astype(np.float64)
+            crossed = np.flatnonzero(np.bincount(is_crossed.indices))
+            is_crossed = is_crossed[:, crossed]
+            odds = connection_odds(np.asarray(self._grouping[crossed] @ evidence))
+            for total, share in zip(totals[1:], LINK_SHARES[1:], strict=True):  # the first share is 1
+                total[hashed] = is_crossed @ connection_evidence(odds, share)
         return np.hstack(list(totals))
 
     def flows(self, row: int) -> Indices:
@@ -258,9 +280,12 @@ def _candidates(
         tuple(np.where(is_free, column, UNKNOWN) if family.is_hashed else column for column in columns)
         for family, columns in ((family, observed.paths.columns(number)) for number, family in enumerate(FAMILIES))
     ]
-    used = is_evidence(observed, peers).astype(np.float64)
+    used = is_evidence(observed, peers)
+    slow_flows = np.flatnonzero(used & is_slow)
     for family, columns in enumerate(all_columns):
-        total, slow = count_per_part(columns, used), count_per_part(columns, used * is_slow)
+        total = count_per_part(columns, used.astype(np.float64))
+        slow = count_per_part([column[slow_flows] for column in columns], np.ones(len(slow_flows)))
+        slow = np.pad(slow, (0, len(total) - len(slow)))
         least = LINK_SHARES[-1] / 2 if FAMILIES[family].is_hashed else min_share
         numbers = np.flatnonzero((slow >= min_flows) & (slow >= least * total))
         penalty_of_family = FAMILIES[family].rarity + float(np.log(max(int(np.count_nonzero(total)), 1)))
@@ -275,8 +300,8 @@ def _candidates(
             row_of = np.full(max(int(column.max(initial=0)), int(kept.max(initial=0))) + 2, UNKNOWN)
             row_of[kept] = np.arange(len(kept)) + len(parts)
             member = row_of[column]  # an UNKNOWN column selects the last entry, which is UNKNOWN
-            rows.append(member[member != UNKNOWN])
             flows.append(np.flatnonzero(member != UNKNOWN))
+            rows.append(member[flows[-1]])
         parts += [Part(family, int(number)) for number in kept]
         penalty += [family_penalty] * len(kept)
     row, column = np.concatenate(rows), np.concatenate(flows)
@@ -295,12 +320,16 @@ def _greedy(
     allowed = np.ones(len(candidates.parts), dtype=bool)
     before = explained.copy()
     evidence = model.evidence(candidates.crossing, explained)
+    known = candidates.totals(evidence, np.arange(len(candidates.parts)))
 
     def totals(now: Values) -> Values:
         changed = now[candidates.crossing] != before[candidates.crossing]
-        evidence[changed] = model.evidence(candidates.crossing[changed], now)
-        before[:] = now
-        return candidates.totals(evidence)
+        if changed.any():
+            evidence[changed] = model.evidence(candidates.crossing[changed], now)
+            before[:] = now
+            rows = candidates.rows(changed)
+            known[rows] = candidates.totals(evidence, rows)
+        return known
 
     def scores(total: Values) -> Values:
         return np.asarray(logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty)

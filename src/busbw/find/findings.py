@@ -12,7 +12,7 @@ from busbw.find.evidence import MIN_SLOW_ITERATION
 from busbw.find.explanation import Culprit, Explanation, is_evidence
 from busbw.find.naming import NamedPart, name_part
 from busbw.find.observations import Observations
-from busbw.find.parts import Kind, Part, flows_of, in_both_directions, ports_of
+from busbw.find.parts import Kind, Part, flows_of, in_both_directions, is_synonym, ports_of
 from busbw.units import count_text
 
 MAX_CONFIDENCE = 0.9999
@@ -77,7 +77,7 @@ def make_findings(
         if culprit.part.kind in ("uplink", "leaf") and culprit.part.number in loaded_leaves:
             continue  # the additional traffic of the shared port loads its uplinks
         rivals = _close_rivals(culprit)
-        synonyms = [part for part in rivals if _is_synonym(part, culprit.part)]
+        synonyms = [part for part in rivals if is_synonym(part, culprit.part, cluster)]
         if len(synonyms) < len(rivals):
             undecided.append(_undecided([culprit.part, *rivals], culprit, cluster))
         else:
@@ -113,11 +113,6 @@ def _close_rivals(culprit: Culprit) -> list[Part]:
     return close
 
 
-def _is_synonym(part: Part, other: Part) -> bool:
-    """True for a rail and a leaf switch with the same flows: they are the same switch."""
-    return {part.kind, other.kind} == {"rail", "leaf"}
-
-
 def _shared_port(culprit: Culprit, cluster: Cluster) -> UndecidedParts:
     """Returns two NICs that are slow only together: one carries the traffic of both. Rivals are further NICs."""
     pairs = [culprit.part, *(part for part in culprit.close_rivals if part.kind == "nic" and part.is_between)]
@@ -151,7 +146,7 @@ def _finding(
         slowdown=None if worst.is_dead else round(float(np.exp(worst.excess)), 3),
         slowdown_low=round(float(low), 3) if has_spread else None,
         slowdown_high=round(float(high), 3) if has_spread else None,
-        confidence=min(round(min(culprit.confidence for culprit in group), 4), MAX_CONFIDENCE),
+        confidence=min(round(min(culprit.confidence(synonyms) for culprit in group), 4), MAX_CONFIDENCE),
         flows=int(support.sum()),
         exonerating_flows=_exonerating(observed, explanation, crossing, support),
         dead=worst.is_dead,
@@ -184,16 +179,26 @@ def _sentence(finding: Finding, *, on_some: bool) -> str:
     support = count_text(finding.flows, "flow supports it", "flows support it")
     exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
     evidence = f"confidence {finding.confidence_text}, {support}, {exonerated} the other parts on their paths"
+    speed = _effect(finding, finding.slowdown)
     if finding.slowdown is None:
-        return f"{finding.text} transfers nothing; {evidence}"
-    speed = f"takes {finding.slowdown:.2f} times the time of its peers"
+        return f"{finding.text} {speed}; {evidence}"
     if finding.slow_share is not None:
-        speed = f"is slow in {finding.slow_share:.0%} of the iterations, then {speed}"
+        speed = (
+            f"{'are' if finding.is_plural else 'is'} slow in {finding.slow_share:.0%} of the iterations, then {speed}"
+        )
     elif finding.slowdown_low is not None:
         speed += f" (10-90 %: {finding.slowdown_low:.2f} to {finding.slowdown_high:.2f})"
     if on_some:
         speed += " on some connections"
     return f"{finding.text} {speed}; {evidence}"
+
+
+def _effect(part: NamedPart, slowdown: float | None) -> str:
+    """Returns what a part does, as the predicate of its name."""
+    ending, owner = ("", "their") if part.is_plural else ("s", "its")
+    if slowdown is None:
+        return f"transfer{ending} nothing"
+    return f"take{ending} {slowdown:.2f} times the time of {owner} peers"
 
 
 _DECIDING: dict[frozenset[Kind], str] = {
@@ -215,6 +220,5 @@ def _undecided(parts: list[Part], culprit: Culprit, cluster: Cluster) -> Undecid
     kinds: frozenset[Kind] = frozenset(part.kind for part in between)
     step = _DECIDING.get(kinds, "Measure flows that cross only one of these parts.")
     slowdown = None if culprit.is_dead else round(float(np.exp(culprit.excess)), 3)
-    effect = "transfers nothing" if slowdown is None else f"takes {slowdown:.2f} times the time of its peers"
     names = " or ".join(part.text for part in between)
-    return UndecidedParts(between=between, slowdown=slowdown, says=f"{names} {effect}. {step}")
+    return UndecidedParts(between=between, slowdown=slowdown, says=f"{names} {_effect(between[-1], slowdown)}. {step}")

@@ -30,6 +30,11 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return f"network from {self.nodes[0]} to {self.nodes[1]}"
         return f"{_text(self)}{_DIRECTION_TEXT[self.direction or 'both']}"
 
+    @property
+    def is_plural(self) -> bool:
+        """True if the text is a plural noun."""
+        return self.kind == "uplink" or (self.kind == "nvlink" and len(self.gpus or ()) == 1)
+
 
 def name_part(part: Part, cluster: Cluster) -> NamedPart:
     """Returns the names of a part."""

@@ -94,7 +94,15 @@ class Observations:
         pairs = self.paths.source * len(self.paths.cluster.gpu_node) + self.paths.target
         return np.asarray(np.unique(pairs, return_inverse=True)[1])
 
-    @property
+    @cached_property
+    def is_first(self) -> NDArray[np.bool_]:
+        """True for the first flow of each connection in each class."""
+        first = np.zeros(len(self), dtype=bool)
+        keys = self.connections * (int(self.classes.max(initial=0)) + 1) + self.classes
+        first[np.unique(keys, return_index=True)[1]] = True
+        return first
+
+    @cached_property
     def classes(self) -> Indices:
         """Class of each flow, by load and by locality: within a leaf or between leaves. Flows of a class are alike."""
         return self.load * 2 + self.paths.is_across

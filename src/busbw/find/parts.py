@@ -211,6 +211,18 @@ def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
     return np.asarray(np.logical_or.reduce([column == part.number for column in paths.columns(part.family)]))
 
 
+def is_synonym(part: Part, other: Part, cluster: Cluster) -> bool:
+    """True if no flow tells two parts of different kinds with the same flows apart.
+
+    A rail and its only leaf switch are one switch. The flows of a GPU that reach no other node all cross its NVLinks.
+    """
+    kinds = {part.kind, other.kind}
+    if kinds == {"gpu", "nvlink"}:
+        has_same_gpu = part.number == other.number and not (part.is_between or other.is_between)
+        return has_same_gpu and not cluster.reaches_other_nodes(part.number)
+    return kinds == {"rail", "leaf"}
+
+
 def in_both_directions(part: Part) -> Part:
     """Returns the part without the limit to one direction."""
     return Part(_FAMILY_NUMBERS[part.kind, part.is_between, "both"], part.number)

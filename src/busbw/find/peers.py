@@ -92,15 +92,13 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
     level = np.full(count, np.inf)
     noise, slow_share = np.full(count, _MIN_NOISE), np.full(count, _MIN_SLOW_SHARE)
     is_candidate = used & (explained < MIN_SLOW)
-    # Suspects are measured again, and would outnumber their peers in a small cluster.
-    is_first = np.zeros(len(observed), dtype=bool)
-    is_first[np.unique(np.stack([classes, observed.connections]), axis=1, return_index=True)[1]] = True
     for class_number in np.unique(classes):
         members = np.flatnonzero(classes == class_number)
         usable = members[is_candidate[members]]
         if not len(usable):
             continue
-        first = usable[is_first[usable]] if is_first[usable].any() else usable
+        # Suspects are measured again, and would outnumber their peers in a small cluster.
+        first = usable[observed.is_first[usable]] if observed.is_first[usable].any() else usable
         class_reference, noise[class_number] = _level_and_noise(observed.level[first], observed.round[first])
         reference[members] = level[class_number] = class_reference
         for one_round in np.unique(observed.round[members]):
@@ -141,10 +139,11 @@ def _flow_tail(classes: Indices, excess: Values, is_candidate: NDArray[np.bool_]
 def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
     """Returns first estimates from the low quantiles, which slow flows do not move."""
     centered = levels.copy()
+    level = np.quantile(levels, _LOW_QUANTILE)
     for one_round in np.unique(rounds):
         flows = rounds == one_round
         if flows.sum() >= _MIN_FLOWS:
-            drift = np.quantile(levels[flows], _LOW_QUANTILE) - np.quantile(levels, _LOW_QUANTILE)
+            drift = np.quantile(levels[flows], _LOW_QUANTILE) - level
             centered[flows] -= drift if abs(drift) < _MAX_DRIFT else 0.0
     low, lower = np.quantile(centered, [_LOW_QUANTILE, _LOWER_QUANTILE])
     noise = float(np.clip((low - lower) / _QUANTILE_DISTANCE, _MIN_NOISE, _MAX_NOISE))
