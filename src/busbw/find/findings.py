@@ -41,7 +41,7 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
     slow_share: float | None = None
     """Share of its iterations that are slow, if it is intermittent."""
     same_as: tuple[NamedPart, ...] = ()
-    """Other names of the same hardware: a rail with one leaf switch is this switch."""
+    """Other names that no flow tells apart: a rail with one leaf switch is this switch."""
     says: str
     """The finding in one sentence."""
 

@@ -19,7 +19,7 @@ def test_the_command_exits_with_5_and_names_both(capsys: pytest.CaptureFixture[s
     assert main(["find", "--simulate", "1x4", "--fault", "gpu:0/0:2"]) == 5
     out = capsys.readouterr().out
     assert "SLOW: GPU 0 of n0 takes " in out
-    assert "This is the same hardware as NVLinks of GPU 0 of n0." in out
+    assert "No flow tells it apart from NVLinks of GPU 0 of n0." in out
 
 
 def test_flows_to_another_node_tell_a_gpu_from_its_nvlinks() -> None:

@@ -171,7 +171,7 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
         yield answer
         yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
         if finding.same_as:
-            yield f"{_INDENT}This is the same hardware as {' and '.join(part.text for part in finding.same_as)}."
+            yield f"{_INDENT}No flow tells it apart from {' and '.join(part.text for part in finding.same_as)}."
         if cost := cost_of(finding):
             yield f"{_INDENT}{cost}"
         yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
