@@ -20,6 +20,8 @@ _Value = TypeVar("_Value")
 
 UNKNOWN = -1
 """Rail, leaf or NIC that the description does not state."""
+_MAX_NODE_GPUS, _MAX_GPUS, _MAX_RAIL = 1 << 10, 1 << 20, (1 << 16) - 1
+"""Bounds of a plausible description. Beyond them, the arrays of a search do not fit into memory."""
 
 
 class NicDescription(Struct, frozen=True):
@@ -132,20 +134,31 @@ def _reject_contradictions(nodes: Sequence[NodeDescription]) -> None:
     if repeated:
         raise BusbwError(f"the cluster has two nodes with the name {repeated[0]}", remedy="give each node its own name")
     gpus = sum(node.gpus for node in nodes)
+    if gpus > _MAX_GPUS:
+        raise BusbwError(f"the cluster has {gpus:,} GPUs", remedy=f"describe at most {_MAX_GPUS:,}")
     if gpus < 2:
         count = "no GPU" if gpus == 0 else "one GPU"
         raise BusbwError(f"the cluster has {count}, so there is no flow to measure", remedy="give at least two GPUs")
 
 
 def _reject_node(node: NodeDescription) -> None:
-    if node.gpus < 0:
-        raise BusbwError(f"node {node.name}: the number of GPUs is {node.gpus}", remedy="describe 0 or more GPUs")
+    if not node.name:
+        raise BusbwError("the cluster has a node without a name", remedy="give each node its own name")
+    if not 0 <= node.gpus <= _MAX_NODE_GPUS:
+        raise BusbwError(
+            f"node {node.name}: the number of GPUs is {node.gpus}", remedy=f"describe 0 to {_MAX_NODE_GPUS:,} GPUs"
+        )
     names = [nic.name for nic in node.nics]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise BusbwError(f"node {node.name} has two NICs with the name {twice}", remedy="give each NIC its own name")
     owners: dict[int, NicDescription] = {}
     for nic in node.nics:
+        if nic.rail is not None and not 0 <= nic.rail <= _MAX_RAIL:
+            raise BusbwError(
+                f"node {node.name}: the rail of NIC {nic.name} is {nic.rail}",
+                remedy=f"number rails from 0 to {_MAX_RAIL}",
+            )
         if nic.leaf is not None and node.leaf is not None and nic.leaf != node.leaf:
             raise BusbwError(
                 f"node {node.name} is on leaf {node.leaf}, but its NIC {nic.name} on {nic.leaf}",

@@ -127,6 +127,10 @@ def parse_result(line: bytes, number: int, flow_count: int) -> RoundResult:
             f"the measuring program answered {name} with {len(answer.flows)} of {flow_count} flows",
             remedy="answer with one entry per flow",
         )
+    if answer.took_s is not None and answer.took_s < 0:
+        raise BusbwError(
+            f"{name} took {answer.took_s:g} s", remedy="answer with a duration of 0 or more seconds, or without one"
+        )
     width = max((len(flow.times_us) for flow in answer.flows), default=0)
     times = np.full((flow_count, max(width, 1)), np.nan)
     errors: dict[int, str] = {}
@@ -156,7 +160,10 @@ def _decode(line: bytes, kind: type[_Answer], question: str) -> _Answer:
 
 def _reject_error(error: str | None) -> None:
     if error is not None:
-        raise BusbwError(f"the measuring program reports: {error}", remedy="correct this and search again")
+        raise BusbwError(
+            f"the measuring program reports: {error or 'an error without a message'}",
+            remedy="correct this and search again",
+        )
 
 
 def _reject_times(times_us: Sequence[float], row: int, name: str) -> None:

@@ -83,11 +83,12 @@ def _reject_outside(text: str, kind: str, place: tuple[int, ...], fabric: Fabric
     first = first or len(fabric.leaf_numbers())
     second = {"pair": fabric.nodes, "one-uplink": fabric.uplinks}.get(kind, fabric.gpus)
     limits = (first, second, fabric.gpus)
-    outside = [number for number, limit in zip(place, limits, strict=False) if number >= limit]
-    if outside:
-        raise UsageError(
-            f"--fault {text}: {outside[0]} is outside the cluster of {fabric.nodes}x{fabric.gpus}",
-            remedy="count nodes, GPUs, rails and leaves from 0",
-        )
+    titles = re.findall("[A-Z]+", FORMS[kind])
+    for title, number, limit in zip(titles, place, limits, strict=False):
+        if number >= limit:
+            raise UsageError(
+                f"--fault {text}: {number} is outside the cluster of {fabric.nodes}x{fabric.gpus}",
+                remedy=f"set {title} to a number from 0 to {limit - 1}",
+            )
     if len(place) > 1 and kind in ("pair", "nvlink") and place[-1] == place[-2] and (kind == "pair" or len(place) > 2):
         raise UsageError(f"--fault {text}: a pair has two different ends", remedy="name two of them")

@@ -26,6 +26,11 @@ def nic(name: str, *gpus: int, rail: int | None = None, leaf: str | None = None)
         ([node("n0", nics=(nic("a", 0, leaf="l1"),))], "node n0 is on leaf l0, but its NIC a on l1"),
         ([node("n0", nics=(nic("a", 0), nic("b", 0, 1)))], "GPU 0 uses NICs a and b, which serve different GPUs"),
         ([node("n0", gpus=-1, nics=())], "node n0: the number of GPUs is -1"),
+        ([node("n0", gpus=10**12, nics=())], "node n0: the number of GPUs is 1000000000000"),
+        ([node(f"n{one}", gpus=1024, nics=()) for one in range(1025)], "the cluster has 1,049,600 GPUs"),
+        ([node("n0", nics=(nic("a", 0, rail=10**15),))], "node n0: the rail of NIC a is 1000000000000000"),
+        ([node("n0", nics=(nic("a", 0, rail=-1),))], "node n0: the rail of NIC a is -1"),
+        ([node("n0"), node("")], "the cluster has a node without a name"),
     ],
 )
 def test_a_contradiction_is_one_clear_error(nodes: list[NodeDescription], message: str) -> None:

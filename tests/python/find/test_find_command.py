@@ -103,7 +103,12 @@ def test_the_hostfile_has_the_healthy_nodes(tmp_path: Path, capsys: pytest.Captu
         (["--simulate", "99999x9"], "simulate at most 65,536"),
         (["--simulate", "0x8"], "a cluster of 0x8 has no GPU"),
         (["--simulate", "4x8", "--fault", "nik:0/0:2"], 'the kind "nik" is unknown; '),
-        (["--simulate", "4x8", "--fault", "nic:4/0:2"], "4 is outside the cluster of 4x8"),
+        (
+            ["--simulate", "4x8", "--fault", "nic:4/0:2"],
+            "4 is outside the cluster of 4x8; set NODE to a number from 0 to 3",
+        ),
+        (["--simulate", "4x2", "--fault", "nvlink:0/0-2:2"], "set GPU to a number from 0 to 1"),
+        (["--simulate", "4x2", "--fault", "leaf:9:2"], "set LEAF to a number from 0 to 1"),
         (["--simulate", "4x8", "--fault", "nic:0:2"], "write nic:NODE/NIC:SLOWDOWN"),
         (["--simulate", "4x8", "--fault", "nic:0/0:0.5"], "is not a fault"),
         (["--simulate", "4x8", "--fault", "nic:0/0:2@7"], "is not a fault"),

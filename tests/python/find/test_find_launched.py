@@ -174,6 +174,8 @@ def test_the_manifest_of_a_search(capsys: pytest.CaptureFixture[str], monkeypatc
         (["slrm"], '"slrm" is not a command of busbw find; did you mean slurm?'),
         (["local", "--max-round", "3"], "there is no option --max-round; did you mean --max-rounds?"),
         (["local", "--env", ""], "--env is empty"),
+        (["local", "--simulate", "4x8"], "--simulate is no option of find local; remove it, or the launcher"),
+        (["ssh", "--hosts", "a", "--logs=b"], "--logs=b is no option of find ssh; remove it, or the launcher"),
         (["--simulate", "4x8", "--backend", "host"], "--backend and --ranks are only for this machine"),
     ],
 )

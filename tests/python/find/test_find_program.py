@@ -56,6 +56,8 @@ FAULTY = {
     "say('x' * 999)": f'answered measurement 3 with "{"x" * 37}...{"x" * 20}", which is no valid answer',
     "say({'id': 3, 'flows': 'none'})": "which is no valid answer",
     "say({'error': 'the scheduler is down'})": "the measuring program reports: the scheduler is down",
+    "say({'error': ''})": "the measuring program reports: an error without a message",
+    "say({**answer(request), 'took_s': -5})": "measurement 3 took -5 s",
 }
 
 

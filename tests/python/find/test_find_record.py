@@ -188,11 +188,23 @@ def test_an_existing_file_is_refused_before_the_search(capsys: pytest.CaptureFix
     assert Path("s.jsonl").read_text() == "mine"
 
 
-def test_a_record_that_cannot_be_written_ends_the_search_with_its_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_does_not_exist_is_refused_before_the_search(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["find", "--simulate", "4x2", "--records", "absent/s.jsonl", "--json"]) == 3
     output = capsys.readouterr()
-    assert "cannot write absent/s.jsonl: No such file or directory; give another file" in output.err
-    assert json.loads(output.out)["rounds"] == 1
+    message = "cannot write absent/s.jsonl: No such file or directory; set another path with --records"
+    assert (output.out, output.err) == ("", f"busbw: {message}\n")
+
+
+def test_a_record_that_cannot_be_written_ends_the_search_with_its_result() -> None:
+    search = subprocess.run(
+        [*BUSBW, "find", "--simulate", "4x2", "--records", "s.jsonl", "--json"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+    assert search.returncode == 3
+    assert json.loads(search.stdout)["rounds"] == 1
+    assert search.stderr == "busbw: cannot write s.jsonl: File too large; give another file\n", "there is no record"
 
 
 def test_a_full_disk_leaves_whole_lines() -> None:

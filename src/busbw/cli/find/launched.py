@@ -19,6 +19,8 @@ from busbw.errors import UsageError
 
 _SEARCH_OPTIONS = {"topology", "size_bytes", "pairs", "max_rounds", "seed", "system_name", "as_json"}
 """Options of `busbw find` that process 0 gets. The others, except files for the result, concern a source of flows."""
+_SOURCE_OPTIONS = {"shape", "fault_texts", "layout", "nodes_per_leaf", "oversubscription", "program", "logs"}
+"""Options of `busbw find` that concern another source of flows than a job."""
 _UNUSED_VALUES = {"plot_when": "never", "steps": 1}
 """Values of the options of launchers that concern a table. A search does not have these options."""
 
@@ -31,7 +33,8 @@ class SearchGroup(LazyGroup):
         command = super().get_command(context, name)
         search_options = [each for each in self.params if each.name in _SEARCH_OPTIONS]
         files = [each for each in self.params if each.opts[0] in EXPORT_FLAGS]
-        return command and _search_command(command, search_options, files)
+        sources = [each.opts[0] for each in self.params if each.name in _SOURCE_OPTIONS]
+        return command and _search_command(command, search_options, files, sources)
 
 
 def refuse_options_before(context: click.Context) -> None:
@@ -47,7 +50,10 @@ def refuse_options_before(context: click.Context) -> None:
 
 
 def _search_command(
-    launch_command: click.Command, search_options: Sequence[click.Parameter], files: Sequence[click.Parameter]
+    launch_command: click.Command,
+    search_options: Sequence[click.Parameter],
+    files: Sequence[click.Parameter],
+    sources: Sequence[str],
 ) -> click.Command:
     launch = launch_command.callback
     assert launch is not None
@@ -60,6 +66,11 @@ def _search_command(
     parameters = [*(each for each in own_options if each.name not in unused), *search_options, *files]
 
     def start(words: tuple[str, ...], **values: Any) -> int:
+        for word in words:
+            if word.partition("=")[0] in sources:
+                raise UsageError(
+                    f"{word} is no option of find {launch_command.name}", remedy="remove it, or the launcher"
+                )
         reject_near_miss_options(words, [name for each in parameters for name in each.opts if name.startswith("--")])
         search_words = [word for each in search_options for word in _option_words(each, values.pop(each.name or ""))]
         paths = {each.opts[0]: values.pop(each.name or "") for each in files}

@@ -13,7 +13,8 @@ from msgspec.json import encode
 from busbw import __version__
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.summary import SearchSummary, answer_text
-from busbw.cli.options.run_destination import open_destination, without_secrets
+from busbw.cli.options.output_file import require_writable
+from busbw.cli.options.run_destination import is_abandoned, open_destination, without_secrets
 from busbw.errors import BusbwError, UsageError
 from busbw.find.search import Search
 from busbw.recorded_search import append_lines, round_record
@@ -33,7 +34,7 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
     where the launcher collects them.
 
     Raises:
-        UsageError: The file exists, or the folder cannot be made.
+        BusbwError: The file exists or cannot be written, or the folder cannot be made.
     """
     waiting: list[SearchLine] = [_header(search, is_simulated=options.shape is not None)]
     is_kept = options.shape is None or options.records_path is not None or options.store is not None
@@ -69,8 +70,10 @@ def _open_file(options: FindOptions) -> Iterator[tuple[_Write, Callable[[int], N
         path = destination.path
         if path.exists():
             raise UsageError(f"--records {path} exists", remedy="give a new file")
+        require_writable(path, flag="--records")
         yield lambda lines: append_lines(path, *lines), destination.on_exit
-        click.echo(f"Record: {os.path.relpath(path)}", err=True)
+        if path.exists() and not is_abandoned(path):
+            click.echo(f"Record: {os.path.relpath(path)}", err=True)
 
 
 def _print_lines(lines: Sequence[SearchLine]) -> None:
