@@ -288,8 +288,12 @@ def _candidates(
         total = count_per_part(columns, used.astype(np.float64))
         slow = count_per_part([column[slow_flows] for column in columns], np.ones(len(slow_flows)))
         slow = np.pad(slow, (0, len(total) - len(slow)))
-        least = LINK_SHARES[-1] / 2 if FAMILIES[family].is_hashed else min_share
-        numbers = np.flatnonzero((slow >= min_flows) & (slow >= least * total))
+        least = min_share * total
+        if FAMILIES[family].is_hashed:
+            # At least half of the smallest share, and as many as are slow without a fault.
+            healthy_share = np.minimum(peers.slow_share, LINK_SHARES[-1] / 2)[observed.classes]
+            least = LINK_SHARES[-1] / 2 * total + count_per_part(columns, used * healthy_share)
+        numbers = np.flatnonzero((slow >= min_flows) & (slow >= least))
         penalty_of_family = FAMILIES[family].rarity + float(np.log(max(int(np.count_nonzero(total)), 1)))
         found.append((family, numbers, slow[numbers], penalty_of_family))
     slow_counts: Values = np.sort(np.concatenate([slow for _, _, slow, _ in found]))
@@ -325,7 +329,7 @@ def _greedy(
     before = explained.copy()
     evidence = model.evidence(candidates.crossing, explained)
     total = candidates.totals(evidence, np.arange(len(candidates.parts)))
-    known = logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty
+    known: Values = np.asarray(logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty)
 
     def scores(now: Values) -> Values:
         """Returns the scores if the culprits explain this excess. Updates `total` and the scores that change."""
