@@ -291,8 +291,8 @@ def _candidates(
         least = min_share * total
         if FAMILIES[family].is_hashed:
             # At least half of the smallest share, and as many as are slow without a fault.
-            healthy_share = np.minimum(peers.slow_share, LINK_SHARES[-1] / 2)[observed.classes]
-            least = LINK_SHARES[-1] / 2 * total + count_per_part(columns, used * healthy_share)
+            healthy = np.where(used, np.minimum(peers.slow_share, LINK_SHARES[-1] / 2)[observed.classes], 0.0)
+            least = LINK_SHARES[-1] / 2 * total + count_per_part(columns, healthy)
         numbers = np.flatnonzero((slow >= min_flows) & (slow >= least))
         penalty_of_family = FAMILIES[family].rarity + float(np.log(max(int(np.count_nonzero(total)), 1)))
         found.append((family, numbers, slow[numbers], penalty_of_family))
