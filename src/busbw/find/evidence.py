@@ -86,7 +86,9 @@ def connection_odds(evidence: Values) -> Values:
 
 def connection_evidence(odds: Values, share: float) -> Values:
     """Returns the evidence of each connection for slow links that it crosses with a probability of `share`."""
-    return np.log(1 - share + share * odds)  # much faster than numpy.logaddexp
+    mixed = share * odds
+    mixed += 1 - share
+    return np.log(mixed, out=mixed)  # much faster than numpy.logaddexp
 
 
 def slow_iteration_limit(noise: Values) -> Values:

@@ -178,8 +178,10 @@ class _Candidates:
             is_crossed = (membership[hashed] @ self._grouping.T > 0).astype(np.float64)
             crossed = np.flatnonzero(np.bincount(is_crossed.indices))
             is_crossed = is_crossed[:, crossed]
-            odds = connection_odds(np.asarray(self._grouping[crossed] @ evidence))
-            for total, share in zip(totals[1:], LINK_SHARES[1:], strict=True):  # the first share is 1
+            of_connections = np.asarray(self._grouping[crossed] @ evidence)
+            totals[0][hashed] = is_crossed @ of_connections  # the first share is 1
+            odds = connection_odds(of_connections)
+            for total, share in zip(totals[1:], LINK_SHARES[1:], strict=True):
                 total[hashed] = is_crossed @ connection_evidence(odds, share)
         return np.hstack(list(totals))
 
@@ -286,16 +288,22 @@ def _candidates(
         total = count_per_part(columns, used.astype(np.float64))
         slow = count_per_part([column[slow_flows] for column in columns], np.ones(len(slow_flows)))
         slow = np.pad(slow, (0, len(total) - len(slow)))
-        least = LINK_SHARES[-1] / 2 if FAMILIES[family].is_hashed else min_share
-        numbers = np.flatnonzero((slow >= min_flows) & (slow >= least * total))
+        least = min_share * total
+        if FAMILIES[family].is_hashed:
+            # At least half of the smallest share, and as many as are slow without a fault.
+            healthy = np.where(used, np.minimum(peers.slow_share, LINK_SHARES[-1] / 2)[observed.classes], 0.0)
+            least = LINK_SHARES[-1] / 2 * total + count_per_part(columns, healthy)
+        numbers = np.flatnonzero((slow >= min_flows) & (slow >= least))
         penalty_of_family = FAMILIES[family].rarity + float(np.log(max(int(np.count_nonzero(total)), 1)))
         found.append((family, numbers, slow[numbers], penalty_of_family))
     slow_counts: Values = np.sort(np.concatenate([slow for _, _, slow, _ in found]))
     limit = slow_counts[-_MAX_CANDIDATES] if len(slow_counts) > _MAX_CANDIDATES else 0.0
     parts: list[Part] = []
-    rows, flows, penalty = [], [], []
+    rows, flows, penalty = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], []
     for family, numbers, slow, family_penalty in found:
         kept = numbers[slow >= limit]
+        if not len(kept):
+            continue
         for column in all_columns[family]:
             row_of = np.full(max(int(column.max(initial=0)), int(kept.max(initial=0))) + 2, UNKNOWN)
             row_of[kept] = np.arange(len(kept)) + len(parts)
@@ -320,24 +328,23 @@ def _greedy(
     allowed = np.ones(len(candidates.parts), dtype=bool)
     before = explained.copy()
     evidence = model.evidence(candidates.crossing, explained)
-    known = candidates.totals(evidence, np.arange(len(candidates.parts)))
+    total = candidates.totals(evidence, np.arange(len(candidates.parts)))
+    known: Values = np.asarray(logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty)
 
-    def totals(now: Values) -> Values:
+    def scores(now: Values) -> Values:
+        """Returns the scores if the culprits explain this excess. Updates `total` and the scores that change."""
         changed = now[candidates.crossing] != before[candidates.crossing]
         if changed.any():
             evidence[changed] = model.evidence(candidates.crossing[changed], now)
             before[:] = now
             rows = candidates.rows(changed)
-            known[rows] = candidates.totals(evidence, rows)
+            total[rows] = candidates.totals(evidence, rows)
+            known[rows] = logsumexp(total[rows], axis=1) - np.log(total.shape[1]) - candidates.penalty[rows]
         return known
-
-    def scores(total: Values) -> Values:
-        return np.asarray(logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty)
 
     culprits: list[Culprit] = []
     while True:
-        total = totals(explained)
-        score = np.where(allowed, scores(total), -np.inf)
+        score = np.where(allowed, scores(explained), -np.inf)
         best = int(np.argmax(score))
         if score[best] < threshold or len(culprits) >= _MAX_PARTS:
             break
@@ -348,8 +355,8 @@ def _greedy(
         rivals = _rivals(candidates, best, score, model, explained)
         culprits.append(replace(culprit, score=float(score[best]), rivals=rivals))
         explained = model.explained(culprits)
-    culprits = _without_superfluous(culprits, candidates, lambda now: scores(totals(now)), model, threshold)
-    score = np.where(allowed, scores(totals(model.explained(culprits))), -np.inf)
+    culprits = _without_superfluous(culprits, candidates, scores, model, threshold)
+    score = np.where(allowed, scores(model.explained(culprits)), -np.inf)
     order = np.argsort(-score)[:64]
     return culprits, [(candidates.parts[row], float(score[row])) for row in order if score[row] > SUSPECT_SCORE]
 
