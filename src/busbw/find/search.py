@@ -69,6 +69,7 @@ class Search:
         if not planned:
             raise BusbwError("no two GPUs of the cluster can exchange data", remedy="describe the NICs with their GPUs")
         self._measure(planned, limit)
+        self._reject_silence()
         if not self.measures_all_pairs:
             collides = self.explain().peers.collides_at_full_load
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
@@ -88,6 +89,19 @@ class Search:
             if not more:
                 break
             self._measure(more, limit)
+
+    def _reject_silence(self) -> None:
+        """Ends the search if no flow transferred data: that says nothing about single parts."""
+        if not all(result.is_dead.all() for result in self.results):
+            return
+        reasons = [reason for result in self.results for reason in result.errors.values()]
+        self.rounds.clear()
+        self.results.clear()
+        self._observations = self._explanation = None
+        raise BusbwError(
+            f"no flow transferred data: {reasons[0] if reasons else 'no times'}",
+            remedy="correct the network or the measuring program, and search again",
+        )
 
     def explain(self) -> Explanation:
         """Returns the explanation of the rounds measured so far. There must be one."""

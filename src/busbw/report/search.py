@@ -72,7 +72,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         *(SummaryLine(unsure, "undecided", section.anchor, (), parts.says) for parts in undecided),
     )
     # Without a slow part, the command may have compared all flows with an expected rate.
-    recorded = search.end.answer if search.end else "HEALTHY: no part is slower than its peers."
+    recorded = search.end.answer if search.end else "UNDECIDED: no slow part so far; the search did not end."
     first, *more = answers(findings, undecided) or [recorded]
     is_doubtful = not counts and first.startswith("UNDECIDED")
     return Page(

@@ -103,6 +103,17 @@ def test_without_a_cluster_nothing_is_measured(
     assert message in output.err
 
 
+def test_a_cluster_without_any_transfer_accuses_no_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "program.py"
+    times = '{"times_us": [1000.0 + row % 7] * request["iterations"]}'
+    assert times in ANSWERS
+    file.write_text(ANSWERS.replace("MISBEHAVE", "say(answer(request))").replace(times, '{"error": "no route"}'))
+    assert main(["find", "--measure-with", shlex.join([sys.executable, str(file)])]) == 3
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "busbw: no flow transferred data: no route; " in output.err
+
+
 def test_a_program_that_does_not_start_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["find", "--measure-with", "/nonexistent/program"]) == 3
     assert "cannot start /nonexistent/program: No such file or directory" in capsys.readouterr().err
