@@ -43,7 +43,7 @@ _MIN_UNSTEADY_FACTOR = 1.5
 """Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
 _MIN_BUMP_FACTOR = 1.5
 """Factor from which middle sizes are slower, compared with typical times, than small and large sizes explain. It is at
-most 1.37 in 55 published sweeps."""
+most 1.37 in the published sweeps with all three bands."""
 _MAX_NAMED_SIZES = 3
 """Maximum number of sizes that a reason names."""
 
