@@ -38,6 +38,7 @@ mpirun would end all other processes after a nonzero exit code."""
 _TERMINATED_CODES = (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL)
 """Exit codes of mpirun after a second interrupt."""
 
+_INTERRUPTED_CODES = (SIGNALLED + signal.SIGINT, SIGNALLED + signal.SIGTERM)
 _EARLY_INTERRUPT_CODE = SIGNALLED + signal.SIGUSR1
 """Exit code of mpirun after an interrupt that arrives before it handles SIGUSR1."""
 
@@ -245,8 +246,13 @@ class MpirunOutput:
         has_first_code = 0 in self._process_codes
         if has_first_code or any(self._process_codes.values()):
             # If process 0 reported no code, `was_terminated` makes another process decide.
-            first_status = ExitStatus(self._process_codes[0]) if has_first_code else ExitStatus(0, was_terminated=True)
             others = {process: ExitStatus(code) for process, code in self._process_codes.items() if process}
+            first_status = ExitStatus(0, was_terminated=True)
+            if has_first_code:
+                first_code = self._process_codes[0]
+                # After a crash, mpirun interrupts process 0, perhaps before it has noticed the loss.
+                was_terminated = first_code in _INTERRUPTED_CODES and any(map(processes.has_crashed, others.values()))
+                first_status = ExitStatus(first_code, was_terminated=was_terminated)
             statuses = [first_status, *others.values()]
             processes.report_crash(statuses, [f"process {process}" for process in (0, *others)], self._callbacks)
             return processes.job_exit_code(statuses)

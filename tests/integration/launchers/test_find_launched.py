@@ -41,7 +41,10 @@ SLOW_NIC = "SLOW: NIC mlx5_1 of n3"
 
 @pytest.fixture
 def install(tmp_path: Path) -> Callable[[str], dict[str, str]]:
-    """Returns a function that makes a `busbw` with a body, and returns variables with its folder first on PATH."""
+    """Returns a function that makes a `busbw` with a body, and returns variables with its folder first on PATH.
+
+    The folder also has the engine, which prefers the `busbw` beside it.
+    """
 
     def write(body: str) -> dict[str, str]:
         folder = tmp_path / "bin"
@@ -49,6 +52,7 @@ def install(tmp_path: Path) -> Callable[[str], dict[str, str]]:
         script = folder / "busbw"
         script.write_text(f"#!{sys.executable}\nimport sys\nfrom busbw.cli.main import main\n{body}\n")
         script.chmod(0o755)
+        shutil.copy((installed_in() / "busbw-engine").resolve(), folder / "busbw-engine")
         return {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
 
     return write
@@ -62,8 +66,13 @@ def here(tmp_path: Path) -> Path:
 
 
 def search(words: list[str], here: Path, environment: dict[str, str]) -> Launched:
-    with Launching(words, here, environment, command="find") as launching:
+    with Launching(with_program(words, here), here, environment, command="find") as launching:
         return launching.finish()
+
+
+def with_program(words: list[str], here: Path) -> list[str]:
+    """Adds the engine of `install`."""
+    return [words[0], "--program-path", str(here.parent / "bin"), *words[1:]]
 
 
 def require_slow_nic(launched: Launched) -> None:
@@ -141,7 +150,9 @@ def test_the_flows_of_the_job_are_measured(install: Callable[[str], dict[str, st
 
 
 def test_control_c_reports_what_is_known(install: Callable[[str], dict[str, str]], here: Path) -> None:
-    with Launching(["local", "--processes", "2"], here, install(INTERRUPTED), command="find") as launching:
+    environment = install(INTERRUPTED)
+    words = with_program(["local", "--processes", "2"], here)
+    with Launching(words, here, environment, command="find") as launching:
         launching.wait((here / "answer").exists)
         launching.interrupt()
         launched = launching.finish()
@@ -162,7 +173,8 @@ def test_a_node_without_busbw_is_named(here: Path, tmp_path: Path) -> None:
     folder.mkdir()
     shutil.copy((installed_in() / "busbw-engine").resolve(), folder / "busbw-engine")
     words = ["local", "--processes", "2", "--program-path", str(folder)]
-    launched = search(words, here, {"PATH": "/usr/bin:/bin"})
+    with Launching(words, here, {"PATH": "/usr/bin:/bin"}, command="find") as launching:
+        launched = launching.finish()
     assert (launched.code, launched.stdout) == (3, "")
     message = "busbw-engine flows: process 0 needs the busbw command on its node; install the wheel there"
     assert launched.stderr.count(message) == 1

@@ -73,6 +73,8 @@ def ended(process: int, code: int) -> bytes:
         ([ended(0, 0), ended(1, 3)], 0, 3),
         ([ended(0, 137), ended(1, 4)], 0, 4),
         ([ended(1, 137)], 1, 4),
+        ([ended(1, 137), ended(0, 130)], 1, 4),
+        ([ended(1, 130), ended(0, 130)], 1, 130),
         ([ended(1, 0)], 0, 4),
         ([], 0, 4),
         ([], 1, 4),

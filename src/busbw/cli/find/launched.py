@@ -19,8 +19,8 @@ from busbw.errors import UsageError
 
 _SEARCH_OPTIONS = {"topology", "size_bytes", "pairs", "max_rounds", "seed", "system_name", "as_json"}
 """Options of `busbw find` that process 0 gets. The others, except files for the result, concern a source of flows."""
-_SOURCE_OPTIONS = {"shape", "fault_texts", "layout", "nodes_per_leaf", "oversubscription", "program", "logs"}
-"""Options of `busbw find` that concern another source of flows than a job."""
+_SOURCE_OPTIONS = {"shape", "layout", "nodes_per_leaf", "oversubscription", "program", "logs"}
+"""Options of `busbw find` that concern another source of flows than a job. --fault is also a flag of the engine."""
 _UNUSED_VALUES = {"plot_when": "never", "steps": 1}
 """Values of the options of launchers that concern a table. A search does not have these options."""
 

@@ -96,7 +96,7 @@ def job_exit_code(statuses: Sequence[ExitStatus]) -> int:
 
 def documented_exit_code(status: ExitStatus) -> int:
     """Returns the exit code of a command for the exit status of its program: RANK_LOST if it was killed or crashed."""
-    return ExitCode.RANK_LOST if _has_crashed(status) else status.code
+    return ExitCode.RANK_LOST if has_crashed(status) else status.code
 
 
 def crash_message(statuses: Sequence[ExitStatus], names: Sequence[str]) -> str:
@@ -110,9 +110,9 @@ def crash_message(statuses: Sequence[ExitStatus], names: Sequence[str]) -> str:
     """
     decisive = _decisive_index(statuses)
     was_named = any(status.code == ExitCode.RANK_LOST for status in statuses)
-    if was_named or not _has_crashed(statuses[decisive]):
+    if was_named or not has_crashed(statuses[decisive]):
         return ""
-    have_all_crashed = len(statuses) > 1 and all(map(_has_crashed, statuses))
+    have_all_crashed = len(statuses) > 1 and all(map(has_crashed, statuses))
     crashed = statuses if have_all_crashed else [statuses[decisive]]
     signal_names = dict.fromkeys(_signal_name(status.code - SIGNALLED) for status in crashed)
     return (
@@ -136,7 +136,7 @@ def _decisive_index(statuses: Sequence[ExitStatus]) -> int:
     return next(failed, 0)
 
 
-def _has_crashed(status: ExitStatus) -> bool:
+def has_crashed(status: ExitStatus) -> bool:
     """True if a signal ended the command, except one that the engine handles or that this process sent."""
     return status.code > SIGNALLED and status.code not in _ORDERLY_CODES and not status.was_terminated
 
