@@ -4,7 +4,6 @@
 record is complete.
 """
 
-import os
 import signal
 import sys
 from collections import Counter
@@ -16,6 +15,7 @@ import click
 import msgspec
 
 from busbw.cli.correctness import correctness_sentence
+from busbw.cli.options.run_destination import print_record_path
 from busbw.errors import SIGNALLED, ExitCode
 from busbw.logs import Log
 from busbw.readers import busbw_records
@@ -161,4 +161,4 @@ def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
     ending_words = _ENDING_WORDS.get(code, "was killed")
     click.echo(correctness_sentence(record, exit_code=code, ending_words=ending_words), err=True)
     click.echo(speed_sentence(judge(Log(source=str(path), tables=(table,)))), err=True)
-    click.echo(f"Record: {os.path.relpath(path)}", err=True)
+    print_record_path(path)

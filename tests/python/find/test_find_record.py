@@ -195,25 +195,25 @@ def test_a_folder_that_does_not_exist_is_refused_before_the_search(capsys: pytes
     assert (output.out, output.err) == ("", f"busbw: {message}\n")
 
 
-def test_a_record_that_cannot_be_written_ends_the_search_with_its_result() -> None:
-    search = subprocess.run(
+def search_with_full_disk(max_bytes: int) -> subprocess.CompletedProcess[str]:
+    """Runs a search with a limit for the size of its record."""
+    return subprocess.run(
         [*BUSBW, "find", "--simulate", "4x2", "--records", "s.jsonl", "--json"],
         capture_output=True,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes)),
     )
+
+
+def test_a_record_that_cannot_be_written_ends_the_search_with_its_result() -> None:
+    search = search_with_full_disk(0)
     assert search.returncode == 3
     assert json.loads(search.stdout)["rounds"] == 1
     assert search.stderr == "busbw: cannot write s.jsonl: File too large; give another file\n", "there is no record"
 
 
 def test_a_full_disk_leaves_whole_lines() -> None:
-    search = subprocess.run(
-        [*BUSBW, "find", "--simulate", "4x2", "--records", "s.jsonl", "--json"],
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)),
-    )
+    search = search_with_full_disk(3000)
     assert search.returncode == 3
     assert "cannot write s.jsonl: File too large; give another file" in search.stderr
     kept = read_search(Path("s.jsonl")).rounds

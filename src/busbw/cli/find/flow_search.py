@@ -14,14 +14,13 @@ from busbw.cli.find.sources import open_measurer
 from busbw.cli.find.summary import print_summary, result_exit_code, summarize
 from busbw.cli.find.topology_option import complete_cluster
 from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.options.system_option import find_system
 from busbw.errors import BusbwError, ExitCode, interrupt_exit_code
 from busbw.find.search import Search, SearchProgress
 from busbw.json_output import json_object
 from busbw.launchers.machine_types.named_system import named_system
 from busbw.network_topology.topology_file import read_attachments
 from busbw.system import System
-from busbw.system import find as find_system
-from busbw.system.detect import detect_machine, system_of_machine
 from busbw.terminal import live_line
 from busbw.terminal.progress import duration_text
 
@@ -77,9 +76,9 @@ def _system(options: FindOptions) -> System | None:
     if options.system_name is not None:
         return named_system(options.system_name)
     if options.shape is not None:
-        return find_system(_SIMULATED_SYSTEM)
+        return named_system(_SIMULATED_SYSTEM)
     measures_own_gpus = options.program is None and options.descriptors is None and options.backend != "host"
-    return system_of_machine(detect_machine())[0] if measures_own_gpus else None
+    return find_system("here") if measures_own_gpus else None
 
 
 @dataclass(frozen=True)

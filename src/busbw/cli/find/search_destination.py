@@ -1,6 +1,5 @@
 """Destination of the flows of a search: the run store, the file of `--records`, or the launcher of a job."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +13,7 @@ from busbw import __version__
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.summary import SearchSummary, answer_text
 from busbw.cli.options.output_file import require_writable
-from busbw.cli.options.run_destination import is_abandoned, open_destination, without_secrets
+from busbw.cli.options.run_destination import is_abandoned, open_destination, print_record_path, without_secrets
 from busbw.errors import BusbwError, UsageError
 from busbw.find.search import Search
 from busbw.recorded_search import append_lines, round_record
@@ -73,7 +72,7 @@ def _open_file(options: FindOptions) -> Iterator[tuple[_Write, Callable[[int], N
         require_writable(path, flag="--records")
         yield lambda lines: append_lines(path, *lines), destination.on_exit
         if path.exists() and not is_abandoned(path):
-            click.echo(f"Record: {os.path.relpath(path)}", err=True)
+            print_record_path(path)
 
 
 def _print_lines(lines: Sequence[SearchLine]) -> None:

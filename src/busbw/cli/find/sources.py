@@ -12,6 +12,8 @@ from busbw.measuring_program import MeasuringProgram
 from busbw.program_pipes import ProgramPipes, StartedProgram
 from busbw.simulator.fabric import DEFAULT_NODES_PER_GROUP, Fabric, parse_shape
 from busbw.simulator.faults import parse_fault
+from busbw.simulator.measurer import SimulatedMeasurer
+from busbw.simulator.simulation import Noise, Simulation
 
 
 def open_measurer(options: FindOptions, check_interrupt: Callable[[], None]) -> AbstractContextManager[Measurer]:
@@ -36,10 +38,6 @@ def open_measurer(options: FindOptions, check_interrupt: Callable[[], None]) -> 
 
 
 def _simulated_measurer(options: FindOptions, shape: str) -> Measurer:
-    # scipy takes a while to load, and only a simulation needs it before the first round.
-    from busbw.simulator.measurer import SimulatedMeasurer
-    from busbw.simulator.simulation import Noise, Simulation
-
     nodes, gpus = parse_shape(shape)
     fabric = Fabric(
         nodes=nodes,

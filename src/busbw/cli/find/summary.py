@@ -75,7 +75,7 @@ class FindSummary(Struct, frozen=True, kw_only=True):
     @property
     def accused(self) -> list[NamedPart]:
         """Parts of all findings, and all parts that could not be told apart."""
-        return [*self.findings, *(part for one in self.undecided for part in one.between)]
+        return accused_parts(self.findings, self.undecided)
 
 
 class SearchSummary(FindSummary, frozen=True, kw_only=True):
@@ -113,9 +113,14 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     )
 
 
+def accused_parts(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> list[NamedPart]:
+    """Returns the parts of all findings, and all parts that could not be told apart."""
+    return [*findings, *(part for one in undecided for part in one.between)]
+
+
 def suspected_nodes(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> set[str]:
     """Returns the nodes of all findings and of all parts that could not be told apart."""
-    accused = [*findings, *(part for one in undecided for part in one.between)]
+    accused = accused_parts(findings, undecided)
     return {name for part in accused for name in (part.node, *(part.nodes or ())) if name is not None}
 
 

@@ -3,7 +3,6 @@
 `submit` returns the exit code of the job, also if a rank is lost. The received rows then stay in the record.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,7 +14,7 @@ from busbw.cli.launch.error_lines import ErrorLineMerger
 from busbw.cli.launch.options import LaunchOptions
 from busbw.cli.launch.output_splitter import OutputSplitter, RecordFile
 from busbw.cli.launch.plain_progress import PlainProgress
-from busbw.cli.options.run_destination import open_destination
+from busbw.cli.options.run_destination import open_destination, print_record_path
 from busbw.cli.outcome import finish_stdout, print_outcome, verified_exit_code
 from busbw.errors import ExitCode
 from busbw.launchers import LaunchCallbacks, LaunchPlan
@@ -72,7 +71,7 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
     if not options.is_search:
         print_outcome(code, destination.path, plot_when=options.plot_when)
     elif destination.path.exists():
-        click.echo(f"Record: {os.path.relpath(destination.path)}", err=True)
+        print_record_path(destination.path)
     return code
 
 

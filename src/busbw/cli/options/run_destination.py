@@ -1,5 +1,6 @@
 """Destination of a run's record: a file, or a run folder in the store, with the run file `run.json` beside it."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,11 @@ def destination_options(command: Callable[..., int]) -> Callable[..., int]:
         help=f"Folder for the run.  [default: ${STORE_VARIABLE}, or ./busbw-records]",
     )
     return records(store(with_one_destination))
+
+
+def print_record_path(path: Path) -> None:
+    """Names a record on stderr, relative to the current folder."""
+    click.echo(f"Record: {os.path.relpath(path)}", err=True)
 
 
 def is_abandoned(path: Path) -> bool:
