@@ -317,6 +317,11 @@ def _candidates(
     return _Candidates(tuple(parts), membership, np.array(penalty), observed.connections)
 
 
+def _scores(totals: Values, penalty: Values) -> Values:
+    """Returns the score of each part (row): the log mean over the hypotheses (columns) less the penalty."""
+    return np.asarray(logsumexp(totals, axis=1) - np.log(totals.shape[1]) - penalty)
+
+
 def _greedy(
     observed: Observations, candidates: _Candidates, model: _PersistentModel
 ) -> tuple[list[Culprit], list[tuple[Part, float]]]:
@@ -329,7 +334,7 @@ def _greedy(
     before = explained.copy()
     evidence = model.evidence(candidates.crossing, explained)
     total = candidates.totals(evidence, np.arange(len(candidates.parts)))
-    known: Values = np.asarray(logsumexp(total, axis=1) - np.log(total.shape[1]) - candidates.penalty)
+    known = _scores(total, candidates.penalty)
 
     def scores(now: Values) -> Values:
         """Returns the scores if the culprits explain this excess. Updates `total` and the scores that change."""
@@ -339,7 +344,7 @@ def _greedy(
             before[:] = now
             rows = candidates.rows(changed)
             total[rows] = candidates.totals(evidence, rows)
-            known[rows] = logsumexp(total[rows], axis=1) - np.log(total.shape[1]) - candidates.penalty[rows]
+            known[rows] = _scores(total[rows], candidates.penalty[rows])
         return known
 
     culprits: list[Culprit] = []

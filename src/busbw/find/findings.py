@@ -1,6 +1,6 @@
 """Findings of a search by the names of the cluster, with the flows that support them and the next step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -83,6 +83,11 @@ def make_findings(
         else:
             findings.append(_finding(group, synonyms, observed, explanation, cluster))
     return sorted(findings, key=lambda one: -(one.slowdown or np.inf)), undecided
+
+
+def accused_parts(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> list[NamedPart]:
+    """Returns the parts of all findings, and all parts that could not be told apart."""
+    return [*findings, *(part for one in undecided for part in one.between)]
 
 
 def answers(findings: Sequence[Finding], undecided: Sequence[UndecidedParts]) -> list[str]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from busbw import __version__
 from busbw.find.cluster import UNKNOWN, Cluster
 from busbw.find.explanation import Explanation, explain
-from busbw.find.findings import Finding, UndecidedParts, answers, make_findings
+from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.observations import Observations
 from busbw.recorded_search import RecordedSearch
@@ -43,7 +43,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     # Slowness of all parts follows from the rated rate of a system, not from the flows.
     stated = msgspec.convert(search.end.result.get("undecided", []) if search.end else [], list[UndecidedParts])
     undecided += [parts for parts in stated if not parts.between]
-    accused = [*findings, *(part for parts in undecided for part in parts.between)]
+    accused = accused_parts(findings, undecided)
     nic_map = _nic_map(observed, explanation, accused)
     section = TableSection(
         anchor=f"{_ANCHOR}-flows",

@@ -1,6 +1,5 @@
 // The NCCL backend: checks GPUs and library at the start, connects ranks, and answers questions about the hardware.
 #include "backends/nccl/nccl_backend.hpp"
-#include "backends/nccl/flow_paths.hpp"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>

@@ -10,7 +10,7 @@ from busbw.cli.find.cost import cost_sentence
 from busbw.cli.find.expected_rate import doubts_of_all_flows, network_rate_gbps, nvlink_rate_gbps
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
-from busbw.find.findings import Finding, UndecidedParts, answers, make_findings
+from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
 from busbw.find.search import Search
@@ -111,11 +111,6 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
         complete=not ended_early,
         seed=search.seed,
     )
-
-
-def accused_parts(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> list[NamedPart]:
-    """Returns the parts of all findings, and all parts that could not be told apart."""
-    return [*findings, *(part for one in undecided for part in one.between)]
 
 
 def suspected_nodes(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> set[str]:
