@@ -1,0 +1,79 @@
+"""`busbw doctor`: finds the cause of slow communication without a benchmark."""
+
+from pathlib import Path
+
+import click
+
+from busbw import __version__
+from busbw.cli.doctor.text import check_list_lines, result_lines
+from busbw.cli.options.json_option import json_option
+from busbw.cli.options.output_file import write_whole
+from busbw.cli.options.param_types import NonEmptyPath
+from busbw.doctor.catalog import MACHINE_AREAS, all_checks, checks_of
+from busbw.doctor.examination import examine
+from busbw.doctor.facts import facts_of_this_machine
+from busbw.doctor.machine_system import system_of
+from busbw.doctor.model.check import Check
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.result import FORMAT, Result
+from busbw.doctor.sources.capture import archive_bytes, capture_of, read_capture
+from busbw.doctor.sources.recording import Recording
+from busbw.doctor.sources.this_machine import ThisMachine
+from busbw.errors import ExitCode
+from busbw.json_output import json_object
+from busbw.terminal import console
+
+
+@click.command()
+@click.option("--list", "as_list", is_flag=True, help="List all checks with rule, source, cost and fix.")
+@click.option(
+    "--capture", "capture_path", type=NonEmptyPath(dir_okay=False), metavar="FILE", help="Also write a capture."
+)
+@click.option("--root", type=NonEmptyPath(exists=True), metavar="FILE", help="Examine a capture, not this machine.")
+@json_option
+def doctor(capture_path: Path | None, root: Path | None, *, as_list: bool, as_json: bool) -> int:
+    """Checks this machine for causes of slow or failing collectives. It changes nothing and needs no root."""
+    if as_list:
+        _print_list(as_json=as_json)
+        return ExitCode.GOOD
+    result = _examine(root, capture_path)
+    if as_json:
+        click.echo(json_object(result))
+    else:
+        for line in result_lines(result):
+            console().print(line)
+    return exit_code_of(result)
+
+
+def exit_code_of(result: Result) -> int:
+    """Returns 1 if something is broken, 5 if something is slow, 3 if a check could not decide, otherwise 0."""
+    severities = {finding.severity for finding in result.findings}
+    if "broken" in severities:
+        return 1
+    if "slow" in severities:
+        return ExitCode.SLOWER_THAN_DEMANDED
+    needs_root = {check.name for check in all_checks() if check.needs_root}
+    return ExitCode.ENVIRONMENT if any(each.check not in needs_root for each in result.could_not_check) else 0
+
+
+def _examine(root: Path | None, capture_path: Path | None) -> Result:
+    recording = Recording(read_capture(root) if root else ThisMachine(facts_of_this_machine()))
+    machine = Machine(recording)
+    result = examine(checks_of(*MACHINE_AREAS), machine, system=system_of(machine))
+    if capture_path is not None:
+        capture = capture_of(recording, node="", busbw_version=__version__)
+        write_whole(capture_path, archive_bytes(capture), flag="--capture")
+    return result
+
+
+def _print_list(*, as_json: bool) -> None:
+    if as_json:
+        fields = ("area", "reads", "rule", "source", "cost", "fix", "needs_root")
+        listed = [{"check": each.name, **{name: getattr(each, name) for name in fields}} for each in all_checks()]
+        click.echo(json_object({"format": FORMAT, "checks": listed}))
+        return
+    for line in check_list_lines(all_checks()):
+        console().print(line)
+
+
+__all__ = ["Check", "doctor", "exit_code_of"]

@@ -1,0 +1,28 @@
+"""Lists all checks: the constant CHECK, or the tuple CHECKS, of each module below `checks`."""
+
+import pkgutil
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from busbw.doctor import checks
+from busbw.doctor.model.check import Area, Check
+
+MACHINE_AREAS: tuple[Area, ...] = ("gpu", "nic", "host", "libraries", "scheduler")
+"""Areas of the checks that examine one machine."""
+
+
+@lru_cache(maxsize=1)
+def all_checks() -> tuple[Check[Any], ...]:
+    """Returns all checks, ordered by area and name."""
+    found: list[Check[Any]] = []
+    for module_info in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}."):
+        module = import_module(module_info.name)
+        found += [*getattr(module, "CHECKS", ()), *([module.CHECK] if hasattr(module, "CHECK") else ())]
+    areas = [*MACHINE_AREAS, "log", "nodes"]
+    return tuple(sorted(found, key=lambda check: (areas.index(check.area), check.name)))
+
+
+def checks_of(*areas: Area) -> tuple[Check[Any], ...]:
+    """Returns the checks of these areas."""
+    return tuple(check for check in all_checks() if check.area in areas)

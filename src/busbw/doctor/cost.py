@@ -1,0 +1,67 @@
+"""Estimates what a finding costs: the expected busbw of a job with the damage and without it."""
+
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from busbw.doctor.model.damage import Damage
+from busbw.expect import Scenario, expect
+from busbw.system import System
+
+COLLECTIVE = "all_reduce"
+SIZE_BYTES = 8 << 30
+"""Large enough for the bandwidth of the plateau."""
+
+
+class Cost(Struct, kw_only=True, frozen=True):
+    """Bandwidth of a job as it is, and after the fix."""
+
+    busbw_now_gbps: float
+    busbw_fixed_gbps: float
+    nodes: int
+    """Number of nodes of the job that the figures are for."""
+    basis: Literal["expect"] = "expect"
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the bandwidth that is lost, from 0 to 1."""
+        return 1.0 - self.busbw_now_gbps / self.busbw_fixed_gbps if self.busbw_fixed_gbps > 0 else 0.0
+
+
+def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost | None:
+    """Returns the cost of a damage for an all_reduce on all GPUs. None if the model does not cover the system.
+
+    Args:
+        damage: What the finding takes from the machine.
+        system: System of the nodes. None if unknown.
+        nodes: Number of nodes of the job. For one node, damage between nodes is estimated for a job of two.
+    """
+    if system is None:
+        return None
+    concerns_nics = damage.nic_share < 1 or damage.nic_cap_gbps is not None
+    job_nodes = max(nodes, 2) if concerns_nics else 1
+    fixed = _plateau_gbps(system, job_nodes, nvls=True)
+    now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
+    if fixed is None or now is None:
+        return None
+    cap = damage.nic_cap_gbps if concerns_nics else damage.fabric_cap_gbps
+    now = min(now, fixed) if cap is None else min(now, fixed, cap)
+    return Cost(busbw_now_gbps=round(now, 1), busbw_fixed_gbps=round(fixed, 1), nodes=job_nodes)
+
+
+def _plateau_gbps(system: System, nodes: int, *, nvls: bool) -> float | None:
+    scenario = Scenario(
+        collective=COLLECTIVE, ranks=nodes * system.ranks_per_node, ranks_per_node=system.ranks_per_node, nvls=nvls
+    )
+    estimate = expect(scenario, system, [SIZE_BYTES]).at(SIZE_BYTES)
+    return None if estimate is None else estimate.busbw_gbps.typical
+
+
+def _damaged(system: System, damage: Damage) -> System:
+    fabrics = [
+        replace(each, link_gbps=replace(each.link_gbps, value=each.link_gbps.value * damage.fabric_share))
+        for each in system.fabrics
+    ]
+    nics = system.nics and replace(system.nics, gbit=system.nics.gbit * damage.nic_share)
+    return replace(system, fabrics=fabrics, nics=nics)

@@ -1,0 +1,81 @@
+"""Runs checks at the same time, each with a time limit, and collects their results."""
+
+import time
+from collections.abc import Sequence
+from threading import Thread
+from typing import Generic
+
+from busbw.doctor.cost import estimate_cost
+from busbw.doctor.model.check import Check, Finding, NotApplicable, Subject, Unreadable
+from busbw.doctor.result import Missing, Result, reported, sort_key
+from busbw.system import System
+from busbw.units import plain
+
+LIMIT_S = 4.5
+"""Time limit of all checks together. A check that waits for a device ends without a decision."""
+
+
+class _Outcome(Generic[Subject]):
+    """What one check has yielded so far. Its thread changes it."""
+
+    def __init__(self, check: Check[Subject]) -> None:
+        self.check = check
+        self.findings: list[Finding] = []
+        self.missing: str | None = f"the check did not end within {LIMIT_S:g} s"
+        self.is_applicable = True
+
+    def run(self, subject: Subject) -> None:
+        """Runs the check."""
+        try:
+            for finding in self.check.examine(subject):
+                self.findings.append(finding)
+            self.missing = None
+        except NotApplicable:
+            self.is_applicable, self.missing = False, None
+        except Unreadable as error:
+            self.missing = str(error)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            # The input may be of any kind, and one check must not end the others.
+            self.missing = f"values in a form that the check understands: {plain(str(error))[:80] or 'none'}"
+
+
+def examine(
+    checks: Sequence[Check[Subject]],
+    subject: Subject,
+    *,
+    system: System | None,
+    nodes: int = 1,
+    limit_s: float = LIMIT_S,
+) -> Result:
+    """Returns the result of checks.
+
+    Args:
+        checks: Checks to run.
+        subject: What they examine.
+        system: System of the nodes, for the costs. None if unknown.
+        nodes: Number of nodes of the job, for the costs.
+        limit_s: Time limit of all checks together.
+    """
+    end = time.monotonic() + limit_s
+    outcomes = [_Outcome(check) for check in checks]
+    # A reading can block for ever in the kernel, so the program must be able to end without these threads.
+    threads = [Thread(target=outcome.run, args=(subject,), daemon=True) for outcome in outcomes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    findings = [
+        reported(outcome.check, finding, estimate_cost(finding.damage, system, nodes) if finding.damage else None)
+        for outcome in outcomes
+        for finding in tuple(outcome.findings)
+    ]
+    return Result(
+        findings=tuple(sorted(findings, key=sort_key)),
+        passed=tuple(
+            each.check.name for each in outcomes if not each.findings and each.missing is None and each.is_applicable
+        ),
+        not_applicable=tuple(each.check.name for each in outcomes if not each.is_applicable),
+        could_not_check=tuple(
+            Missing(check=each.check.name, missing=each.missing) for each in outcomes if each.missing is not None
+        ),
+    )

@@ -1,0 +1,23 @@
+"""ADD A FACT HERE: values of a machine that are in no file, such as limits of the process. One module for each fact.
+
+The type of a fact is a `Fact`; its function reads it on this machine. Checks get it with `Machine.fact(TYPE)`.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from busbw.doctor.facts.environment import Environment, read_environment
+from busbw.doctor.facts.limits import Limits, read_limits
+from busbw.doctor.model.machine import Fact, fact_key
+
+_READERS: dict[type[Fact], Callable[[], Fact]] = {Environment: read_environment, Limits: read_limits}
+
+
+def facts_of_this_machine() -> dict[str, Callable[[], bytes]]:
+    """Returns the function that reads each fact as JSON, by its key."""
+    return {fact_key(fact_type): _encoder(read) for fact_type, read in _READERS.items()}
+
+
+def _encoder(read: Callable[[], Fact]) -> Callable[[], bytes]:
+    return lambda: msgspec.json.encode(read())

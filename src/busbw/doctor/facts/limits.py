@@ -1,0 +1,27 @@
+"""Resource limits of the process."""
+
+import resource
+
+from busbw.doctor.model.machine import Fact
+
+_NAMES = {
+    "memlock_bytes": resource.RLIMIT_MEMLOCK,
+    "open_files": resource.RLIMIT_NOFILE,
+    "stack_bytes": resource.RLIMIT_STACK,
+    "processes": resource.RLIMIT_NPROC,
+}
+
+
+class Limits(Fact, kw_only=True, frozen=True):
+    """Soft limits of the process. None for a limit that is not set."""
+
+    memlock_bytes: int | None = None
+    open_files: int | None = None
+    stack_bytes: int | None = None
+    processes: int | None = None
+
+
+def read_limits() -> Limits:
+    """Returns the limits of this process."""
+    values = {name: resource.getrlimit(limit)[0] for name, limit in _NAMES.items()}
+    return Limits(**{name: None if value == resource.RLIM_INFINITY else value for name, value in values.items()})

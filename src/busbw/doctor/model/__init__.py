@@ -1,0 +1,1 @@
+"""What a check is, and how it reads a machine."""

@@ -1,0 +1,72 @@
+"""A check and its findings."""
+
+from collections.abc import Callable, Iterable
+from typing import Generic, Literal, TypeVar
+
+from msgspec import Struct, field
+
+from busbw.doctor.model.damage import Damage
+
+Subject = TypeVar("Subject")
+"""What a check examines: a machine, a log, or the values of all nodes."""
+
+Area = Literal["gpu", "nic", "host", "libraries", "scheduler", "log", "nodes"]
+
+Severity = Literal["broken", "slow", "risk"]
+"""broken: jobs fail or lose data. slow: jobs lose speed. risk: a job may fail or slow down later or at scale."""
+
+SEVERITIES: tuple[Severity, ...] = ("broken", "slow", "risk")
+"""From the worst to the least."""
+
+
+class Evidence(Struct, kw_only=True, frozen=True):
+    """A value that supports a finding, and where it was read."""
+
+    source: str = field(name="from")
+    """File, command, variable or line of a log."""
+    value: str
+
+
+class Finding(Struct, kw_only=True, frozen=True):
+    """One problem of one part. A check yields one for each part with the problem."""
+
+    severity: Severity
+    problem: str
+    """Clause with the part, its value and the value that it should have: "mlx5_3 runs at x8 instead of x16"."""
+    evidence: tuple[Evidence, ...]
+    subject: str | None = None
+    """The part: mlx5_3, GPU2, NCCL_P2P_DISABLE. None for the whole machine."""
+    damage: Damage | None = None
+    """Effect on collectives, from which the cost in bandwidth is computed. None if it cannot be estimated."""
+    fix: str | None = None
+    """Commands that correct this finding. None: those of the check."""
+
+
+class NotApplicable(Exception):  # noqa: N818 (not an error)
+    """The machine lacks what the check is about, such as a GPU. The argument is the reason."""
+
+
+class Unreadable(Exception):  # noqa: N818 (not an error)
+    """A value cannot be read, so the check cannot decide. The argument states what is missing."""
+
+
+class Check(Struct, Generic[Subject], kw_only=True, frozen=True):
+    """A rule about one property. The texts appear in `busbw doctor --list`."""
+
+    name: str
+    """Lower-case words with dashes: nic-width. A part of the interface; do not rename."""
+    area: Area
+    reads: str
+    """Files, commands and variables that the check reads."""
+    rule: str
+    """Sentence with the condition that a healthy machine meets."""
+    source: str
+    """Public address of the rule's origin, as URL or owner/repository#number."""
+    cost: str
+    """Sentence with the effect on collectives if the rule is broken."""
+    fix: str
+    """Commands or steps that correct the problem."""
+    examine: Callable[[Subject], Iterable[Finding]]
+    """Yields the findings. Raises NotApplicable or Unreadable; findings before an Unreadable remain valid."""
+    needs_root: bool = False
+    """True if other users cannot read the values on a usual system."""

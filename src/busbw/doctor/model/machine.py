@@ -1,0 +1,173 @@
+"""Reads values of a machine for checks, from a tree: the machine itself, or a capture of it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from busbw.doctor.model.check import Evidence, Unreadable
+from busbw.doctor.model.tree import FACTS, LATER, Tree, command_key
+from busbw.units import plain
+
+_NUMBERS = re.compile(r"([0-9]+)")
+
+
+class Absent(Unreadable):
+    """The file, folder, command or fact does not exist."""
+
+
+class Fact(Struct, kw_only=True, frozen=True):
+    """Base of the facts: values that are in no file, such as limits of the process. `facts` reads them."""
+
+
+FactType = TypeVar("FactType", bound=Fact)
+
+
+class Named(Protocol):
+    """Class with a name."""
+
+    __name__: str
+
+
+class Machine:
+    """Values of one machine. Paths are relative to its root, such as "sys/class/net"."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def text(self, path: str) -> str:
+        """Returns the content of a file, without surrounding blanks and characters that control terminals.
+
+        Lines stay separate; invalid UTF-8 is replaced.
+
+        Raises:
+            Absent: There is no such file.
+            Unreadable: It cannot be read.
+        """
+        content = self._tree.read(path).decode(errors="replace")
+        return "\n".join(plain(line.expandtabs()) for line in content.strip().splitlines())
+
+    def word(self, path: str) -> str:
+        """Returns the content of a file with one value.
+
+        Raises:
+            Unreadable: It cannot be read, or is empty.
+        """
+        text = self.text(path)
+        if not text:
+            raise Unreadable(f"{shown(path)} is empty")
+        return text
+
+    def number(self, path: str) -> int:
+        """Returns the whole number with which a file begins.
+
+        Raises:
+            Unreadable: It cannot be read, or holds no number.
+        """
+        word = self.word(path)
+        match = re.match(r"-?[0-9]{1,20}(?![\w.])", word)
+        if match is None:
+            raise Unreadable(f'{shown(path)} holds no number but "{word[:40]}"')
+        return int(match[0])
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Returns the names in a folder, with numbers in numerical order: mlx5_2 before mlx5_10.
+
+        Raises:
+            Absent: There is no such folder.
+            Unreadable: It cannot be read.
+        """
+        return tuple(sorted(map(plain, self._tree.names(folder)), key=_sort_key))
+
+    def names_or_none(self, folder: str) -> tuple[str, ...]:
+        """Returns the names in a folder. Empty if it does not exist.
+
+        Raises:
+            Unreadable: It cannot be read.
+        """
+        try:
+            return self.names(folder)
+        except Absent:
+            return ()
+
+    def has(self, path: str) -> bool:
+        """True if the file or folder exists."""
+        with suppress(Unreadable):
+            self._tree.target(path)
+            return True
+        return False
+
+    def optional(self, path: str) -> str | None:
+        """Returns the content of a file. None if it does not exist or is empty.
+
+        Raises:
+            Unreadable: It exists but cannot be read.
+        """
+        try:
+            return self.text(path) or None
+        except Absent:
+            return None
+
+    def target(self, path: str) -> str:
+        """Returns the path of a file or folder without symbolic links in it.
+
+        Raises:
+            Absent: There is no such file.
+        """
+        return self._tree.target(path)
+
+    def output(self, *words: str) -> str:
+        """Returns the standard output of a command.
+
+        Raises:
+            Absent: There is no such command.
+            Unreadable: It failed or did not end in time.
+        """
+        return self.text(command_key(words))
+
+    def growth(self, path: str) -> int:
+        """Returns the growth of a counter within a second.
+
+        Raises:
+            Unreadable: It cannot be read.
+        """
+        before = self.number(path)
+        return self.number(LATER + path) - before
+
+    def fact(self, fact_type: type[FactType]) -> FactType:
+        """Returns a fact of this type.
+
+        Raises:
+            Unreadable: It cannot be determined.
+        """
+        content = self._tree.read(fact_key(fact_type))
+        try:
+            return msgspec.json.decode(content, type=fact_type)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Unreadable(f"{fact_key(fact_type)} is not valid: {plain(str(error))[:80]}") from error
+
+    def evidence(self, path: str) -> Evidence:
+        """Returns the content of a file as evidence."""
+        return Evidence(source=shown(path), value=self.text(path))
+
+
+def fact_key(fact_type: Named) -> str:
+    """Returns the key of a fact."""
+    return f"{FACTS}{fact_type.__name__.lower()}.json"
+
+
+def shown(path: str) -> str:
+    """Returns a path as users know it: with a slash in front."""
+    return f"/{path.removeprefix(LATER)}"
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Yields the lines of a text that are not empty, without surrounding blanks."""
+    return (line.strip() for line in text.splitlines() if line.strip())
+
+
+def _sort_key(name: str) -> list[tuple[int, str]]:
+    return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]

@@ -1,0 +1,70 @@
+"""Result of an examination, as `busbw doctor --json` prints it (format 1)."""
+
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from busbw.doctor.cost import Cost
+from busbw.doctor.model.check import SEVERITIES, Check, Evidence, Finding, Severity, Subject
+
+FORMAT = 1
+
+
+class ReportedFinding(Struct, kw_only=True, frozen=True):
+    """One finding with the texts of its check."""
+
+    check: str
+    result: Literal["finding"] = "finding"
+    severity: Severity
+    node: str | UnsetType = UNSET
+    """Set if several nodes were examined."""
+    subject: str | UnsetType = UNSET
+    problem: str
+    evidence: tuple[Evidence, ...]
+    cost: Cost | UnsetType = UNSET
+    """Set if it can be estimated."""
+    cost_text: str = ""
+    """Sentence of the check about the effect."""
+    fix: str
+    source: str
+
+
+class Missing(Struct, kw_only=True, frozen=True):
+    """A check that could not decide."""
+
+    check: str
+    missing: str
+    """What could not be read."""
+    node: str | UnsetType = UNSET
+
+
+class Result(Struct, kw_only=True, frozen=True):
+    """Result of all checks of one or several nodes, or of a log."""
+
+    format: int = FORMAT
+    findings: tuple[ReportedFinding, ...] = ()
+    """The worst first."""
+    passed: tuple[str, ...] = ()
+    not_applicable: tuple[str, ...] = ()
+    could_not_check: tuple[Missing, ...] = ()
+
+
+def reported(check: Check[Subject], finding: Finding, cost: Cost | None) -> ReportedFinding:
+    """Returns a finding with the texts of its check."""
+    return ReportedFinding(
+        check=check.name,
+        severity=finding.severity,
+        subject=finding.subject if finding.subject is not None else UNSET,
+        problem=finding.problem,
+        evidence=finding.evidence,
+        cost=cost if cost is not None else UNSET,
+        cost_text=check.cost,
+        fix=finding.fix or check.fix,
+        source=check.source,
+    )
+
+
+def sort_key(finding: ReportedFinding) -> tuple[int, float]:
+    """Returns the key that sorts the worst finding first: by severity, then by lost bandwidth."""
+    lost = finding.cost.lost_share if isinstance(finding.cost, Cost) else 0.0
+    return SEVERITIES.index(finding.severity), -lost

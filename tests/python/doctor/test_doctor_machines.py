@@ -1,0 +1,48 @@
+"""All checks on healthy machines, and with values that cannot be read."""
+
+import pytest
+from doctor_machines import NAMES, keys_read, load
+
+from busbw.doctor.catalog import MACHINE_AREAS, all_checks, checks_of
+
+CHECK_NAMES = [check.name for check in checks_of(*MACHINE_AREAS)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_healthy_machine_has_no_finding(name: str) -> None:
+    result = load(name).examine()
+    assert not result.findings
+    assert not result.could_not_check
+
+
+def test_the_names_of_checks_are_unique() -> None:
+    names = [check.name for check in all_checks()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("check", CHECK_NAMES)
+def test_a_check_decides_on_one_of_the_machines(check: str) -> None:
+    assert any(check in load(name).examine(check).passed for name in NAMES)
+
+
+@pytest.mark.parametrize("check", CHECK_NAMES)
+def test_a_value_that_cannot_be_read_is_no_finding(check: str) -> None:
+    for name in NAMES:
+        machine = load(name)
+        keys = keys_read(machine, check)
+        for key in keys[:1] + keys[-1:]:
+            result = machine.unreadable(key).examine(check)
+            assert not result.findings, (key, result.findings)
+        if keys:
+            missing = machine.unreadable(*keys).examine(check).could_not_check
+            assert missing, f"{check} decides on {name} although it can read nothing"
+            assert "permission" in missing[0].missing
+
+
+@pytest.mark.parametrize("check", CHECK_NAMES)
+def test_a_value_of_another_form_is_no_error(check: str) -> None:
+    for name in NAMES:
+        machine = load(name)
+        for key in keys_read(machine, check):
+            for content in ("", "\x1b[31m\xff", "-1", "9" * 400):
+                machine.with_file(key, content).examine(check)  # must not raise
