@@ -12,6 +12,8 @@ from busbw.system import System
 COLLECTIVE = "all_reduce"
 SIZE_BYTES = 8 << 30
 """Large enough for the bandwidth of the plateau."""
+_EXAMPLE_NODES = 4
+"""With two nodes a tree crosses the NICs only once, so their loss would cost less than in larger jobs."""
 
 
 class Cost(Struct, kw_only=True, frozen=True):
@@ -35,12 +37,12 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     Args:
         damage: What the finding takes from the machine.
         system: System of the nodes. None if unknown.
-        nodes: Number of nodes of the job. For one node, damage between nodes is estimated for a job of two.
+        nodes: Number of nodes of the job. Damage to the NICs of a single node is estimated for a job of four.
     """
     if system is None:
         return None
     concerns_nics = damage.nic_share < 1 or damage.nic_cap_gbps is not None
-    job_nodes = max(nodes, 2) if concerns_nics else 1
+    job_nodes = (nodes if nodes > 1 else _EXAMPLE_NODES) if concerns_nics else 1
     fixed = _plateau_gbps(system, job_nodes, nvls=True)
     now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
     if fixed is None or now is None:
