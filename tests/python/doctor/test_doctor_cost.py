@@ -1,6 +1,7 @@
 """Costs of findings: shares and limits of bandwidth become busbw of a job."""
 
 import pytest
+
 from busbw.doctor.cost import Cost, estimate_cost
 from busbw.doctor.model.damage import Damage
 from busbw.system import System, find
