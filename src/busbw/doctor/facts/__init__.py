@@ -8,10 +8,17 @@ from collections.abc import Callable
 import msgspec
 
 from busbw.doctor.facts.environment import Environment, read_environment
+from busbw.doctor.facts.libraries import Libraries, read_libraries
 from busbw.doctor.facts.limits import Limits, read_limits
+from busbw.doctor.facts.user_configuration import UserConfiguration, read_user_configuration
 from busbw.doctor.model.machine import Fact, fact_key
 
-_READERS: dict[type[Fact], Callable[[], Fact]] = {Environment: read_environment, Limits: read_limits}
+_READERS: dict[type[Fact], Callable[[], Fact]] = {
+    Environment: read_environment,
+    Libraries: read_libraries,
+    Limits: read_limits,
+    UserConfiguration: read_user_configuration,
+}
 
 
 def facts_of_this_machine() -> dict[str, Callable[[], bytes]]:

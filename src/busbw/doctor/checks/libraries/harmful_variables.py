@@ -1,0 +1,81 @@
+"""Variables that slow collectives or put them at risk if they are left in place: one check for each."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from busbw.doctor.model.check import Check, Finding, Severity
+from busbw.doctor.model.damage import Damage
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nccl_settings import is_value, read_settings
+from busbw.doctor.parts.traits import has_traits, pcie_gbps
+
+DOCUMENTATION = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+
+
+class _Row(Struct, array_like=True, frozen=True):
+    """Row of variables.toml."""
+
+    variable: str
+    values: str
+    traits: str
+    severity: Severity
+    effect: str
+    source: str
+    damage: Literal["", "pcie", "nvls", "half"] = ""
+
+    @property
+    def rule(self) -> str:
+        """Clause with the healthy state."""
+        values = "unset" if self.values == "*" else f"not {self.values.replace('|', ' or ')}"
+        return f"{self.variable} is {values} on machines with {self.traits}."
+
+
+_DAMAGES: dict[str, Callable[[Machine], Damage | None]] = {
+    "": lambda _machine: None,
+    "pcie": lambda machine: Damage(fabric_cap_gbps=pcie_gbps(machine)),
+    "nvls": lambda _machine: Damage(nvls=False),
+    "half": lambda _machine: Damage(fabric_share=0.5, nvls=False),
+}
+
+
+def _examine(rows: tuple[_Row, ...], machine: Machine) -> Iterator[Finding]:
+    setting = read_settings(machine).get(rows[0].variable)
+    matching = (
+        row for row in rows if setting and is_value(setting.value, row.values) and has_traits(machine, row.traits)
+    )
+    row = next(matching, None)
+    if setting and row:
+        yield Finding(
+            severity=row.severity,
+            subject=setting.name,
+            problem=f"{setting.text}: {row.effect}",
+            evidence=(setting.evidence,),
+            damage=_DAMAGES[row.damage](machine),
+            fix=setting.fix,
+        )
+
+
+def _check(rows: tuple[_Row, ...]) -> Check[Machine]:
+    variable = rows[0].variable
+    return Check(
+        name=f"env-{variable.lower().replace('_', '-')}",
+        area="libraries",
+        reads=f"{variable} in the environment and in NCCL's configuration files",
+        rule=" ".join(row.rule for row in rows),
+        source=next((row.source for row in rows if row.source), DOCUMENTATION),
+        cost=" ".join(dict.fromkeys(f"{row.effect[0].upper()}{row.effect[1:]}." for row in rows)),
+        fix=f"unset {variable}",
+        examine=partial(_examine, rows),
+    )
+
+
+_ROWS = msgspec.convert(
+    msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes())["harmful"], type=tuple[_Row, ...]
+)
+CHECKS = tuple(_check(tuple(rows)) for _, rows in groupby(_ROWS, key=lambda row: row.variable))

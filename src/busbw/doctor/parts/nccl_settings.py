@@ -1,0 +1,88 @@
+"""Settings of communication libraries: variables of the process, and those that NCCL's configuration files set."""
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.facts.user_configuration import UserConfiguration
+from busbw.doctor.model.check import Evidence
+from busbw.doctor.model.machine import Machine
+
+SYSTEM_FILE = "etc/nccl.conf"
+_ENVIRONMENT = "environment"
+
+
+class Setting(Struct, kw_only=True, frozen=True):
+    """Value of a variable, and its origin."""
+
+    name: str
+    value: str
+    origin: str
+    """File, or "environment"."""
+
+    @property
+    def text(self) -> str:
+        """Assignment, as in a shell."""
+        return f"{self.name}={self.value}"
+
+    @property
+    def evidence(self) -> Evidence:
+        """Origin and value."""
+        return Evidence(source=self.origin, value=self.text)
+
+    @property
+    def fix(self) -> str:
+        """Command or step that removes the setting."""
+        return f"unset {self.name}" if self.origin == _ENVIRONMENT else f"remove {self.name} from {self.origin}"
+
+
+def read_settings(machine: Machine) -> dict[str, Setting]:
+    """Returns the settings that are in effect, by name. NCCL prefers the environment, then the user's file."""
+    settings: dict[str, Setting] = {}
+    for each in [*environment_settings(machine), *file_settings(machine)]:
+        settings.setdefault(each.name, each)
+    return settings
+
+
+def environment_settings(machine: Machine) -> tuple[Setting, ...]:
+    """Returns the variables of the process that are not empty. NCCL treats an empty one as not set."""
+    variables = machine.fact(Environment).variables
+    return tuple(
+        Setting(name=name, value=value.strip(), origin=_ENVIRONMENT)
+        for name, value in variables.items()
+        if value.strip()
+    )
+
+
+def file_settings(machine: Machine) -> Iterator[Setting]:
+    """Yields the settings of the configuration files, in NCCL's order."""
+    for origin, line in configuration_lines(machine):
+        name, equals, value = line.partition("=")
+        if equals:
+            yield Setting(name=name, value=value.strip(), origin=origin)
+
+
+def configuration_lines(machine: Machine) -> Iterator[tuple[str, str]]:
+    """Yields path and text of each line in NCCL's configuration files that is no comment."""
+    user = machine.fact(UserConfiguration)
+    yield from _with_origin(user.path, user.lines or ())
+    yield from _with_origin(f"/{SYSTEM_FILE}", (machine.optional(SYSTEM_FILE) or "").splitlines())
+
+
+def _with_origin(path: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return ((path, line) for line in lines if line.strip() and not line.startswith("#"))
+
+
+def is_value(value: str, alternatives: str) -> bool:
+    """True if a value matches one of the alternatives, such as "LOC|0", "<18", ">31|0", "*LL*" or "*"."""
+    return any(_matches(value.upper(), each) for each in alternatives.split("|"))
+
+
+def _matches(value: str, alternative: str) -> bool:
+    if alternative[0] not in "<>":
+        return fnmatchcase(value, alternative.upper())
+    if not value.isdecimal() or len(value) > 18:
+        return False
+    return int(value) < int(alternative[1:]) if alternative[0] == "<" else int(value) > int(alternative[1:])

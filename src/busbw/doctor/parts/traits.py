@@ -1,0 +1,96 @@
+"""Traits of a machine on which the effect of a setting or of a library depends."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from busbw.doctor.model.check import NotApplicable
+from busbw.doctor.model.machine import Machine
+
+_GPUS = "proc/driver/nvidia/gpus"
+_RDMA = "sys/class/infiniband"
+_PCIE_EFFICIENCY = 0.82
+"""Share of the raw rate that copies reach: 52 GB/s of 64 GB/s at 32 GT/s (oracle-quickstart/oci-hpc)."""
+_AMAZON, _MELLANOX = "0x1d0f", "0x15b3"
+
+_NVLINK = re.compile(r"SXM|HBM3|\bH200$|\bH20$|\bH800$|\bB[23]00\b|\bG[BH][23]00\b")
+"""Names of GPUs that NVLink joins within a node, such as NVIDIA H100 80GB HBM3, but not PCIe cards with bridges."""
+_NVLS = re.compile(r"H100 80GB HBM3|\bH200$|\bH20$|\bH800$|\bB[23]00\b|\bGB[23]00\b")
+"""Names of GPUs on switches that reduce."""
+
+
+def gpu_names(machine: Machine) -> tuple[str, ...]:
+    """Returns the product names of the GPUs that the NVIDIA driver lists."""
+    texts = [machine.text(f"{_GPUS}/{bus_id}/information") for bus_id in machine.names_or_none(_GPUS)]
+    models = [re.search(r"^Model:\s*(.+)$", text, re.MULTILINE) for text in texts]
+    return tuple(model[1].strip() for model in models if model)
+
+
+def require_gpus(machine: Machine) -> None:
+    """Raises NotApplicable on a machine without GPUs of NVIDIA."""
+    if not machine.names_or_none(_GPUS):
+        raise NotApplicable("no GPU of NVIDIA")
+
+
+def rdma_kinds(machine: Machine) -> set[str]:
+    """Returns the kinds of the RDMA devices: efa, infiniband, roce, other."""
+    return set(_kinds(machine))
+
+
+def _kinds(machine: Machine) -> Iterator[str]:
+    for device in machine.names_or_none(_RDMA):
+        bus_id = machine.target(f"{_RDMA}/{device}/device").rpartition("/")[2]
+        vendor = machine.text(f"sys/bus/pci/devices/{bus_id}/vendor")
+        if vendor == _AMAZON:
+            yield "efa"
+        for port in machine.names(f"{_RDMA}/{device}/ports") if vendor == _MELLANOX else ():
+            layer = machine.text(f"{_RDMA}/{device}/ports/{port}/link_layer")
+            yield {"InfiniBand": "infiniband", "Ethernet": "roce"}.get(layer, "other")
+
+
+def pcie_gbps(machine: Machine) -> float:
+    """Returns the bandwidth between a GPU and host memory in GB/s, for the slowest slot of a GPU."""
+    rates = []
+    for bus_id in machine.names(_GPUS):
+        folder = f"sys/bus/pci/devices/{bus_id}"
+        speed = machine.text(f"{folder}/max_link_speed").partition(" ")[0]
+        rates.append(float(speed) * machine.number(f"{folder}/max_link_width") / 8 * _PCIE_EFFICIENCY)
+    return min(rates)
+
+
+def _are(names: re.Pattern[str], machine: Machine, min_count: int = 1) -> bool:
+    gpus = gpu_names(machine)
+    return len(gpus) >= min_count and all(names.search(gpu) for gpu in gpus)
+
+
+def _is_vendor(machine: Machine, vendor: str) -> bool:
+    return vendor in (machine.optional("sys/class/dmi/id/sys_vendor") or "")
+
+
+TRAITS: dict[str, Callable[[Machine], bool]] = {
+    "NVLink": lambda machine: _are(_NVLINK, machine, 2),
+    "NVLS": lambda machine: _are(_NVLS, machine, 4),
+    "MNNVL": lambda machine: _are(re.compile("GB[23]00"), machine),
+    "Blackwell": lambda machine: _are(re.compile("B[23]00"), machine),
+    "DGX Spark": lambda machine: _are(re.compile("GB10"), machine),
+    "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _are(_NVLINK, machine),
+    "GPUs": lambda machine: bool(gpu_names(machine)),
+    "RDMA": lambda machine: bool(rdma_kinds(machine) & {"efa", "infiniband", "roce"}),
+    "verbs": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),
+    "InfiniBand": lambda machine: "infiniband" in rdma_kinds(machine),
+    "RoCE": lambda machine: "roce" in rdma_kinds(machine),
+    "EFA": lambda machine: "efa" in rdma_kinds(machine),
+    "virtual machine": lambda machine: " hypervisor" in machine.text("proc/cpuinfo"),
+    "proprietary driver": lambda machine: "Open Kernel" not in machine.text("proc/driver/nvidia/version"),
+    "only nvidia_peermem": lambda machine: (
+        machine.has("sys/module/nvidia_peermem") and not machine.names_or_none("sys/kernel/mm/memory_peers")
+    ),
+    "no nvidia_peermem": lambda machine: not machine.has("sys/module/nvidia_peermem"),
+    "other than Google Cloud": lambda machine: not _is_vendor(machine, "Google"),
+    "other than Azure": lambda machine: not _is_vendor(machine, "Microsoft"),
+}
+"""Predicates by the text that completes "on machines with"; they raise Unreadable."""
+
+
+def has_traits(machine: Machine, traits: str) -> bool:
+    """True if the machine has all traits of a list with commas. An empty list is always met."""
+    return all(TRAITS[trait](machine) for trait in traits.split(", ") if trait)
