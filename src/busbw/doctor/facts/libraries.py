@@ -20,7 +20,7 @@ from busbw.doctor.sources.this_machine import run_command
 NCCL, CUDA, NVML, VERBS = "libnccl.so.2", "libcuda.so.1", "libnvidia-ml.so.1", "libibverbs.so.1"
 NET_PLUGINS, TUNER_PLUGINS = "libnccl-net*.so", "libnccl-tuner*.so"
 _NAMES = re.compile(
-    r"libnccl\.so\.2|libnccl-(?:net|tuner|env).*\.so|libcuda\.so\.1|libnvidia-ml\.so\.1|libibverbs\.so\.1|librdmacm\.so\.1|"
+    r"libnccl\.so\.2|libnccl-.*\.so|libcuda\.so\.1|libnvidia-ml\.so\.1|libibverbs\.so\.1|librdmacm\.so\.1|"
     r"libfabric\.so\.1|libsharp_coll\.so(?:\.\d+)?"
 )
 _CACHE_LINE = re.compile(r"^\s+(\S+) \([^)]*64[^)]*\) => (/.+)$", re.MULTILINE)

@@ -14,7 +14,7 @@ class UserConfiguration(Fact, kw_only=True, frozen=True):
     """File that NCCL_CONF_FILE names, else ~/.nccl.conf."""
 
     path: str
-    lines: tuple[str, ...] | None
+    lines: tuple[str, ...] | None = None
     """Lines without comments and possible secrets. None if the file does not exist."""
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
+from busbw.doctor.facts.limits import Limits
 from busbw.doctor.model.check import NotApplicable
 from busbw.doctor.model.machine import Machine
 
@@ -10,7 +11,7 @@ _GPUS = "proc/driver/nvidia/gpus"
 _RDMA = "sys/class/infiniband"
 _PCIE_EFFICIENCY = 0.82
 """Share of the raw rate that copies reach: 52 GB/s of 64 GB/s at 32 GT/s (oracle-quickstart/oci-hpc)."""
-_AMAZON, _MELLANOX = "0x1d0f", "0x15b3"
+_AMAZON, _MELLANOX, _INFINIBAND_CLASS = "0x1d0f", "0x15b3", "0x0207"
 
 _NVLINK = re.compile(r"SXM|HBM3|\bH200$|\bH20$|\bH800$|\bB[23]00\b|\bG[BH][23]00\b")
 """Names of GPUs that NVLink joins within a node, such as NVIDIA H100 80GB HBM3, but not PCIe cards with bridges."""
@@ -32,7 +33,7 @@ def require_gpus(machine: Machine) -> None:
 
 
 def rdma_kinds(machine: Machine) -> set[str]:
-    """Returns the kinds of the RDMA devices: efa, infiniband, roce, other."""
+    """Returns the kinds of the RDMA devices that NCCL uses: efa, infiniband, roce."""
     return set(_kinds(machine))
 
 
@@ -42,9 +43,9 @@ def _kinds(machine: Machine) -> Iterator[str]:
         vendor = machine.text(f"sys/bus/pci/devices/{bus_id}/vendor")
         if vendor == _AMAZON:
             yield "efa"
-        for port in machine.names(f"{_RDMA}/{device}/ports") if vendor == _MELLANOX else ():
-            layer = machine.text(f"{_RDMA}/{device}/ports/{port}/link_layer")
-            yield {"InfiniBand": "infiniband", "Ethernet": "roce"}.get(layer, "other")
+        elif vendor == _MELLANOX:
+            is_infiniband = machine.text(f"sys/bus/pci/devices/{bus_id}/class").startswith(_INFINIBAND_CLASS)
+            yield "infiniband" if is_infiniband else "roce"
 
 
 def pcie_gbps(machine: Machine) -> float:
@@ -71,15 +72,15 @@ TRAITS: dict[str, Callable[[Machine], bool]] = {
     "NVLS": lambda machine: _are(_NVLS, machine, 4),
     "MNNVL": lambda machine: _are(re.compile("GB[23]00"), machine),
     "Blackwell": lambda machine: _are(re.compile("B[23]00"), machine),
-    "DGX Spark": lambda machine: _are(re.compile("GB10"), machine),
     "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _are(_NVLINK, machine),
     "GPUs": lambda machine: bool(gpu_names(machine)),
-    "RDMA": lambda machine: bool(rdma_kinds(machine) & {"efa", "infiniband", "roce"}),
+    "RDMA": lambda machine: bool(rdma_kinds(machine)),
     "verbs": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),
     "InfiniBand": lambda machine: "infiniband" in rdma_kinds(machine),
     "RoCE": lambda machine: "roce" in rdma_kinds(machine),
     "EFA": lambda machine: "efa" in rdma_kinds(machine),
     "virtual machine": lambda machine: " hypervisor" in machine.text("proc/cpuinfo"),
+    "unlimited stack": lambda machine: machine.fact(Limits).stack_bytes is None,
     "proprietary driver": lambda machine: "Open Kernel" not in machine.text("proc/driver/nvidia/version"),
     "only nvidia_peermem": lambda machine: (
         machine.has("sys/module/nvidia_peermem") and not machine.names_or_none("sys/kernel/mm/memory_peers")

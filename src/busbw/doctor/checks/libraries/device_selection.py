@@ -1,0 +1,85 @@
+"""Variables that select GPUs and NICs by name: names that are missing, twice, or also select others."""
+
+import re
+from collections.abc import Iterator
+
+from busbw.doctor.model.check import Check, Finding, NotApplicable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nccl_settings import read_settings
+from busbw.doctor.parts.traits import gpu_names, require_gpus
+
+_RDMA = "sys/class/infiniband"
+
+
+def _examine_gpus(machine: Machine) -> Iterator[Finding]:
+    require_gpus(machine)
+    setting = read_settings(machine).get("CUDA_VISIBLE_DEVICES")
+    words = [word.strip() for word in setting.value.split(",")] if setting else []
+    count = len(gpu_names(machine))
+    problems = [f"names {word} twice" for word in dict.fromkeys(words) if words.count(word) > 1]
+    problems += [
+        f"names GPU {word}, but there are {count}"
+        for word in words
+        if re.fullmatch(r"\d{1,4}", word) and int(word) >= count
+    ]
+    if setting and problems:
+        yield Finding(
+            severity="broken",
+            subject=setting.name,
+            problem=f"CUDA_VISIBLE_DEVICES {problems[0]}",
+            evidence=(setting.evidence,),
+            fix=f"name each of the GPUs 0 to {count - 1} at most once",
+        )
+
+
+def _examine_nics(machine: Machine) -> Iterator[Finding]:
+    devices = machine.names_or_none(_RDMA)
+    if not devices:
+        raise NotApplicable("no RDMA device")
+    setting = read_settings(machine).get("NCCL_IB_HCA")
+    value = setting.value if setting else ""
+    if setting is None or value.startswith("^"):
+        return
+    is_exact = value.startswith("=")
+    problems: list[tuple[str, bool]] = []
+    names = [word.partition(":")[0] for word in value.removeprefix("=").split(",") if word]
+    selected = {
+        name: [each for each in devices if each == name or (not is_exact and each.startswith(name))] for name in names
+    }
+    for name, found in selected.items():
+        others = [each for each in found if each != name and each not in names]
+        if not found:
+            problems.append((f"names {name}, which this machine does not have", not any(selected.values())))
+        elif name in found and others:
+            problems.append((f"selects {', '.join(others)} with {name}, because it is a prefix", False))
+    for problem, selects_none in problems:
+        yield Finding(
+            severity="slow" if selects_none else "risk",
+            subject=setting.name,
+            problem=f"NCCL_IB_HCA {problem}",
+            evidence=(setting.evidence,),
+        )
+
+
+CHECKS = (
+    Check(
+        name="cuda-visible-order",
+        area="libraries",
+        reads="CUDA_VISIBLE_DEVICES; /proc/driver/nvidia/gpus",
+        rule="CUDA_VISIBLE_DEVICES names existing GPUs, each once.",
+        source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/#env-vars",
+        cost="CUDA hides all GPUs after an invalid one, and NCCL refuses two ranks on one GPU.",
+        fix="name each GPU at most once",
+        examine=_examine_gpus,
+    ),
+    Check(
+        name="env-nccl-ib-hca",
+        area="libraries",
+        reads="NCCL_IB_HCA in the environment and in NCCL's configuration files; /sys/class/infiniband",
+        rule="NCCL_IB_HCA names existing devices, and selects no others by a common prefix.",
+        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        cost="NCCL uses other NICs than intended, fewer of them, or TCP sockets.",
+        fix="export NCCL_IB_HCA==DEVICE,DEVICE with the exact names of /sys/class/infiniband",
+        examine=_examine_nics,
+    ),
+)
