@@ -1,5 +1,6 @@
 """Settings of communication libraries: variables of the process, and those that NCCL's configuration files set."""
 
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
@@ -60,7 +61,7 @@ def file_settings(machine: Machine) -> Iterator[Setting]:
     """Yields the settings of the configuration files, in NCCL's order."""
     for origin, line in configuration_lines(machine):
         name, equals, value = line.partition("=")
-        if equals:
+        if equals and is_name(name):
             yield Setting(name=name, value=value.strip(), origin=origin)
 
 
@@ -73,6 +74,11 @@ def configuration_lines(machine: Machine) -> Iterator[tuple[str, str]]:
 
 def _with_origin(path: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     return ((path, line) for line in lines if line.strip() and not line.startswith("#"))
+
+
+def is_name(text: str) -> bool:
+    """True if a text can be the name of a variable."""
+    return re.fullmatch(r"[A-Za-z_]\w*", text) is not None
 
 
 def is_value(value: str, alternatives: str) -> bool:

@@ -77,7 +77,8 @@ TRAITS: dict[str, Callable[[Machine], bool]] = {
     "RDMA": lambda machine: bool(rdma_kinds(machine)),
     "verbs": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),
     "InfiniBand": lambda machine: "infiniband" in rdma_kinds(machine),
-    "RoCE": lambda machine: "roce" in rdma_kinds(machine),
+    # A machine with InfiniBand uses its Ethernet NICs for storage.
+    "RoCE": lambda machine: rdma_kinds(machine) == {"roce"},
     "EFA": lambda machine: "efa" in rdma_kinds(machine),
     "virtual machine": lambda machine: " hypervisor" in machine.text("proc/cpuinfo"),
     "unlimited stack": lambda machine: machine.fact(Limits).stack_bytes is None,

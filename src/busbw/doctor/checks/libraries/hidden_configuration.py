@@ -1,14 +1,11 @@
 """Configuration files of NCCL: lines without effect, and values that the environment replaces."""
 
-import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts.user_configuration import UserConfiguration
 from busbw.doctor.model.check import Check, Evidence, Finding
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.nccl_settings import configuration_lines, environment_settings, file_settings
-
-_NAME = re.compile(r"[A-Za-z_]\w*")
+from busbw.doctor.parts.nccl_settings import configuration_lines, environment_settings, file_settings, is_name
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
@@ -18,7 +15,7 @@ def _examine(machine: Machine) -> Iterator[Finding]:
         yield Finding(severity="risk", problem=f"{named.text} does not exist", evidence=(named.evidence,))
     for path, line in configuration_lines(machine):
         name, equals, _ = line.partition("=")
-        if not equals or not _NAME.fullmatch(name):
+        if not equals or not is_name(name):
             yield Finding(
                 severity="risk",
                 problem=f'NCCL ignores the line "{line[:80]}" of {path}',

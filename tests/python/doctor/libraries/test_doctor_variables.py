@@ -1,0 +1,236 @@
+"""Checks of variables: values that do harm, and names and values that do not do what their user wants."""
+
+import pytest
+from doctor_machines import assert_only, load
+
+HARMFUL = [
+    ("dgx-h100", "NCCL_P2P_DISABLE", "1", "slow"),
+    ("dgx-h100", "NCCL_P2P_LEVEL", "LOC", "slow"),
+    ("dgx-h100", "NCCL_P2P_LEVEL", "3", "risk"),
+    ("dgx-h100", "NCCL_IB_DISABLE", "1", "slow"),
+    ("hgx-h100-roce", "NCCL_IB_DISABLE", "1", "slow"),
+    ("dgx-h100", "NCCL_NET", "Socket", "slow"),
+    ("p5-efa", "NCCL_NET", "Socket", "slow"),
+    ("p5-efa", "NCCL_NET_PLUGIN", "none", "slow"),
+    ("workstation", "NCCL_SHM_DISABLE", "1", "slow"),
+    ("dgx-h100", "NCCL_NVLS_ENABLE", "0", "slow"),
+    ("dgx-h100", "NCCL_CUMEM_ENABLE", "0", "slow"),
+    ("gb200-tray", "NCCL_MNNVL_ENABLE", "0", "slow"),
+    ("dgx-h100", "NCCL_ALGO", "Ring", "slow"),
+    ("dgx-a100", "NCCL_ALGO", "Ring", "risk"),
+    ("dgx-h100", "NCCL_PROTO", "LL", "slow"),
+    ("dgx-h100", "NCCL_PROTO", "Simple", "risk"),
+    ("dgx-h100", "NCCL_PROTO", "LL,LL128", "risk"),
+    ("dgx-h100", "NCCL_NET_GDR_LEVEL", "LOC", "slow"),
+    ("dgx-h100", "NCCL_NET_GDR_LEVEL", "4", "risk"),
+    ("dgx-h100", "NCCL_NET_GDR_READ", "0", "slow"),
+    ("dgx-h100", "NCCL_IB_TIMEOUT", "14", "risk"),
+    ("dgx-h100", "NCCL_IB_TIMEOUT", "32", "risk"),
+    ("dgx-h100", "NCCL_IB_RETRY_CNT", "13", "risk"),
+    ("hgx-h100-roce", "NCCL_IB_QPS_PER_CONNECTION", "16", "risk"),
+    ("dgx-h100", "NCCL_IB_ADAPTIVE_ROUTING", "0", "risk"),
+    ("dgx-h100", "NCCL_MAX_NCHANNELS", "4", "slow"),
+    ("dgx-h100", "NCCL_MAX_CTAS", "4", "slow"),
+    ("dgx-h100", "NCCL_NTHREADS", "128", "slow"),
+    ("dgx-h100", "NCCL_BUFFSIZE", "65536", "slow"),
+    ("dgx-h100", "NCCL_NCHANNELS_PER_NET_PEER", "8", "risk"),
+    ("dgx-h100", "NCCL_PXN_DISABLE", "1", "risk"),
+    ("dgx-h100", "NCCL_P2P_PXN_LEVEL", "0", "risk"),
+    ("dgx-h100", "NCCL_GRAPH_FILE", "/opt/graph.xml", "risk"),
+    ("dgx-h100", "NCCL_IGNORE_DISABLED_P2P", "1", "risk"),
+    ("dgx-h100", "NCCL_SOCKET_IFNAME", "lo", "risk"),
+    ("dgx-h100", "NCCL_DEBUG", "TRACE", "risk"),
+    ("dgx-h100", "NCCL_CHECK_POINTERS", "1", "risk"),
+    ("dgx-h100", "NCCL_LAUNCH_MODE", "GROUP", "risk"),
+    ("p5-efa", "NCCL_TUNER_PLUGIN", "none", "risk"),
+    ("p5-efa", "OFI_NCCL_PROTOCOL", "SENDRECV", "slow"),
+    ("p5-efa", "FI_PROVIDER", "tcp;ofi_rxm", "slow"),
+    ("p5-efa", "FI_EFA_USE_DEVICE_RDMA", "0", "slow"),
+    ("p5-efa", "RDMAV_FORK_SAFE", "1", "risk"),
+    ("dgx-h100", "CUDA_LAUNCH_BLOCKING", "1", "slow"),
+    ("dgx-h100", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50", "slow"),
+    ("dgx-h100", "TORCH_DISTRIBUTED_DEBUG", "DETAIL", "risk"),
+]
+"""Machine, variable, value, severity."""
+
+HARMLESS = [
+    ("workstation", "NCCL_P2P_DISABLE", "1"),  # PCIe machines may need it
+    ("dgx-h100", "NCCL_P2P_LEVEL", "NVL"),
+    ("p5-efa", "NCCL_IB_DISABLE", "1"),  # the plugin does not read it
+    ("workstation", "NCCL_IB_DISABLE", "1"),
+    ("dgx-h100", "NCCL_NET_PLUGIN", "none"),  # NCCL's own network is right for InfiniBand
+    ("dgx-a100", "NCCL_NVLS_ENABLE", "0"),  # has no NVLS
+    ("dgx-h100", "NCCL_MNNVL_ENABLE", "0"),
+    ("dgx-h100", "NCCL_IB_TIMEOUT", "22"),
+    ("hgx-h100-roce", "NCCL_IB_QPS_PER_CONNECTION", "4"),
+    ("hgx-h100-roce", "NCCL_IB_ADAPTIVE_ROUTING", "0"),
+    ("p5-efa", "NCCL_BUFFSIZE", "8388608"),
+    ("nd-h100-v5", "NCCL_GRAPH_FILE", "/opt/microsoft/graph.xml"),  # part of Azure's images for the A100
+    ("dgx-h100", "NCCL_SOCKET_IFNAME", "^lo,docker"),
+    ("dgx-h100", "NCCL_DEBUG", "INFO"),
+    ("dgx-h100", "CUDA_DEVICE_MAX_CONNECTIONS", "1"),  # frameworks set it on purpose
+    ("p5-efa", "FI_PROVIDER", "efa"),
+    ("p5-efa", "FI_EFA_USE_HUGE_PAGE", "0"),
+    ("dgx-h100", "NCCL_ASYNC_ERROR_HANDLING", "1"),  # PyTorch's
+    ("dgx-h100", "NCCL_VERSION", "2.28.9-1"),  # images set it
+    ("dgx-h100", "NCCL_TESTS_DEVICE", "0"),
+    ("dgx-h100", "NCCL_HOME", "/usr/local/nccl"),
+    ("dgx-h100", "NCCL_SITE_MODULE", "2"),  # resembles no name
+    ("dgx-h100", "NCCL_IB_TC", ""),
+    ("dgx-h100", "NCCL_IB_TC", "0x6a"),
+    ("mi300x", "NCCL_P2P_DISABLE", "1"),
+    ("laptop", "NCCL_ALGO", "Ring"),
+]
+
+
+@pytest.mark.parametrize(("name", "variable", "value", "severity"), HARMFUL)
+def test_a_harmful_value_is_found(name: str, variable: str, value: str, severity: str) -> None:
+    machine = load(name).with_variables(**{variable: value})
+    assert_only(machine, f"env-{variable.lower().replace('_', '-')}", subject=variable, severity=severity)
+
+
+@pytest.mark.parametrize(("name", "variable", "value"), HARMLESS)
+def test_a_value_that_healthy_machines_have_is_no_finding(name: str, variable: str, value: str) -> None:
+    result = load(name).with_variables(**{variable: value}).examine()
+    assert not result.findings
+    assert not result.could_not_check
+
+
+def test_each_harmful_row_has_a_case() -> None:
+    harmful = {f"env-{variable.lower().replace('_', '-')}" for _, variable, _, _ in HARMFUL}
+    special = {"env-nccl-dmabuf-enable", "env-nccl-ib-pci-relaxed-ordering", "env-nccl-ib-hca"}
+    general = {"env-unknown", "env-not-number", "env-obsolete", "env-contradictory"}
+    listed = {name for name in load("dgx-h100").examine().passed if name.startswith("env-")}
+    assert listed == harmful | special | general
+
+
+def test_gpudirect_without_dmabuf_needs_nvidia_peermem() -> None:
+    machine = load("dgx-h100").with_variables(NCCL_DMABUF_ENABLE="0").without("sys/module/nvidia_peermem")
+    assert machine.examine("env-nccl-dmabuf-enable").findings
+    loaded = machine.with_file("sys/module/nvidia_peermem/version", "580.95.05")
+    assert not loaded.examine("env-nccl-dmabuf-enable").findings
+
+
+@pytest.mark.parametrize(("flags", "count"), [("fpu hypervisor", 1), ("fpu", 0)])
+def test_strict_ordering_is_slow_in_a_virtual_machine(flags: str, count: int) -> None:
+    machine = load("dgx-h100").with_variables(NCCL_IB_PCI_RELAXED_ORDERING="0")
+    machine = machine.with_file("proc/cpuinfo", f"processor\t: 0\nflags\t\t: {flags}")
+    assert len(machine.examine("env-nccl-ib-pci-relaxed-ordering").findings) == count
+
+
+def test_google_cloud_needs_nvls_off() -> None:
+    machine = load("dgx-h100").with_variables(NCCL_NVLS_ENABLE="0").with_file("sys/class/dmi/id/sys_vendor", "Google")
+    assert not machine.examine().findings
+
+
+def test_the_cost_of_nvlink_off_is_the_bandwidth_of_pcie() -> None:
+    finding = load("dgx-h100").with_variables(NCCL_P2P_DISABLE="1").examine("env-nccl-p2p-disable").findings[0]
+    assert finding.cost
+    assert finding.cost.busbw_now_gbps == pytest.approx(52.5, abs=0.1)
+    assert finding.fix == "unset NCCL_P2P_DISABLE"
+
+
+@pytest.mark.parametrize(
+    ("path", "fix"), [("etc/nccl.conf", "/etc/nccl.conf"), ("facts/userconfiguration", "~/.nccl.conf")]
+)
+def test_a_value_in_a_configuration_file_counts(path: str, fix: str) -> None:
+    machine = load("dgx-h100")
+    line = "NCCL_NVLS_ENABLE=0"
+    if path.startswith("facts"):
+        machine = machine.with_fact("userconfiguration", lines=["# off", line])
+    else:
+        machine = machine.with_file(path, f"# off\n{line}")
+    assert_only(machine, "env-nccl-nvls-enable")
+    assert machine.examine("env-nccl-nvls-enable").findings[0].fix == f"remove NCCL_NVLS_ENABLE from {fix}"
+
+
+def test_the_environment_precedes_a_configuration_file() -> None:
+    machine = load("dgx-h100").with_file("etc/nccl.conf", "NCCL_NVLS_ENABLE=0").with_variables(NCCL_NVLS_ENABLE="2")
+    assert not machine.examine("env-nccl-nvls-enable").findings
+
+
+@pytest.mark.parametrize(
+    ("variable", "suggestion"),
+    [
+        ("NCCL_MIN_CHANNELS", "NCCL_MIN_NCHANNELS"),
+        ("NCCL_IB_HCAS", "NCCL_IB_HCA"),
+        ("OFI_NCCL_PROTOCOLS", "OFI_NCCL_PROTOCOL"),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLNG", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
+    ],
+)
+def test_a_misspelled_name_is_unknown(variable: str, suggestion: str) -> None:
+    machine = load("dgx-h100").with_variables(**{variable: "1"})
+    assert_only(machine, "env-unknown", subject=variable, severity="risk")
+    assert suggestion in machine.examine("env-unknown").findings[0].problem
+
+
+def test_a_name_of_the_loaded_library_is_known() -> None:
+    variables = ["NCCL_IB_HCAS"]
+    machine = load("dgx-h100").with_fact("libraries", variables=variables).with_variables(NCCL_IB_HCAS="1")
+    assert not machine.examine("env-unknown").findings
+
+
+def test_a_similar_name_is_undecided_without_a_library() -> None:
+    result = load("workstation").with_variables(NCCL_IB_HCAS="1").examine("env-unknown")
+    assert not result.findings
+    assert "NCCL_IB_HCAS" in result.could_not_check[0].missing
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "number"), [("NCCL_IB_DISABLE", "true", "0"), ("NCCL_BUFFSIZE", "8M", "8")]
+)
+def test_a_word_is_no_number(variable: str, value: str, number: str) -> None:
+    machine = load("dgx-h100").with_variables(**{variable: value})
+    assert_only(machine, "env-not-number", subject=variable)
+    assert machine.examine("env-not-number").findings[0].problem.endswith(f"takes it for {number}")
+
+
+def test_a_removed_variable_has_no_effect() -> None:
+    assert_only(load("dgx-h100").with_variables(NCCL_LL_THRESHOLD="0"), "env-obsolete", subject="NCCL_LL_THRESHOLD")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"NCCL_IB_SPLIT_DATA_ON_QPS": "1", "NCCL_IB_QPS_PER_CONNECTION": "1"},
+        {"NCCL_MAX_CTAS": "32", "NCCL_MAX_NCHANNELS": "32"},
+    ],
+)
+def test_contradictory_settings_are_found(settings: dict[str, str]) -> None:
+    machine = load("dgx-h100").with_variables(**settings)
+    assert_only(machine, "env-contradictory")
+    assert len(machine.examine("env-contradictory").findings[0].evidence) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "severity", "text"),
+    [
+        ("mlx5_1", "risk", "mlx5_10"),
+        ("=mlx5_0,mlx5_12", "risk", "mlx5_12"),
+        ("bnxt_re0", "slow", "bnxt_re0"),
+    ],
+)
+def test_a_selection_of_other_nics_is_found(value: str, severity: str, text: str) -> None:
+    machine = load("dgx-h100").with_variables(NCCL_IB_HCA=value)
+    if value == "mlx5_1":
+        machine = machine.with_target("sys/class/infiniband/mlx5_1", "sys/class/infiniband/mlx5_1")
+    result = machine.examine("env-nccl-ib-hca")
+    assert [finding.severity for finding in result.findings] == [severity]
+    assert text in result.findings[0].problem
+
+
+@pytest.mark.parametrize("value", ["mlx5", "=mlx5_0,mlx5_3:1", "^mlx5_9", "mlx5_0,mlx5_10"])
+def test_a_usual_selection_of_nics_is_no_finding(value: str) -> None:
+    assert not load("dgx-h100").with_variables(NCCL_IB_HCA=value).examine("env-nccl-ib-hca").findings
+
+
+@pytest.mark.parametrize(("value", "text"), [("0,1,1", "twice"), ("0,8", "GPU 8")])
+def test_an_invalid_selection_of_gpus_breaks_jobs(value: str, text: str) -> None:
+    machine = load("dgx-h100").with_variables(CUDA_VISIBLE_DEVICES=value)
+    assert_only(machine, "cuda-visible-order", severity="broken")
+    assert text in machine.examine("cuda-visible-order").findings[0].problem
+
+
+@pytest.mark.parametrize("value", ["7,6,5,4,3,2,1,0", "3", "GPU-0a1b2c3d", "MIG-0a1b"])
+def test_a_valid_selection_of_gpus_is_no_finding(value: str) -> None:
+    assert not load("dgx-h100").with_variables(CUDA_VISIBLE_DEVICES=value).examine("cuda-visible-order").findings
