@@ -7,11 +7,16 @@ from collections.abc import Callable
 
 import msgspec
 
+from busbw.doctor.facts.device_nodes import DeviceNodes, read_device_nodes
 from busbw.doctor.facts.environment import Environment, read_environment
 from busbw.doctor.facts.limits import Limits, read_limits
 from busbw.doctor.model.machine import Fact, fact_key
 
-_READERS: dict[type[Fact], Callable[[], Fact]] = {Environment: read_environment, Limits: read_limits}
+_READERS: dict[type[Fact], Callable[[], Fact]] = {
+    DeviceNodes: read_device_nodes,
+    Environment: read_environment,
+    Limits: read_limits,
+}
 
 
 def facts_of_this_machine() -> dict[str, Callable[[], bytes]]:
