@@ -158,8 +158,15 @@ def load(name: str) -> TestMachine:
         files |= dict(expanded(part.files))
         targets |= dict(expanded(part.targets))
         files |= {command_key(tuple(line.split())): output for line, output in expanded(part.commands)}
-        facts |= part.facts
+        for name, fields in part.facts.items():
+            facts[name] = _merged(facts.get(name, {}), fields)
     return TestMachine(files, targets, facts, {})
+
+
+def _merged(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a fact from two files of a machine. The variables of the environment are merged as well."""
+    both = {name: fields[name] | more[name] for name in fields.keys() & more.keys() if isinstance(more[name], dict)}
+    return fields | more | both
 
 
 def assert_only(machine: TestMachine, check: str, *, subject: str | None = None, severity: str | None = None) -> None:

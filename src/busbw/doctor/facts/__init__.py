@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from busbw.doctor.facts.device_nodes import DeviceNodes, read_device_nodes
 from busbw.doctor.facts.environment import Environment, read_environment
 from busbw.doctor.facts.libraries import Libraries, read_libraries
 from busbw.doctor.facts.limits import Limits, read_limits
@@ -18,6 +19,7 @@ _READERS: dict[type[Fact], Callable[[], Fact]] = {
     Libraries: read_libraries,
     Limits: read_limits,
     UserConfiguration: read_user_configuration,
+    DeviceNodes: read_device_nodes,
 }
 
 

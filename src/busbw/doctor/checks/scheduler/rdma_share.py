@@ -1,0 +1,51 @@
+"""RDMA devices that a pod got, in proportion to its GPUs."""
+
+import re
+from collections.abc import Iterator
+
+from busbw.doctor.facts.device_nodes import DeviceNodes
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.damage import Damage
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.job import variables_of_container
+
+_PCI = "sys/bus/pci/devices"
+
+
+def _gpus_of_node(machine: Machine) -> int:
+    """Returns the number of NVIDIA GPUs on the PCI bus, which containers see completely."""
+    return sum(
+        machine.word(f"{_PCI}/{name}/vendor") == "0x10de" and machine.word(f"{_PCI}/{name}/class").startswith("0x0302")
+        for name in machine.names_or_none(_PCI)
+    )
+
+
+def _examine(machine: Machine) -> Iterator[Finding]:
+    variables_of_container(machine)
+    usable = machine.fact(DeviceNodes).usable
+    gpus = sum(re.fullmatch(r"nvidia\d+", name) is not None for name in usable)
+    nics = sum(name.startswith("infiniband/uverbs") for name in usable)
+    all_gpus, all_nics = _gpus_of_node(machine), len(machine.names_or_none("sys/class/infiniband"))
+    if not gpus or not nics or not all_gpus:
+        raise NotApplicable("no GPUs and RDMA devices in this container")
+    share = nics / all_nics / (gpus / all_gpus)
+    # Devices for storage and management may be left out, but not half of all.
+    if share <= 1 / 2:
+        yield Finding(
+            severity="slow",
+            problem=f"this container has {gpus} of {all_gpus} GPUs of the node, but {nics} of {all_nics} RDMA devices",
+            evidence=(Evidence(source="/dev/infiniband/uverbs*", value=str(nics)),),
+            damage=Damage(nic_share=share),
+        )
+
+
+CHECK = Check(
+    name="k8s-rdma-resources",
+    area="scheduler",
+    reads="/dev/nvidia* and /dev/infiniband/uverbs* in a container, PCI devices, /sys/class/infiniband",
+    rule="The container's share of the node's RDMA devices is more than half of its share of the GPUs.",
+    source="NVIDIA/nccl#733",
+    cost="All GPUs of the container share its few RDMA devices.",
+    fix="request the RDMA resource for each NIC in resources.limits, such as rdma/ib or vpc.amazonaws.com/efa",
+    examine=_examine,
+)

@@ -1,0 +1,45 @@
+"""Where a process runs: in a job of Slurm, in a container, in a pod of Kubernetes."""
+
+import re
+
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.model.check import NotApplicable
+from busbw.doctor.model.machine import Machine
+
+_CONTAINER_FILES = (".dockerenv", "run/.containerenv")
+
+
+def variables_of_slurm_job(machine: Machine) -> dict[str, str]:
+    """Returns the environment variables of a process in a job of Slurm.
+
+    Raises:
+        NotApplicable: It is in none.
+        Unreadable: They cannot be read.
+    """
+    variables = machine.fact(Environment).variables
+    if "SLURM_JOB_ID" not in variables:
+        raise NotApplicable("this process is in no job of Slurm")
+    return variables
+
+
+def tasks_on_node(variables: dict[str, str]) -> int:
+    """Returns the number of tasks of a Slurm step on its first node. 1 if unknown."""
+    tasks = variables.get("SLURM_STEP_TASKS_PER_NODE", variables.get("SLURM_TASKS_PER_NODE", ""))  # such as 8(x4),4
+    match = re.match(r"\d{1,9}", tasks)
+    return int(match[0]) if match else 1
+
+
+def variables_of_container(machine: Machine) -> dict[str, str]:
+    """Returns the environment variables of a process in a container that is not in a job of Slurm.
+
+    Containers of Slurm share the devices of the host, and Slurm decides on the access to them.
+
+    Raises:
+        NotApplicable: It is in none.
+        Unreadable: They cannot be read.
+    """
+    variables = machine.fact(Environment).variables
+    is_container = "KUBERNETES_SERVICE_HOST" in variables or any(machine.has(path) for path in _CONTAINER_FILES)
+    if not is_container or "SLURM_JOB_ID" in variables:
+        raise NotApplicable("this process is in no container of Docker, Podman or Kubernetes")
+    return variables

@@ -1,0 +1,186 @@
+"""Checks of the area scheduler: one change of a healthy machine yields one finding, and false alarms yield none."""
+
+from dataclasses import replace
+
+from doctor_machines import TestMachine, assert_only, load
+
+from busbw.doctor.model.tree import command_key
+
+SLURM = load("nd-h100-v5")
+POD = load("container")
+STATUS, SCONTROL = "proc/self/status", ("scontrol", "show", "node", "ndv5-7")
+SIBLINGS = "sys/devices/system/cpu/cpu0/topology/thread_siblings_list"
+
+
+def slurm_with(*, without: str = "", **variables: str) -> TestMachine:
+    """The rank of a Slurm job, bound to the two threads of one core."""
+    bound = SLURM.with_file(STATUS, "Cpus_allowed_list:\t0,48").with_file(SIBLINGS, "0,48")
+    machine = bound.with_variables(**variables)
+    kept = {name: value for name, value in machine.facts["environment"]["variables"].items() if name != without}
+    return machine.with_fact("environment", variables=kept)
+
+
+def nodes(*usable: str, denied: tuple[str, ...] = ()) -> TestMachine:
+    return POD.with_fact("devicenodes", usable=usable, denied=denied)
+
+
+def scontrol(**fields: str) -> TestMachine:
+    return SLURM.with_output(SCONTROL, "\n".join(f"   {name}={value} Weight=1" for name, value in fields.items()))
+
+
+def findings(machine: TestMachine, check: str) -> list[str]:
+    result = machine.examine(check)
+    assert not result.could_not_check, result.could_not_check
+    return [finding.problem for finding in result.findings]
+
+
+def test_a_step_without_the_cores_that_the_job_requested() -> None:
+    assert_only(slurm_with(), "slurm-cpus-not-inherited", severity="slow")
+    (problem,) = findings(slurm_with(SLURM_STEP_TASKS_PER_NODE="1(x2)"), "slurm-cpus-not-inherited")
+    assert problem == "this task may run only on CPU 0,48, one core, instead of 12 CPUs (SLURM_CPUS_PER_TASK)"
+
+
+def test_one_core_for_each_task() -> None:
+    assert_only(slurm_with(without="SLURM_CPUS_PER_TASK"), "slurm-cpuset", severity="slow")
+    assert_only(slurm_with(SRUN_CPUS_PER_TASK="12"), "slurm-cpuset")
+    assert_only(slurm_with(SLURM_CPUS_PER_TASK="2"), "slurm-cpuset")
+    one_thread = slurm_with(SLURM_CPUS_PER_TASK="1").with_file(STATUS, "Cpus_allowed_list:\t0")
+    assert findings(one_thread, "slurm-cpuset")
+
+
+def test_cores_that_are_no_problem() -> None:
+    for machine in (
+        # `srun -N 2 busbw doctor`: other steps of the job may have more cores.
+        slurm_with(without="SLURM_CPUS_PER_TASK", SLURM_STEP_TASKS_PER_NODE="1(x2)"),
+        slurm_with(without="SLURM_GPUS_ON_NODE"),
+        slurm_with(without="SLURM_JOB_ID"),
+        slurm_with().with_file("sys/devices/system/cpu/online", "0,48"),
+        SLURM.with_file(STATUS, "Cpus_allowed_list:\t0-1"),
+    ):
+        assert not findings(machine, "slurm-cpuset")
+        assert not findings(machine, "slurm-cpus-not-inherited")
+
+
+def test_status_without_cores_cannot_be_checked() -> None:
+    result = SLURM.with_file(STATUS, "Name:\tpython3").examine("slurm-cpuset")
+    assert result.could_not_check[0].missing == "Cpus_allowed_list in /proc/self/status"
+
+
+def test_gpus_that_are_hidden_from_each_other() -> None:
+    hidden = {"usable": ("nvidia3", "nvidiactl", "nvidia-uvm"), "denied": ("nvidia0", "nvidia1")}
+    assert_only(SLURM.with_fact("devicenodes", **hidden), "slurm-gpu-bind", severity="slow")
+
+
+def test_gpus_that_are_hidden_without_harm() -> None:
+    one_gpu = SLURM.with_fact("devicenodes", usable=("nvidia3",))
+    for machine in (
+        one_gpu.with_variables(SLURM_STEP_TASKS_PER_NODE="1"),
+        one_gpu.with_variables(SLURM_GPUS_ON_NODE="1"),
+        one_gpu.with_variables(CUDA_VISIBLE_DEVICES="MIG-1b2c"),
+        SLURM.with_fact("devicenodes", usable=("kfd",)),
+        SLURM.with_variables(CUDA_VISIBLE_DEVICES="3"),
+    ):
+        assert not findings(machine, "slurm-gpu-bind")
+
+
+def test_a_drained_node() -> None:
+    machine = scontrol(State="MIXED+CLOUD+DRAIN*", Gres="gpu:8", Reason="Xid 79 [root@2026-01-02T03:04:05]")
+    assert_only(machine, "slurm-node-state", severity="risk")
+    (problem,) = findings(machine, "slurm-node-state")
+    assert problem.startswith("Slurm has this node in the state MIXED+CLOUD+DRAIN*: Xid 79")
+
+
+def test_states_that_are_no_problem() -> None:
+    for state in ("IDLE", "MIXED+PLANNED", "ALLOCATED+RESERVED", "IDLE+CLOUD+POWERED_DOWN", "MIXED+MAINTENANCE"):
+        assert not findings(scontrol(State=state), "slurm-node-state")
+
+
+def test_slurm_counts_other_gpus_than_the_driver() -> None:
+    assert_only(scontrol(State="IDLE", Gres="gpu:h100:7(S:0-1)"), "slurm-gres-count", severity="risk")
+    assert_only(scontrol(State="IDLE", Gres="nvme:4,gpu:4(IDX:0-3),gpu:h100:5"), "slurm-gres-count")
+
+
+def test_counts_of_slurm_that_are_no_problem() -> None:
+    for gres in ("(null)", "gpu:h100:4(S:0),gpu:h100:4(S:1)", "gpu:1g.10gb:56", "shard:80", "gpu:nvidia_h100:8"):
+        assert not findings(scontrol(State="IDLE", Gres=gres), "slurm-gres-count")
+    display = SLURM.with_file("proc/driver/nvidia/gpus/0000:99:00.0/information", "Model: \t\t NVIDIA T400")
+    assert not findings(display, "slurm-gres-count")
+
+
+def test_the_node_is_examined_outside_jobs_where_slurm_runs() -> None:
+    outside = load("dgx-h100").with_file("proc/sys/kernel/hostname", "dgx1.cluster.example")
+    assert outside.examine("slurm-node-state").not_applicable
+    daemon = outside.with_file("var/run/slurmd.pid", "1234")
+    assert daemon.examine("slurm-node-state").not_applicable, "without scontrol"
+    drained = daemon.with_output(("scontrol", "show", "node", "dgx1"), "State=DOWN+NOT_RESPONDING")
+    (problem,) = findings(drained, "slurm-node-state")
+    assert problem == "Slurm has this node in the state DOWN+NOT_RESPONDING: no reason"
+
+
+def test_a_container_that_lost_its_gpus() -> None:
+    lost = nodes("nvidia-uvm", "infiniband/uverbs0", denied=("nvidia0", "nvidia1", "nvidiactl"))
+    assert_only(lost, "cgroup-devices", severity="broken")
+    (problem,) = findings(lost, "cgroup-devices")
+    assert "/dev/nvidia0, /dev/nvidia1, /dev/nvidiactl" in problem
+
+
+def test_devices_that_a_container_may_not_open_without_harm() -> None:
+    all_of_dev = nodes("nvidia0", "nvidiactl", "nvidia-uvm", denied=("nvidia1", "nvidia2"))
+    assert not findings(all_of_dev, "cgroup-devices")
+    assert not findings(nodes(), "cgroup-devices")
+    assert not findings(all_of_dev.with_variables(SLURM_JOB_ID="1"), "cgroup-devices")
+    assert load("dgx-h100").examine("cgroup-devices").not_applicable
+
+
+def test_a_container_without_control_devices() -> None:
+    assert_only(
+        nodes("nvidia0", "nvidia1", "nvidiactl", "infiniband/uverbs0", "infiniband/uverbs1"),
+        "nvidia-caps-devices",
+        subject="nvidia-uvm",
+        severity="broken",
+    )
+
+
+def test_a_container_with_too_few_rdma_devices() -> None:
+    control = ("nvidiactl", "nvidia-uvm", "infiniband/uverbs0")
+    eight_gpus = nodes(*(f"nvidia{index}" for index in range(8)), *control)
+    assert_only(eight_gpus, "k8s-rdma-resources", severity="slow")
+    finding = eight_gpus.examine("k8s-rdma-resources").findings[0]
+    assert finding.problem == "this container has 8 of 8 GPUs of the node, but 1 of 8 RDMA devices"
+    most = nodes(*(f"nvidia{index}" for index in range(8)), *(f"infiniband/uverbs{index}" for index in range(5)))
+    assert not findings(most, "k8s-rdma-resources")
+    assert not findings(nodes("nvidia0", "infiniband/uverbs0"), "k8s-rdma-resources")
+
+
+def dcgm(watch: str, health: str, *details: str) -> TestMachine:
+    box = f'{{"value": "{health}", "overflow": {list(details)}}}'.replace("'", '"')
+    body = f'{{"GPU": {{"children": {{"3": {{"value": "{health}", "children": {{"Errors": {{"children": {{"{watch}": '
+    report = f'{{"body": {body}{box}}}}}}}}}}}}}, "Overall Health": {{"value": "{health}"}}}}}}'
+    return load("dgx-h100").with_output(("dcgmi", "health", "-c", "-j"), report)
+
+
+def test_a_failure_that_dcgm_reports() -> None:
+    failure = dcgm("Memory system", "Failure", "Uncorrectable memory error", "occurred.")
+    assert_only(failure, "dcgm-health", subject="GPU 3", severity="broken")
+    assert failure.examine("dcgm-health").findings[0].evidence[0].value == "Uncorrectable memory error occurred."
+    assert_only(dcgm("Memory system", "Failure"), "dcgm-health", severity="risk")
+    assert_only(dcgm("Thermal system", "Warning", "hot"), "dcgm-health", severity="risk")
+
+
+def test_reports_of_dcgm_that_are_no_problem() -> None:
+    for watch in ("Power system", "NVLINK system", "IMEX"):
+        assert not findings(dcgm(watch, "Failure", "details"), "dcgm-health")
+    assert load("dgx-a100").examine("dcgm-health").not_applicable
+
+
+def test_dcgm_that_cannot_answer() -> None:
+    key = command_key(("dcgmi", "health", "-c", "-j"))
+    for error in (
+        "Error: Health watches not enabled. Please enable watches.",
+        "Error: unable to establish a connection",
+    ):
+        idle = replace(load("dgx-h100"), missing={key: f"dcgmi health -c -j failed: {error}"})
+        assert idle.examine("dcgm-health").not_applicable
+    hanging = replace(load("dgx-h100"), missing={key: "dcgmi health -c -j did not end within 3 s"})
+    assert hanging.examine("dcgm-health").could_not_check
+    assert load("dgx-h100").with_file(key, "bad").examine("dcgm-health").could_not_check
