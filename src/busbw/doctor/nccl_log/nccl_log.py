@@ -1,4 +1,4 @@
-"""What a log of NCCL tells about a job."""
+"""Content of a log of NCCL: messages, communicators and connections."""
 
 import re
 from collections.abc import Iterator
@@ -11,9 +11,10 @@ from busbw.system import System
 
 _CHANNEL = re.compile(
     r"Channel \d+(?:/(?P<index>\d+))? : (?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> (?P<receiver>\d+)"
-    r"\[(?P<receiver_gpu>[0-9a-f]+)\](?: \[(?P<side>send|receive)\])? via (?P<via>[^\s]+)"
+    r"\[(?P<receiver_gpu>[0-9a-f]+)\](?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
 )
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
+_VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")
 _NETWORK = re.compile(r"Using network (\S.*)$")
 
 
@@ -54,7 +55,7 @@ class Communicator:
 
 @dataclass(frozen=True)
 class Connection:
-    """Connection of two ranks whose hosts are known."""
+    """Connection of two ranks on known hosts."""
 
     host: str
     """Host of the side that printed it."""
@@ -108,17 +109,29 @@ class NcclLog:
                 yield message, match
 
     @cached_property
+    def minor_version(self) -> int | None:
+        """Minor version of NCCL 2. None if unknown."""
+        return next((int(match[1]) for _, match in self.find(_VERSION)), None)
+
+    @cached_property
     def node_count(self) -> int:
         """Number of nodes of the largest communicator. 1 if unknown."""
         return max((len(each.hosts) for each in self.communicators), default=1)
 
     @cached_property
-    def variables(self) -> dict[str, tuple[str, Message]]:
-        """Variables that NCCL read, with their value and the first message."""
-        found: dict[str, tuple[str, Message]] = {}
-        for message, match in self.find(_VARIABLE):
-            found.setdefault(match[1], (match[2], message))
-        return found
+    def _variables(self) -> dict[tuple[str, str], Message]:
+        return {(match[1], match[2]): message for message, match in self.find(_VARIABLE)}
+
+    def variable(self, name: str, *values: str) -> Message | None:
+        """Returns a message that NCCL read one of these values of a variable; any value without `values`."""
+        return next(
+            (
+                message
+                for (each, value), message in self._variables.items()
+                if each == name and (not values or value in values)
+            ),
+            None,
+        )
 
     @cached_property
     def networks(self) -> dict[str, tuple[str, Message]]:
@@ -136,7 +149,7 @@ class NcclLog:
 
     @cached_property
     def connections(self) -> list[Connection]:
-        """Connections whose two hosts are known without doubt."""
+        """Connections with two hosts that are known without doubt."""
         found = []
         for message in self.channels:
             match = _CHANNEL.match(message.text)

@@ -7,29 +7,31 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Un
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
+_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
+"""Variables with the values that turn P2P off."""
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available on dev (?P<device>\d+)")
 _DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+)")
 
 
 def _examine_peers(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    inside = [each for each in log.connections if each.host == each.peer_host]
-    if not inside:
-        raise NotApplicable("the log has no connection within a node")
-    slow = [each for each in inside if each.is_collective and each.via.startswith(("SHM", "direct", "NET/"))]
-    if not slow:
-        return
     setting = next(
-        (log.variables[name][1].evidence for name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") if name in log.variables),
+        (message.evidence for name, values in _OFF.items() if (message := log.variable(name, *values)) is not None),
         None,
     )
+    inside = [each for each in log.connections if each.host == each.peer_host and each.is_collective]
+    if not inside:
+        raise NotApplicable("the log has no connection within a node")
+    slow = [each for each in inside if each.via.startswith(("SHM", "direct", "NET/"))]
+    if not slow:
+        return
     if log.has_nvlink is False:
         return  # usual between the sockets of a PCIe machine
     if log.has_nvlink is None and setting is None:
         raise Unreadable("the kind of GPUs; name it with --system")
     for host in dict.fromkeys(each.host for each in slow):
         of_host = [each for each in slow if each.host == host]
-        total = sum(each.host == host and each.is_collective for each in inside)
+        total = sum(each.host == host for each in inside)
         kinds = " and ".join(sorted({each.via.split("/")[0].replace("direct", "SHM") for each in of_host}))
         yield Finding(
             severity="slow",
@@ -74,7 +76,7 @@ def _examine_domain(log: NcclLog) -> Iterator[Finding]:
         if each.uses_mnnvl is False and each.evidence and len(each.hosts & set(shared)) > 1:
             yield Finding(
                 severity="slow",
-                problem=f"{len(each.hosts & set(shared))} nodes share an NVLink domain but are connected by the network",
+                problem=f"{len(each.hosts & set(shared))} nodes share an NVLink domain, but the network connects them",
                 evidence=(each.evidence,),
             )
             return

@@ -7,8 +7,8 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
 _DISABLED = re.compile(r"NET/IB\w* : GPU Direct RDMA Disabled for HCA (?P<index>\d+) '(?P<name>[^']+)'")
-_VERSION = re.compile(r"NCCL version 2\.(\d+)")
-_OFF = ("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_DMABUF_ENABLE")
+_OFF = {"NCCL_NET_GDR_LEVEL": ("LOC", "0"), "NCCL_DMABUF_ENABLE": ("0",)}
+"""Variables with the values that turn GPUDirect RDMA off."""
 _NEWER_MODULE = 23
 """First minor version of NCCL 2 that knows the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
 
@@ -24,7 +24,6 @@ def _examine_disabled(log: NcclLog) -> Iterator[Finding]:
         evidence.setdefault(message.host, message.evidence)
         if match["name"] not in names.setdefault(message.host, []):
             names[message.host].append(match["name"])
-    version = next((int(match[1]) for _, match in log.find(_VERSION)), None)
     for host, adapters in names.items():
         yield Finding(
             severity="slow",
@@ -32,7 +31,7 @@ def _examine_disabled(log: NcclLog) -> Iterator[Finding]:
             evidence=(evidence[host],),
             subject=host,
             fix="update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"
-            if version is not None and version < _NEWER_MODULE
+            if log.minor_version is not None and log.minor_version < _NEWER_MODULE
             else None,
         )
 
@@ -47,10 +46,13 @@ def _examine_staged(log: NcclLog) -> Iterator[Finding]:
     received = [each for each in log.connections if each.is_receive and each.is_collective and _is_rdma(each.via)]
     if not received:
         raise NotApplicable("the log has no InfiniBand or RoCE connection of known hosts")
+    setting = next(
+        (message.evidence for name, values in _OFF.items() if (message := log.variable(name, *values)) is not None),
+        None,
+    )
     for host in dict.fromkeys(each.host for each in received if each.host not in disabled):
         staged = [each for each in received if each.host == host and "/GDRDMA" not in each.via]
         total = sum(each.host == host for each in received)
-        setting = next((log.variables[name][1].evidence for name in _OFF if name in log.variables), None)
         if staged:
             yield Finding(
                 severity="slow" if setting or len(staged) < total else "risk",

@@ -8,6 +8,7 @@ from busbw.doctor.nccl_log.message import Message
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
 _VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
+_VERSION_WITH_RANGES = 27
 _AFFINITY = re.compile(r"Setting affinity for GPU (?P<gpu>\d+) to (?P<mask>[0-9a-f,-]+)$")
 
 
@@ -46,29 +47,27 @@ def _examine_nodes(log: NcclLog) -> Iterator[Finding]:
 
 def _examine_affinity(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    found: dict[str, list[Message]] = {}
-    has_message = False
+    counts: dict[str, list[tuple[int, Message]]] = {}
     for message, match in log.find(_AFFINITY):
-        has_message = True
-        if _processor_count(match["mask"]) == 1:
-            found.setdefault(message.host, []).append(message)
-    if not has_message:
+        counts.setdefault(message.host, []).append((_processor_count(match["mask"], log.minor_version), message))
+    if not counts:
         raise NotApplicable("the log has no message about processor affinity")
-    for host, messages in found.items():
-        yield Finding(
-            severity="slow",
-            problem=f"a rank of {host} has a single processor for all its threads",
-            evidence=(messages[0].evidence,),
-            subject=host,
-        )
+    for host, masks in counts.items():
+        if all(count == 1 for count, _ in masks):
+            yield Finding(
+                severity="slow",
+                problem=f"each rank of {host} has a single processor for all its threads",
+                evidence=(masks[0][1].evidence,),
+                subject=host,
+            )
 
 
-def _processor_count(mask: str) -> int:
-    """Returns the number of processors of a hexadecimal mask "ff,ffffffff" or, from 2.25 on, of ranges "0-31,64-95"."""
+def _processor_count(mask: str, minor_version: int | None) -> int:
+    """Returns the number of processors of a mask "ff,ffffffff", or of ranges "0-31,64-95" as NCCL 2.27 prints."""
     groups = mask.split(",")
-    if "-" not in mask and all(len(group) == 8 for group in groups[1:]) and len(groups[0]) % 2 == 0:
-        return sum(int(group or "0", 16).bit_count() for group in groups)
-    return sum(int(end or start) - int(start) + 1 for start, _, end in (group.partition("-") for group in groups))
+    if "-" in mask or minor_version == _VERSION_WITH_RANGES:
+        return sum(int(end or start) - int(start) + 1 for start, _, end in (group.partition("-") for group in groups))
+    return sum(int(group or "0", 16).bit_count() for group in groups)
 
 
 CHECKS = (
