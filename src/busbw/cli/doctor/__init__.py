@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from busbw import __version__
+from busbw.cli.doctor.log import log_result
 from busbw.cli.doctor.text import check_list_lines, result_lines
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.output_file import write_whole
@@ -30,13 +31,30 @@ from busbw.terminal import console
     "--capture", "capture_path", type=NonEmptyPath(dir_okay=False), metavar="FILE", help="Also write a capture."
 )
 @click.option("--root", type=NonEmptyPath(exists=True), metavar="FILE", help="Examine a capture, not this machine.")
+@click.option(
+    "--log",
+    "log_paths",
+    multiple=True,
+    type=NonEmptyPath(exists=True, allow_dash=True, dir_okay=False),
+    metavar="FILE",
+    help="Examine NCCL_DEBUG=INFO output of a job; -: standard input.",
+)
+@click.option("--system", "system_name", metavar="NAME|FILE", help="System or machine type of the nodes of --log.")
 @json_option
-def doctor(capture_path: Path | None, root: Path | None, *, as_list: bool, as_json: bool) -> int:
+def doctor(
+    capture_path: Path | None,
+    root: Path | None,
+    log_paths: tuple[Path, ...],
+    system_name: str | None,
+    *,
+    as_list: bool,
+    as_json: bool,
+) -> int:
     """Checks this machine for causes of slow or failing collectives. It changes nothing and needs no root."""
     if as_list:
         _print_list(as_json=as_json)
         return ExitCode.GOOD
-    result = _examine(root, capture_path)
+    result = log_result(log_paths, system_name) if log_paths else _examine(root, capture_path)
     if as_json:
         click.echo(json_object(result))
     else:

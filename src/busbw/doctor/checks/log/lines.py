@@ -1,0 +1,69 @@
+"""Checks for known messages of NCCL, from lines.toml."""
+
+import re
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+
+import msgspec
+from msgspec import Struct
+
+from busbw.doctor.model.check import Check, Finding, NotApplicable, Severity
+from busbw.doctor.nccl_log.nccl_log import NcclLog
+from busbw.units import count_text, plain
+
+_MAX_EVIDENCE = 3
+
+
+class _Line(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    pattern: str
+    problem: str
+    fix: str
+    severity: Severity = "broken"
+    source: str = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
+    cost: str = "The job fails."
+    info: bool = False
+    shown_with: str | None = None
+
+
+def _examiner(line: _Line) -> Callable[[NcclLog], Iterator[Finding]]:
+    pattern = re.compile(line.pattern)
+
+    def examine(log: NcclLog) -> Iterator[Finding]:
+        if line.info:
+            log.require_info()
+        if line.shown_with and not any(True for _ in log.find(re.compile(line.shown_with))):
+            raise NotApplicable("NCCL_DEBUG_SUBSYS hides these messages")
+        found = [(message, match) for message, match in log.find(pattern) if (message.level == "INFO") == line.info]
+        if not found:
+            return
+        message, match = found[0]
+        groups = {name: plain(text or "") for name, text in match.groupdict().items()}
+        hosts = {message.host for message, _ in found if message.host}
+        others = f" (and {count_text(len(hosts) - 1, 'other host')})" if len(hosts) > 1 else ""
+        values = {**groups, "host": plain(message.host) or "a host"}
+        yield Finding(
+            severity=line.severity,
+            problem=line.problem.format_map(values) + others,
+            evidence=tuple(message.evidence for message, _ in found[:_MAX_EVIDENCE]),
+            subject=groups.get("part") or plain(message.host) or None,
+        )
+
+    return examine
+
+
+_LINES = msgspec.toml.decode((files("busbw.doctor.checks.log") / "lines.toml").read_bytes(), type=dict[str, _Line])
+ORDER = {name: index for index, name in enumerate(_LINES)}
+"""Position of each check: a finding of a later one is often the consequence of an earlier one."""
+CHECKS = tuple(
+    Check(
+        name=name,
+        area="log",
+        reads=f"messages of NCCL with {line.pattern}",
+        rule="NCCL prints no such message.",
+        source=line.source,
+        cost=line.cost,
+        fix=line.fix,
+        examine=_examiner(line),
+    )
+    for name, line in _LINES.items()
+)

@@ -1,0 +1,96 @@
+"""Network that NCCL selected, and its adapters."""
+
+import re
+from collections.abc import Iterator
+
+from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.damage import Damage
+from busbw.doctor.nccl_log.nccl_log import NcclLog
+
+_REASONS = (
+    re.compile(r"NCCL_(?:IB_DISABLE set (?:by environment )?to 1|NET set (?:by environment )?to Socket)"),
+    re.compile(r"NET/OFI (?:Only EFA provider|aws-ofi-nccl init)"),
+    re.compile(r"Failed to open libibverbs"),
+    re.compile(r"NET/IB : No device found"),
+    re.compile(r"NET/Plugin.*(?:No plugin found|Could not find|returned \d+)"),
+)
+"""Messages that explain TCP sockets, the most certain first."""
+_EXPECTS_RDMA = re.compile(
+    r"NCCL_IB_(?!DISABLE)\w+ set|NET/OFI|NET/IB : Using|NET/Plugin.*(?:hpcx|rdma)|NET/Socket : Using.*\]ib\w+:"
+)
+"""Messages of nodes that have RDMA, or of users who expect it."""
+_ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?)(?P<ordering> *\[RO\])?; OOB")
+_ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
+
+
+def _examine_network(log: NcclLog) -> Iterator[Finding]:
+    log.require_nodes()
+    if not log.networks:
+        raise Unreadable('the message "Using network" of NCCL')
+    on_sockets = {host: message for host, (name, message) in log.networks.items() if name == "Socket"}
+    if not on_sockets:
+        return
+    host, message = next(iter(on_sockets.items()))
+    reasons = [next(log.find(pattern), (None, None))[0] for pattern in _REASONS]
+    reason = next((each for each in reasons if each is not None), None)
+    others = {name for name, _ in log.networks.values()} - {"Socket"}
+    expects_rdma = (
+        bool(others) or any(True for _ in log.find(_EXPECTS_RDMA)) or "set" in (reason.text if reason else "")
+    )
+    yield Finding(
+        severity="broken" if others else "slow" if expects_rdma else "risk",
+        problem=f"NCCL uses TCP sockets on {len(on_sockets)} of {len(log.networks)} hosts, such as {host}"
+        + (f"; others use {', '.join(sorted(others))}" if others else ""),
+        evidence=(*((reason.evidence,) if reason else ()), message.evidence),
+        subject=host if len(on_sockets) == 1 else None,
+    )
+
+
+def _adapters(log: NcclLog) -> dict[str, tuple[frozenset[str], Evidence]]:
+    """Returns names of the InfiniBand and RoCE adapters that NCCL uses, by host."""
+    log.require_nodes()
+    found: dict[str, tuple[frozenset[str], Evidence]] = {}
+    for message, match in log.find(_ADAPTERS):
+        if message.host:
+            before = found.get(message.host, (frozenset(), message.evidence))
+            found[message.host] = (before[0] | frozenset(_ADAPTER.findall(match["list"])), before[1])
+    return found
+
+
+def _examine_adapters(log: NcclLog) -> Iterator[Finding]:
+    adapters = _adapters(log)
+    most = max((names for names, _ in adapters.values()), key=len, default=frozenset())
+    for host, (names, evidence) in adapters.items():
+        if len(names) < len(most):
+            missing = ", ".join(sorted(most - names))
+            yield Finding(
+                severity="slow",
+                problem=f"{host} uses {len(names)} adapters, other hosts use {len(most)} (without {missing})",
+                evidence=(evidence,),
+                subject=host,
+                damage=Damage(nic_share=len(names) / len(most)),
+            )
+
+
+CHECKS = (
+    Check(
+        name="log-network",
+        area="log",
+        reads='"Using network", NET/IB, NET/OFI and NET/Plugin messages',
+        rule="A job on several nodes does not use TCP sockets, and all hosts use the same network.",
+        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        cost="TCP sockets reach a small share of the bandwidth of RDMA.",
+        fix="unset NCCL_IB_DISABLE and NCCL_NET; ibv_devinfo in the job; in clouds, install the network plug-in",
+        examine=_examine_network,
+    ),
+    Check(
+        name="log-adapters",
+        area="log",
+        reads='"NET/IB : Using" messages',
+        rule="All hosts use the same number of adapters.",
+        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        cost="All nodes wait for the node with the fewest adapters.",
+        fix="ibstat on this host; compare NCCL_IB_HCA",
+        examine=_examine_adapters,
+    ),
+)

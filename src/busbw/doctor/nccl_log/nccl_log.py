@@ -1,0 +1,195 @@
+"""Content of a log of NCCL: messages, communicators and connections."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from busbw.doctor.model.check import Evidence, NotApplicable, Unreadable
+from busbw.doctor.nccl_log.message import Message, Process
+from busbw.system import System
+
+_CHANNEL = re.compile(
+    r"Channel \d+(?:/(?P<index>\d+))? : (?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> (?P<receiver>\d+)"
+    r"\[(?P<receiver_gpu>[0-9a-f]+)\](?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
+)
+_VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
+_VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")
+_NETWORK = re.compile(r"Using network (\S.*)$")
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank of a communicator."""
+
+    process: Process
+    gpu_names: frozenset[str]
+    """Index of the GPU and its bus id, as connections name it."""
+
+
+@dataclass
+class Communicator:
+    """Ranks that initialized together. Only those that the log contains."""
+
+    size: int
+    ranks: dict[int, Rank] = field(default_factory=dict)
+    node_count: int | None = None
+    """Number of nodes in NCCL's count. None before version 2.20."""
+    local_rank_count: int | None = None
+    """Ranks on the node of one rank. None before version 2.20."""
+    uses_mnnvl: bool | None = None
+    is_ambiguous: bool = False
+    """True if two processes have the same rank: the log mixes communicators that it does not name."""
+    evidence: Evidence | None = None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Hosts of the ranks."""
+        return frozenset(rank.process.host for rank in self.ranks.values())
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the log contains every rank."""
+        return not self.is_ambiguous and len(self.ranks) == self.size
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Connection of two ranks on known hosts."""
+
+    host: str
+    """Host of the side that printed it."""
+    peer_host: str
+    sender: int
+    receiver: int
+    is_receive: bool
+    is_collective: bool
+    """False for the connections of send and receive operations (index 1)."""
+    via: str
+    """Transport: P2P/CUMEM/read, SHM/direct/direct, NET/IB/3/GDRDMA."""
+    evidence: Evidence
+
+
+@dataclass
+class NcclLog:
+    """Messages of all processes of a log. Equal messages of a host occur once."""
+
+    messages: list[Message] = field(default_factory=list)
+    communicators: list[Communicator] = field(default_factory=list)
+    channels: list[Message] = field(default_factory=list)
+    """Messages about connections, with different endpoints or transport."""
+    unread: str | None = None
+    """Reason for which the rest of the log was not read. None if all was."""
+    system: System | None = None
+    """System of the nodes, if the user named it."""
+
+    @cached_property
+    def has_info(self) -> bool:
+        """True if the job ran with NCCL_DEBUG=INFO."""
+        return bool(self.channels) or any(message.level == "INFO" for message in self.messages)
+
+    def require_info(self) -> None:
+        """Raises Unreadable if the log has only warnings."""
+        if not self.has_info:
+            raise Unreadable("messages of level INFO; run the job with NCCL_DEBUG=INFO")
+
+    def require_nodes(self) -> None:
+        """Raises NotApplicable if the job ran on one node, Unreadable if that is not known."""
+        self.require_info()
+        if not self.communicators:
+            raise Unreadable("the messages of ncclCommInitRank about ranks")
+        if self.node_count < 2:
+            raise NotApplicable("the job ran on one node")
+
+    def find(self, pattern: re.Pattern[str]) -> Iterator[tuple[Message, re.Match[str]]]:
+        """Yields the messages that contain a pattern."""
+        for message in self.messages:
+            match = pattern.search(message.text)
+            if match:
+                yield message, match
+
+    @cached_property
+    def minor_version(self) -> int | None:
+        """Minor version of NCCL 2. None if unknown."""
+        return next((int(match[1]) for _, match in self.find(_VERSION)), None)
+
+    @cached_property
+    def node_count(self) -> int:
+        """Number of nodes of the largest communicator. 1 if unknown."""
+        return max((len(each.hosts) for each in self.communicators), default=1)
+
+    @cached_property
+    def _variables(self) -> dict[tuple[str, str], Message]:
+        return {(match[1], match[2]): message for message, match in self.find(_VARIABLE)}
+
+    def variable(self, name: str, *values: str) -> Message | None:
+        """Returns a message that NCCL read one of these values of a variable; any value without `values`."""
+        return next(
+            (
+                message
+                for (each, value), message in self._variables.items()
+                if each == name and (not values or value in values)
+            ),
+            None,
+        )
+
+    @cached_property
+    def networks(self) -> dict[str, tuple[str, Message]]:
+        """Network that NCCL selected, with its message, by host."""
+        return {message.host: (match[1], message) for message, match in self.find(_NETWORK) if message.host}
+
+    @cached_property
+    def has_nvlink(self) -> bool | None:
+        """True if the GPUs of a node are connected by NVLink. None if unknown."""
+        if any(True for _ in self.find(re.compile(r"NVLS multicast support is available|NVL\[|type NVL/"))):
+            return True
+        if self.system is None or not self.system.fabrics:
+            return None
+        return self.system.fabrics[0].kind == "NVLink"
+
+    @cached_property
+    def connections(self) -> list[Connection]:
+        """Connections with two hosts that are known without doubt."""
+        found = []
+        for message in self.channels:
+            match = _CHANNEL.match(message.text)
+            if match is None:
+                continue
+            peer_host = self._peer_host(message.process, match)
+            if peer_host is None:
+                continue
+            found.append(
+                Connection(
+                    host=message.host,
+                    peer_host=peer_host,
+                    sender=int(match["sender"]),
+                    receiver=int(match["receiver"]),
+                    is_receive=match["side"] == "receive",
+                    is_collective=match["index"] in (None, "0"),
+                    via=match["via"],
+                    evidence=message.evidence,
+                )
+            )
+        return found
+
+    def _peer_host(self, process: Process, match: re.Match[str]) -> str | None:
+        """Returns the host of the other side. None if the communicators of the process do not agree on it."""
+        own, peer = ("receiver", "sender") if match["side"] == "receive" else ("sender", "receiver")
+        own_rank, peer_rank = int(match[own]), int(match[peer])
+        hosts = set()
+        for each in self._communicators_by_process.get(process, ()):
+            own_entry, peer_entry = each.ranks.get(own_rank), each.ranks.get(peer_rank)
+            if own_entry is None or own_entry.process != process or match[f"{own}_gpu"] not in own_entry.gpu_names:
+                continue
+            if peer_entry is None or match[f"{peer}_gpu"] not in peer_entry.gpu_names:
+                return None
+            hosts.add(peer_entry.process.host)
+        return hosts.pop() if len(hosts) == 1 else None
+
+    @cached_property
+    def _communicators_by_process(self) -> dict[Process, list[Communicator]]:
+        found: dict[Process, list[Communicator]] = {}
+        for each in self.communicators:
+            for process in {rank.process for rank in each.ranks.values()} if not each.is_ambiguous else ():
+                found.setdefault(process, []).append(each)
+        return found

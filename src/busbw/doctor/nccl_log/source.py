@@ -1,0 +1,88 @@
+"""Yields the lines of a log until a time limit, from a file, a pipe or standard input, compressed by gzip or not."""
+
+import os
+import select
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from busbw.errors import UsageError
+from busbw.files import path_text
+
+_BLOCK_BYTES = 1 << 20
+_MAX_LINE_BYTES = 1 << 16
+"""A longer line is read in parts. NCCL's messages are shorter."""
+_GZIP = b"\x1f\x8b"
+
+
+class UnfinishedError(Exception):
+    """The rest of a log cannot be read. The argument is the reason."""
+
+
+def read_lines(path: Path, end: float) -> Iterator[bytes]:
+    """Yields the lines of a log without their line feeds. A path "-" is standard input.
+
+    Args:
+        path: File or pipe.
+        end: Time of `time.monotonic` at which the reading stops.
+
+    Raises:
+        UsageError: The log cannot be opened.
+        UnfinishedError: The time is over, or the rest is damaged.
+    """
+    rest = b""
+    for block in _text_blocks(path, end):
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+        if len(rest) > _MAX_LINE_BYTES:
+            yield rest
+            rest = b""
+    yield rest
+
+
+def _text_blocks(path: Path, end: float) -> Iterator[bytes]:
+    blocks = _blocks(path, end)
+    first = next(blocks, b"")
+    if not first.startswith(_GZIP):
+        yield first
+        yield from blocks
+        return
+    decoder = zlib.decompressobj(wbits=31)
+    packed = first
+    try:
+        while packed or (packed := next(blocks, b"")):
+            yield decoder.decompress(packed, _BLOCK_BYTES)
+            packed = decoder.unconsumed_tail
+            if decoder.eof:
+                packed, decoder = decoder.unused_data, zlib.decompressobj(wbits=31)
+            _raise_if_over(end)
+    except zlib.error as error:
+        raise UnfinishedError("its compressed data is damaged") from error
+
+
+def _blocks(path: Path, end: float) -> Iterator[bytes]:
+    """Yields blocks of bytes. Waits for a pipe until the time is over."""
+    is_stdin = str(path) == "-"
+    try:
+        descriptor = os.dup(sys.stdin.fileno()) if is_stdin else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            while True:
+                if not select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
+                    raise UnfinishedError("it did not arrive in time")
+                block = os.read(descriptor, _BLOCK_BYTES)
+                if not block:
+                    return
+                yield block
+                _raise_if_over(end)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"--log: cannot read {path_text(path)}: {reason}", remedy="pass a readable log") from error
+
+
+def _raise_if_over(end: float) -> None:
+    if time.monotonic() > end:
+        raise UnfinishedError("the time limit is over")

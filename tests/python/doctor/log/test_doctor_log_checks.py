@@ -1,0 +1,223 @@
+"""One change of a healthy log yields one finding, and known false alarms yield none."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from doctor_logs import HEALTHY, Job, changed, examine, healthy_log, with_messages
+
+from busbw.doctor.cost import Cost
+from busbw.doctor.result import Result
+
+IB = healthy_log(Job())
+FOUR_NODES = healthy_log(Job(nodes=4))
+ONE_NODE = healthy_log(Job(nodes=1))
+A100 = healthy_log(HEALTHY["dgx-a100"])
+GB200 = healthy_log(HEALTHY["gb200"])
+EFA = healthy_log(HEALTHY["p5 with EFA"])
+PCIE = Job(nodes=1, nvls=False, network="Socket", peers="SHM/direct/direct")
+SOCKETS = healthy_log(Job(network="Socket"))
+
+
+def found(result: Result) -> list[tuple[str, str]]:
+    return [(finding.check, finding.severity) for finding in result.findings]
+
+
+CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
+    "sockets by a variable": (
+        lambda: [*SOCKETS, "node0:1000:3000 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1."],
+        "log-network",
+        "slow",
+    ),
+    "sockets without an adapter": (lambda: SOCKETS, "log-network", "risk"),
+    "sockets on one host": (
+        lambda: changed(IB, "Using network IB", "Using network Socket", host="node1"),
+        "log-network",
+        "broken",
+    ),
+    "a host with 7 adapters": (lambda: changed(IB, r" \[7\]mlx5_7:1/IB", "", host="node1"), "log-adapters", "slow"),
+    "GPUDirect off for an adapter": (
+        lambda: with_messages(IB, "NET/IB : GPU Direct RDMA Disabled for HCA 3 'mlx5_3'"),
+        "log-gpudirect",
+        "slow",
+    ),
+    "some connections without GPUDirect": (
+        lambda: changed(IB, r"(receive\] via NET/IB/2)/GDRDMA", r"\1", host="node1"),
+        "log-staging",
+        "slow",
+    ),
+    "GPUDirect off by a variable": (
+        lambda: with_messages(changed(IB, "/GDRDMA", "", host="node0"), "NCCL_NET_GDR_LEVEL set by environment to LOC"),
+        "log-staging",
+        "slow",
+    ),
+    "shared memory instead of NVLink": (
+        lambda: changed(IB, "P2P/CUMEM/read", "SHM/direct/direct", host="node0"),
+        "log-peers",
+        "slow",
+    ),
+    "the network instead of NVLink": (
+        lambda: changed(ONE_NODE, "P2P/CUMEM/read", "NET/IB/0/GDRDMA"),
+        "log-peers",
+        "slow",
+    ),
+    "NVLS missing on a host": (
+        lambda: changed(IB, "support is available", "support is not available", host="node1"),
+        "log-nvls",
+        "slow",
+    ),
+    "NVLink between nodes unused": (
+        lambda: changed(changed(GB200, "MNNVL 1$", "MNNVL 0"), "nNodes 1 localRanks 16", "nNodes 4 localRanks 4"),
+        "log-mnnvl",
+        "slow",
+    ),
+    "a host that counts as two": (lambda: changed(IB, "nNodes 2", "nNodes 3"), "log-nodes", "slow"),
+    "two versions": (
+        lambda: with_messages(IB, "NCCL version 2.21.5+cuda12.4"),
+        "log-versions",
+        "broken",
+    ),
+    "one processor": (lambda: changed(IB, "0-47,96-143", "12", host="node1"), "log-affinity", "slow"),
+    "one processor, old form": (
+        lambda: changed(A100, "0-47,96-143", "01,00000000", host="node1"),
+        "log-affinity",
+        "slow",
+    ),
+    "fixed algorithm": (lambda: with_messages(IB, "NCCL_ALGO set by environment to Ring"), "log-variables", "risk"),
+    "PXN off": (
+        lambda: with_messages(FOUR_NODES, "NCCL_PXN_DISABLE set by environment to 1."),
+        "log-variables",
+        "risk",
+    ),
+    "a rank with fewer adapters": (
+        lambda: with_messages(IB, "Rank 9 has 3 local Net devices (max 4)."),
+        "log-nic-count",
+        "slow",
+    ),
+    "no good topology": (
+        lambda: with_messages(
+            IB,
+            "=== System : maxBw 48.0 totalBw 480.0 ===",
+            "Could not find a path for pattern 4, falling back to simple order",
+        ),
+        "log-topology-search",
+        "slow",
+    ),
+    "a slower adapter": (
+        lambda: with_messages(IB, "NET/IB : mlx5_3:1 speed change detected: 400000 -> 200000 Mbps"),
+        "log-nic-speed",
+        "slow",
+    ),
+    "no peer access": (
+        lambda: with_messages(
+            IB,
+            "P2P is disabled between connected GPUs 6 and 7. You can repress this message with "
+            "NCCL_IGNORE_DISABLED_P2P=1.",
+        ),
+        "log-peer-disabled",
+        "risk",
+    ),
+    "no memory placement": (
+        lambda: with_messages(
+            IB,
+            "cuMem host allocations do not appear to be working; falling back to a /dev/shm/ based implementation. "
+            "This could be due to the container runtime disabling NUMA support. To disable this warning, set "
+            "NCCL_CUMEM_HOST_ENABLE=0",
+        ),
+        "log-host-memory",
+        "risk",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_yields_one_finding(tmp_path: Path, name: str) -> None:
+    lines, check, severity = CHANGES[name]
+    assert found(examine(tmp_path, lines())) == [(check, severity)]
+
+
+HARMLESS: dict[str, Callable[[], list[str]]] = {
+    "sockets in a job of one node": lambda: healthy_log(Job(nodes=1, network="Socket")),
+    "NVLS missing on all": lambda: A100,
+    "an adapter without GPUDirect that carries no data": lambda: with_messages(
+        IB, "NET/IB : GPU Direct RDMA Disabled for HCA 8 'mlx5_bond_0'"
+    ),
+    "GPUDirect of sockets": lambda: with_messages(
+        SOCKETS[:0] + IB, "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'lo'"
+    ),
+    "no plug-in on InfiniBand": lambda: with_messages(
+        IB, "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation"
+    ),
+    "send without GPUDirect reads": lambda: changed(IB, r"(send\] via NET/IB/\d)/GDRDMA", r"\1"),
+    "PXN off on two nodes": lambda: with_messages(IB, "NCCL_PXN_DISABLE set by environment to 1."),
+    "NVLS off as TCPXO requires": lambda: with_messages(
+        healthy_log(Job(network="FasTrak")), "NCCL_NVLS_ENABLE set by environment to 0."
+    ),
+    "several algorithms": lambda: with_messages(IB, "NCCL_ALGO set by environment to Ring,Tree"),
+    "send and receive across the node": lambda: changed(
+        IB, r"(Channel \d+)/0( : .*)P2P/CUMEM/read", r"\1/1\2SHM/direct/direct"
+    ),
+    "one rack of two in a job": lambda: changed(GB200, r"(node[23]:.*UUID )3f1a4ab2c9d0e1f2", r"\g<1>77"),
+    "closed connections after the job": lambda: with_messages(IB, "[Service thread] Connection closed by localRank 1"),
+    "retried connections": lambda: with_messages(
+        IB, "socketPollConnect: connect returned Connection refused, retrying (1/34) after sleep for 100 msec"
+    ),
+    "a port that is up again": lambda: with_messages(
+        IB, "transport/net_ib.cc:171 NCCL WARN NET/IB : mlx5_0:1 Got async error event: client reregistration"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_known_false_alarm_is_silent(tmp_path: Path, name: str) -> None:
+    assert found(examine(tmp_path, HARMLESS[name]())) == []
+
+
+def test_shared_memory_needs_the_kind_of_gpu(tmp_path: Path) -> None:
+    lines = healthy_log(PCIE)
+    unknown = examine(tmp_path, lines)
+    assert not unknown.findings
+    assert [(each.check, "--system" in each.missing) for each in unknown.could_not_check] == [("log-peers", True)]
+    assert found(examine(tmp_path, lines, system="h100-sxm")) == [("log-nvls", "slow"), ("log-peers", "slow")]
+
+
+def test_the_cost_needs_the_system(tmp_path: Path) -> None:
+    lines = changed(FOUR_NODES, r" \[7\]mlx5_7:1/IB", "", host="node1")
+    assert not examine(tmp_path, lines).findings[0].cost
+    (finding,) = examine(tmp_path, lines, system="h100-sxm").findings
+    assert finding.subject == "node1"
+    assert finding.problem == "node1 uses 7 adapters, other hosts use 8 (without mlx5_7)"
+    assert isinstance(finding.cost, Cost)
+    assert 0.8 < finding.cost.busbw_now_gbps / finding.cost.busbw_fixed_gbps < 0.95
+
+
+def test_an_old_version_of_nccl_does_not_know_the_module(tmp_path: Path) -> None:
+    lines = with_messages(A100, "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'")
+    assert "2.23" in examine(tmp_path, lines).findings[0].fix
+
+
+def test_a_log_that_mixes_unnamed_communicators_is_not_judged(tmp_path: Path) -> None:
+    lines = [
+        f"{host}:{pid}:{pid} [0] NCCL INFO {text}"
+        for host, pid in (("a", 1), ("b", 2))
+        for text in (
+            "Using network IB",
+            f"comm 0x1{pid} rank 0 nranks 2 cudaDev 0 busId 1c000 - Init COMPLETE",
+            "Channel 00 : 0[1c000] -> 1[2c000] via direct shared memory",
+        )
+    ]
+    assert found(examine(tmp_path, lines, system="h100-sxm")) == []
+
+
+def test_consequences_come_last(tmp_path: Path) -> None:
+    lines = [
+        f"n1:1:2 [0] {text}"
+        for text in (
+            "misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<41109>",
+            "transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion with error 5, opcode 0, len 0, vendor err 249",
+            "transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129",
+            "transport/net_ib.cc:1 NCCL WARN NET/IB : mlx5_0:1 Got non-fatal async event: port error(10)",
+        )
+    ]
+    names = [check for check, _ in found(examine(tmp_path, lines))]
+    assert names == ["log-link-down", "log-rdma-timeout", "log-peer-closed", "log-rdma-flush"]
