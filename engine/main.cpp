@@ -19,6 +19,7 @@
 #include "common/support/error.hpp"
 #include "common/support/stderr_message.hpp"
 #include "common/support/version.hpp"
+#include "each_node/each_node.hpp"
 #include "flows/search_process.hpp"
 #include "options/flag_table.hpp"
 #include "options/options.hpp"
@@ -70,8 +71,10 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
   const std::string name(without_folder(called_as));
   if (const auto end = name.find(kProgramSuffix); end != name.npos && is_collective(name.substr(0, end)))
     return {name, name.substr(0, end), std::move(arguments)};
-  if (!arguments.empty() && arguments.front() == kFlowsName)
-    return {fmt::format("{} {}", kEngineName, kFlowsName), arguments.front(), {arguments.begin() + 1, arguments.end()}};
+  if (!arguments.empty() && (arguments.front() == kFlowsName || arguments.front() == kEachNodeName))
+    return {fmt::format("{} {}", kEngineName, arguments.front()),
+            arguments.front(),
+            {arguments.begin() + 1, arguments.end()}};
   if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
     throw UsageError(
         fmt::format("{} {}: unknown collective; name one of{}, or use a program name such as all_reduce_perf",
@@ -124,6 +127,8 @@ void occupy_standard_descriptors() {
 /// Runs the program and returns its exit code.
 int run(int argc, char** argv) {
   const Invocation invocation = read_invocation(argv[0], {argv + 1, argv + argc});
+  if (invocation.collective == kEachNodeName)
+    return run_each_node(invocation.program, invocation.arguments, detect_world(process_environment));
   const bool serves_flows = invocation.collective == kFlowsName;
   World world;
   const auto detect_launched_processes = [&] {

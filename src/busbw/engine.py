@@ -38,6 +38,12 @@ ENGINE = "busbw-engine"
 FLOWS = "flows"
 """First argument of the engine with which it measures flows for a search, not a collective."""
 
+EACH_NODE = "each-node"
+"""First argument of the engine with which it runs a command on each node, and measures nothing."""
+
+COMMANDS_WITHOUT_TABLE = {FLOWS: "find", EACH_NODE: "doctor"}
+"""Command of busbw for each first argument with which the engine prints no table."""
+
 FASTPATH_LIBRARY = "libbusbw_nccl.so"
 """Fast-path library (docs/explanation/fast-path.md)."""
 
@@ -208,6 +214,8 @@ def collective_name(program: str) -> str:
 
 
 __all__ = [
+    "COMMANDS_WITHOUT_TABLE",
+    "EACH_NODE",
     "ENGINE",
     "FASTPATH_LIBRARY",
     "FLOWS",

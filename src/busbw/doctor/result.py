@@ -47,6 +47,8 @@ class Result(Struct, kw_only=True, frozen=True):
     passed: tuple[str, ...] = ()
     not_applicable: tuple[str, ...] = ()
     could_not_check: tuple[Missing, ...] = ()
+    nodes: tuple[str, ...] | UnsetType = UNSET
+    """Names of the nodes. Set if several were examined."""
 
 
 def reported(check: Check[Subject], finding: Finding, cost: Cost | None) -> ReportedFinding:

@@ -7,11 +7,12 @@ import click
 from busbw.cli.find.export_options import export_options
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.flow_search import search_flows
-from busbw.cli.find.launched import SearchGroup, refuse_options_before
+from busbw.cli.find.launched import SearchGroup
 from busbw.cli.find.log_summary import search_logs
 from busbw.cli.find.topology_option import topology_option
 from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
+from busbw.cli.options.launcher_options import refuse_options_before
 from busbw.cli.options.param_types import Seconds, Size
 from busbw.cli.options.run_destination import destination_options
 from busbw.errors import ExitCode

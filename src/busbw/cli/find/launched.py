@@ -5,7 +5,6 @@ Launchers only follow the output of process 0. So process 0 starts the search (`
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +14,8 @@ from busbw.cli.find.export_options import EXPORT_FLAGS, write_exports
 from busbw.cli.find.summary import SearchSummary
 from busbw.cli.lazy import LazyGroup
 from busbw.cli.options.engine_flags import reject_near_miss_options
+from busbw.cli.options.launcher_options import option_words, split_launcher_options
+from busbw.engine import FLOWS
 from busbw.errors import UsageError
 
 _SEARCH_OPTIONS = {"topology", "size_bytes", "pairs", "max_rounds", "seed", "system_name", "as_json"}
@@ -37,18 +38,6 @@ class SearchGroup(LazyGroup):
         return command and _search_command(command, search_options, files, sources)
 
 
-def refuse_options_before(context: click.Context) -> None:
-    """Refuses options before the launcher, which would have no effect.
-
-    Raises:
-        UsageError: There is one.
-    """
-    for parameter in context.command.params:
-        if context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE:
-            option = parameter.opts[-1]
-            raise UsageError(f"{option} is before {context.invoked_subcommand}", remedy="put it after, or remove it")
-
-
 def _search_command(
     launch_command: click.Command,
     search_options: Sequence[click.Parameter],
@@ -57,13 +46,8 @@ def _search_command(
 ) -> click.Command:
     launch = launch_command.callback
     assert launch is not None
-    own_options = [
-        each
-        for each in launch_command.params
-        if isinstance(each, click.Option) and not each.hidden and each.expose_value
-    ]
-    unused = {name: value for name, value in _UNUSED_VALUES.items() if any(each.name == name for each in own_options)}
-    parameters = [*(each for each in own_options if each.name not in unused), *search_options, *files]
+    launcher_options, unused = split_launcher_options(launch_command, _UNUSED_VALUES)
+    parameters = [*launcher_options, *search_options, *files]
 
     def start(words: tuple[str, ...], **values: Any) -> int:
         for word in words:
@@ -72,7 +56,7 @@ def _search_command(
                     f"{word} is no option of find {launch_command.name}", remedy="remove it, or the launcher"
                 )
         reject_near_miss_options(words, [name for each in parameters for name in each.opts if name.startswith("--")])
-        search_words = [word for each in search_options for word in _option_words(each, values.pop(each.name or ""))]
+        search_words = [word for each in search_options for word in option_words(each, values.pop(each.name or ""))]
         paths = {each.opts[0]: values.pop(each.name or "") for each in files}
         if any(paths.values()):
             search_words.append("--also-json")
@@ -82,7 +66,8 @@ def _search_command(
             return "--json" in search_words
 
         search = shlex.join(["busbw", "find", *search_words])
-        code: int = launch(words=words, search=search, is_result_shown=is_result_shown, **unused, **values)
+        engine_words = (FLOWS, "--search", search)
+        code: int = launch(words=words, engine_words=engine_words, is_result_shown=is_result_shown, **unused, **values)
         return code
 
     return click.Command(
@@ -96,13 +81,3 @@ def _search_command(
         help=f"Locates the slow part among the nodes of a job of `busbw launch {launch_command.name}`.",
         epilog="All other options are engine flags, such as --backend; `busbw-engine flows --help` lists them.",
     )
-
-
-def _option_words(option: click.Parameter, value: Any) -> list[str]:
-    """Returns an option with its value as words of a command line, none if it is not set."""
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [option.opts[0]]
-    # Process 0 runs in another folder.
-    return [option.opts[0], str(value.absolute() if isinstance(value, Path) else value)]

@@ -64,11 +64,11 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
             finally:
                 error_lines.flush(at_end=True)
         check_interrupt()
-        if not options.is_search:
+        if options.has_table:
             code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
         destination.on_exit(code)
         finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
-    if not options.is_search:
+    if options.has_table:
         print_outcome(code, destination.path, plot_when=options.plot_when)
     elif destination.path.exists():
         print_record_path(destination.path)

@@ -193,7 +193,7 @@ def kubernetes(
     if options.machine_type:
         target = with_machine_type(target, options.machine_type)
     device_count = int(parse_quantity(dict(target.resources).get(_GPU, "0")))
-    sets_ranks = bool(used_flags(options.flags) & {"-t", "-g"})
+    sets_ranks = bool(used_flags(options.flags) & {"-t", "-g"}) or not options.measures
     if kind != "mpijob" and device_count > 1 and not sets_ranks:
         options = replace(options, flags=("-t", str(device_count), *options.flags))  # one rank per GPU of the pod
     default_processes = max(device_count // options.ranks_per_process, 1) if kind == "mpijob" else 1

@@ -23,7 +23,7 @@ from busbw.cli.options.engine_words import engine_words
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome import plot_option
-from busbw.engine import FLOWS, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
+from busbw.engine import COMMANDS_WITHOUT_TABLE, EACH_NODE, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.slurm.allocation import allocated_gpus_per_node
@@ -45,7 +45,7 @@ class LaunchOptions:
     """Values of the options that all launchers share."""
 
     collective: str
-    """The collective, or FLOWS for a search."""
+    """The collective, or the first one of `engine_words`."""
     flags: tuple[str, ...]
     """Flags for the engine, as typed."""
     environment: tuple[tuple[str, str], ...]
@@ -62,20 +62,25 @@ class LaunchOptions:
     """Value of `--store`. None: the default store."""
     plot_when: str
     """Value of `--plot`: auto, always or never."""
-    search: str = ""
-    """Command of the search that process 0 starts, in the syntax of a shell. Only with FLOWS."""
+    engine_words: tuple[str, ...] = ()
+    """First arguments of the engine if it prints no table: those of a search, or of commands for each node."""
     is_result_shown: Callable[[bytes], bool] = bool
-    """Receives the JSON result of the search. Returns true if it belongs on stdout."""
+    """Receives the JSON result of the search or the commands. Returns true if it belongs on stdout."""
 
     @property
-    def is_search(self) -> bool:
-        """True for `busbw find`, which prints no table."""
-        return self.collective == FLOWS
+    def has_table(self) -> bool:
+        """False for `busbw find` and `busbw doctor`."""
+        return self.collective not in COMMANDS_WITHOUT_TABLE
+
+    @property
+    def measures(self) -> bool:
+        """False for commands on each node, which need no GPU of the engine."""
+        return self.collective != EACH_NODE
 
     @property
     def run_name(self) -> str:
         """Name of the run in the store: the collective, or "find" for a search."""
-        return "find" if self.is_search else self.collective
+        return COMMANDS_WITHOUT_TABLE.get(self.collective, self.collective)
 
     @property
     def ranks_per_process(self) -> int:
@@ -148,7 +153,7 @@ class LaunchOptions:
         }
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
-        first_arguments = (FLOWS, "--search", self.search) if self.is_search else sweep_flags(used_flags(self.flags))
+        first_arguments = self.engine_words or sweep_flags(used_flags(self.flags))
         job = Job(
             program,
             (*first_arguments, *self.flags),
@@ -219,15 +224,15 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         records_path: Path | None,
         store: Path | None,
         plot_when: str,
-        search: str = "",
+        engine_words: tuple[str, ...] = (),
         is_result_shown: Callable[[bytes], bool] = bool,
         **launcher_values: object,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
-        collective = FLOWS if search else parse_collective(words)
+        collective = engine_words[0] if engine_words else parse_collective(words)
         options = LaunchOptions(
             collective=collective,
-            flags=words if search else _check_engine_flags(words[1:]),
+            flags=words if engine_words else _check_engine_flags(words[1:]),
             environment=tuple(map(_parse_assignment, assignments)),
             machine_type=_load_machine_type(machine_type_name),
             program_path=_full_program_path(program_path, _program_name(collective)),
@@ -236,7 +241,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
             records_path=records_path,
             store=store,
             plot_when=plot_when,
-            search=search,
+            engine_words=engine_words,
             is_result_shown=is_result_shown,
         )
         return command(options=options, **launcher_values)
@@ -248,7 +253,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _program_name(collective: str) -> str:
-    return engine.ENGINE if collective == FLOWS else f"{collective}_perf"
+    return engine.ENGINE if collective in COMMANDS_WITHOUT_TABLE else f"{collective}_perf"
 
 
 def _refuse_empty_values(context: click.Context) -> None:

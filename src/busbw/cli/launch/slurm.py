@@ -225,7 +225,7 @@ def slurm(
         max_processes_per_node = max([default_processes, *(host.processes for host in hosts)])
         target, processor_remarks = _with_all_processors(target, max_processes_per_node)
         remarks = (*remarks, *processor_remarks)
-    runs_local_program = not container_image and not options.program_path
+    runs_local_program = options.measures and not container_image and not options.program_path
     if runs_local_program and not options.dry_run:
         _require_gpu_support(requested_gpus or 0, options)
     plan = launcher.render(job, target)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.engine import EACH_NODE
 from busbw.secret_variables import may_be_secret, redacted_variables
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Job:
     program: str | Path
     """Path, or bare name that is searched on the node of the process."""
     arguments: tuple[str, ...]
-    """Flags of the engine, without `--records`, which `command` adds."""
+    """Flags of the engine, without `--records`, which `command` adds to a measurement."""
     records: Path | None = None
     """New file that the engine writes. None: process 0 prints the records on stdout."""
     name: str = "busbw"
@@ -55,7 +56,10 @@ class Job:
     @property
     def command(self) -> tuple[str, ...]:
         """Command line of each process."""
-        return (str(self.program), *self.arguments, "--records", str(self.records or RECORDS_ON_STDOUT))
+        words = (str(self.program), *self.arguments)
+        if self.arguments[:1] == (EACH_NODE,):
+            return words
+        return (*words, "--records", str(self.records or RECORDS_ON_STDOUT))
 
     @property
     def secrets(self) -> dict[str, str]:

@@ -191,7 +191,7 @@ class _JobFile(msgspec.Struct):
 
     job: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]+\Z")]
     steps: Annotated[int, msgspec.Meta(ge=1, le=MAX_STEPS)]
-    collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]+\Z")]
+    collective: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_-]+\Z")]
 
 
 def cancel(plan: SlurmPlan) -> str:

@@ -89,7 +89,7 @@ class SlurmTarget:
 
 
 def collective_of(job: Job) -> str:
-    """Collective that the job's program measures, or FLOWS."""
+    """Collective that the job's program measures, or the first argument of the engine."""
     program = Path(job.program).name
     return job.arguments[0] if program == ENGINE else collective_name(program)
 

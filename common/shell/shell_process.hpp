@@ -1,0 +1,37 @@
+#pragma once
+// Commands in the syntax of a shell, as child processes.
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+
+#include "common/os/descriptor.hpp"
+#include "common/support/error.hpp"
+
+namespace busbw {
+
+inline constexpr int kCommandNotFound = 127;  // exit code of a shell
+
+/// Streams and group of a child process. -1: those of this process.
+struct ShellSettings {
+  int stdin_fd = -1;
+  int stdout_fd = -1;
+  bool has_own_group = false;  // so that its children can be killed with it
+};
+
+/// Starts the words of a shell with the default handling of all signals, which this process may block or ignore. The
+/// folder of this program is the first one on their PATH. Throws EnvironmentError if there is no shell.
+pid_t start_shell(const std::string& command, const ShellSettings& settings = {});
+
+/// Sends a child process the interrupt that ends this process.
+void pass_on_interrupt(pid_t pid, ExitCode interrupt);
+
+/// Waits for the end of a child process and passes interrupts on. Returns its exit code, or 128 plus the number of the
+/// signal that ended it. Needs a SignalMask.
+int wait_for_shell(pid_t pid);
+
+/// Returns the end to read and the end to write of a pipe, which started programs do not inherit. Throws
+/// EnvironmentError.
+std::pair<Descriptor, Descriptor> make_pipe();
+
+}  // namespace busbw

@@ -1,0 +1,98 @@
+#include "each_node/node_command.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <optional>
+
+#include "common/os/provenance.hpp"
+#include "common/os/signal_mask.hpp"
+#include "common/shell/shell_process.hpp"
+#include "measure/clock.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr int kPollMs = 20;
+
+/// A running command, which is killed with its children at the end of its scope.
+class ScopedCommand {
+ public:
+  ScopedCommand(const std::string& command, int stdin_fd, int stdout_fd)
+      : pid_(start_shell(command, {stdin_fd, stdout_fd, /*has_own_group=*/true})) {}
+  ~ScopedCommand() {
+    kill(-pid_, SIGKILL);
+    // A process that waits for a device does not end even now, so nothing waits for it.
+    waitpid(pid_, nullptr, WNOHANG);
+  }
+  ScopedCommand(const ScopedCommand&) = delete;
+  ScopedCommand& operator=(const ScopedCommand&) = delete;
+
+  /// Returns the status of the shell after its end.
+  std::optional<int> status() {
+    // WNOWAIT keeps the process id, so that no other process can get it before the group is killed.
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+      return std::nullopt;
+    return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+/// Appends what has arrived, and waits for it up to kPollMs if `waits`. Returns false at the end of the output.
+bool read_available(int descriptor, std::string& output, std::size_t max_bytes, bool waits) {
+  pollfd entry{descriptor, POLLIN, 0};
+  char chunk[1 << 14];
+  while (output.size() <= max_bytes && poll(&entry, 1, waits ? kPollMs : 0) > 0) {
+    const ssize_t count = read(descriptor, chunk, sizeof chunk);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    output.append(chunk, static_cast<std::size_t>(count));
+    waits = false;
+  }
+  return true;
+}
+
+std::string end_text(int code) {
+  if (code == 0) return "";
+  return code == kCommandNotFound ? "the command is missing"
+                                  : fmt::format("the command failed with exit code {}", code);
+}
+
+}  // namespace
+
+NodeOutput run_node_command(const std::string& command, const CommandLimits& limits) {
+  NodeOutput result{host_name(), {}, {}};
+  auto [output_end, command_end] = make_pipe();
+  const Descriptor no_input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ScopedCommand process(command, no_input.number(), command_end.number());
+  command_end.close();
+  const double end_s = monotonic_s() + limits.time_s;
+  for (bool is_open = true;;) {
+    throw_if_interrupted();
+    // The end of the shell counts, because its children may keep the pipe open.
+    const auto code = process.status();
+    if (is_open) {
+      is_open = read_available(output_end.number(), result.output, limits.output_bytes, /*waits=*/!code);
+    } else if (!code) {
+      poll(nullptr, 0, kPollMs);
+    }
+    if (result.output.size() > limits.output_bytes)
+      result.problem = fmt::format("the command printed more than {} bytes", limits.output_bytes);
+    else if (code)
+      result.problem = end_text(*code);
+    else if (monotonic_s() >= end_s)
+      result.problem = fmt::format("the command did not end within {:g} s", limits.time_s);
+    else
+      continue;
+    return result;
+  }
+}
+
+}  // namespace busbw

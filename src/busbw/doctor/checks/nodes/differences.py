@@ -1,0 +1,98 @@
+"""Values that differ between the nodes of a job: one check for each entry of compared_values/values.toml."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from busbw.doctor.compared_values import ComparedValue, Items, NodeValues, compared_values
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+
+_MIN_MAJORITY = 3
+"""Number of equal nodes from which on another one is the odd one. Of two nodes, either may be wrong."""
+_MAX_NAMES, _MAX_LENGTH = 4, 160
+
+
+def _examine(value: ComparedValue, severity: Severity, nodes: Sequence[NodeValues]) -> Iterator[Finding]:
+    by_node = {node.node: node.values[value.check] for node in nodes if value.check in node.values}
+    if not by_node:
+        raise NotApplicable(f"no node has a value of {value.title}")
+    classes = _classes(by_node, value.tolerance)
+    counts = Counter(classes.values())
+    usual, count = counts.most_common(1)[0]
+    if count >= _MIN_MAJORITY and 2 * count > len(by_node):
+        for node, own in by_node.items():
+            if classes[node] != usual:
+                yield _odd_node(value, severity, node, own, usual, f"{count} of {len(by_node)} nodes")
+    elif len(counts) > 1:
+        yield _disagreement(value, classes)
+    lacking = [node for node in nodes if node.node not in by_node]
+    if lacking:
+        missing = lacking[0].missing.get(value.check, f"a value of {value.title}")
+        raise Unreadable(f"{missing} on {_names([node.node for node in lacking])}")
+
+
+def _classes(by_node: dict[str, Items], tolerance: float) -> dict[str, Items]:
+    """Returns the value that stands for that of each node: numbers within the tolerance have the same one."""
+    if not tolerance:
+        return by_node
+    classes: dict[str, Items] = {}
+    first: Items = ("0",)
+    for node, own in sorted(by_node.items(), key=lambda each: int(each[1][0])):
+        first = first if int(own[0]) <= int(first[0]) * (1 + tolerance) else own
+        classes[node] = first
+    return classes
+
+
+def _odd_node(value: ComparedValue, severity: Severity, node: str, own: Items, usual: Items, majority: str) -> Finding:
+    usual_text, own_text = _text(_without(usual, own)), _text(_without(own, usual))
+    return Finding(
+        severity=severity,
+        subject=node,
+        problem=f"{majority} have {value.title} {usual_text}; {node} has {own_text}",
+        evidence=(Evidence(source=f"{node}: /{value.path}", value=_text(own)),),
+    )
+
+
+def _disagreement(value: ComparedValue, classes: dict[str, Items]) -> Finding:
+    groups: dict[Items, list[str]] = {}
+    for node, own in classes.items():
+        groups.setdefault(own, []).append(node)
+    common = tuple(set.intersection(*map(set, groups)))
+    texts = [f"{_text(_without(own, common))} on {_names(nodes)}" for own, nodes in groups.items()]
+    return Finding(
+        severity="risk",
+        problem=f"nodes differ in {value.title}: {'; '.join(texts)}",
+        evidence=tuple(
+            Evidence(source=f"{_names(nodes)}: /{value.path}", value=_text(own)) for own, nodes in groups.items()
+        ),
+    )
+
+
+def _without(items: Items, others: Items) -> Items:
+    """Returns the items that the others lack: of long lists, only the difference matters."""
+    return tuple(item for item in items if item not in others)
+
+
+def _text(items: Items) -> str:
+    text = ", ".join(items) or "none of these"
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."
+
+
+def _names(nodes: Sequence[str]) -> str:
+    rest = len(nodes) - _MAX_NAMES
+    return ", ".join(nodes[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+CHECKS = tuple(
+    Check(
+        name=value.check,
+        area="nodes",
+        reads=f"/{value.path}",
+        rule=f"All nodes have the same {value.title}.",
+        source=group.source,
+        cost=group.cost,
+        fix=group.fix,
+        examine=partial(_examine, value, group.severity),
+    )
+    for value, group in compared_values()
+)

@@ -1,0 +1,146 @@
+"""ADD A VALUE TO COMPARE in values.toml: values that all nodes of a job should share, such as the driver's version.
+
+Each is a check of the area nodes (checks/nodes/differences.py).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from busbw.doctor.model.check import Severity, Unreadable
+from busbw.doctor.model.machine import Absent, Machine
+
+Items: TypeAlias = tuple[str, ...]
+"""A compared value: one or several texts, in an order that does not depend on the order of devices."""
+
+_MAX_ITEMS, _MAX_ITEM_LENGTH = 100, 120
+
+
+class ComparedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """One value to compare, and the texts of its check."""
+
+    check: str
+    title: str
+    """Noun for findings: "NVIDIA driver"."""
+    path: str
+    """Key of the tree (model/tree.py). {} stands for each device of `each`, and * for each name in a folder.
+
+    Several paths, with " & " between them, yield one text for each device. The key of a fact is followed by a field:
+    "facts/gpus.json#gpus.*.vbios".
+    """
+    each: Literal["", "gpu", "rdma", "nic"] = ""
+    """gpu: PCI addresses of GPUs; rdma: names of RDMA devices; nic: their PCI addresses."""
+    pattern: str = r"\S.*"
+    """Parts to compare: the groups of each match, otherwise the match."""
+    reduce: Literal["count", "set", "list"] = "list"
+    """count: number of matches; set: different ones; list: all, with the number of equal ones."""
+    absent: str = ""
+    """Value if the file or the match is absent. Empty: the value is then unknown."""
+    tolerance: float = 0.0
+    """Relative difference up to which numbers count as equal."""
+
+
+class _Group(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Values with the same effect."""
+
+    severity: Severity
+    cost: str
+    fix: str
+    source: str
+    values: tuple[ComparedValue, ...]
+
+
+class NodeValues(Struct, kw_only=True, frozen=True):
+    """Values of one node."""
+
+    node: str
+    values: dict[str, Items] = field(default_factory=dict)
+    """By the name of the check."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """What is missing, by the name of the check."""
+
+
+@lru_cache(maxsize=1)
+def compared_values() -> tuple[tuple[ComparedValue, _Group], ...]:
+    """Returns all values to compare, each with the texts of its group."""
+    content = files(__name__).joinpath("values.toml").read_bytes()
+    groups = msgspec.toml.decode(content, type=dict[str, _Group])
+    return tuple((value, group) for group in groups.values() for value in group.values)
+
+
+def read_values(machine: Machine, node: NodeValues) -> None:
+    """Adds the values of a machine to `node`. Those in files are first, because commands and facts may take long."""
+    for value, _ in sorted(compared_values(), key=lambda each: each[0].path.startswith(("commands/", "facts/"))):
+        try:
+            node.values[value.check] = _read_value(machine, value)
+        except Unreadable as error:
+            node.missing[value.check] = str(error)
+
+
+def _read_value(machine: Machine, value: ComparedValue) -> Items:
+    try:
+        matches = list(_matches(machine, value))
+    except Absent:
+        if not value.absent:
+            raise
+        matches = []
+    if not matches:
+        if not value.absent:
+            raise Absent(f"{value.title} in /{value.path}")
+        return (value.absent,)
+    if value.reduce == "count":
+        return (str(len(matches)),)
+    counts = Counter(matches)
+    if value.reduce == "set":
+        return tuple(sorted(counts))[:_MAX_ITEMS]
+    return tuple(f"{count} x {text}" if count > 1 else text for text, count in sorted(counts.items()))[:_MAX_ITEMS]
+
+
+def _matches(machine: Machine, value: ComparedValue) -> Iterator[str]:
+    for device in _devices(machine, value.each):
+        texts = [_texts(machine, path.replace("{}", device)) for path in value.path.split(" & ")]
+        for parts in zip(*texts, strict=False):
+            for match in re.finditer(value.pattern, " ".join(parts), re.MULTILINE):
+                text = " ".join(group.strip() for group in match.groups() if group) or match[0].strip()
+                yield text[:_MAX_ITEM_LENGTH]
+
+
+def _devices(machine: Machine, kind: str) -> tuple[str, ...]:
+    if not kind:
+        return ("",)
+    if kind == "gpu":
+        return machine.names("proc/driver/nvidia/gpus")
+    names = machine.names("sys/class/infiniband")
+    if kind == "rdma":
+        return names
+    return tuple(machine.target(f"sys/class/infiniband/{name}/device").rpartition("/")[2] for name in names)
+
+
+def _texts(machine: Machine, path: str) -> list[str]:
+    """Returns the content of a file, or of each file that a path with * stands for, or the fields of a fact."""
+    key, _, fields = path.partition("#")
+    if fields:
+        return list(_fields(msgspec.json.decode(machine.text(key)), fields.split(".")))
+    folder, star, rest = path.partition("/*/")
+    if not star:
+        return [machine.text(path)]
+    return [text for name in machine.names(folder) for text in _texts(machine, f"{folder}/{name}/{rest}")]
+
+
+def _fields(content: Any, names: list[str]) -> Iterator[str]:
+    """Yields the texts of a field. Empty ones for missing values, so that fields of one list stay parallel."""
+    if names and names[0] == "*":
+        for each in content if isinstance(content, list) else ():
+            yield from _fields(each, names[1:])
+    elif names:
+        yield from _fields(content.get(names[0]) if isinstance(content, dict) else None, names[1:])
+    elif isinstance(content, dict):
+        yield from (f"{name}={value}" for name, value in sorted(content.items()))
+    else:
+        yield "" if content is None else str(content)

@@ -1,0 +1,69 @@
+"""Record of one node, and the result of several nodes: findings of each node, and differences between them."""
+
+from collections.abc import Sequence
+from threading import Thread
+
+from msgspec import UNSET, Struct, field
+from msgspec.structs import replace
+
+from busbw.doctor.catalog import MACHINE_AREAS, checks_of
+from busbw.doctor.compared_values import NodeValues, read_values
+from busbw.doctor.examination import examine
+from busbw.doctor.machine_system import system_of
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.result import Missing, Result, sort_key
+
+ALL_CHECKS = "all"
+"""Name in place of a check for a node without a record."""
+
+
+class NodeRecord(Struct, kw_only=True, frozen=True):
+    """Outcome of all checks of one machine, and its values to compare."""
+
+    values: NodeValues
+    result: Result = field(default_factory=Result)
+    problem: str = ""
+    """Reason for which nothing could be checked. Empty if it was."""
+
+
+def examine_node(node: str, machine: Machine) -> NodeRecord:
+    """Returns the record of a machine."""
+    values = NodeValues(node=node)
+    # A reading can block for ever in the kernel, as in `examine`, which also waits long enough for this thread.
+    reading = Thread(target=read_values, args=(machine, values), daemon=True)
+    reading.start()
+    result = examine(checks_of(*MACHINE_AREAS), machine, system=system_of(machine))
+    reading.join(0.5)
+    return NodeRecord(values=NodeValues(node=node, values={**values.values}, missing={**values.missing}), result=result)
+
+
+def merge_records(records: Sequence[NodeRecord]) -> Result:
+    """Returns the result of several nodes. A check passed if it did on a node, and on no other one it had a finding."""
+    if len(records) == 1 and not records[0].problem:
+        return records[0].result
+    examined = [record for record in records if not record.problem]
+    between = examine(checks_of("nodes"), [record.values for record in examined], system=None)
+    # The subject of a difference is the node.
+    findings = [replace(finding, node=finding.subject, subject=UNSET) for finding in between.findings]
+    could_not_check = [
+        Missing(check=ALL_CHECKS, missing=record.problem, node=record.values.node)
+        for record in records
+        if record.problem
+    ]
+    could_not_check += between.could_not_check
+    passed, not_applicable = set(between.passed), set(between.not_applicable)
+    for record in examined:
+        node = record.values.node
+        findings += [replace(finding, node=node) for finding in record.result.findings]
+        could_not_check += [replace(missing, node=node) for missing in record.result.could_not_check]
+        passed |= set(record.result.passed)
+        not_applicable |= set(record.result.not_applicable)
+    undecided = {each.check for each in findings} | {each.check for each in could_not_check}
+    names = [check.name for check in checks_of(*MACHINE_AREAS, "nodes")]
+    return Result(
+        findings=tuple(sorted(findings, key=sort_key)),
+        passed=tuple(name for name in names if name in passed - undecided),
+        not_applicable=tuple(name for name in names if name in not_applicable - passed - undecided),
+        could_not_check=tuple(could_not_check),
+        nodes=tuple(record.values.node for record in records),
+    )
