@@ -1,5 +1,6 @@
 """Limit of locked memory, which RDMA needs for every buffer."""
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts.limits import Limits
@@ -7,11 +8,13 @@ from busbw.doctor.model.check import Check, Evidence, Finding
 from busbw.doctor.model.machine import Machine
 
 _ENOUGH_BYTES = 64 << 30
+_IPC_LOCK = 14
+"""Number of the capability that ignores the limit."""
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
     limit_bytes = machine.fact(Limits).memlock_bytes
-    if limit_bytes is not None and limit_bytes < _ENOUGH_BYTES:
+    if limit_bytes is not None and limit_bytes < _ENOUGH_BYTES and not _may_ignore_limit(machine):
         yield Finding(
             severity="broken" if machine.names_or_none("sys/class/infiniband") else "risk",
             problem=f"locked memory is limited to {limit_bytes >> 10} KiB; RDMA needs it unlimited",
@@ -19,11 +22,18 @@ def _examine(machine: Machine) -> Iterator[Finding]:
         )
 
 
+def _may_ignore_limit(machine: Machine) -> bool:
+    """True with the capability in the first user namespace, the only one in which the kernel accepts it."""
+    capabilities = re.search(r"^CapEff: *([0-9a-f]{1,16})$", machine.text("proc/self/status"), re.MULTILINE)
+    is_first = machine.text("proc/self/uid_map").split() == ["0", "0", "4294967295"]
+    return capabilities is not None and is_first and bool(int(capabilities[1], 16) >> _IPC_LOCK & 1)
+
+
 CHECK = Check(
     name="memlock",
     area="host",
-    reads="limit of locked memory of this process (ulimit -l)",
-    rule="The limit is unlimited, or at least 64 GiB.",
+    reads="limit of locked memory of this process (ulimit -l), CapEff in /proc/self/status",
+    rule="The limit is unlimited, or at least 64 GiB, or the process has CAP_IPC_LOCK.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     cost="NCCL ends with `ibv_reg_mr failed` or `ibv_create_qp failed` when it registers buffers.",
     fix="add `* - memlock unlimited` to /etc/security/limits.conf; for Slurm set LimitMEMLOCK=infinity for slurmd",

@@ -1,0 +1,43 @@
+"""CPUs of this process against those near the GPUs."""
+
+import re
+from collections.abc import Iterator
+
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.pci import DEVICES, gpus
+from busbw.topology.cpu_ranges import parse_ranges
+
+
+def _examine(machine: Machine) -> Iterator[Finding]:
+    numbers = {machine.number(f"{DEVICES}/{gpu.bus_id}/numa_node") for gpu in gpus(machine)}
+    nodes = sorted(number for number in numbers if number >= 0)
+    if not nodes:
+        raise NotApplicable("no GPU with a known NUMA node")
+    near: set[int] = set()
+    for node in nodes:
+        near |= set(parse_ranges(machine.text(f"sys/devices/system/node/node{node}/cpulist")) or ())
+    allowed = re.search(r"^Cpus_allowed_list: *(.+)$", machine.text("proc/self/status"), re.MULTILINE)
+    own = set(parse_ranges(allowed[1]) or ()) if allowed else set()
+    # A job may bind each process to the node of its own GPU, so only a distance from all GPUs is certain.
+    if near and own and not near & own and allowed:
+        yield Finding(
+            severity="slow",
+            problem=f"this process may use only CPUs {allowed[1]}, none of which is near a GPU",
+            evidence=(
+                Evidence(source="/proc/self/status", value=f"Cpus_allowed_list: {allowed[1]}"),
+                machine.evidence(f"sys/devices/system/node/node{nodes[0]}/cpulist"),
+            ),
+        )
+
+
+CHECK = Check(
+    name="numa-binding",
+    area="host",
+    reads="allowed CPUs in /proc/self/status, NUMA nodes of GPUs, /sys/devices/system/node/node*/cpulist",
+    rule="The process may use CPUs on the NUMA node of a GPU.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ignore-cpu-affinity",
+    cost="Proxy threads reach GPUs and NICs over the link between sockets: 15 to 44 GB/s in uccl-project/uccl#956.",
+    fix="bind by NUMA node: srun --cpu-bind=none, mpirun --bind-to numa; or set NCCL_IGNORE_CPU_AFFINITY=1",
+    examine=_examine,
+)

@@ -1,0 +1,62 @@
+"""Access control (ACS) on the PCIe ports above GPUs and NICs, which sends transfers between them through the CPU."""
+
+import re
+from collections.abc import Iterator
+
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.parts.pci import DEVICES, bridges_above, gpus, rdma_devices
+from busbw.doctor.parts.platform import is_arm, is_virtual
+
+_COMMAND = ("lspci", "-D", "-vvv", "-d", "::0604")
+_REDIRECTS = re.compile(r"ACSCtl:.*(?:ReqRedir|CmpltRedir|UpstreamFwd)\+")
+
+
+def _examine(machine: Machine) -> Iterator[Finding]:
+    if is_arm(machine) or is_virtual(machine):
+        raise NotApplicable("Grace and virtual machines need ACS together with ATS")
+    devices = (*gpus(machine), *rdma_devices(machine))
+    ports = {device.bus_id: bridges[-1] for device in devices if (bridges := bridges_above(machine, device.bus_id))}
+    if not ports or not rdma_devices(machine):
+        raise NotApplicable("no RDMA device and GPU below PCIe ports")
+    try:
+        output = machine.output(*_COMMAND)
+    except Absent:
+        output = "<access denied>"
+    if "<access denied>" in output:
+        if _share_groups(machine, ports):
+            return
+        raise Unreadable("permission of root to read the ACS control of PCIe ports with lspci")
+    sections = dict(re.findall(r"^(\S+) (.*(?:\n(?!\S).*)*)", output, re.MULTILINE))
+    redirecting = [port for port in sorted(set(ports.values())) if _REDIRECTS.search(sections.get(port, ""))]
+    if redirecting:
+        line = next(line for line in sections[redirecting[0]].splitlines() if "ACSCtl" in line)
+        yield Finding(
+            severity="slow",
+            problem=f"ACS redirects transfers between devices on {len(redirecting)} PCIe ports above GPUs and NICs",
+            evidence=(Evidence(source=f"lspci -vvv -s {redirecting[0]}", value=line.strip()),),
+        )
+
+
+def _share_groups(machine: Machine, ports: dict[str, str]) -> bool:
+    """True if each device shares its IOMMU group with the port above it, which the kernel does only without ACS."""
+    try:
+        return all(
+            machine.target(f"{DEVICES}/{bus_id}/iommu_group") == machine.target(f"{DEVICES}/{port}/iommu_group")
+            for bus_id, port in ports.items()
+        )
+    except Absent:
+        return False
+
+
+CHECK = Check(
+    name="pcie-acs",
+    area="host",
+    reads="`lspci -vvv` of the PCIe ports above GPUs and RDMA devices; without root their IOMMU groups",
+    rule="On bare metal, no port redirects requests or completions between devices. SrcValid+ alone is harmless.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    cost="GPUDirect runs through the CPU at a fraction of its rate, or NCCL hangs (NVIDIA/nccl#2079).",
+    fix="setpci -s PORT ECAP_ACS+0x6.w=0000 for each port after each boot; or disable ACS in the BIOS",
+    examine=_examine,
+    needs_root=True,
+)

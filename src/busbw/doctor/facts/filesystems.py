@@ -1,0 +1,34 @@
+"""Space in the file system of shared memory."""
+
+import os
+from pathlib import Path
+
+from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model.machine import Fact
+
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class Filesystems(Fact, kw_only=True, frozen=True):
+    """Space in /dev/shm. NCCL's processes of one node exchange data through files in it."""
+
+    shm_total_bytes: int
+    shm_free_bytes: int
+
+    @property
+    def shm_used_percent(self) -> float:
+        """Share of /dev/shm that is in use, in percent."""
+        return round(100 * (1 - self.shm_free_bytes / self.shm_total_bytes), 1) if self.shm_total_bytes else 0.0
+
+
+def read_filesystems() -> Filesystems:
+    """Returns the space on this machine.
+
+    Raises:
+        Unreadable: There is no /dev/shm, or it cannot be read.
+    """
+    try:
+        space = os.statvfs(_SHARED_MEMORY)
+    except OSError as error:
+        raise Unreadable(f"{_SHARED_MEMORY} cannot be read: {error.strerror}") from error
+    return Filesystems(shm_total_bytes=space.f_blocks * space.f_frsize, shm_free_bytes=space.f_bavail * space.f_frsize)

@@ -1,0 +1,121 @@
+"""PCI devices of a machine: GPUs, RDMA devices, the bridges above them, and their links."""
+
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from busbw.doctor.model.machine import Absent, Machine
+from busbw.topology.sources.link_rates import pcie_gbps, pcie_generation
+from busbw.topology.sources.pci_paths import chain_of
+
+DEVICES, DRIVER_GPUS = "sys/bus/pci/devices", "proc/driver/nvidia/gpus"
+NVIDIA, AMD, MELLANOX, AMAZON = "0x10de", "0x1002", "0x15b3", "0x1d0f"
+"""Vendor ids."""
+_GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
+"""Classes of GPUs by vendor: display, 3D and other display controllers, processing accelerators."""
+_INFINIBAND = "sys/class/infiniband"
+
+
+class PciDevice(Struct, kw_only=True, frozen=True):
+    """A GPU or an RDMA device."""
+
+    bus_id: str
+    label: str
+    """GPU with its index in the order of bus ids, as NVML counts, or name of the RDMA device."""
+    model: str
+    """Vendor and device id."""
+
+    @property
+    def vendor(self) -> str:
+        """Vendor id."""
+        return self.model[:6]
+
+
+class PciLink(Struct, kw_only=True, frozen=True):
+    """Link between a device and the port above it. Values that the kernel does not know are 0."""
+
+    lower: str
+    """Bus id of the device or bridge at its lower end."""
+    width: float
+    max_width: float
+    """What both ends support."""
+    speed: float
+    """Rate of a lane in GT/s."""
+    max_speed: float
+
+    @property
+    def gbps(self) -> float:
+        """GB/s of the link, one way. 0 if unknown."""
+        return pcie_gbps(pcie_generation(self.speed), int(self.width)) or 0.0
+
+
+def device_folders(machine: Machine) -> tuple[str, ...]:
+    """Returns the folders of all PCI devices."""
+    return tuple(f"{DEVICES}/{bus_id}" for bus_id in machine.names(DEVICES))
+
+
+def gpus(machine: Machine) -> tuple[PciDevice, ...]:
+    """Returns the GPUs of NVIDIA and AMD, in the order of bus ids. In a container, only its own GPUs of NVIDIA."""
+    found: list[PciDevice] = []
+    known = machine.names_or_none(DRIVER_GPUS)
+    for folder in device_folders(machine):
+        vendor = machine.word(f"{folder}/vendor")
+        is_visible = not known or vendor != NVIDIA or folder.rpartition("/")[2] in known
+        if is_visible and machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ()):
+            found.append(_device(machine, folder, f"GPU{len(found)}"))
+    return tuple(found)
+
+
+def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
+    """Returns the RDMA devices on PCI. Devices of software, such as rxe0, are not among them."""
+    found: list[PciDevice] = []
+    for name in machine.names_or_none(_INFINIBAND):
+        try:
+            chain = chain_of(Path(machine.target(f"{_INFINIBAND}/{name}/device")))
+        except Absent:
+            chain = None
+        if chain:
+            found.append(_device(machine, f"{DEVICES}/{chain[-1]}", name))
+    return tuple(found)
+
+
+def rdma_gbit(machine: Machine, name: str) -> float:
+    """Returns the rate of an RDMA device's first port in Gbit/s. 0 if unknown."""
+    rate = re.match(r"([\d.]+) Gb", machine.optional(f"{_INFINIBAND}/{name}/ports/1/rate") or "")
+    return float(rate[1]) if rate else 0.0
+
+
+def bridges_above(machine: Machine, bus_id: str) -> tuple[str, ...]:
+    """Returns the bus ids of the bridges above a device, from the root port down. Empty if the device has none."""
+    chain = chain_of(Path(machine.target(f"{DEVICES}/{bus_id}"))) or ()
+    return chain[1:-1]
+
+
+def links_above(machine: Machine, bus_id: str) -> tuple[PciLink, ...]:
+    """Returns the links from a device up to the root port. Empty if the device has no port above it."""
+    chain = (*bridges_above(machine, bus_id), bus_id)
+    # The upstream and the downstream port of a switch are two elements, and the connection between them is no link.
+    pairs = zip(chain[-1::-2], chain[-2::-2], strict=False)
+    return tuple(_link(machine, lower, upper) for lower, upper in pairs)
+
+
+def _device(machine: Machine, folder: str, label: str) -> PciDevice:
+    model = f"{machine.word(f'{folder}/vendor')}:{machine.word(f'{folder}/device')}"
+    return PciDevice(bus_id=folder.rpartition("/")[2], label=label, model=model)
+
+
+def _link(machine: Machine, lower: str, upper: str) -> PciLink:
+    return PciLink(
+        lower=lower,
+        width=_value(machine, lower, "current_link_width"),
+        max_width=min(_value(machine, bus_id, "max_link_width") for bus_id in (lower, upper)),
+        speed=_value(machine, lower, "current_link_speed"),
+        max_speed=min(_value(machine, bus_id, "max_link_speed") for bus_id in (lower, upper)),
+    )
+
+
+def _value(machine: Machine, bus_id: str, name: str) -> float:
+    """Returns the number of a property. 0 if unknown: functions without a link of their own have 0, 63 or 255."""
+    number = re.match(r"\d{1,2}(\.\d+)?(?= |$)", machine.optional(f"{DEVICES}/{bus_id}/{name}") or "")
+    return float(number[0]) if number and number[0] != "63" else 0.0
