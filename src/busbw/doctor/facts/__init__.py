@@ -8,10 +8,15 @@ from collections.abc import Callable
 import msgspec
 
 from busbw.doctor.facts.environment import Environment, read_environment
+from busbw.doctor.facts.gpus import Gpus, read_gpus
 from busbw.doctor.facts.limits import Limits, read_limits
 from busbw.doctor.model.machine import Fact, fact_key
 
-_READERS: dict[type[Fact], Callable[[], Fact]] = {Environment: read_environment, Limits: read_limits}
+_READERS: dict[type[Fact], Callable[[], Fact]] = {
+    Environment: read_environment,
+    Gpus: read_gpus,
+    Limits: read_limits,
+}
 
 
 def facts_of_this_machine() -> dict[str, Callable[[], bytes]]:
