@@ -7,7 +7,8 @@ A machine is a folder in doctor/machines with TOML files. Their tables:
                       values that belong to each path
     [targets]         path without symbolic links, by path
     [commands]        output by command line
-    [facts.NAME]      fields of a fact
+    [facts.NAME]      fields of a fact. A table of a list stands for several rows if it has `each`, a table with the
+                      values that differ: each = { index = [0, 1] }
     [[devices]]       PCI devices of one kind (`Devices`), from which the folders of the kernel are made
 """
 
@@ -159,7 +160,8 @@ def load(name: str) -> TestMachine:
         targets |= dict(expanded(part.targets))
         files |= {command_key(tuple(line.split())): output for line, output in expanded(part.commands)}
         for name, fields in part.facts.items():
-            facts[name] = _merged(facts.get(name, {}), fields)
+            rows = {field: _rows(value) for field, value in fields.items()}
+            facts[name] = _merged(facts.get(name, {}), rows)
     return TestMachine(files, targets, facts, {})
 
 
@@ -202,6 +204,18 @@ def _values(braces: str) -> list[str]:
     if match := re.fullmatch(r"(\d+)\.\.(\d+)", braces):
         return [str(number) for number in range(int(match[1]), int(match[2]) + 1)]
     return braces.split(",")
+
+
+def _rows(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    rows: list[Any] = []
+    for row in value:
+        differing = row["each"] if isinstance(row, dict) and "each" in row else {}
+        common = {name: field for name, field in row.items() if name != "each"} if differing else row
+        values = [dict(zip(differing, each, strict=True)) for each in zip(*differing.values(), strict=True)]
+        rows += [common | each for each in values] if differing else [common]
+    return rows
 
 
 def _add_devices(devices: Devices, files: dict[str, str], targets: dict[str, str]) -> None:

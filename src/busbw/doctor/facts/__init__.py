@@ -10,6 +10,7 @@ import msgspec
 from busbw.doctor.facts.device_nodes import DeviceNodes, read_device_nodes
 from busbw.doctor.facts.environment import Environment, read_environment
 from busbw.doctor.facts.filesystems import Filesystems, read_filesystems
+from busbw.doctor.facts.gpus import Gpus, read_gpus
 from busbw.doctor.facts.libraries import Libraries, read_libraries
 from busbw.doctor.facts.limits import Limits, read_limits
 from busbw.doctor.facts.user_configuration import UserConfiguration, read_user_configuration
@@ -22,6 +23,7 @@ _READERS: dict[type[Fact], Callable[[], Fact]] = {
     UserConfiguration: read_user_configuration,
     DeviceNodes: read_device_nodes,
     Filesystems: read_filesystems,
+    Gpus: read_gpus,
 }
 
 

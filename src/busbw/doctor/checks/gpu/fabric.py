@@ -1,0 +1,130 @@
+"""NVLink fabric: the fabric manager, the registration of the GPUs, and IMEX channels between nodes."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.facts.gpus import Gpu
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
+
+_NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
+_BOOT_S = 120
+"""Registration takes up to a minute after boot."""
+_HEALTH: tuple[tuple[int, Severity, str], ...] = (
+    (0, "slow", "has degraded NVLink bandwidth"),
+    (2, "risk", "waits for the recovery of NVLink routes"),
+    (4, "broken", "has an unhealthy NVLink route"),
+    (6, "risk", "recovers from a timeout of NVLink accesses"),
+)
+"""Two bits each at a shift in the health mask: 0 not supported, 1 true, 2 false. So 0xaa is healthy."""
+_CONFIGURATION_SHIFT, _CONFIGURATION_OK = 8, (0, 1)
+_IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
+_SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
+
+
+def _examine_state(machine: Machine) -> Iterator[Finding]:
+    gpus, failure = reporting(machine, "fabric")
+    states = {gpu.index: gpu.fabric.state for gpu in gpus if gpu.fabric}
+    if not failure and not any(states.values()):
+        raise NotApplicable("no NVLink fabric")
+    for gpu in gpus:
+        if gpu.fabric is None or gpu.fabric.state == _NOT_SUPPORTED:
+            continue
+        if gpu.fabric.state == _IN_PROGRESS and float(machine.word("proc/uptime").split()[0]) < _BOOT_S:
+            failure = "a fabric state that is final; the node has just booted"
+        elif gpu.fabric.state != _COMPLETED:
+            text = "not registered" if gpu.fabric.state == _NOT_STARTED else "still registering"
+            yield gpu_finding(gpu, "broken", f"is {text} at the fabric manager", "fabric")
+        elif gpu.fabric.status:
+            yield gpu_finding(gpu, "broken", f"failed to register at the fabric: error {gpu.fabric.status}", "fabric")
+    if failure:
+        raise Unreadable(failure)
+
+
+def _judge_health(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        mask = gpu.fabric.health_mask if gpu.fabric else 0
+        configuration = mask >> _CONFIGURATION_SHIFT & 0xF
+        problems = [(severity, text) for shift, severity, text in _HEALTH if mask >> shift & 0x3 == 1]
+        if configuration not in _CONFIGURATION_OK:
+            problems.append(("broken", f"has a wrong fabric configuration: code {configuration}"))
+        yield from (gpu_finding(gpu, severity, f"{text} (mask {mask:#x})", "fabric") for severity, text in problems)
+
+
+def _examine_service(machine: Machine) -> Iterator[Finding]:
+    if not has_nvswitch(machine) or not machine.has("run/systemd/system"):
+        raise NotApplicable("no NVLink switch, or no systemd")
+    values = dict(line.split("=", 1) for line in machine.output(*_SERVICE).splitlines() if "=" in line)
+    if "ActiveState" not in values:
+        raise Unreadable("ActiveState of nvidia-fabricmanager")
+    if values.get("LoadState") != "loaded" or values["ActiveState"] in ("active", "activating", "reloading"):
+        return  # without the service, it may run in a container; fabric-state decides
+    is_complete = False
+    with suppress(Unreadable, NotApplicable):
+        gpus, _ = reporting(machine, "fabric")
+        is_complete = all(gpu.fabric is not None and gpu.fabric.state == _COMPLETED for gpu in gpus)
+    yield Finding(
+        severity="risk" if is_complete else "broken",
+        problem=f"the fabric manager is {values['ActiveState']}",
+        evidence=(Evidence(source=" ".join(_SERVICE), value=values["ActiveState"]),),
+    )
+
+
+def _examine_imex(machine: Machine) -> Iterator[Finding]:
+    gpus, failure = reporting(machine, "fabric")
+    variables = machine.fact(Environment).variables
+    if variables.get("SLURM_NNODES") == "1" or not any(gpu.fabric and gpu.fabric.domain for gpu in gpus):
+        if failure:
+            raise Unreadable(failure)
+        raise NotApplicable("NVLink does not leave the node")
+    if not machine.names_or_none(_IMEX_CHANNELS):
+        yield Finding(
+            severity="risk",
+            problem="there is no IMEX channel, so NVLink between nodes cannot be used",
+            evidence=(Evidence(source=f"/{_IMEX_CHANNELS}", value="does not exist"),),
+        )
+
+
+CHECKS = (
+    Check(
+        name="fabric-state",
+        area="gpu",
+        reads="NVML: fabric; /proc/uptime",
+        rule="Each GPU with an NVLink fabric is registered at the fabric manager with success.",
+        source="https://github.com/NVIDIA/NVSentinel/issues/891",
+        cost="CUDA fails with error 802 (system not yet initialized), or the GPU has no NVLink peers.",
+        fix="install nvidia-fabricmanager of exactly the driver's version, start it, then reset all GPUs",
+        examine=_examine_state,
+    ),
+    nvml_check(
+        "fabric-health-mask",
+        ("fabric",),
+        _judge_health,
+        rule="No item of the fabric's health mask is bad. 0xaa is healthy; 0 is not reported.",
+        source="https://github.com/NVIDIA/nccl/issues/2186",
+        cost="NVLink of the GPU is slow or fails, and with it each ring of the NVLink domain.",
+        fix="see the items with nvidia-smi -q (Fabric); repair the switch tray, cable or configuration",
+    ),
+    Check(
+        name="fabric-manager-service",
+        area="gpu",
+        reads=" ".join(_SERVICE),
+        rule="The service nvidia-fabricmanager is active on a machine with NVLink switches.",
+        source="https://github.com/NVIDIA/nccl/issues/1488",
+        cost="CUDA fails with error 802; a running job goes on, but lost links and NVLS are not set up again.",
+        fix="end all jobs, then systemctl enable --now nvidia-fabricmanager and reset all GPUs",
+        examine=_examine_service,
+    ),
+    Check(
+        name="imex-channel",
+        area="gpu",
+        reads="NVML: fabric; /dev/nvidia-caps-imex-channels",
+        rule="A node of an NVLink domain has an IMEX channel. A job on one node needs none.",
+        source="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
+        cost="NCCL 2.25 and later end a job on several nodes; older versions use the network instead of NVLink.",
+        fix="load the nvidia module with NVreg_CreateImexChannel0=1, or let the container toolkit create channel 0",
+        examine=_examine_imex,
+    ),
+)

@@ -1,0 +1,113 @@
+"""Errors of GPUs and NVLink switches in the kernel log."""
+
+import re
+from collections.abc import Iterator
+
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
+
+_WINDOW_S = 7200
+"""Older events are ignored, because a reset in the meantime may have corrected them."""
+_LINE = re.compile(r"(?:<\d+>)?\[\s*(\d+)\.\d+\] (.*)")
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),(.*)")
+_SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), (Fatal|Non-fatal)")
+_RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")
+_RECOVERED = "to 0x0 (None)"
+"""End of Xid 154 after a reset."""
+_LINK_XIDS = range(144, 151)
+"""NVLink of Blackwell. Only lines with "Fatal" matter."""
+_XIDS: dict[int, tuple[Severity, str]] = {
+    48: ("broken", "uncorrectable memory error"),
+    62: ("broken", "internal controller halted"),
+    64: ("broken", "row remapping failed"),
+    74: ("risk", "NVLink error"),
+    79: ("broken", "GPU has fallen off the bus"),
+    94: ("risk", "contained memory error"),
+    95: ("broken", "uncontained memory error"),
+    119: ("broken", "GSP does not answer"),
+    120: ("broken", "GSP error"),
+    140: ("broken", "unrecovered ECC error"),
+    143: ("broken", "GPU initialization failed"),
+    **dict.fromkeys(_LINK_XIDS, ("broken", "fatal NVLink error")),
+}
+"""Errors of hardware and driver. Applications cause 13, 31, 43, 45 and often 109, so they are missing here."""
+
+
+def _recent_lines(machine: Machine) -> Iterator[str]:
+    """Yields the lines of the kernel log within the window, without time.
+
+    Raises:
+        Unreadable: The log cannot be read, or its lines have no time.
+    """
+    uptime_s = float(machine.word("proc/uptime").split()[0])
+    matches = [_LINE.match(line) for line in machine.output("dmesg").splitlines()]
+    if not any(matches):
+        raise Unreadable("lines with times in the kernel log")
+    yield from (match[2] for match in matches if match and int(match[1]) >= uptime_s - _WINDOW_S)
+
+
+def _examine_xids(machine: Machine) -> Iterator[Finding]:
+    require_gpus(machine)
+    errors: dict[tuple[str, int], str] = {}
+    for line in _recent_lines(machine):
+        if _RESET.search(line):
+            errors.clear()
+        if match := _XID.search(line):
+            bus_id, xid = match[1].lower(), int(match[2])
+            if line.endswith(_RECOVERED):
+                errors = {key: text for key, text in errors.items() if key[0] != bus_id}
+            elif xid in _XIDS and (xid not in _LINK_XIDS or re.search(r"\bFatal\b", match[3])):
+                errors[bus_id, xid] = line
+    for (bus_id, xid), line in errors.items():
+        severity, text = _XIDS[xid]
+        yield Finding(
+            severity=severity,
+            subject=bus_id,
+            problem=f"the GPU at {bus_id} reported Xid {xid} within the last 2 hours: {text}",
+            evidence=(Evidence(source="dmesg", value=line),),
+        )
+
+
+def _examine_sxids(machine: Machine) -> Iterator[Finding]:
+    if not has_nvswitch(machine):
+        raise NotApplicable("no NVLink switch")
+    errors: dict[tuple[str, str], str] = {}
+    for line in _recent_lines(machine):
+        if _RESET.search(line):
+            errors.clear()
+        if (match := _SXID.search(line)) and match[3] == "Fatal":
+            errors[match[1], match[2]] = line
+    for (switch, sxid), line in errors.items():
+        yield Finding(
+            severity="broken",
+            subject=switch,
+            problem=f"{switch} reported fatal SXid {sxid} within the last 2 hours",
+            evidence=(Evidence(source="dmesg", value=line),),
+        )
+
+
+CHECKS = (
+    Check(
+        name="gpu-xid",
+        area="gpu",
+        reads="dmesg, /proc/uptime",
+        rule="The kernel log has no hardware or driver error of a GPU after its last reset, within 2 hours.",
+        source="https://docs.nvidia.com/deploy/xid-errors/",
+        cost="Xids 74 and 144 to 150 explain slow or dead NVLinks, 119 and 120 hangs; after 48, 79 or 95 jobs fail.",
+        fix="follow the action for the Xid in NVIDIA's catalog: https://docs.nvidia.com/deploy/xid-errors/",
+        examine=_examine_xids,
+        needs_root=True,
+    ),
+    Check(
+        name="nvswitch-sxid",
+        area="gpu",
+        reads="dmesg, /proc/uptime, /proc/driver/nvidia-nvswitch/devices",
+        rule="The kernel log has no fatal error of an NVLink switch within 2 hours. Others happen at each reset of a GPU.",
+        source="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
+        cost="NVLink traffic through the switch stops until all GPUs are reset; jobs fail or hang.",
+        fix="drain the node, then systemctl stop nvidia-fabricmanager, nvidia-smi --gpu-reset, and start it again",
+        examine=_examine_sxids,
+        needs_root=True,
+    ),
+)

@@ -1,0 +1,98 @@
+"""GPUs on the bus that the driver or NVML does not show."""
+
+import re
+from collections.abc import Iterator
+
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import DRIVER_GPUS, PCI_DEVICES, pci_gpus, read_nvml, require_gpus
+
+_DEAD_WIDTH = "63"
+"""Link width of a device that answers all ones."""
+
+
+def _examine_count(machine: Machine) -> Iterator[Finding]:
+    require_gpus(machine)
+    listed = machine.names_or_none(DRIVER_GPUS)
+    models = {_model(machine, bus_id) for bus_id in listed}
+    for bus_id in pci_gpus(machine):
+        # A container lists few of the host's GPUs. Another driver is a choice, and an old model has none.
+        has_driver = machine.has(f"{PCI_DEVICES}/{bus_id}/driver")
+        if bus_id not in listed and not has_driver and _model(machine, bus_id) in models:
+            yield _missing(bus_id, f"{PCI_DEVICES}/{bus_id}/driver", "does not exist", "the driver does not use")
+    nvml = read_nvml(machine)
+    for gpu in nvml.gpus:
+        if gpu.bus_id is None and not gpu.lost:
+            raise Unreadable(f"the bus id of {gpu.label}: {gpu.failures.get('bus_id', 'none')}")
+    if any(gpu.lost for gpu in nvml.gpus) or nvml.hidden or _is_limited(machine, len(listed)):
+        return  # gpu-off-bus reports lost GPUs
+    for bus_id in listed:
+        information = machine.text(f"{DRIVER_GPUS}/{bus_id}/information")
+        is_excluded = re.search(r"^GPU Excluded:\s*Yes", information, re.MULTILINE)
+        if bus_id not in [gpu.bus_id for gpu in nvml.gpus] and not is_excluded:
+            yield _missing(bus_id, "nvidia-smi -L", f"{len(nvml.gpus)} GPUs", "NVML does not report")
+
+
+def _model(machine: Machine, bus_id: str) -> str | None:
+    return machine.optional(f"{PCI_DEVICES}/{bus_id}/device")
+
+
+def _is_limited(machine: Machine, gpus: int) -> bool:
+    """True if a container or a scheduler may have given this process only some of the node's GPUs."""
+    variables = machine.fact(Environment).variables
+    in_container = any(map(machine.has, (".dockerenv", "run/.containerenv"))) or "KUBERNETES_SERVICE_HOST" in variables
+    return in_container or ("SLURM_JOB_ID" in variables and variables.get("SLURM_GPUS_ON_NODE") != str(gpus))
+
+
+def _missing(bus_id: str, source: str, value: str, problem: str) -> Finding:
+    return Finding(
+        severity="broken",
+        subject=bus_id,
+        problem=f"{problem} the GPU at {bus_id}",
+        evidence=(Evidence(source=source, value=value),),
+    )
+
+
+def _examine_bus(machine: Machine) -> Iterator[Finding]:
+    require_gpus(machine)
+    dead = []
+    for bus_id in pci_gpus(machine):
+        folder = f"{PCI_DEVICES}/{bus_id}"
+        # A suspended GPU of a laptop answers nothing either.
+        is_suspended = machine.optional(f"{folder}/power/runtime_status") == "suspended"
+        if machine.optional(f"{folder}/current_link_width") == _DEAD_WIDTH and not is_suspended:
+            dead.append(bus_id)
+            yield _lost(bus_id, machine.evidence(f"{folder}/current_link_width"))
+    for gpu in read_nvml(machine).gpus:
+        if gpu.lost and not dead:
+            yield _lost(gpu.bus_id or gpu.label, Evidence(source=f"NVML, {gpu.label}", value="GPU is lost"))
+
+
+def _lost(subject: str, evidence: Evidence) -> Finding:
+    problem = f"the GPU {subject} has fallen off the bus"
+    return Finding(severity="broken", subject=subject, problem=problem, evidence=(evidence,))
+
+
+CHECKS = (
+    Check(
+        name="gpu-count",
+        area="gpu",
+        reads="/sys/bus/pci/devices, /proc/driver/nvidia/gpus, NVML: bus_id",
+        rule="The driver and NVML report all GPUs of a model that are on the bus, except those hidden by a container.",
+        source="https://github.com/Azure/azurehpc-health-checks",
+        cost="Jobs do not start, or run with fewer GPUs.",
+        fix="look for RmInitAdapter and Xid in dmesg, then reboot; reseat or replace the GPU",
+        examine=_examine_count,
+    ),
+    Check(
+        name="gpu-off-bus",
+        area="gpu",
+        reads="current_link_width and power/runtime_status in /sys/bus/pci/devices, NVML",
+        rule="Each GPU answers on the bus.",
+        source="https://github.com/oracle-quickstart/oci-hpc",
+        cost="Jobs hang or fail at their first use of CUDA.",
+        fix="power the node off and on; reseat or replace the GPU if it happens again",
+        examine=_examine_bus,
+    ),
+)

@@ -1,0 +1,62 @@
+"""Settings of GPUs that prevent or slow down jobs with several GPUs."""
+
+from collections.abc import Iterator, Sequence
+
+from busbw.doctor.facts.gpus import Gpu
+from busbw.doctor.model.check import Finding, Severity
+from busbw.doctor.parts.gpus import gpu_finding, nvml_check
+
+_COMPUTE_MODES = {1: "EXCLUSIVE_THREAD", 2: "PROHIBITED", 3: "EXCLUSIVE_PROCESS"}
+_PROHIBITED = 2
+
+
+def _judge_compute_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        if mode := _COMPUTE_MODES.get(gpu.compute_mode or 0):
+            severity: Severity = "broken" if gpu.compute_mode == _PROHIBITED else "risk"
+            yield gpu_finding(gpu, severity, f"has compute mode {mode} instead of DEFAULT", "compute_mode")
+
+
+def _judge_mig(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    divided = [gpu for gpu in gpus if gpu.mig]
+    # A node with MIG on all GPUs is divided on purpose.
+    severity: Severity = "risk" if len(divided) == len(gpus) else "slow"
+    for gpu in divided if len(gpus) > 1 else ():
+        yield gpu_finding(gpu, severity, "is divided by MIG, so it has no NVLink peers", "mig")
+
+
+def _judge_persistence(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        if not gpu.persistence:
+            yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
+
+
+CHECKS = (
+    nvml_check(
+        "gpu-compute-mode",
+        ("compute_mode",),
+        _judge_compute_mode,
+        rule="The compute mode is DEFAULT.",
+        source="https://github.com/NVIDIA/nccl-tests/issues/369",
+        cost="A second process on the GPU fails with a busy or unavailable device; PROHIBITED fails every process.",
+        fix="nvidia-smi -c DEFAULT",
+    ),
+    nvml_check(
+        "gpu-mig",
+        ("mig",),
+        _judge_mig,
+        rule="MIG is off on the GPUs of a job with several GPUs.",
+        source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
+        cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
+        fix="drain the node, then nvidia-smi -mig 0 and nvidia-smi --gpu-reset",
+    ),
+    nvml_check(
+        "gpu-persistence",
+        ("persistence",),
+        _judge_persistence,
+        rule="Persistence mode is on.",
+        source="https://docs.nvidia.com/deploy/driver-persistence/",
+        cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
+        fix="systemctl enable --now nvidia-persistenced",
+    ),
+)

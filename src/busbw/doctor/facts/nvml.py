@@ -1,0 +1,61 @@
+"""Calls of NVML (the Python package nvidia-ml-py) that fail separately. No call creates a GPU context."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar, cast
+
+from busbw.doctor.model.check import Unreadable
+from busbw.topology.sources.nvml_functions import library
+from busbw.units import plain
+
+T = TypeVar("T")
+
+LOST, NO_PERMISSION = 15, 4
+"""Error codes: the GPU has fallen off the bus; the process may not use the GPU."""
+_LACKING = {2, 3, 13, 25, 26}
+"""Error codes if the GPU or the driver lacks a feature, function, or version of a structure."""
+_MEMBERS = {1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
+
+
+@contextmanager
+def open_nvml() -> Iterator[Any]:
+    """Initializes NVML, and yields the package.
+
+    Raises:
+        Unreadable: The package or the driver's library is missing, or the driver does not answer.
+    """
+    nvml = cast(Any, library())
+    if nvml is None:
+        raise Unreadable("the Python package nvidia-ml-py")
+    try:
+        nvml.nvmlInit()
+    except (nvml.NVMLError, OSError, AttributeError) as error:
+        raise Unreadable(f"an answer of NVIDIA's driver: {plain(str(error))}") from error
+    try:
+        yield nvml
+    finally:
+        with suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
+def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | None, str, int | None]:
+    """Returns a value or None, the reason of a failure, and NVML's error code.
+
+    The reason is empty if the GPU or the driver lacks the feature.
+    """
+    try:
+        return read(*arguments), "", None
+    # Some functions of the package raise other errors than NVMLError.
+    except (nvml.NVMLError, OSError, AttributeError, ValueError, TypeError) as error:
+        code = getattr(error, "value", None)
+        return None, "" if code in _LACKING else plain(str(error)) or type(error).__name__, code
+
+
+def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int | None]:
+    """Returns values of NVML's fields, each with its scope, such as a link. None for one that is not supported."""
+    return [
+        int(getattr(each.value, _MEMBERS[each.valueType]))
+        if not each.nvmlReturn and each.valueType in _MEMBERS
+        else None
+        for each in nvml.nvmlDeviceGetFieldValues(gpu, fields)
+    ]

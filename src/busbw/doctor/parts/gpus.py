@@ -1,0 +1,119 @@
+"""NVIDIA GPUs of an examined machine: on the bus, as the driver lists them, and as NVML reports them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.facts.gpus import Gpu, Gpus
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.damage import Damage
+from busbw.doctor.model.machine import Machine
+
+DRIVER_GPUS = "proc/driver/nvidia/gpus"
+PCI_DEVICES = "sys/bus/pci/devices"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+
+Rule = Callable[[Sequence[Gpu]], Iterator[Finding]]
+"""Yields the findings of GPUs that report the values of a check."""
+
+
+def pci_gpus(machine: Machine) -> tuple[str, ...]:
+    """Returns the bus ids of all NVIDIA GPUs on the bus. In a container these are the GPUs of the host.
+
+    Raises:
+        Unreadable: The devices cannot be read.
+    """
+    return tuple(
+        bus_id
+        for bus_id in machine.names_or_none(PCI_DEVICES)
+        if machine.optional(f"{PCI_DEVICES}/{bus_id}/vendor") == "0x10de"
+        and (machine.optional(f"{PCI_DEVICES}/{bus_id}/class") or "").startswith(_DISPLAY_CLASSES)
+    )
+
+
+def require_gpus(machine: Machine) -> None:
+    """Raises NotApplicable if the machine has no NVIDIA GPU."""
+    if not machine.names_or_none(DRIVER_GPUS) and not pci_gpus(machine):
+        raise NotApplicable("no NVIDIA GPU")
+
+
+def read_nvml(machine: Machine) -> Gpus:
+    """Returns the values of NVML.
+
+    Raises:
+        NotApplicable: The machine has no NVIDIA GPU.
+        Unreadable: NVML is not available.
+    """
+    require_gpus(machine)
+    return machine.fact(Gpus)
+
+
+def used_gpus(machine: Machine) -> tuple[Gpu, ...]:
+    """Returns the GPUs that a job uses: those in CUDA_VISIBLE_DEVICES if it lists indexes, otherwise all."""
+    gpus = read_nvml(machine).gpus
+    words = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return tuple(gpu for gpu in gpus if str(gpu.index) in map(str.strip, words)) or gpus
+
+
+def reporting(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
+    """Returns the used GPUs with all these fields, and the reason for which others lack them, or an empty text.
+
+    Raises:
+        NotApplicable: No GPU has these fields, and none failed to report them.
+    """
+    gpus = used_gpus(machine)
+    failures = [
+        f"{gpu.label} {field}: {gpu.failures[field]}" for gpu in gpus for field in fields if field in gpu.failures
+    ]
+    complete = tuple(gpu for gpu in gpus if all(getattr(gpu, field) is not None for field in fields))
+    if not complete and not failures:
+        raise NotApplicable(f"no GPU reports {', '.join(fields)}")
+    return complete, failures[0] if failures else ""
+
+
+def nvml_check(
+    name: str, fields: tuple[str, ...], judge: Rule, *, rule: str, source: str, cost: str, fix: str
+) -> Check[Machine]:
+    """Returns a check of values that NVML reports for each GPU."""
+
+    def examine(machine: Machine) -> Iterator[Finding]:
+        gpus, failure = reporting(machine, *fields)
+        yield from judge(gpus)
+        if failure:
+            raise Unreadable(failure)
+
+    reads = f"NVML: {', '.join(fields)}"
+    return Check(name=name, area="gpu", reads=reads, rule=rule, source=source, cost=cost, fix=fix, examine=examine)
+
+
+def gpu_finding(
+    gpu: Gpu, severity: Severity, problem: str, *fields: str, damage: Damage | None = None, fix: str | None = None
+) -> Finding:
+    """Returns a finding about a GPU, with fields as evidence. `problem` lacks the GPU: "has MIG enabled"."""
+    evidence = tuple(Evidence(source=f"NVML, {gpu.label}, {each}", value=str(getattr(gpu, each))) for each in fields)
+    return Finding(
+        severity=severity,
+        subject=gpu.label,
+        problem=f"{gpu.label} {problem}",
+        evidence=evidence,
+        damage=damage,
+        fix=fix,
+    )
+
+
+def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:
+    """Yields the GPUs of which a field differs from that of most GPUs with the same name, and the usual value.
+
+    Nothing without a majority: of two different GPUs, neither is the odd one.
+    """
+    for name in dict.fromkeys(gpu.name for gpu in gpus):
+        values = {gpu.index: getattr(gpu, field) for gpu in gpus if gpu.name == name}
+        usual, count = Counter(values.values()).most_common(1)[0]
+        if 2 * count > len(values):
+            yield from ((gpu, usual) for gpu in gpus if values.get(gpu.index, usual) != usual)
+
+
+def has_nvswitch(machine: Machine) -> bool:
+    """True if the driver lists NVLink switches, as on a DGX or HGX baseboard of NVLink 2 to 4."""
+    return bool(machine.names_or_none("proc/driver/nvidia-nvswitch/devices"))
