@@ -41,15 +41,16 @@ class ThisMachine:
             if key not in self._facts:
                 raise Absent(f"{key} is no fact of this version")
             return self._facts[key]()
-        if key.startswith(COMMANDS):
-            return run_command(command_words(key))
         if key.startswith(LATER):
-            path = key.removeprefix(LATER)
-            time.sleep(max(0.0, self._read_at.get(path, 0.0) + GROWTH_PERIOD_S - time.monotonic()))
-            return self._read_file(path)
-        content = self._read_file(key)
+            first_key = key.removeprefix(LATER)
+            time.sleep(max(0.0, self._read_at.get(first_key, 0.0) + GROWTH_PERIOD_S - time.monotonic()))
+            return self._read_now(first_key)
+        content = self._read_now(key)
         self._read_at[key] = time.monotonic()
         return content
+
+    def _read_now(self, key: str) -> bytes:
+        return run_command(command_words(key)) if key.startswith(COMMANDS) else self._read_file(key)
 
     def names(self, key: str) -> tuple[str, ...]:
         """Returns the names in a folder."""
