@@ -43,6 +43,7 @@ def test_a_value_that_cannot_be_read_is_no_finding(check: str) -> None:
 def test_a_value_of_another_form_is_no_error(check: str) -> None:
     for name in NAMES:
         machine = load(name)
-        for key in keys_read(machine, check):
+        # One file of each name, because equal parts are read in the same way.
+        for key in {key.rpartition("/")[2]: key for key in keys_read(machine, check)}.values():
             for content in ("", "\x1b[31m\xff", "-1", "9" * 400):
                 machine.with_file(key, content).examine(check)  # must not raise

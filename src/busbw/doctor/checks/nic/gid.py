@@ -1,0 +1,63 @@
+"""GIDs of RoCE: addresses with which NCCL reaches other nodes."""
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nics import Port, compute_ports
+
+_ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
+_LINK_LOCAL = "fe80:"
+
+
+def _examine(machine: Machine) -> Iterator[Finding]:
+    ports = [port for port in compute_ports(machine, "RoCE") if port.is_active]
+    if not ports:
+        raise Unreadable("a RoCE port that is active")
+    index = machine.fact(Environment).variables.get("NCCL_IB_GID_INDEX", "")
+    reachable = {port.label: _is_reachable(machine, port) for port in ports}
+    for port in ports:
+        types = f"{port.folder}/gid_attrs/types"
+        if not reachable[port.label]:
+            yield Finding(
+                # A network without routers also works with local addresses, but not for some NICs only.
+                severity="broken" if any(reachable.values()) else "risk",
+                subject=port.label,
+                problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
+                evidence=(Evidence(source=f"/{port.folder}/gids", value="only link-local GIDs, or none"),),
+            )
+        elif index.isdecimal() and _type(machine, port, index) != "RoCE v2":
+            yield Finding(
+                severity="broken",
+                subject=port.label,
+                problem=f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
+                evidence=(Evidence(source=f"/{types}/{index}", value=_type(machine, port, index) or "no GID"),),
+                fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
+            )
+
+
+def _is_reachable(machine: Machine, port: Port) -> bool:
+    for index in machine.names(f"{port.folder}/gids"):
+        is_local = machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
+        if not is_local and _type(machine, port, index) == "RoCE v2":
+            return True
+    return False
+
+
+def _type(machine: Machine, port: Port, index: str) -> str | None:
+    """Returns the type of a GID. None if there is no GID: the kernel then refuses to read its type."""
+    gid = machine.optional(f"{port.folder}/gids/{index}")
+    return machine.word(f"{port.folder}/gid_attrs/types/{index}") if gid not in {None, _ZERO} else None
+
+
+CHECK = Check(
+    name="roce-gid",
+    area="nic",
+    reads="/sys/class/infiniband/NIC/ports/1/gids, gid_attrs/types; NCCL_IB_GID_INDEX",
+    rule="Each RoCE compute NIC has a GID of RoCE v2 with an IPv4 or global IPv6 address.",
+    source="NVIDIA/nccl#1510",
+    cost="Connections fail with `ibv_modify_qp failed` or error 12, or use RoCE v1, which routers drop.",
+    fix="assign an address to the interface: ip addr add ADDRESS dev INTERFACE; show_gids lists the result",
+    examine=_examine,
+)

@@ -1,0 +1,37 @@
+"""Network interfaces that NCCL_SOCKET_IFNAME selects for the start of a job."""
+
+from collections.abc import Iterator
+
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.model.check import Check, Evidence, Finding
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nics import is_permitted
+
+_VARIABLE = "NCCL_SOCKET_IFNAME"
+
+
+def _examine(machine: Machine) -> Iterator[Finding]:
+    selection = machine.fact(Environment).variables.get(_VARIABLE, "")
+    if not selection:
+        return
+    interfaces = [name for name in machine.names("sys/class/net") if is_permitted(selection, name)]
+    states = {name: machine.optional(f"sys/class/net/{name}/operstate") for name in interfaces}
+    if all(state in {"down", "lowerlayerdown", "notpresent"} for state in states.values()):
+        found = ", ".join(f"{name} is {state}" for name, state in states.items()) or "no such interface"
+        yield Finding(
+            severity="broken",
+            problem=f"{_VARIABLE}={selection} selects no interface that is up: {found}",
+            evidence=(Evidence(source=_VARIABLE, value=selection), Evidence(source="/sys/class/net", value=found)),
+        )
+
+
+CHECK = Check(
+    name="socket-interface",
+    area="nic",
+    reads="NCCL_SOCKET_IFNAME, /sys/class/net/INTERFACE/operstate",
+    rule="NCCL_SOCKET_IFNAME, if set, selects an interface that is up.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
+    cost='The job ends with "no socket interface found" or hangs before its first collective.',
+    fix="export NCCL_SOCKET_IFNAME==INTERFACE (two equal signs: exactly this name), with a name from `ip -br link`",
+    examine=_examine,
+)

@@ -1,0 +1,214 @@
+"""Checks of NICs: one change of a healthy machine yields one finding, and known false alarms yield none."""
+
+import pytest
+from doctor_machines import TestMachine, assert_only, load
+
+DGX, ROCE, EFA = load("dgx-h100"), load("hgx-h100-roce"), load("p5-efa")
+INFINIBAND = "sys/class/infiniband"
+ALL = "mlx5_{0,3,4,5,6,9,10,11}"
+
+
+def port_of(device: str) -> str:
+    """Folder of the first port of a NIC."""
+    return f"{INFINIBAND}/{device}/ports/1"
+
+
+def inactive(machine: TestMachine, device: str, state: str, physical_state: str) -> TestMachine:
+    """The machine with a port in another state."""
+    changed = machine.with_file(f"{port_of(device)}/state", state)
+    return changed.with_file(f"{port_of(device)}/phys_state", physical_state)
+
+
+def with_storage_nic(machine: TestMachine, **values: str) -> TestMachine:
+    """The machine with a ninth NIC of the same model, below the host bridge of the first one."""
+    folder = "sys/devices/pci0000:15/0000:15:05.0/0000:20:00.0"
+    changed = machine.with_target(f"{INFINIBAND}/mlx5_20/device", folder)
+    for name in ("vendor", "device", "class", "numa_node"):
+        changed = changed.with_file(
+            f"sys/bus/pci/devices/0000:20:00.0/{name}", machine.files[f"sys/bus/pci/devices/0000:18:00.0/{name}"]
+        )
+    first = f"{INFINIBAND}/mlx5_0/"
+    for path, content in machine.files.items():
+        if path.startswith(first):
+            name = path.removeprefix(first)
+            changed = changed.with_file(f"{INFINIBAND}/mlx5_20/{name}", values.get(name.rpartition("/")[2], content))
+    return changed.with_file("dev/infiniband/uverbs8", "")
+
+
+def test_a_port_without_a_signal() -> None:
+    machine = inactive(DGX, "mlx5_3", "1: DOWN", "2: Polling")
+    assert_only(machine, "nic-state", subject="mlx5_3", severity="slow")
+    assert machine.examine("nic-state").findings[0].problem == (
+        "mlx5_3 is DOWN (Polling); 7 of 8 equal NICs are ACTIVE"
+    )
+
+
+def test_a_port_that_is_switched_off() -> None:
+    assert_only(inactive(ROCE, "mlx5_7", "1: DOWN", "3: Disabled"), "nic-state", subject="mlx5_7", severity="slow")
+
+
+@pytest.mark.parametrize("state", ["2: INIT", "3: ARMED"])
+def test_a_port_without_a_subnet_manager(state: str) -> None:
+    machine = inactive(DGX, "mlx5_3", state, "5: LinkUp")
+    assert_only(machine, "ib-subnet-manager", subject="mlx5_3", severity="broken")
+
+
+def test_a_fabric_without_a_subnet_manager() -> None:
+    result = inactive(DGX, ALL, "2: INIT", "5: LinkUp").examine("ib-subnet-manager")
+    assert len(result.findings) == 8
+
+
+def test_an_active_port_without_a_subnet_manager() -> None:
+    machine = DGX.with_file(f"{port_of('mlx5_4')}/sm_lid", "0x0")
+    assert_only(machine, "ib-subnet-manager", subject="mlx5_4")
+
+
+def test_storage_ports_of_the_same_model_are_not_judged() -> None:
+    for values in (
+        {"state": "1: DOWN", "phys_state": "2: Polling", "rate": "10 Gb/sec (4X SDR)"},
+        {"rate": "200 Gb/sec (4X HDR)"},
+        {"link_layer": "Ethernet"},
+    ):
+        machine = with_storage_nic(DGX, **values)
+        assert "mlx5_20/ports/1/state" in "".join(machine.files)
+        assert not machine.examine().findings
+
+
+def test_ports_that_nccl_does_not_use_are_not_judged() -> None:
+    machine = inactive(DGX, "mlx5_3", "1: DOWN", "2: Polling")
+    for selection in ("^mlx5_3", "=mlx5_0,mlx5_4,mlx5_5,mlx5_6", "mlx5_0:1,mlx5_4:1"):
+        assert not machine.with_variables(NCCL_IB_HCA=selection).examine("nic-state").findings
+    for selection in ("mlx5", "^=mlx5", "mlx5_3:1,mlx5_4,mlx5_5,mlx5_6", ""):
+        assert machine.with_variables(NCCL_IB_HCA=selection).examine("nic-state").findings
+
+
+def test_a_port_at_half_rate() -> None:
+    machine = DGX.with_file(f"{port_of('mlx5_9')}/rate", "200 Gb/sec (2X NDR)")
+    assert_only(machine, "nic-rate", subject="mlx5_9", severity="slow")
+    finding = machine.examine("nic-rate").findings[0]
+    assert finding.problem == "mlx5_9 has 200 Gb/s; 7 equal NICs have 400 Gb/s"
+    assert finding.evidence[0].source == "/sys/class/infiniband/mlx5_9/ports/1/rate"
+
+
+def test_ports_with_two_lanes_by_design() -> None:
+    assert not DGX.with_file(f"{port_of(ALL)}/rate", "200 Gb/sec (2X NDR)").examine().findings
+
+
+def test_a_port_of_another_type() -> None:
+    machine = DGX.with_file(f"{port_of('mlx5_9')}/link_layer", "Ethernet")
+    assert_only(machine, "nic-phys-peers-mixed", subject="mlx5_9", severity="broken")
+
+
+def test_a_nic_with_other_firmware() -> None:
+    machine = DGX.with_file(f"{INFINIBAND}/mlx5_6/fw_ver", "28.36.1010")
+    assert_only(machine, "nic-fw-driver-mixed", subject="mlx5_6", severity="risk")
+
+
+def test_a_nic_without_an_rdma_device() -> None:
+    machine = DGX.without(f"{INFINIBAND}/mlx5_11").without("sys/class/net/ibp220s0")
+    assert {finding.check for finding in machine.examine().findings} == {"nic-count", "nic-numa-gpu-map"}
+    lost = machine.examine("nic-count").findings[0]
+    assert lost.subject == "0000:dc:00.0"
+    for path in ("infiniband", "physfn"):
+        assert not machine.with_file(f"sys/bus/pci/devices/0000:dc:00.0/{path}/x", "").examine("nic-count").findings
+    passed_on = machine.with_target("sys/bus/pci/devices/0000:dc:00.0/driver", "sys/bus/pci/drivers/vfio-pci")
+    assert not passed_on.examine("nic-count").findings
+
+
+def test_a_gpu_without_a_near_nic() -> None:
+    machine = DGX.with_target(
+        f"{INFINIBAND}/mlx5_11/device", "sys/devices/pci0000:e0/0000:e0:01.0/0000:e1:00.0/0000:dc:00.0"
+    )
+    assert_only(machine, "nic-numa-gpu-map", subject="0000:df:00.0", severity="slow")
+
+
+def test_machines_without_switches_have_no_near_nics() -> None:
+    for name in ("nd-h100-v5", "gb200-tray"):
+        assert "nic-numa-gpu-map" in load(name).examine().not_applicable
+
+
+def test_a_slot_that_is_slower_than_the_port() -> None:
+    slow = "sys/bus/pci/devices/{0000:dc:00.0,0000:d9:00.0}"
+    machine = DGX.with_file(f"{slow}/max_link_width", "8")
+    machine = machine.with_file("sys/bus/pci/devices/0000:dc:00.0/current_link_width", "8")
+    assert_only(machine, "port-speed-vs-slot", subject="mlx5_11", severity="slow")
+    assert "400 Gb/s in a PCIe slot of 252 Gb/s" in machine.examine("port-speed-vs-slot").findings[0].problem
+
+
+def test_a_link_below_its_capability_is_no_finding_about_the_slot() -> None:
+    machine = DGX.with_file("sys/bus/pci/devices/0000:dc:00.0/current_link_width", "8")
+    assert not machine.examine("port-speed-vs-slot").findings
+
+
+def test_bridges_of_virtual_machines_do_not_limit_a_nic() -> None:
+    machine = DGX.with_file("sys/bus/pci/devices/0000:d9:00.0/max_link_width", "1")
+    assert not machine.examine("port-speed-vs-slot").findings
+
+
+def test_a_container_without_device_files() -> None:
+    machine = DGX.without("dev/infiniband").with_file("dev/nvidia{0..7}", "")
+    assert_only(machine, "ib-verbs-char-devices", severity="slow")
+    one_gpu = DGX.without("dev/infiniband").with_file("dev/nvidia0", "").with_file("dev/nvidiactl", "")
+    assert not one_gpu.examine("ib-verbs-char-devices").findings
+
+
+def test_a_partition_key_of_a_limited_member() -> None:
+    machine = DGX.with_file(f"{port_of('mlx5_0')}/pkeys/0", "0x7fff")
+    assert_only(machine, "ib-pkey", subject="mlx5_0", severity="risk")
+    machine = DGX.with_file(f"{port_of(ALL)}/pkeys/0", "0x7fff").with_file(f"{port_of(ALL)}/pkeys/1", "0x8001")
+    assert not machine.with_variables(NCCL_IB_PKEY="1").examine().findings
+    assert machine.with_variables(NCCL_IB_PKEY="2").examine("ib-pkey").could_not_check
+
+
+def test_a_roce_nic_without_an_address() -> None:
+    machine = ROCE.with_file(f"{port_of('mlx5_5')}/gids/{{2,3}}", "0000:0000:0000:0000:0000:0000:0000:0000")
+    assert_only(machine, "roce-gid", subject="mlx5_5", severity="broken")
+
+
+def test_a_network_of_link_local_addresses() -> None:
+    machine = ROCE.with_file(f"{port_of('mlx5_{0..7}')}/gids/{{2,3}}", "0000:0000:0000:0000:0000:0000:0000:0000")
+    assert {finding.severity for finding in machine.examine("roce-gid").findings} == {"risk"}
+
+
+def test_the_gid_index() -> None:
+    assert not ROCE.with_variables(NCCL_IB_GID_INDEX="3").examine().findings
+    assert not ROCE.with_variables(NCCL_IB_GID_INDEX="-1").examine("roce-gid").findings
+    for index in ("2", "4"):
+        findings = ROCE.with_variables(NCCL_IB_GID_INDEX=index).examine("roce-gid").findings
+        assert len(findings) == 8
+        assert findings[0].severity == "broken"
+
+
+def test_an_interface_with_another_mtu() -> None:
+    assert_only(ROCE.with_file("sys/class/net/ens12np0/mtu", "1500"), "nic-mtu", subject="mlx5_2", severity="slow")
+
+
+def test_a_nic_without_lossless_priority() -> None:
+    output = "pfc-cap 8 macsec-bypass off delay 0\nprio-pfc 0:off 1:off 2:off 3:off 4:off 5:off 6:off 7:off"
+    machine = ROCE.with_output(["dcb", "pfc", "show", "dev", "ens13np0"], output)
+    assert_only(machine, "roce-qos", subject="mlx5_3", severity="slow")
+
+
+def test_interfaces_of_another_network_namespace_cannot_be_checked() -> None:
+    result = ROCE.without("sys/class/net").examine("nic-mtu", "roce-qos")
+    assert [each.missing for each in result.could_not_check] == [
+        "the network interface of mlx5_0; use the network namespace of the host"
+    ] * 2
+
+
+def test_missing_efa_devices() -> None:
+    machine = EFA
+    for device in ("rdmap198s0", "rdmap199s0", "rdmap200s0", "rdmap201s0"):
+        machine = machine.without(f"{INFINIBAND}/{device}")
+    findings = machine.examine("efa-present", "nic-count").findings
+    assert [finding.problem for finding in findings] == ["28 EFA devices work; p5.48xlarge has 32"]
+    without = EFA.without(INFINIBAND)
+    assert_only(without, "efa-present", severity="slow")
+
+
+def test_the_interface_for_sockets() -> None:
+    machine = DGX.with_file("sys/class/net/eno3/operstate", "up").with_file("sys/class/net/eno4/operstate", "down")
+    for selection in ("eno", "=eno3", "^docker,lo", "eno9,eno3", ""):
+        assert not machine.with_variables(NCCL_SOCKET_IFNAME=selection).examine().findings
+    for selection in ("eth0", "=eno", "eno4", "=eno4,eth0"):
+        assert_only(machine.with_variables(NCCL_SOCKET_IFNAME=selection), "socket-interface", severity="broken")
