@@ -128,14 +128,6 @@ class Machine:
         """
         return self.text(command_key(words))
 
-    def later_output(self, *words: str) -> str:
-        """Returns the standard output of a command that runs again, at least a second after its first run.
-
-        Raises:
-            Unreadable: It failed or did not end in time.
-        """
-        return self.text(LATER + command_key(words))
-
     def growth(self, path: str) -> int:
         """Returns the growth of a counter within a second.
 

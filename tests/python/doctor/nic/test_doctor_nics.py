@@ -86,7 +86,7 @@ def test_a_port_at_half_rate() -> None:
     machine = DGX.with_file(f"{port_of('mlx5_9')}/rate", "200 Gb/sec (2X NDR)")
     assert_only(machine, "nic-rate", subject="mlx5_9", severity="slow")
     finding = machine.examine("nic-rate").findings[0]
-    assert finding.problem == "mlx5_9 has 200 Gb/s; 7 equal NICs have 400 Gb/s"
+    assert finding.problem == "mlx5_9 has 200 Gb/s; most of 8 equal NICs have 400 Gb/s"
     assert finding.evidence[0].source == "/sys/class/infiniband/mlx5_9/ports/1/rate"
 
 
@@ -116,10 +116,9 @@ def test_a_nic_without_an_rdma_device() -> None:
 
 
 def test_a_gpu_without_a_near_nic() -> None:
-    machine = DGX.with_target(
-        f"{INFINIBAND}/mlx5_11/device", "sys/devices/pci0000:e0/0000:e0:01.0/0000:e1:00.0/0000:dc:00.0"
-    )
-    assert_only(machine, "nic-numa-gpu-map", subject="0000:df:00.0", severity="slow")
+    place = "sys/devices/pci0000:e0/0000:e0:01.0/0000:e1:00.0/0000:dc:00.0"
+    machine = DGX.with_target("sys/bus/pci/devices/0000:dc:00.0", place)
+    assert_only(machine, "nic-numa-gpu-map", subject="GPU7", severity="slow")
 
 
 def test_machines_without_switches_have_no_near_nics() -> None:

@@ -6,42 +6,39 @@ from contextlib import suppress
 from busbw.doctor.model.check import Check, Evidence, Finding
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Absent, Machine
-from busbw.doctor.parts.nics import INFINIBAND, PCI, compute_ports, pci_location
+from busbw.doctor.parts.nics import compute_ports
+from busbw.doctor.parts.pci import DEVICES, device_folders, rdma_devices
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    working = {port.location.bus_id: port.model for port in compute_ports(machine, "InfiniBand", "RoCE")}
-    locations = [pci_location(machine, f"{INFINIBAND}/{name}/device") for name in machine.names(INFINIBAND)]
-    offered = {location.bus_id for location in locations if location}
-    kinds = {(*_pci_kind(machine, bus_id), bus_id[-1]) for bus_id in working}
-    lost = [
-        bus_id
-        for bus_id in machine.names(PCI)
-        if bus_id not in offered
-        and (*_pci_kind(machine, bus_id), bus_id[-1]) in kinds
-        and not _has_other_purpose(machine, bus_id)
-    ]
-    for bus_id in lost if len(lost) < len(working) else ():
+    working = [f"{DEVICES}/{port.bus_id}" for port in compute_ports(machine, "InfiniBand", "RoCE")]
+    offered = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
+    kinds = {_kind(machine, folder) for folder in working}
+    equal = [each for each in device_folders(machine) if each not in offered and _kind(machine, each) in kinds]
+    lost = [folder for folder in equal if not _has_other_purpose(machine, folder)]
+    for folder in lost if len(lost) < len(working) else ():
+        bus_id = folder.rpartition("/")[2]
         yield Finding(
             severity="slow",
             subject=bus_id,
             problem=f"the NIC at {bus_id} has no RDMA device; {len(working)} NICs of its model have one",
-            evidence=(Evidence(source=f"/{PCI}/{bus_id}/infiniband", value="does not exist"),),
+            evidence=(Evidence(source=f"/{folder}/infiniband", value="does not exist"),),
             damage=Damage(nic_share=len(working) / (len(working) + len(lost))),
         )
 
 
-def _pci_kind(machine: Machine, bus_id: str) -> tuple[str | None, ...]:
-    return tuple(machine.optional(f"{PCI}/{bus_id}/{name}") for name in ("vendor", "device", "class"))
+def _kind(machine: Machine, folder: str) -> tuple[str | None, ...]:
+    """Returns what equal ports of equal cards share; the last digit is the function, usually one for each port."""
+    return (*(machine.optional(f"{folder}/{name}") for name in ("vendor", "device", "class")), folder[-1])
 
 
-def _has_other_purpose(machine: Machine, bus_id: str) -> bool:
+def _has_other_purpose(machine: Machine, folder: str) -> bool:
     """True if the function belongs to another network namespace, to a virtual machine, or is virtual itself."""
     # With a driver, the folder "infiniband" exists in all network namespaces.
-    if machine.has(f"{PCI}/{bus_id}/infiniband") or machine.has(f"{PCI}/{bus_id}/physfn"):
+    if machine.has(f"{folder}/infiniband") or machine.has(f"{folder}/physfn"):
         return True
     with suppress(Absent):
-        return machine.target(f"{PCI}/{bus_id}/driver").endswith(("/vfio-pci", "/pci-stub"))
+        return machine.target(f"{folder}/driver").endswith(("/vfio-pci", "/pci-stub"))
     return False
 
 

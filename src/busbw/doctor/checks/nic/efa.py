@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.nics import AMAZON, INFINIBAND, PCI, pci_location
+from busbw.doctor.parts.nics import INFINIBAND
+from busbw.doctor.parts.pci import AMAZON, rdma_devices
 
 _PRODUCT = "sys/class/dmi/id/product_name"
 _DEVICES = {
@@ -24,9 +25,7 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     if instance not in _DEVICES:
         raise NotApplicable("no instance of AWS with several EFA devices")
     expected = _DEVICES[instance]
-    locations = [pci_location(machine, f"{INFINIBAND}/{name}/device") for name in machine.names_or_none(INFINIBAND)]
-    vendors = [machine.word(f"{PCI}/{location.bus_id}/vendor") for location in locations if location]
-    count = vendors.count(AMAZON)
+    count = sum(device.vendor == AMAZON for device in rdma_devices(machine))
     if count < expected:
         yield Finding(
             severity="slow",

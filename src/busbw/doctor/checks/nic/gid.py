@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.facts.environment import Environment
 from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import Port, compute_ports
 
 _ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
@@ -15,7 +15,8 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     ports = [port for port in compute_ports(machine, "RoCE") if port.is_active]
     if not ports:
         raise Unreadable("a RoCE port that is active")
-    index = machine.fact(Environment).variables.get("NCCL_IB_GID_INDEX", "")
+    setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
+    index = setting.value if setting and setting.value.isdecimal() else None
     reachable = {port.label: _is_reachable(machine, port) for port in ports}
     for port in ports:
         types = f"{port.folder}/gid_attrs/types"
@@ -27,7 +28,7 @@ def _examine(machine: Machine) -> Iterator[Finding]:
                 problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
                 evidence=(Evidence(source=f"/{port.folder}/gids", value="only link-local GIDs, or none"),),
             )
-        elif index.isdecimal() and _type(machine, port, index) != "RoCE v2":
+        elif index is not None and _type(machine, port, index) != "RoCE v2":
             yield Finding(
                 severity="broken",
                 subject=port.label,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.facts.environment import Environment
 from busbw.doctor.model.check import Check, Finding
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import compute_ports
 
 _FULL_MEMBER = 0x8000
@@ -23,9 +23,10 @@ def _examine_subnet_manager(machine: Machine) -> Iterator[Finding]:
 
 
 def _examine_partition(machine: Machine) -> Iterator[Finding]:
-    index = machine.fact(Environment).variables.get("NCCL_IB_PKEY", "0")
+    setting = read_settings(machine).get("NCCL_IB_PKEY")
+    index = setting.value if setting and setting.value.isdecimal() else "0"
     for port in compute_ports(machine, "InfiniBand"):
-        path = f"{port.folder}/pkeys/{index if index.isdecimal() else 0}"
+        path = f"{port.folder}/pkeys/{index}"
         if port.is_active and not int(machine.word(path), 0) & _FULL_MEMBER:
             yield Finding(
                 severity="risk",

@@ -1,44 +1,29 @@
 """NICs whose PCIe slot carries less than their port."""
 
-import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Finding, NotApplicable
+from busbw.doctor.model.check import Check, Finding
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.nics import PCI, compute_ports
-
-_ENCODING = 128 / 130
-"""Share of the bits of PCIe 3 to 5 that carry data."""
+from busbw.doctor.parts.nics import compute_ports
+from busbw.doctor.parts.pci import DEVICES, links_above
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    is_known = False
     for port in compute_ports(machine):
-        bus_id = port.location.bus_id
-        bridge = port.location.chain[-2]
-        link_gbit = _link_gbit(machine, bus_id, "current")
-        possible_gbit = min(_link_gbit(machine, bus_id, "max"), _link_gbit(machine, bridge, "max") or float("inf"))
-        is_known = is_known or link_gbit > 0
-        # A link below what both ends can do is a fault of the link, not of the slot.
-        if port.is_active and possible_gbit <= link_gbit < port.rate_gbit:
-            folder = f"{PCI}/{bus_id}"
-            yield Finding(
-                severity="slow",
-                subject=port.label,
-                problem=f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {link_gbit:.0f} Gb/s",
-                evidence=tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed")),
-                damage=Damage(nic_share=link_gbit / port.rate_gbit),
-            )
-    if not is_known:
-        raise NotApplicable("virtual functions do not state their PCIe link")
-
-
-def _link_gbit(machine: Machine, bus_id: str, which: str) -> float:
-    """Returns the rate of a PCIe link. 0 if the device does not state it, as virtual functions."""
-    speed = re.match(r"\d{1,3}(?:\.\d)?(?= GT/s)", machine.optional(f"{PCI}/{bus_id}/{which}_link_speed") or "")
-    width = machine.optional(f"{PCI}/{bus_id}/{which}_link_width") or ""
-    return float(speed[0]) * int(width) * _ENCODING if speed and width in {"1", "2", "4", "8", "16"} else 0.0
+        for link in links_above(machine, port.bus_id)[:1]:
+            gbit = 8 * link.gbps
+            # pcie-width and pcie-speed report a link below what both ends can do.
+            is_slot = link.width >= link.max_width and link.speed >= link.max_speed
+            if port.is_active and is_slot and 0 < gbit < port.rate_gbit:
+                folder = f"{DEVICES}/{port.bus_id}"
+                yield Finding(
+                    severity="slow",
+                    subject=port.label,
+                    problem=f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s",
+                    evidence=tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed")),
+                    damage=Damage(nic_share=gbit / port.rate_gbit),
+                )
 
 
 CHECK = Check(

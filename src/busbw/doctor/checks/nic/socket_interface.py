@@ -2,26 +2,24 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.facts.environment import Environment
 from busbw.doctor.model.check import Check, Evidence, Finding
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.nics import is_permitted
-
-_VARIABLE = "NCCL_SOCKET_IFNAME"
+from busbw.doctor.parts.nccl_settings import read_settings
+from busbw.doctor.parts.nics import NETWORK, is_permitted
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    selection = machine.fact(Environment).variables.get(_VARIABLE, "")
-    if not selection:
+    setting = read_settings(machine).get("NCCL_SOCKET_IFNAME")
+    if setting is None:
         return
-    interfaces = [name for name in machine.names("sys/class/net") if is_permitted(selection, name)]
-    states = {name: machine.optional(f"sys/class/net/{name}/operstate") for name in interfaces}
+    interfaces = [name for name in machine.names(NETWORK) if is_permitted(setting.value, name)]
+    states = {name: machine.optional(f"{NETWORK}/{name}/operstate") for name in interfaces}
     if all(state in {"down", "lowerlayerdown", "notpresent"} for state in states.values()):
         found = ", ".join(f"{name} is {state}" for name, state in states.items()) or "no such interface"
         yield Finding(
             severity="broken",
-            problem=f"{_VARIABLE}={selection} selects no interface that is up: {found}",
-            evidence=(Evidence(source=_VARIABLE, value=selection), Evidence(source="/sys/class/net", value=found)),
+            problem=f"{setting.text} selects no interface that is up: {found}",
+            evidence=(setting.evidence, Evidence(source=f"/{NETWORK}", value=found)),
         )
 
 

@@ -6,56 +6,57 @@ from collections.abc import Callable, Iterator
 from busbw.doctor.model.check import Check, Evidence, Finding, Severity, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.nics import INFINIBAND, Kind, Port, compute_ports, usual
+from busbw.doctor.parts.nics import INFINIBAND, NETWORK, Kind, Port, compute_ports, usual
 
 
 def _differing(
-    read: Callable[[Machine, Port], str | float], source: str, severity: Severity, *kinds: Kind
+    read: Callable[[Machine, Port], tuple[str, str]], severity: Severity, *kinds: Kind
 ) -> Callable[[Machine], Iterator[Finding]]:
-    """Returns a function that finds the ports with another value than most others. Only active ports count."""
+    """Returns a function that finds the active ports with another value than most others.
+
+    Args:
+        read: Returns the source and the value of a port.
+        severity: Severity of a difference.
+        kinds: Kinds of ports to compare. All without any.
+    """
 
     def examine(machine: Machine) -> Iterator[Finding]:
         ports = [port for port in compute_ports(machine, *kinds) if port.is_active]
         if not ports:
             raise Unreadable("a compute NIC with an active port")
-        values = [read(machine, port) for port in ports]
-        normal = usual(values)
-        for port, value in zip(ports, values, strict=True):
+        readings = {port: read(machine, port) for port in ports}
+        normal = usual(value for _, value in readings.values())
+        rate = usual(port.rate_gbit for port in ports)
+        for port, (source, value) in readings.items():
             if normal is not None and value != normal:
-                interface = port.interfaces[0] if port.interfaces else ""
-                share = value / normal if isinstance(value, float) and isinstance(normal, float) else 1.0
                 yield Finding(
                     severity=severity,
                     subject=port.label,
-                    problem=f"{port.label} has {_text(value)}; {values.count(normal)} equal NICs have {_text(normal)}",
-                    evidence=(Evidence(source=source.format(port=port, interface=interface), value=_text(value)),),
-                    damage=Damage(nic_share=share) if 0 < share < 1 else None,
+                    problem=f"{port.label} has {value}; most of {len(ports)} equal NICs have {normal}",
+                    evidence=(Evidence(source=source, value=value),),
+                    damage=Damage(nic_share=port.rate_gbit / rate) if rate and 0 < port.rate_gbit < rate else None,
                 )
 
     return examine
 
 
-def _text(value: str | float) -> str:
-    return f"{value:g} Gb/s" if isinstance(value, float) else value
+def _firmware(machine: Machine, port: Port) -> tuple[str, str]:
+    path = f"{INFINIBAND}/{port.device}/fw_ver"
+    return f"/{path}", f"firmware {machine.word(path)}"
 
 
-def _lossless_priorities(machine: Machine, port: Port) -> str:
-    output = machine.output("dcb", "pfc", "show", "dev", interface_of(port))
-    states = re.findall(r"\b([0-7]):(on|off)\b", output.partition("prio-pfc")[2])
+def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
+    path = f"{NETWORK}/{port.interface}/mtu"
+    return f"/{path}", f"MTU {machine.number(path)}"
+
+
+def _lossless_priorities(machine: Machine, port: Port) -> tuple[str, str]:
+    command = ("dcb", "pfc", "show", "dev", port.interface)
+    states = re.findall(r"\b([0-7]):(on|off)\b", machine.output(*command).partition("prio-pfc")[2])
     if not states:
-        raise Unreadable("priorities in the output of dcb pfc show")
-    return f"PFC for priorities {', '.join(number for number, state in states if state == 'on') or 'none'}"
-
-
-def interface_of(port: Port) -> str:
-    """Returns the network interface of a port.
-
-    Raises:
-        Unreadable: This network namespace does not have it.
-    """
-    if not port.interfaces:
-        raise Unreadable(f"the network interface of {port.label}; use the network namespace of the host")
-    return port.interfaces[0]
+        raise Unreadable(f"priorities in the output of {' '.join(command)}")
+    enabled = [number for number, state in states if state == "on"]
+    return " ".join(command), f"PFC for priorities {', '.join(enabled) or 'none'}"
 
 
 CHECKS = (
@@ -67,7 +68,7 @@ CHECKS = (
         source="NVIDIA/nccl#1066",
         cost="NCCL may connect an InfiniBand NIC to an Ethernet NIC, which fails, or uses one NIC less.",
         fix="set the type of the port: mlxconfig -d DEVICE set LINK_TYPE_P1=1 (InfiniBand) or 2 (Ethernet); reboot",
-        examine=_differing(lambda _, port: port.kind, "/{port.folder}/link_layer", "broken"),
+        examine=_differing(lambda _, port: (f"/{port.folder}/link_layer", port.kind), "broken"),
     ),
     Check(
         name="nic-rate",
@@ -77,7 +78,7 @@ CHECKS = (
         source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         cost="A ring runs at the rate of its slowest NIC, on all nodes of the job.",
         fix="reseat or replace the cable; check speed and split of the switch port: mlxlink -d DEVICE -m",
-        examine=_differing(lambda _, port: port.rate_gbit, "/{port.folder}/rate", "slow"),
+        examine=_differing(lambda _, port: (f"/{port.folder}/rate", f"{port.rate_gbit:g} Gb/s"), "slow"),
     ),
     Check(
         name="nic-fw-driver-mixed",
@@ -85,13 +86,9 @@ CHECKS = (
         reads="/sys/class/infiniband/NIC/fw_ver",
         rule="All compute NICs of one board run the same firmware.",
         source="https://github.com/scitix/sichek",
-        cost="Not known in general; pairs of nodes can differ in speed, and errors occur on some NICs only.",
+        cost="Not known in general; some pairs of nodes can be slower, or errors occur on some NICs only.",
         fix="update the firmware: flint -d DEVICE -i IMAGE burn; mlxfwreset -d DEVICE reset",
-        examine=_differing(
-            lambda machine, port: f"firmware {machine.word(f'{INFINIBAND}/{port.device}/fw_ver')}",
-            f"/{INFINIBAND}/{{port.device}}/fw_ver",
-            "risk",
-        ),
+        examine=_differing(_firmware, "risk"),
     ),
     Check(
         name="nic-mtu",
@@ -101,12 +98,7 @@ CHECKS = (
         source="NVIDIA/nccl#709",
         cost="Another MTU than the switch or the peer ends large operations with error 12; 1024 bytes cost 5 to 10 %.",
         fix="ip link set INTERFACE mtu 9000",
-        examine=_differing(
-            lambda machine, port: f"MTU {machine.number(f'sys/class/net/{interface_of(port)}/mtu')}",
-            "/sys/class/net/{interface}/mtu",
-            "slow",
-            "RoCE",
-        ),
+        examine=_differing(_mtu, "slow", "RoCE"),
     ),
     Check(
         name="roce-qos",
@@ -116,6 +108,6 @@ CHECKS = (
         source="NVIDIA/nccl#2383",
         cost="Traffic in a class that loses packets is sent again: 25 to 50 % of the bandwidth, or retry errors.",
         fix="dcb pfc set dev INTERFACE prio-pfc all:off 3:on, with the priority of the other NICs and the switches",
-        examine=_differing(_lossless_priorities, "dcb pfc show dev {interface}", "slow", "RoCE"),
+        examine=_differing(_lossless_priorities, "slow", "RoCE"),
     ),
 )
