@@ -61,7 +61,7 @@ class Port(Struct, kw_only=True, frozen=True):
 
     @property
     def interface(self) -> str:
-        """First network interface. Raises Unreadable if there is none."""
+        """First network interface. Raises Unreadable without one."""
         if not self.interfaces:
             raise Unreadable(f"the network interface of {self.device}; use the network namespace of the host")
         return self.interfaces[0]

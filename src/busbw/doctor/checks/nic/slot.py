@@ -1,4 +1,4 @@
-"""NICs whose PCIe slot carries less than their port."""
+"""NICs in a PCIe slot that carries less than their port."""
 
 from collections.abc import Iterator
 
