@@ -120,7 +120,7 @@ CHECKS = (
         _judge_mode,
         rule="The NVLinks are in the mode with the full bandwidth.",
         source="https://docs.nvidia.com/deploy/nvml-api/",
-        cost="The mode saves power and lowers the NVLink bandwidth, to a half or three quarters for example, without error.",
+        cost="The mode saves power: NVLink has a part of its bandwidth, such as a half, and nothing reports an error.",
         fix="nvidia-smi nvlink -sBwMode FULL",
     ),
     nvml_check(
