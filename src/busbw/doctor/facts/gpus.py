@@ -39,6 +39,11 @@ class NvLinks(Struct, kw_only=True, frozen=True):
     retries: int | None = None
     """Packets with CRC errors, and repeated ones, within a second. None without counters."""
 
+    @property
+    def active(self) -> int:
+        """Number of active links."""
+        return self.count - len(self.inactive)
+
 
 class Fabric(Struct, kw_only=True, frozen=True):
     """Registration of a GPU at the fabric manager, with the codes of nvmlGpuFabricInfo."""

@@ -187,7 +187,7 @@ XID = "NVRM: Xid (PCI:0000:52:00): "
 def test_xids(text: str, severity: str | None) -> None:
     machine = with_kernel_log(load(DGX), f"[349000.000123] {XID}{text}")
     if severity:
-        assert_only(machine, "gpu-xid", subject="0000:52:00", severity=severity)
+        assert_only(machine, "gpu-xid", subject="0000:52:00.0", severity=severity)
     else:
         assert not machine.examine().findings
 
