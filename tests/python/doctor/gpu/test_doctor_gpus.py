@@ -86,9 +86,9 @@ def test_an_inactive_link_costs_its_share() -> None:
         (DGX, {"power_limit_w": 500.0}),  # all GPUs have the limit of the site
         (DGX, {"ecc": False, "ecc_pending": False}),
         (DGX, {"memory_used_bytes": 1 << 30}),  # MPS, DCGM
-        (DGX, {"rows_remapped": 12}),
+        (DGX, {"rows_uncorrected": 12}),
         (DGX, {"fabric": {"health_mask": 0x1AA}}),
-        (DGX, {"applications_clock_mhz": None, "default_applications_clock_mhz": None}),
+        (DGX, {"applications_clock_mhz": None, "default_clock_mhz": None}),
         (DGX, {"nvlinks": {"retries": 3}}),
         ("gb200-tray", {"bar1_bytes": 64 << 20}),
         ("gb200-tray", {"nvlinks": {"speeds_mbps": [50000]}}),
@@ -160,6 +160,12 @@ def test_a_gpu_fell_off_the_bus() -> None:
     ]
     assert_only(with_gpus(load(DGX), 3, lost=True), "gpu-off-bus", severity="broken")
     assert not machine.with_file(f"{folder}/power/runtime_status", "suspended").examine("gpu-off-bus").findings
+
+
+def test_persistence_mode_in_a_virtual_machine() -> None:
+    machine = with_gpus(load("nd-h100-v5"), persistence=False)
+    assert len(machine.examine("gpu-persistence").findings) == 8
+    assert not machine.with_file("proc/cpuinfo", "flags\t\t: fpu vme hypervisor lahf_lm").examine().findings
 
 
 def test_confidential_computing() -> None:

@@ -113,12 +113,17 @@ ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetDefaultApplicationsClock": 1980,
     "nvmlDeviceGetCurrentClocksThrottleReasons": 1,
     "nvmlDeviceGetEnforcedPowerLimit": 700000,
-    "nvmlDeviceGetPowerManagementDefaultLimit": 700000,
     "nvmlDeviceGetTemperature": 29,
     "nvmlDeviceGetMarginTemperature": 57,
     "nvmlDeviceGetPersistenceMode": 1,
     "nvmlDeviceGetMigMode": [0, 0],
     "nvmlDeviceGetComputeMode": 0,
+    "nvmlDeviceGetPowerManagementDefaultLimit": 700000,
+    "nvmlDeviceGetPerformanceState": 0,
+    "nvmlDeviceGetCurrPcieLinkGeneration": 1,
+    "nvmlDeviceGetMaxPcieLinkGeneration": 5,
+    "nvmlDeviceGetCurrPcieLinkWidth": 16,
+    "nvmlDeviceGetMaxPcieLinkWidth": 16,
     "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=0),
     "nvmlDeviceGetComputeRunningProcesses": [],
     "nvmlDeviceGetNvLinkRemoteDeviceType": 2,
@@ -157,7 +162,7 @@ def test_a_driver_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (fact.conf_compute, fact.multi_gpu_mode) == (False, 1)
     assert (fact.peer_pairs, fact.peer_faults) == (1, (PeerFault(first=0, second=1, nvlink=3, read=3),))
     assert (first.bus_id, first.name, first.power_limit_w) == ("0000:1b:00.0", "NVIDIA H100 80GB HBM3", 700.0)
-    assert (first.rows_remapped, first.remap_pending, first.remap_failure) == (3, True, False)
+    assert (first.rows_uncorrected, first.remap_pending, first.remap_failure) == (3, True, False)
     assert second.nvlinks == NvLinks(
         count=18, inactive=(4,), to_switch=True, speeds_mbps=(26562,), recoveries=0, retries=0
     )

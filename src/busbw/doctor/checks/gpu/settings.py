@@ -29,9 +29,9 @@ def _judge_mig(gpus: Sequence[Gpu]) -> Iterator[Finding]:
 def _examine_persistence(machine: Machine) -> Iterator[Finding]:
     gpus, failure = reporting(machine, "persistence")
     for gpu in gpus:
-        # A display keeps the driver of the other cards loaded.
+        # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
         is_server = (machine.optional(f"{PCI_DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
-        if is_server and not gpu.persistence:
+        if is_server and not gpu.persistence and " hypervisor" not in (machine.optional("proc/cpuinfo") or ""):
             yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
     if failure:
         raise Unreadable(failure)
@@ -59,8 +59,8 @@ CHECKS = (
     Check(
         name="gpu-persistence",
         area="gpu",
-        reads="NVML: persistence; class in /sys/bus/pci/devices",
-        rule="Persistence mode is on, except on cards for displays.",
+        reads="NVML: persistence; class in /sys/bus/pci/devices; /proc/cpuinfo",
+        rule="Persistence mode is on, except on cards for displays and in virtual machines.",
         source="https://docs.nvidia.com/deploy/driver-persistence/",
         cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
         fix="systemctl enable --now nvidia-persistenced",
