@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ctypes import byref
 from hashlib import sha256
 from itertools import combinations
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -39,6 +39,11 @@ class NvLinks(Struct, kw_only=True, frozen=True):
     retries: int | None = None
     """Packets with CRC errors, and repeated ones, within a second. None without counters."""
 
+    @property
+    def active(self) -> int:
+        """Number of active links."""
+        return self.count - len(self.inactive)
+
 
 class Fabric(Struct, kw_only=True, frozen=True):
     """Registration of a GPU at the fabric manager, with the codes of nvmlGpuFabricInfo."""
@@ -54,53 +59,63 @@ class Fabric(Struct, kw_only=True, frozen=True):
 
 
 class Gpu(Struct, kw_only=True, frozen=True):
-    """A GPU. A value is None if the GPU lacks it, or if reading it failed; then `failures` has the reason."""
+    """A GPU. A value is None if the GPU lacks it, or if reading it failed; then `failures` has the reason.
+
+    The annotation of a value holds the function that reads it from the package and the handle of the GPU.
+    """
 
     index: int
     lost: bool = False
     """True if the GPU no longer answers on the bus."""
     failures: dict[str, str] = msgspec.field(default_factory=dict)
     """Reasons by field."""
-    bus_id: str | None = None
-    name: str | None = None
-    vbios: str | None = None
-    inforom: str | None = None
-    memory_bytes: int | None = None
-    memory_used_bytes: int | None = None
-    """Without the driver's own."""
-    bar1_bytes: int | None = None
-    ecc: bool | None = None
-    ecc_pending: bool | None = None
+    bus_id: Annotated[str | None, lambda n, g: bus_id_of(_text(n.nvmlDeviceGetPciInfo(g).busId))] = None
+    name: Annotated[str | None, lambda n, g: _text(n.nvmlDeviceGetName(g))] = None
+    vbios: Annotated[str | None, lambda n, g: _text(n.nvmlDeviceGetVbiosVersion(g))] = None
+    inforom: Annotated[str | None, lambda n, g: _text(n.nvmlDeviceGetInforomImageVersion(g))] = None
+    memory_bytes: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMemoryInfo(g).total] = None
+    memory_used_bytes: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMemoryInfo(g, n.nvmlMemory_v2).used] = None
+    """Without the driver's own, which version 1 of the structure includes."""
+    bar1_bytes: Annotated[int | None, lambda n, g: n.nvmlDeviceGetBAR1MemoryInfo(g).bar1Total] = None
+    ecc: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetEccMode(g)[0])] = None
+    ecc_pending: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetEccMode(g)[1])] = None
     """Mode after the next reset."""
-    ecc_uncorrected: int | None = None
+    ecc_uncorrected: Annotated[int | None, lambda n, g: n.nvmlDeviceGetTotalEccErrors(g, 1, 0)] = None
     """Errors since the last reset."""
-    rows_remapped: int | None = None
+    rows_corrected: Annotated[int | None, lambda n, g: n.nvmlDeviceGetRemappedRows(g)[0]] = None
+    rows_uncorrected: Annotated[int | None, lambda n, g: n.nvmlDeviceGetRemappedRows(g)[1]] = None
     """Rows of memory that were remapped after uncorrectable errors."""
-    remap_pending: bool | None = None
-    remap_failure: bool | None = None
-    recovery_action: int | None = None
-    sm_clock_mhz: int | None = None
-    max_sm_clock_mhz: int | None = None
-    applications_clock_mhz: int | None = None
-    default_applications_clock_mhz: int | None = None
-    event_reasons: int | None = None
+    remap_pending: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetRemappedRows(g)[2])] = None
+    remap_failure: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetRemappedRows(g)[3])] = None
+    recovery_action: Annotated[int | None, lambda n, g: field_values(n, g, [(_RECOVERY_ACTION, 0)])[0]] = None
+    sm_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetClockInfo(g, 1)] = None
+    max_sm_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMaxClockInfo(g, 1)] = None
+    applications_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetApplicationsClock(g, 0)] = None
+    default_clock_mhz: Annotated[int | None, lambda n, g: n.nvmlDeviceGetDefaultApplicationsClock(g, 0)] = None
+    event_reasons: Annotated[int | None, lambda n, g: n.nvmlDeviceGetCurrentClocksThrottleReasons(g)] = None
     """Mask of the reasons for the present clock (nvmlClocksEventReasons)."""
-    power_limit_w: float | None = None
-    default_power_limit_w: float | None = None
-    temperature_c: int | None = None
-    thermal_margin_c: int | None = None
+    power_limit_w: Annotated[float | None, lambda n, g: n.nvmlDeviceGetEnforcedPowerLimit(g) / 1000] = None
+    default_limit_w: Annotated[float | None, lambda n, g: n.nvmlDeviceGetPowerManagementDefaultLimit(g) / 1000] = None
+    temperature_c: Annotated[int | None, lambda n, g: n.nvmlDeviceGetTemperature(g, 0)] = None
+    thermal_margin_c: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMarginTemperature(g)] = None
     """Difference to the temperature at which the GPU slows down."""
-    persistence: bool | None = None
-    mig: bool | None = None
-    compute_mode: int | None = None
+    persistence: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetPersistenceMode(g))] = None
+    mig: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetMigMode(g)[0])] = None
+    compute_mode: Annotated[int | None, lambda n, g: n.nvmlDeviceGetComputeMode(g)] = None
     """0: default, 1: exclusive thread, 2: prohibited, 3: exclusive process."""
-    utilization_percent: int | None = None
-    processes: int | None = None
+    performance_state: Annotated[int | None, lambda n, g: n.nvmlDeviceGetPerformanceState(g)] = None
+    pcie_generation: Annotated[int | None, lambda n, g: n.nvmlDeviceGetCurrPcieLinkGeneration(g)] = None
+    """Lower than the maximum while the GPU is idle."""
+    max_pcie_generation: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMaxPcieLinkGeneration(g)] = None
+    pcie_width: Annotated[int | None, lambda n, g: n.nvmlDeviceGetCurrPcieLinkWidth(g)] = None
+    max_pcie_width: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMaxPcieLinkWidth(g)] = None
+    utilization_percent: Annotated[int | None, lambda n, g: n.nvmlDeviceGetUtilizationRates(g).gpu] = None
+    processes: Annotated[int | None, lambda n, g: len(n.nvmlDeviceGetComputeRunningProcesses(g))] = None
     """Processes with a compute context."""
-    nvlinks: NvLinks | None = None
-    nvlink_best_mode: bool | None = None
+    nvlinks: Annotated[NvLinks | None, lambda n, g: _nvlinks(n, g)] = None
+    nvlink_best_mode: Annotated[bool | None, lambda n, g: _nvlink_best_mode(n, g)] = None
     """False if the NVLinks are in a mode with reduced bandwidth."""
-    fabric: Fabric | None = None
+    fabric: Annotated[Fabric | None, lambda n, g: _fabric(n, g)] = None
 
     @property
     def label(self) -> str:
@@ -123,11 +138,11 @@ class Gpus(Fact, kw_only=True, frozen=True):
     gpus: tuple[Gpu, ...]
     hidden: int = 0
     """GPUs that exist but that this process may not use."""
-    driver_version: str | None = None
-    cuda_version: int | None = None
+    driver_version: Annotated[str | None, lambda n: _text(n.nvmlSystemGetDriverVersion())] = None
+    cuda_version: Annotated[int | None, lambda n: n.nvmlSystemGetCudaDriverVersion()] = None
     """1000 times the major plus 10 times the minor version."""
-    conf_compute: bool | None = None
-    multi_gpu_mode: int | None = None
+    conf_compute: Annotated[bool | None, lambda n: bool(n.nvmlSystemGetConfComputeState().ccFeature)] = None
+    multi_gpu_mode: Annotated[int | None, lambda n: _multi_gpu_mode(n)] = None
     """Mode of confidential computing. 0: none, 1: protected PCIe, 2: encrypted NVLink."""
     peer_pairs: int = 0
     """Pairs of GPUs with known peer access."""
@@ -136,47 +151,13 @@ class Gpus(Fact, kw_only=True, frozen=True):
     """Reasons for values of the driver that could not be read, by field."""
 
 
-_SYSTEM_VALUES: dict[str, Callable[[Any], Any]] = {
-    "driver_version": lambda n: _text(n.nvmlSystemGetDriverVersion()),
-    "cuda_version": lambda n: n.nvmlSystemGetCudaDriverVersion(),
-    "conf_compute": lambda n: bool(n.nvmlSystemGetConfComputeState().ccFeature),
-    "multi_gpu_mode": lambda n: _multi_gpu_mode(n),
-}
+def _readers(struct: type[Struct]) -> dict[str, Callable[..., Any]]:
+    """Returns the functions that read the values of a structure, by field."""
+    hints = get_type_hints(struct, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
 
-_GPU_VALUES: dict[str, Callable[[Any, Any], Any]] = {
-    "bus_id": lambda n, gpu: bus_id_of(_text(n.nvmlDeviceGetPciInfo(gpu).busId)),
-    "name": lambda n, gpu: _text(n.nvmlDeviceGetName(gpu)),
-    "vbios": lambda n, gpu: _text(n.nvmlDeviceGetVbiosVersion(gpu)),
-    "inforom": lambda n, gpu: _text(n.nvmlDeviceGetInforomImageVersion(gpu)),
-    "memory_bytes": lambda n, gpu: n.nvmlDeviceGetMemoryInfo(gpu).total,
-    # Version 1 of the structure counts the driver's own memory as used.
-    "memory_used_bytes": lambda n, gpu: n.nvmlDeviceGetMemoryInfo(gpu, n.nvmlMemory_v2).used,
-    "bar1_bytes": lambda n, gpu: n.nvmlDeviceGetBAR1MemoryInfo(gpu).bar1Total,
-    "ecc": lambda n, gpu: bool(n.nvmlDeviceGetEccMode(gpu)[0]),
-    "ecc_pending": lambda n, gpu: bool(n.nvmlDeviceGetEccMode(gpu)[1]),
-    "ecc_uncorrected": lambda n, gpu: n.nvmlDeviceGetTotalEccErrors(gpu, 1, 0),  # uncorrected, volatile
-    "rows_remapped": lambda n, gpu: n.nvmlDeviceGetRemappedRows(gpu)[1],
-    "remap_pending": lambda n, gpu: bool(n.nvmlDeviceGetRemappedRows(gpu)[2]),
-    "remap_failure": lambda n, gpu: bool(n.nvmlDeviceGetRemappedRows(gpu)[3]),
-    "recovery_action": lambda n, gpu: field_values(n, gpu, [(_RECOVERY_ACTION, 0)])[0],
-    "sm_clock_mhz": lambda n, gpu: n.nvmlDeviceGetClockInfo(gpu, 1),  # SM
-    "max_sm_clock_mhz": lambda n, gpu: n.nvmlDeviceGetMaxClockInfo(gpu, 1),
-    "applications_clock_mhz": lambda n, gpu: n.nvmlDeviceGetApplicationsClock(gpu, 0),  # graphics
-    "default_applications_clock_mhz": lambda n, gpu: n.nvmlDeviceGetDefaultApplicationsClock(gpu, 0),
-    "event_reasons": lambda n, gpu: n.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
-    "power_limit_w": lambda n, gpu: n.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000,
-    "default_power_limit_w": lambda n, gpu: n.nvmlDeviceGetPowerManagementDefaultLimit(gpu) / 1000,
-    "temperature_c": lambda n, gpu: n.nvmlDeviceGetTemperature(gpu, 0),
-    "thermal_margin_c": lambda n, gpu: n.nvmlDeviceGetMarginTemperature(gpu),
-    "persistence": lambda n, gpu: bool(n.nvmlDeviceGetPersistenceMode(gpu)),
-    "mig": lambda n, gpu: bool(n.nvmlDeviceGetMigMode(gpu)[0]),
-    "compute_mode": lambda n, gpu: n.nvmlDeviceGetComputeMode(gpu),
-    "utilization_percent": lambda n, gpu: n.nvmlDeviceGetUtilizationRates(gpu).gpu,
-    "processes": lambda n, gpu: len(n.nvmlDeviceGetComputeRunningProcesses(gpu)),
-    "nvlinks": lambda n, gpu: _nvlinks(n, gpu),
-    "nvlink_best_mode": lambda n, gpu: _nvlink_best_mode(n, gpu),
-    "fabric": lambda n, gpu: _fabric(n, gpu),
-}
+
+_SYSTEM_VALUES, _GPU_VALUES = _readers(Gpus), _readers(Gpu)
 
 
 def read_gpus() -> Gpus:

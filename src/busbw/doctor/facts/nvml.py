@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 LOST, NO_PERMISSION = 15, 4
 """Error codes: the GPU has fallen off the bus; the process may not use the GPU."""
-_LACKING = {2, 3, 13, 25, 26}
+_UNSUPPORTED = {2, 3, 13, 25, 26}
 """Error codes if the GPU or the driver lacks a feature, function, or version of a structure."""
 _MEMBERS = {1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
 
@@ -48,7 +48,7 @@ def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | 
     # Some functions of the package raise other errors than NVMLError.
     except (nvml.NVMLError, OSError, AttributeError, ValueError, TypeError) as error:
         code = getattr(error, "value", None)
-        return None, "" if code in _LACKING else plain(str(error)) or type(error).__name__, code
+        return None, "" if code in _UNSUPPORTED else plain(str(error)) or type(error).__name__, code
 
 
 def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int | None]:

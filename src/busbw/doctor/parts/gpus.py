@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.gpus import Gpu, Gpus
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
@@ -91,7 +93,8 @@ def gpu_finding(
     gpu: Gpu, severity: Severity, problem: str, *fields: str, damage: Damage | None = None, fix: str | None = None
 ) -> Finding:
     """Returns a finding about a GPU, with fields as evidence. `problem` lacks the GPU: "has MIG enabled"."""
-    evidence = tuple(Evidence(source=f"NVML, {gpu.label}, {each}", value=str(getattr(gpu, each))) for each in fields)
+    values = {field: msgspec.json.encode(getattr(gpu, field)).decode() for field in fields}
+    evidence = tuple(Evidence(source=f"NVML, {gpu.label}, {field}", value=value) for field, value in values.items())
     return Finding(
         severity=severity,
         subject=gpu.label,

@@ -24,14 +24,14 @@ def _judge_caps(gpus: Sequence[Gpu]) -> Iterator[Finding]:
     )
     for gpu in gpus:
         limit_w, usual_w = gpu.power_limit_w or 0.0, usual_limits.get(gpu.index, 0.0)
-        clock, default = gpu.applications_clock_mhz, gpu.default_applications_clock_mhz
+        clock, default = gpu.applications_clock_mhz, gpu.default_clock_mhz
         usual = usual_clocks.get(gpu.index)
         if usual is not None:
             problem = f"has a maximum clock of {gpu.max_sm_clock_mhz} MHz; the other GPUs have {usual} MHz"
             yield gpu_finding(gpu, "slow", problem, "max_sm_clock_mhz")
         elif limit_w < usual_w * (1 - _POWER_TOLERANCE):
             problem = f"has a power limit of {limit_w:g} W; the other GPUs have {usual_w:g} W"
-            yield gpu_finding(gpu, "slow", problem, "power_limit_w", "default_power_limit_w")
+            yield gpu_finding(gpu, "slow", problem, "power_limit_w")
         elif clock is not None and default is not None and clock < default:
             problem = f"has applications clocks of {clock} MHz instead of {default} MHz"
             yield gpu_finding(gpu, "risk", problem, "applications_clock_mhz", fix="nvidia-smi -rac")

@@ -6,8 +6,6 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Un
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import read_nvml
 
-_PROTECTED_PCIE = 1
-
 
 def _examine(machine: Machine) -> Iterator[Finding]:
     nvml = read_nvml(machine)
@@ -15,10 +13,10 @@ def _examine(machine: Machine) -> Iterator[Finding]:
         if "conf_compute" in nvml.failures:
             raise Unreadable(f"the state of confidential computing: {nvml.failures['conf_compute']}")
         raise NotApplicable("the driver has no confidential computing")
-    if nvml.conf_compute and nvml.multi_gpu_mode != _PROTECTED_PCIE and len(nvml.gpus) > 1:
+    if nvml.conf_compute and not nvml.multi_gpu_mode and len(nvml.gpus) > 1:
         yield Finding(
             severity="slow",
-            problem="confidential computing is on without protected PCIe mode",
+            problem="confidential computing is on without a mode for several GPUs",
             evidence=(Evidence(source="nvidia-smi conf-compute -f", value="CC status: ON"),),
         )
 
@@ -27,7 +25,7 @@ CHECK = Check(
     name="gpu-conf-compute",
     area="gpu",
     reads="NVML: conf_compute, multi_gpu_mode",
-    rule="Confidential computing is off, or in protected PCIe mode, on a machine with several GPUs.",
+    rule="With several GPUs, confidential computing is off, or has the mode protected PCIe or encrypted NVLink.",
     source="https://docs.nvidia.com/attestation/",
     cost="Traffic between GPUs is encrypted and takes copies through bounce buffers; NVLink multicast may be missing.",
     fix="decide with the owner of the site; the mode is set by nvidia-smi conf-compute, and applies after a reset",

@@ -59,8 +59,10 @@ def _examine_service(machine: Machine) -> Iterator[Finding]:
     values = dict(line.split("=", 1) for line in machine.output(*_SERVICE).splitlines() if "=" in line)
     if "ActiveState" not in values:
         raise Unreadable("ActiveState of nvidia-fabricmanager")
-    if values.get("LoadState") != "loaded" or values["ActiveState"] in ("active", "activating", "reloading"):
-        return  # without the service, it may run in a container; fabric-state decides
+    if values.get("LoadState") != "loaded":
+        raise NotApplicable("no such service; the fabric manager may run in a container, and fabric-state decides")
+    if values["ActiveState"] in ("active", "activating", "reloading"):
+        return
     is_complete = False
     with suppress(Unreadable, NotApplicable):
         gpus, _ = reporting(machine, "fabric")

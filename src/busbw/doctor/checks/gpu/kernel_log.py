@@ -10,8 +10,8 @@ from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
 _WINDOW_S = 7200
 """Older events are ignored, because a reset in the meantime may have corrected them."""
 _LINE = re.compile(r"(?:<\d+>)?\[\s*(\d+)\.\d+\] (.*)")
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),(.*)")
-_SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), (Fatal|Non-fatal)")
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)[0-9.]*\): (\d+),(.*)")
+_SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), Fatal")
 _RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")
 _RECOVERED = "to 0x0 (None)"
 """End of Xid 154 after a reset."""
@@ -34,57 +34,47 @@ _XIDS: dict[int, tuple[Severity, str]] = {
 """Errors of hardware and driver. Applications cause 13, 31, 43, 45 and often 109, so they are missing here."""
 
 
-def _recent_lines(machine: Machine) -> Iterator[str]:
-    """Yields the lines of the kernel log within the window, without time.
+def _recent_lines(machine: Machine) -> list[str]:
+    """Returns the lines of the kernel log within the window and after the last reset, without time.
 
     Raises:
         Unreadable: The log cannot be read, or its lines have no time.
     """
     uptime_s = float(machine.word("proc/uptime").split()[0])
-    matches = [_LINE.match(line) for line in machine.output("dmesg").splitlines()]
-    if not any(matches):
+    matches = [match for line in machine.output("dmesg").splitlines() if (match := _LINE.match(line))]
+    if not matches:
         raise Unreadable("lines with times in the kernel log")
-    yield from (match[2] for match in matches if match and int(match[1]) >= uptime_s - _WINDOW_S)
+    lines = [match[2] for match in matches if int(match[1]) >= uptime_s - _WINDOW_S]
+    resets = [index for index, line in enumerate(lines) if _RESET.search(line)]
+    return lines[resets[-1] :] if resets else lines
 
 
 def _examine_xids(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     errors: dict[tuple[str, int], str] = {}
     for line in _recent_lines(machine):
-        if _RESET.search(line):
-            errors.clear()
         if match := _XID.search(line):
-            bus_id, xid = match[1].lower(), int(match[2])
+            bus_id, xid = f"{match[1].lower()}.0", int(match[2])
             if line.endswith(_RECOVERED):
                 errors = {key: text for key, text in errors.items() if key[0] != bus_id}
             elif xid in _XIDS and (xid not in _LINK_XIDS or re.search(r"\bFatal\b", match[3])):
                 errors[bus_id, xid] = line
     for (bus_id, xid), line in errors.items():
         severity, text = _XIDS[xid]
-        yield Finding(
-            severity=severity,
-            subject=bus_id,
-            problem=f"the GPU at {bus_id} reported Xid {xid} within the last 2 hours: {text}",
-            evidence=(Evidence(source="dmesg", value=line),),
-        )
+        yield _finding(severity, bus_id, f"the GPU {bus_id} reported Xid {xid} within the last 2 hours: {text}", line)
 
 
 def _examine_sxids(machine: Machine) -> Iterator[Finding]:
     if not has_nvswitch(machine):
         raise NotApplicable("no NVLink switch")
-    errors: dict[tuple[str, str], str] = {}
-    for line in _recent_lines(machine):
-        if _RESET.search(line):
-            errors.clear()
-        if (match := _SXID.search(line)) and match[3] == "Fatal":
-            errors[match[1], match[2]] = line
-    for (switch, sxid), line in errors.items():
-        yield Finding(
-            severity="broken",
-            subject=switch,
-            problem=f"{switch} reported fatal SXid {sxid} within the last 2 hours",
-            evidence=(Evidence(source="dmesg", value=line),),
-        )
+    matches = [match for line in _recent_lines(machine) if (match := _SXID.search(line))]
+    for (switch, sxid), line in {(match[1], match[2]): match.string for match in matches}.items():
+        yield _finding("broken", switch, f"{switch} reported fatal SXid {sxid} within the last 2 hours", line)
+
+
+def _finding(severity: Severity, subject: str, problem: str, line: str) -> Finding:
+    evidence = (Evidence(source="dmesg", value=line),)
+    return Finding(severity=severity, subject=subject, problem=problem, evidence=evidence)
 
 
 CHECKS = (
@@ -103,7 +93,7 @@ CHECKS = (
         name="nvswitch-sxid",
         area="gpu",
         reads="dmesg, /proc/uptime, /proc/driver/nvidia-nvswitch/devices",
-        rule="The kernel log has no fatal error of an NVLink switch within 2 hours. Others happen at each reset of a GPU.",
+        rule="The kernel log has no fatal error of an NVLink switch within 2 hours. Others come with each GPU reset.",
         source="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
         cost="NVLink traffic through the switch stops until all GPUs are reset; jobs fail or hang.",
         fix="drain the node, then systemctl stop nvidia-fabricmanager, nvidia-smi --gpu-reset, and start it again",

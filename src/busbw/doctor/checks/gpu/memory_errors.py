@@ -32,10 +32,10 @@ def _judge_row_remap(gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if gpu.remap_failure:
             problem = "could not remap a faulty row of its memory"
-            yield gpu_finding(gpu, "broken", problem, "remap_failure", "rows_remapped", fix="replace the GPU")
+            yield gpu_finding(gpu, "broken", problem, "remap_failure", "rows_uncorrected", fix="replace the GPU")
         elif gpu.remap_pending:
             problem = "needs a reset to remap a faulty row of its memory"
-            yield gpu_finding(gpu, "risk", problem, "remap_pending", "rows_remapped")
+            yield gpu_finding(gpu, "risk", problem, "remap_pending", "rows_uncorrected")
 
 
 def _judge_uncorrected(gpus: Sequence[Gpu]) -> Iterator[Finding]:

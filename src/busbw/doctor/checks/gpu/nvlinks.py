@@ -2,36 +2,43 @@
 
 from collections.abc import Iterator, Sequence
 
-from busbw.doctor.facts.gpus import Gpu
+from busbw.doctor.facts.gpus import Gpu, NvLinks
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, read_nvml, reporting
 
-_UNREGISTERED = (1, 2)
-"""Fabric states in which links are inactive; fabric-state reports them."""
+_UNREGISTERED, _REGISTERED = (1, 2), 3
+"""Fabric states. Links are inactive before the GPU is registered; fabric-state reports that."""
 _MAX_RETRIES = 10
 """Retries within a second that cost nothing."""
 _STATUS = {0: "OK", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "disabled"}
 
 
-def _active(gpu: Gpu) -> int:
-    return gpu.nvlinks.count - len(gpu.nvlinks.inactive) if gpu.nvlinks else 0
+def _links(gpu: Gpu) -> NvLinks:
+    return gpu.nvlinks or NvLinks(count=0)
+
+
+def _state(gpu: Gpu) -> int:
+    return gpu.fabric.state if gpu.fabric else 0
+
+
+def _is_at_switch(gpu: Gpu) -> bool:
+    """True if links lead to a switch. Virtual machines hide their ends, but not the registration."""
+    return _links(gpu).to_switch or _state(gpu) == _REGISTERED
 
 
 def _examine_inactive(machine: Machine) -> Iterator[Finding]:
     gpus, failure = reporting(machine, "nvlinks")
     # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
-    if not failure and not has_nvswitch(machine) and not any(gpu.nvlinks and gpu.nvlinks.to_switch for gpu in gpus):
+    if not failure and not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
         raise NotApplicable("no NVLink switch")
     for gpu in gpus:
-        usual = max(_active(each) for each in gpus if each.name == gpu.name) or (
-            gpu.nvlinks.count if gpu.nvlinks else 0
-        )
-        active = _active(gpu)
-        if active < usual and not gpu.mig and not (gpu.fabric and gpu.fabric.state in _UNREGISTERED):
-            problem = f"has {active} of {usual} NVLinks active"
+        active = _links(gpu).active
+        usual = max(_links(each).active for each in gpus if each.name == gpu.name) or _links(gpu).count
+        if active < usual and not gpu.mig and _state(gpu) not in _UNREGISTERED:
             damage = Damage(fabric_share=active / usual) if active else None
+            problem = f"has {active} of {usual} NVLinks active"
             yield gpu_finding(gpu, "slow" if active else "broken", problem, "nvlinks", damage=damage)
     if failure:
         raise Unreadable(failure)
@@ -39,15 +46,11 @@ def _examine_inactive(machine: Machine) -> Iterator[Finding]:
 
 def _judge_speed(gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
-        own = gpu.nvlinks.speeds_mbps if gpu.nvlinks else ()
-        usual = max((speed for each in gpus if each.name == gpu.name for speed in _speeds(each)), default=0)
-        if own and own[0] < usual:
-            problem = f"has NVLinks at {own[0] / 1000:g} GB/s; the usual speed is {usual / 1000:g} GB/s"
-            yield gpu_finding(gpu, "slow", problem, "nvlinks", damage=Damage(fabric_share=own[0] / usual))
-
-
-def _speeds(gpu: Gpu) -> tuple[int, ...]:
-    return gpu.nvlinks.speeds_mbps if gpu.nvlinks else ()
+        speed = min(_links(gpu).speeds_mbps, default=0)
+        usual = max((max(_links(each).speeds_mbps, default=0) for each in gpus if each.name == gpu.name), default=0)
+        if 0 < speed < usual:
+            problem = f"has NVLinks at {speed / 1000:g} GB/s; the usual speed is {usual / 1000:g} GB/s"
+            yield gpu_finding(gpu, "slow", problem, "nvlinks", damage=Damage(fabric_share=speed / usual))
 
 
 def _judge_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -56,42 +59,41 @@ def _judge_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "slow", "has its NVLinks in a mode with reduced bandwidth", "nvlink_best_mode")
 
 
-def _judge_errors(gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    for gpu in gpus:
-        recoveries, retries = (gpu.nvlinks.recoveries or 0, gpu.nvlinks.retries or 0) if gpu.nvlinks else (0, 0)
+def _examine_errors(machine: Machine) -> Iterator[Finding]:
+    gpus, failure = reporting(machine, "nvlinks")
+    counted = [gpu for gpu in gpus if _links(gpu).recoveries is not None]
+    if not failure and not counted:
+        raise NotApplicable("no NVLink with error counters")
+    for gpu in counted:
+        recoveries, retries = _links(gpu).recoveries, _links(gpu).retries or 0
         if recoveries:
             yield gpu_finding(gpu, "slow", f"has NVLinks that recovered {recoveries} times within a second", "nvlinks")
         elif retries > _MAX_RETRIES:
             yield gpu_finding(gpu, "risk", f"has NVLinks with {retries} retries within a second", "nvlinks")
+    if failure:
+        raise Unreadable(failure)
 
 
 def _examine_peers(machine: Machine) -> Iterator[Finding]:
     nvml = read_nvml(machine)
     gpus, failure = reporting(machine, "nvlinks")
-    to_switch = {
-        gpu.index for gpu in gpus if gpu.nvlinks and gpu.nvlinks.to_switch and not gpu.mig and _registered(gpu)
-    }
-    if not failure and not any(map(_active, gpus)):
-        raise NotApplicable("no active NVLink")
-    if not nvml.peer_pairs and len(nvml.gpus) > 1:
+    linked = {gpu.index: gpu for gpu in gpus if _links(gpu).active and not gpu.mig and _state(gpu) not in _UNREGISTERED}
+    if not failure and len(linked) < 2:
+        raise NotApplicable("no GPUs with NVLink between them")
+    if not nvml.peer_pairs:
         failure = "peer access between GPUs"
     for fault in nvml.peer_faults:
-        is_joined = {fault.first, fault.second} <= to_switch
-        if is_joined or (fault.nvlink == 0 and {fault.first, fault.second} <= {gpu.index for gpu in gpus}):
-            pair = f"GPU{fault.first} and GPU{fault.second}"
+        pair = [linked[index] for index in (fault.first, fault.second) if index in linked]
+        if len(pair) == 2 and (fault.nvlink == 0 or all(map(_is_at_switch, pair))):
             nvlink, read = (_STATUS.get(code, "not supported") for code in (fault.nvlink, fault.read))
             yield Finding(
                 severity="broken",
-                subject=f"GPU{fault.first}-GPU{fault.second}",
-                problem=f"{pair} have NVLink but no peer access",
+                subject="-".join(gpu.label for gpu in pair),
+                problem=f"{' and '.join(gpu.label for gpu in pair)} have NVLink but no peer access",
                 evidence=(Evidence(source="nvidia-smi topo -p2p", value=f"NVLink: {nvlink}, read: {read}"),),
             )
     if failure:
         raise Unreadable(failure)
-
-
-def _registered(gpu: Gpu) -> bool:
-    return not (gpu.fabric and gpu.fabric.state in _UNREGISTERED)
 
 
 CHECKS = (
@@ -120,17 +122,18 @@ CHECKS = (
         _judge_mode,
         rule="The NVLinks are in the mode with the full bandwidth.",
         source="https://docs.nvidia.com/deploy/nvml-api/",
-        cost="The mode saves power and lowers the NVLink bandwidth, to a half or three quarters for example, without error.",
+        cost="The mode saves power: NVLink has a part of its bandwidth, such as a half, and nothing reports an error.",
         fix="nvidia-smi nvlink -sBwMode FULL",
     ),
-    nvml_check(
-        "nvlink-error-counters",
-        ("nvlinks",),
-        _judge_errors,
+    Check(
+        name="nvlink-error-counters",
+        area="gpu",
+        reads="NVML: nvlinks, twice within a second",
         rule=f"No link of a GPU recovers, and at most {_MAX_RETRIES} packets are sent again, within a second.",
         source="https://github.com/NVIDIA/nvidia-resiliency-ext/pull/302",
         cost="Each recovery stops the link for milliseconds, which appears as tail latency; retries cost little.",
         fix="drain the node, then reset all GPUs; replace the GPU or the baseboard if errors return",
+        examine=_examine_errors,
     ),
     Check(
         name="nvlink-p2p-matrix",

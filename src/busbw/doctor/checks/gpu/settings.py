@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Finding, Severity
-from busbw.doctor.parts.gpus import gpu_finding, nvml_check
+from busbw.doctor.model.check import Check, Finding, Severity, Unreadable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import PCI_DEVICES, gpu_finding, nvml_check, reporting
 
 _COMPUTE_MODES = {1: "EXCLUSIVE_THREAD", 2: "PROHIBITED", 3: "EXCLUSIVE_PROCESS"}
 _PROHIBITED = 2
@@ -25,10 +26,15 @@ def _judge_mig(gpus: Sequence[Gpu]) -> Iterator[Finding]:
         yield gpu_finding(gpu, severity, "is divided by MIG, so it has no NVLink peers", "mig")
 
 
-def _judge_persistence(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _examine_persistence(machine: Machine) -> Iterator[Finding]:
+    gpus, failure = reporting(machine, "persistence")
     for gpu in gpus:
-        if not gpu.persistence:
+        # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
+        is_server = (machine.optional(f"{PCI_DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
+        if is_server and not gpu.persistence and " hypervisor" not in (machine.optional("proc/cpuinfo") or ""):
             yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
+    if failure:
+        raise Unreadable(failure)
 
 
 CHECKS = (
@@ -50,13 +56,14 @@ CHECKS = (
         cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
         fix="drain the node, then nvidia-smi -mig 0 and nvidia-smi --gpu-reset",
     ),
-    nvml_check(
-        "gpu-persistence",
-        ("persistence",),
-        _judge_persistence,
-        rule="Persistence mode is on.",
+    Check(
+        name="gpu-persistence",
+        area="gpu",
+        reads="NVML: persistence; class in /sys/bus/pci/devices; /proc/cpuinfo",
+        rule="Persistence mode is on, except on cards for displays and in virtual machines.",
         source="https://docs.nvidia.com/deploy/driver-persistence/",
         cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
         fix="systemctl enable --now nvidia-persistenced",
+        examine=_examine_persistence,
     ),
 )

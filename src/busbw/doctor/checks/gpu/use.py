@@ -14,7 +14,7 @@ def _judge_use(gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         used_bytes = gpu.memory_used_bytes or 0
         if used_bytes > _MAX_USED_BYTES:
-            problem = f"is in use by another job: {used_bytes / 2**30:.1f} GiB of its memory"
+            problem = f"has {used_bytes / 2**30:.1f} GiB of its memory in use already"
             yield gpu_finding(gpu, "risk", problem, "memory_used_bytes", "processes", "utilization_percent")
 
 
