@@ -159,7 +159,7 @@ def test_the_environment_precedes_a_configuration_file() -> None:
     ],
 )
 def test_a_misspelled_name_is_unknown(variable: str, suggestion: str) -> None:
-    machine = load("dgx-h100").with_variables(**{variable: "1"})
+    machine = load("p5-efa").with_variables(**{variable: "1"})
     assert_only(machine, "env-unknown", subject=variable, severity="risk")
     assert suggestion in machine.examine("env-unknown").findings[0].problem
 

@@ -20,11 +20,12 @@ _NUMBER = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)\s*")
 
 
 class _Names(Struct, frozen=True):
-    """Table of known_variables.toml."""
+    """Content of known_variables.toml."""
 
+    families: str
+    numbers: str
     texts: str
-    numbers: str = ""
-    prefixes: str = ""
+    torch: str
 
 
 class _Contradiction(Struct, array_like=True, frozen=True):
@@ -42,11 +43,16 @@ class _Table(Struct, frozen=True):
     obsolete: dict[str, str]
 
 
-_KNOWN = msgspec.toml.decode(Path(__file__).with_name("known_variables.toml").read_bytes(), type=dict[str, _Names])
+_KNOWN = msgspec.toml.decode(Path(__file__).with_name("known_variables.toml").read_bytes(), type=_Names)
 _TABLE = msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes(), type=_Table)
-_NUMERIC = frozenset(f"{prefix}{name}" for prefix, each in _KNOWN.items() for name in each.numbers.split())
-_NAMES = _NUMERIC | {f"{prefix}{name}" for prefix, each in _KNOWN.items() for name in each.texts.split()}
-_FAMILIES = tuple(f"{prefix}{family}" for prefix, each in _KNOWN.items() for family in each.prefixes.split())
+_NUMERIC = frozenset(f"NCCL_{name}" for name in _KNOWN.numbers.split())
+_NAMES = {
+    *_NUMERIC,
+    *_TABLE.obsolete,
+    *(f"NCCL_{name}" for name in _KNOWN.texts.split()),
+    *(f"TORCH_NCCL_{name}" for name in _KNOWN.torch.split()),
+}
+_FAMILIES = tuple(f"NCCL_{name}" for name in _KNOWN.families.split())
 
 
 def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None = None) -> Finding:
@@ -62,16 +68,13 @@ def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None =
 def _examine_unknown(machine: Machine) -> Iterator[Finding]:
     for setting in read_settings(machine).values():
         name = setting.name
-        is_known = name in _NAMES or name in _TABLE.obsolete or name.startswith(_FAMILIES)
-        if is_known or not name.startswith(tuple(_KNOWN)):
-            continue
-        near = near_misses(name, _NAMES, min_similarity=_MIN_SIMILARITY)
-        if not near:
+        if name in _NAMES or name.startswith(_FAMILIES) or not name.startswith(("NCCL_", "OFI_NCCL_", "TORCH_NCCL_")):
             continue
         variables = machine.fact(Libraries).variables
-        if variables is None:
+        near = near_misses(name, _NAMES | set(variables or ()), min_similarity=_MIN_SIMILARITY)
+        if near and variables is None:
             raise Unreadable(f"an NCCL library, to decide if {name} is one of its variables")
-        if name not in variables:
+        if near and variables is not None and name not in variables:
             problem = f"no library knows the variable {name}; the nearest name is {near[0]}"
             yield _finding(setting, problem, fix=f"rename {name} to {near[0]}, or {setting.fix}")
 
