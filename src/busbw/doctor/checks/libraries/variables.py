@@ -39,8 +39,11 @@ class _Contradiction(Struct, array_like=True, frozen=True):
 
 
 class _Table(Struct, frozen=True):
+    """Tables of variables.toml for this module."""
+
     contradictory: tuple[_Contradiction, ...]
     obsolete: dict[str, str]
+    general: dict[str, tuple[str, str, str]]
 
 
 _KNOWN = msgspec.toml.decode(Path(__file__).with_name("known_variables.toml").read_bytes(), type=_Names)
@@ -101,10 +104,15 @@ def _examine_contradictions(machine: Machine) -> Iterator[Finding]:
             yield _finding(first, f"{first.text} contradicts {second.text}: {each.effect}", second)
 
 
-def _check(
-    name: str, rule: str, cost: str, fix: str, examine: Callable[[Machine], Iterator[Finding]]
-) -> Check[Machine]:
-    return Check(
+_EXAMINE: dict[str, Callable[[Machine], Iterator[Finding]]] = {
+    "env-unknown": _examine_unknown,
+    "env-not-number": _examine_numbers,
+    "env-obsolete": _examine_obsolete,
+    "env-contradictory": _examine_contradictions,
+}
+
+CHECKS = tuple(
+    Check(
         name=name,
         area="libraries",
         reads="variables in the environment and in NCCL's configuration files",
@@ -112,37 +120,7 @@ def _check(
         source=DOCUMENTATION,
         cost=cost,
         fix=fix,
-        examine=examine,
+        examine=_EXAMINE[name],
     )
-
-
-CHECKS = (
-    _check(
-        "env-unknown",
-        "NCCL, its plugins or PyTorch know each variable with their prefix.",
-        "The library ignores the variable silently, so the job runs with the default.",
-        "correct the name",
-        _examine_unknown,
-    ),
-    _check(
-        "env-not-number",
-        "Numeric variables of NCCL hold a whole number without a unit.",
-        "NCCL reads the leading digits, and 0 for words such as true.",
-        "set the variable to a number",
-        _examine_numbers,
-    ),
-    _check(
-        "env-obsolete",
-        "No variable is set that NCCL no longer has.",
-        "The variable has no effect, so the job runs with the default.",
-        "unset the variable",
-        _examine_obsolete,
-    ),
-    _check(
-        "env-contradictory",
-        "No setting disables what another one demands.",
-        "NCCL ignores one of the settings, or fails.",
-        "remove one of the settings",
-        _examine_contradictions,
-    ),
+    for name, (rule, cost, fix) in _TABLE.general.items()
 )
