@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model.check import NotApplicable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import AMAZON, DEVICES, DRIVER_GPUS, MELLANOX, gpus, links_above, rdma_devices
 from busbw.doctor.parts.platform import is_virtual
@@ -24,12 +23,6 @@ def gpu_names(machine: Machine) -> tuple[str, ...]:
     texts = [machine.text(f"{DRIVER_GPUS}/{bus_id}/information") for bus_id in machine.names_or_none(DRIVER_GPUS)]
     models = [re.search(r"^Model:\s*(.+)$", text, re.MULTILINE) for text in texts]
     return tuple(model[1].strip() for model in models if model)
-
-
-def require_gpus(machine: Machine) -> None:
-    """Raises NotApplicable on a machine without GPUs of NVIDIA."""
-    if not machine.names_or_none(DRIVER_GPUS):
-        raise NotApplicable("no GPU of NVIDIA")
 
 
 def rdma_kinds(machine: Machine) -> set[str]:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from doctor_machines import TestMachine, assert_only, load
 
+from busbw.doctor.catalog import checks_of
+
 TOPOLOGY = "opt/microsoft/ndv5-topo.xml"
 
 
@@ -50,7 +52,8 @@ def test_two_wheels_in_one_folder_are_found() -> None:
 
 
 def test_a_machine_without_nccl_runs_jobs_in_containers() -> None:
-    result = with_library(load("p5-efa"), "libnccl.so.2").examine()
+    library_checks = [check.name for check in checks_of("libraries")]
+    result = with_library(load("p5-efa"), "libnccl.so.2").examine(*library_checks)
     assert not result.findings
     assert not result.could_not_check
     names = {"nccl-which", "nccl-known-defect", "net-plugin", "efa-plugin", "rdma-core-version"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from busbw.doctor.facts.libraries import CUDA, NVML, Libraries
 from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.traits import require_gpus
+from busbw.doctor.parts.gpus import require_gpus
 
 _DRIVER = "proc/driver/nvidia/version"
 

@@ -7,7 +7,7 @@ from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.traits import require_gpus
+from busbw.doctor.parts.gpus import require_gpus
 
 
 def installed_nccl(machine: Machine) -> tuple[Library, ...]:

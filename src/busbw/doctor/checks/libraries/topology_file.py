@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.parts.gpus import DRIVER_GPUS, require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.traits import require_gpus
 
 _DEFAULT = "/var/run/nvidia-topologyd/virtualTopology.xml"
-_GPUS = "proc/driver/nvidia/gpus"
 _ELEMENT = re.compile(r"<pci\b[^>]*>")
 _GPU_CLASSES = ("0x0300", "0x0302")
 
@@ -33,7 +32,7 @@ def _examine(machine: Machine) -> Iterator[Finding]:
         return
     gpus = [each for each in _ELEMENT.findall(text) if _attribute(each, "class").startswith(_GPU_CLASSES)]
     listed = {_attribute(each, "busid").lower() for each in gpus}
-    missing = [each for each in machine.names(_GPUS) if each.lower() not in listed]
+    missing = [each for each in machine.names(DRIVER_GPUS) if each.lower() not in listed]
     if listed and missing:
         yield Finding(
             severity="slow",
