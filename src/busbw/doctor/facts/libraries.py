@@ -54,10 +54,10 @@ class Libraries(Fact, kw_only=True, frozen=True):
     wheels: dict[str, str] = field(default_factory=dict)
     """Versions of NCCL's wheels as pip lists them, by package name."""
     variables: tuple[str, ...] | None = None
-    """Variables whose names occur in NCCL and its plugins. None if these were not read to the end."""
+    """Names of variables in the content of NCCL and its plugins. None if these were not read to the end."""
 
     def find(self, pattern: str) -> tuple[Library, ...]:
-        """Returns the libraries with such a name. The first is the one that a program loads."""
+        """Returns the libraries with a matching name. The first is the one that a program loads."""
         return tuple(each for each in self.libraries if fnmatchcase(each.name, pattern))
 
 

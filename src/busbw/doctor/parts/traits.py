@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 from busbw.doctor.facts.limits import Limits
+from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import AMAZON, DEVICES, DRIVER_GPUS, MELLANOX, gpus, links_above, rdma_devices
 from busbw.doctor.parts.platform import is_virtual
@@ -12,10 +14,11 @@ from busbw.topology.sources import link_rates
 _PCIE_EFFICIENCY = 0.82
 """Share of the raw rate that copies reach: 52 GB/s of 63 GB/s at 32 GT/s (oracle-quickstart/oci-hpc)."""
 
-_NVLINK = re.compile(r"SXM|HBM3|\bH200$|\bH20$|\bH800$|\bB[23]00\b|\bG[BH][23]00\b")
+_NVLINK = re.compile(r"SXM|HBM3|\bH200$|\bH20\b|\bH800$|\bB[23]00\b|\bG[BH][23]00\b")
 """Names of GPUs that NVLink joins within a node, such as NVIDIA H100 80GB HBM3, but not PCIe cards with bridges."""
-_NVLS = re.compile(r"H100 80GB HBM3|\bH200$|\bH20$|\bH800$|\bB[23]00\b|\bGB[23]00\b")
-"""Names of GPUs on switches that reduce."""
+_SWITCHED = re.compile(r"H100 \d+GB HBM|\bH200$|\bH20\b|\bH800$|\bB[23]00\b")
+"""Names of GPUs on switches that reduce, if there are 8. Boards with 4 of them have no switch."""
+_GRACE_BLACKWELL = re.compile("GB[23]00")
 
 
 def gpu_names(machine: Machine) -> tuple[str, ...]:
@@ -39,11 +42,15 @@ def _has_infiniband_class(machine: Machine, bus_id: str) -> bool:
     return machine.text(f"{DEVICES}/{bus_id}/class").startswith("0x0207")
 
 
-def pcie_gbps(machine: Machine) -> float:
-    """Returns the bandwidth between a GPU and host memory in GB/s, for the slowest slot of a GPU. 0 if unknown."""
-    links = [links_above(machine, gpu.bus_id)[0] for gpu in gpus(machine)]
-    rates = [link_rates.pcie_gbps(link_rates.pcie_generation(each.max_speed), int(each.max_width)) for each in links]
-    return min((rate or 0.0 for rate in rates), default=0.0) * _PCIE_EFFICIENCY
+def pcie_gbps(machine: Machine) -> float | None:
+    """Returns the bandwidth between a GPU and host memory in GB/s, for the slowest slot of a GPU. None if unknown."""
+    with suppress(Unreadable):
+        links = [link for gpu in gpus(machine) for link in links_above(machine, gpu.bus_id)[:1]]
+        rates = [
+            link_rates.pcie_gbps(link_rates.pcie_generation(each.max_speed), int(each.max_width)) for each in links
+        ]
+        return min((rate for rate in rates if rate), default=0.0) * _PCIE_EFFICIENCY or None
+    return None
 
 
 def _are(names: re.Pattern[str], machine: Machine, min_count: int = 1) -> bool:
@@ -57,13 +64,13 @@ def _is_vendor(machine: Machine, vendor: str) -> bool:
 
 TRAITS: dict[str, Callable[[Machine], bool]] = {
     "NVLink": lambda machine: _are(_NVLINK, machine, 2),
-    "NVLS": lambda machine: _are(_NVLS, machine, 4),
-    "MNNVL": lambda machine: _are(re.compile("GB[23]00"), machine),
+    "NVLS": lambda machine: _are(_SWITCHED, machine, 8) or _are(_GRACE_BLACKWELL, machine, 2),
+    "MNNVL": lambda machine: _are(_GRACE_BLACKWELL, machine),
     "Blackwell": lambda machine: _are(re.compile("B[23]00"), machine),
     "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _are(_NVLINK, machine),
     "GPUs": lambda machine: bool(gpu_names(machine)),
     "RDMA": lambda machine: bool(rdma_kinds(machine)),
-    "verbs": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),
+    "InfiniBand or RoCE": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),
     "InfiniBand": lambda machine: "infiniband" in rdma_kinds(machine),
     # A machine with InfiniBand uses its Ethernet NICs for storage.
     "RoCE": lambda machine: rdma_kinds(machine) == {"roce"},

@@ -74,6 +74,7 @@ HARMLESS = [
     ("dgx-h100", "NCCL_DEBUG", "INFO"),
     ("dgx-h100", "CUDA_DEVICE_MAX_CONNECTIONS", "1"),  # frameworks set it on purpose
     ("p5-efa", "FI_PROVIDER", "efa"),
+    ("p5-efa", "FI_PROVIDER", "^tcp"),
     ("p5-efa", "FI_EFA_USE_HUGE_PAGE", "0"),
     ("dgx-h100", "NCCL_ASYNC_ERROR_HANDLING", "1"),  # PyTorch's
     ("dgx-h100", "NCCL_VERSION", "2.28.9-1"),  # images set it
@@ -132,6 +133,14 @@ def test_the_cost_of_nvlink_off_is_the_bandwidth_of_pcie() -> None:
     assert finding.cost
     assert finding.cost.busbw_now_gbps == pytest.approx(51.7, abs=0.1)
     assert finding.fix == "unset NCCL_P2P_DISABLE"
+
+
+def test_an_unknown_bandwidth_of_pcie_has_no_cost() -> None:
+    machine = load("dgx-h100")
+    for bus_id in machine.tree.names("proc/driver/nvidia/gpus"):
+        machine = machine.with_file(f"sys/bus/pci/devices/{bus_id}/max_link_speed", "Unknown")
+    (finding,) = machine.with_variables(NCCL_P2P_DISABLE="1").examine("env-nccl-p2p-disable").findings
+    assert not finding.cost
 
 
 @pytest.mark.parametrize(
