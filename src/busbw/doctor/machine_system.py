@@ -5,16 +5,19 @@ from contextlib import suppress
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.traits import gpu_names
 from busbw.system import System
 from busbw.system.detect import DetectedMachine, NetworkPort, system_of_machine
 
-_GPUS = "proc/driver/nvidia/gpus"
 _INFINIBAND = "sys/class/infiniband"
 
 
 def system_of(machine: Machine) -> System | None:
     """Returns the system with the machine's own NICs at their highest rate. None without a known GPU."""
-    gpus = gpu_names(machine)
+    try:
+        gpus = gpu_names(machine)
+    except Unreadable:
+        return None
     if not gpus:
         return None
     detected = DetectedMachine(
@@ -22,17 +25,6 @@ def system_of(machine: Machine) -> System | None:
     )
     system, _ = system_of_machine(detected)
     return system if system.generation != "host" else None
-
-
-def gpu_names(machine: Machine) -> tuple[str, ...]:
-    """Returns the product names of the GPUs that the NVIDIA driver lists. Empty without the driver."""
-    names: list[str] = []
-    with suppress(Unreadable):
-        for bus_id in machine.names(_GPUS):
-            match = re.search(r"^Model:\s*(.+)$", machine.text(f"{_GPUS}/{bus_id}/information"), re.MULTILINE)
-            if match:
-                names.append(match[1].strip())
-    return tuple(names)
 
 
 def _rdma_ports(machine: Machine) -> tuple[NetworkPort, ...]:

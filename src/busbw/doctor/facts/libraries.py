@@ -11,17 +11,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent, Fact
 from busbw.doctor.sources.this_machine import run_command
 
-NCCL, CUDA, NVML, VERBS = "libnccl.so.2", "libcuda.so.1", "libnvidia-ml.so.1", "libibverbs.so.1"
-NET_PLUGINS, TUNER_PLUGINS = "libnccl-net*.so", "libnccl-tuner*.so"
+NCCL, CUDA, NVML, VERBS, NET_PLUGINS = (
+    "libnccl.so.2", "libcuda.so.1", "libnvidia-ml.so.1", "libibverbs.so.1", "libnccl-net*.so",
+)  # fmt: skip
 _NAMES = re.compile(
-    r"libnccl\.so\.2|libnccl-.*\.so|libcuda\.so\.1|libnvidia-ml\.so\.1|libibverbs\.so\.1|librdmacm\.so\.1|"
-    r"libfabric\.so\.1|libsharp_coll\.so(?:\.\d+)?"
+    r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|nvidia-ml|ibverbs|rdmacm|fabric)\.so\.1|libsharp_coll\.so(?:\.\d+)?"
 )
 _CACHE_LINE = re.compile(r"^\s+(\S+) \([^)]*64[^)]*\) => (/.+)$", re.MULTILINE)
 """Line of `ldconfig -p` for a 64-bit library."""
@@ -30,7 +29,6 @@ _LIMIT_S = 2.0
 _PART_BYTES, _OVERLAP_BYTES = 4 << 20, 128
 _VERSION = re.compile(rb"(?:NCCL version |Initializing aws-ofi-nccl )(\d+\.\d+\.\d+)")
 _VARIABLE = re.compile(rb"(?<![A-Z_])(?:OFI_)?NCCL_[A-Z][A-Z0-9_]{1,60}(?![a-z])")
-_HOME = re.compile(r"^/home/[^/]+(?=/)")
 
 
 class Library(Struct, kw_only=True, frozen=True):
@@ -44,9 +42,9 @@ class Library(Struct, kw_only=True, frozen=True):
     """LD_PRELOAD, LD_LIBRARY_PATH, wheel or ldconfig."""
     size_bytes: int
     version: str | None = None
-    """None if neither content nor file name states it."""
+    """From the content of NCCL and its plugins, else from the file name. None if neither states it."""
     sha256: str | None = None
-    """First 12 digits. None if the content was not read, or not in time."""
+    """First 12 digits, of NCCL and its plugins. None if the file was not read to the end."""
 
 
 class Libraries(Fact, kw_only=True, frozen=True):
@@ -54,12 +52,12 @@ class Libraries(Fact, kw_only=True, frozen=True):
 
     libraries: tuple[Library, ...] = ()
     wheels: dict[str, str] = field(default_factory=dict)
-    """Versions of NCCL wheels by package name, from the packages' metadata."""
+    """Versions of NCCL's wheels as pip lists them, by package name."""
     variables: tuple[str, ...] | None = None
-    """Variables of NCCL and its plugins that occur in their files. None if they were not read to the end."""
+    """Names of variables in the content of NCCL and its plugins. None if these were not read to the end."""
 
     def find(self, pattern: str) -> tuple[Library, ...]:
-        """Returns the libraries whose name matches. The first is the one that a program loads."""
+        """Returns the libraries with a matching name. The first is the one that a program loads."""
         return tuple(each for each in self.libraries if fnmatchcase(each.name, pattern))
 
 
@@ -70,43 +68,41 @@ def read_libraries() -> Libraries:
         Unreadable: The cache of the dynamic linker cannot be listed, so libraries would seem absent.
     """
     end = time.monotonic() + _LIMIT_S
-    libraries: dict[str, Library] = {}
+    libraries: dict[tuple[str, Path], Library] = {}
     variables: set[str] = set()
-    is_complete = True
     for path, origin in [*_named_files(), *_wheel_files(), *_cached_files()]:
-        try:
-            target, size_bytes = path.resolve(strict=True), path.stat().st_size
-            if f"{path.name} {target}" in libraries or not target.is_file():
-                continue
-            version = re.search(r"\.so\.(\d+\.[\d.]+)$", target.name)
-            library = Library(
-                name=path.name,
-                path=_HOME.sub("~", str(target).replace(f"{Path.home()}/", "~/")),
-                origin=origin,
-                size_bytes=size_bytes,
-                version=version[1] if version else None,
-            )
-            if path.name.startswith("libnccl"):
-                library, found, was_read = _with_content(library, target, end)
-                variables |= found
-                is_complete = is_complete and was_read
-        except (OSError, RuntimeError):  # Such as a folder of another user, or a loop of links.
-            continue
-        libraries[f"{path.name} {target}"] = library
-    has_nccl = any(each.name == NCCL for each in libraries.values())
+        with suppress(OSError, RuntimeError):  # Such as a folder of another user, or a loop of links.
+            target = path.resolve(strict=True)
+            if target.is_file() and (path.name, target) not in libraries:
+                libraries[path.name, target] = _library(path.name, target, origin, end, variables)
+    found = [each for each in libraries.values() if each.name.startswith("libnccl")]
+    is_complete = any(each.name == NCCL for each in found) and all(each.sha256 for each in found)
     return Libraries(
         libraries=tuple(libraries.values()),
         wheels=dict(sorted(_wheels())),
-        variables=tuple(sorted(variables)) if has_nccl and is_complete else None,
+        variables=tuple(sorted(variables)) if is_complete else None,
     )
 
 
-def _with_content(library: Library, path: Path, end: float) -> tuple[Library, set[str], bool]:
-    """Returns the library with version and hash, its variables, and True if it was read to the end."""
-    digest, version, variables, before = hashlib.sha256(), None, set[str](), b""
-    is_complete = False
+def _library(name: str, path: Path, origin: str, end: float, variables: set[str]) -> Library:
+    """Returns the library, and adds the variables in its content."""
+    version = re.search(r"\.so\.(\d+\.[\d.]+)$", path.name)
+    stated, sha256 = _read_content(path, end, variables) if name.startswith("libnccl") else (None, None)
+    return Library(
+        name=name,
+        path=re.sub(r"^/home/[^/]+(?=/)", "~", str(path).replace(f"{Path.home()}/", "~/")),
+        origin=origin,
+        size_bytes=path.stat().st_size,
+        version=stated or (version[1] if version else None),
+        sha256=sha256,
+    )
+
+
+def _read_content(path: Path, end: float, variables: set[str]) -> tuple[str | None, str | None]:
+    """Returns version and hash, and adds the variables."""
+    digest, version, before = hashlib.sha256(), None, b""
     with path.open("rb") as file:
-        while not is_complete and time.monotonic() < end:
+        while time.monotonic() < end:
             part = file.read(_PART_BYTES)
             digest.update(part)
             text = before + part
@@ -114,13 +110,9 @@ def _with_content(library: Library, path: Path, end: float) -> tuple[Library, se
                 variables |= {match[0].decode() for match in _VARIABLE.finditer(text)}
             version = version or _VERSION.search(text)
             before = part[-_OVERLAP_BYTES:]
-            is_complete = len(part) < _PART_BYTES
-    library = replace(
-        library,
-        version=version[1].decode() if version else library.version,
-        sha256=digest.hexdigest()[:12] if is_complete else None,
-    )
-    return library, variables, is_complete
+            if len(part) < _PART_BYTES:
+                return version[1].decode() if version else None, digest.hexdigest()[:12]
+    return version[1].decode() if version else None, None
 
 
 def _named_files() -> Iterator[tuple[Path, str]]:
@@ -134,10 +126,7 @@ def _named_files() -> Iterator[tuple[Path, str]]:
 
 
 def _wheel_files() -> Iterator[tuple[Path, str]]:
-    for folder in sys.path:
-        path = Path(folder, "nvidia/nccl/lib", NCCL)
-        if path.exists():
-            yield path, "wheel"
+    return ((Path(folder, "nvidia/nccl/lib", NCCL), "wheel") for folder in sys.path)
 
 
 def _cached_files() -> Iterator[tuple[Path, str]]:
@@ -145,9 +134,7 @@ def _cached_files() -> Iterator[tuple[Path, str]]:
         listing = run_command(["ldconfig", "-p"]).decode(errors="replace")
     except Absent as error:
         raise Unreadable("ldconfig, which lists the libraries") from error
-    for name, path in _CACHE_LINE.findall(listing):
-        if _NAMES.fullmatch(name):
-            yield Path(path), "ldconfig"
+    return ((Path(path), "ldconfig") for name, path in _CACHE_LINE.findall(listing) if _NAMES.fullmatch(name))
 
 
 def _wheels() -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ class UserConfiguration(Fact, kw_only=True, frozen=True):
 
     path: str
     lines: tuple[str, ...] | None = None
-    """Lines without comments and possible secrets. None if the file does not exist."""
+    """Lines without possible secrets. None if the file does not exist."""
 
 
 def read_user_configuration() -> UserConfiguration:
@@ -24,19 +24,17 @@ def read_user_configuration() -> UserConfiguration:
     Raises:
         Unreadable: The file exists but cannot be read.
     """
-    shown = os.environ.get("NCCL_CONF_FILE") or "~/.nccl.conf"
+    name = os.environ.get("NCCL_CONF_FILE") or "~/.nccl.conf"
     try:
-        # A pipe would block, and a device may have no end.
-        path = Path(shown).expanduser() if shown.startswith("~/") else Path(shown)
-        if path.exists() and not path.is_file():
-            raise Unreadable(f"{shown} is not a regular file")
+        path = Path(name) if os.environ.get("NCCL_CONF_FILE") else Path(name).expanduser()
+        if not path.exists():
+            return UserConfiguration(path=name)
+        if not path.is_file():  # A pipe would block, and a device may have no end.
+            raise Unreadable(f"{name} is not a regular file")
         with path.open("rb") as file:
             lines = file.read(_MAX_BYTES).decode(errors="replace").splitlines()
-    except (FileNotFoundError, NotADirectoryError):
-        return UserConfiguration(path=shown, lines=None)
     except (OSError, RuntimeError, ValueError) as error:
-        raise Unreadable(f"{shown} cannot be read: {error}") from error
-    settings = [line for line in lines if line.strip() and not line.startswith("#")]
+        raise Unreadable(f"{name} cannot be read: {error}") from error
     return UserConfiguration(
-        path=shown, lines=tuple(line for line in settings if not may_be_secret(*line.partition("=")[::2]))
+        path=name, lines=tuple(line for line in lines if not may_be_secret(*line.partition("=")[::2]))
     )

@@ -1,66 +1,61 @@
 """Traits of a machine on which the effect of a setting or of a library depends."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model.check import NotApplicable
+from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.pci import AMAZON, DEVICES, DRIVER_GPUS, MELLANOX, gpus, links_above, rdma_devices
+from busbw.doctor.parts.platform import is_virtual
+from busbw.topology.sources import link_rates
 
-_GPUS = "proc/driver/nvidia/gpus"
-_RDMA = "sys/class/infiniband"
 _PCIE_EFFICIENCY = 0.82
-"""Share of the raw rate that copies reach: 52 GB/s of 64 GB/s at 32 GT/s (oracle-quickstart/oci-hpc)."""
-_AMAZON, _MELLANOX, _INFINIBAND_CLASS = "0x1d0f", "0x15b3", "0x0207"
+"""Share of the raw rate that copies reach: 52 GB/s of 63 GB/s at 32 GT/s (oracle-quickstart/oci-hpc)."""
 
-_NVLINK = re.compile(r"SXM|HBM3|\bH200$|\bH20$|\bH800$|\bB[23]00\b|\bG[BH][23]00\b")
+_NVLINK = re.compile(r"SXM|HBM3|\bH200$|\bH20\b|\bH800$|\bB[23]00\b|\bG[BH][23]00\b")
 """Names of GPUs that NVLink joins within a node, such as NVIDIA H100 80GB HBM3, but not PCIe cards with bridges."""
-_NVLS = re.compile(r"H100 80GB HBM3|\bH200$|\bH20$|\bH800$|\bB[23]00\b|\bGB[23]00\b")
-"""Names of GPUs on switches that reduce."""
+_SWITCHED = re.compile(r"H100 \d+GB HBM|\bH200$|\bH20\b|\bH800$|\bB[23]00\b")
+"""Names of GPUs on switches that reduce, if there are 8. Boards with 4 of them have no switch."""
+_GRACE_BLACKWELL = re.compile("GB[23]00")
 
 
 def gpu_names(machine: Machine) -> tuple[str, ...]:
     """Returns the product names of the GPUs that the NVIDIA driver lists."""
-    texts = [machine.text(f"{_GPUS}/{bus_id}/information") for bus_id in machine.names_or_none(_GPUS)]
+    texts = [machine.text(f"{DRIVER_GPUS}/{bus_id}/information") for bus_id in machine.names_or_none(DRIVER_GPUS)]
     models = [re.search(r"^Model:\s*(.+)$", text, re.MULTILINE) for text in texts]
     return tuple(model[1].strip() for model in models if model)
 
 
-def require_gpus(machine: Machine) -> None:
-    """Raises NotApplicable on a machine without GPUs of NVIDIA."""
-    if not machine.names_or_none(_GPUS):
-        raise NotApplicable("no GPU of NVIDIA")
-
-
 def rdma_kinds(machine: Machine) -> set[str]:
     """Returns the kinds of the RDMA devices that NCCL uses: efa, infiniband, roce."""
-    return set(_kinds(machine))
+    return {
+        "efa" if device.vendor == AMAZON else "infiniband" if _has_infiniband_class(machine, device.bus_id) else "roce"
+        for device in rdma_devices(machine)
+        if device.vendor in (AMAZON, MELLANOX)
+    }
 
 
-def _kinds(machine: Machine) -> Iterator[str]:
-    for device in machine.names_or_none(_RDMA):
-        bus_id = machine.target(f"{_RDMA}/{device}/device").rpartition("/")[2]
-        vendor = machine.text(f"sys/bus/pci/devices/{bus_id}/vendor")
-        if vendor == _AMAZON:
-            yield "efa"
-        elif vendor == _MELLANOX:
-            is_infiniband = machine.text(f"sys/bus/pci/devices/{bus_id}/class").startswith(_INFINIBAND_CLASS)
-            yield "infiniband" if is_infiniband else "roce"
+def _has_infiniband_class(machine: Machine, bus_id: str) -> bool:
+    # The adapters of Mellanox have the class of the port's type.
+    return machine.text(f"{DEVICES}/{bus_id}/class").startswith("0x0207")
 
 
-def pcie_gbps(machine: Machine) -> float:
-    """Returns the bandwidth between a GPU and host memory in GB/s, for the slowest slot of a GPU."""
-    rates = []
-    for bus_id in machine.names(_GPUS):
-        folder = f"sys/bus/pci/devices/{bus_id}"
-        speed = machine.text(f"{folder}/max_link_speed").partition(" ")[0]
-        rates.append(float(speed) * machine.number(f"{folder}/max_link_width") / 8 * _PCIE_EFFICIENCY)
-    return min(rates)
+def pcie_gbps(machine: Machine) -> float | None:
+    """Returns the bandwidth between a GPU and host memory in GB/s, for the slowest slot of a GPU. None if unknown."""
+    with suppress(Unreadable):
+        links = [link for gpu in gpus(machine) for link in links_above(machine, gpu.bus_id)[:1]]
+        rates = [
+            link_rates.pcie_gbps(link_rates.pcie_generation(each.max_speed), int(each.max_width)) for each in links
+        ]
+        return min((rate for rate in rates if rate), default=0.0) * _PCIE_EFFICIENCY or None
+    return None
 
 
 def _are(names: re.Pattern[str], machine: Machine, min_count: int = 1) -> bool:
-    gpus = gpu_names(machine)
-    return len(gpus) >= min_count and all(names.search(gpu) for gpu in gpus)
+    found = gpu_names(machine)
+    return len(found) >= min_count and all(map(names.search, found))
 
 
 def _is_vendor(machine: Machine, vendor: str) -> bool:
@@ -69,18 +64,18 @@ def _is_vendor(machine: Machine, vendor: str) -> bool:
 
 TRAITS: dict[str, Callable[[Machine], bool]] = {
     "NVLink": lambda machine: _are(_NVLINK, machine, 2),
-    "NVLS": lambda machine: _are(_NVLS, machine, 4),
-    "MNNVL": lambda machine: _are(re.compile("GB[23]00"), machine),
+    "NVLS": lambda machine: _are(_SWITCHED, machine, 8) or _are(_GRACE_BLACKWELL, machine, 2),
+    "MNNVL": lambda machine: _are(_GRACE_BLACKWELL, machine),
     "Blackwell": lambda machine: _are(re.compile("B[23]00"), machine),
     "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _are(_NVLINK, machine),
     "GPUs": lambda machine: bool(gpu_names(machine)),
     "RDMA": lambda machine: bool(rdma_kinds(machine)),
-    "verbs": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),
+    "InfiniBand or RoCE": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),
     "InfiniBand": lambda machine: "infiniband" in rdma_kinds(machine),
     # A machine with InfiniBand uses its Ethernet NICs for storage.
     "RoCE": lambda machine: rdma_kinds(machine) == {"roce"},
     "EFA": lambda machine: "efa" in rdma_kinds(machine),
-    "virtual machine": lambda machine: " hypervisor" in machine.text("proc/cpuinfo"),
+    "virtual machine": is_virtual,
     "unlimited stack": lambda machine: machine.fact(Limits).stack_bytes is None,
     "proprietary driver": lambda machine: "Open Kernel" not in machine.text("proc/driver/nvidia/version"),
     "only nvidia_peermem": lambda machine: (

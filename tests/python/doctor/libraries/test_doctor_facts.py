@@ -102,10 +102,10 @@ def test_a_machine_without_ldconfig_is_undecided(folder: Path, monkeypatch: pyte
         read_libraries()
 
 
-def test_the_users_file_is_read_without_comments_and_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_file_is_read_without_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_user_configuration().lines is None
     (folder / ".nccl.conf").write_text("# NCCL_DEBUG=INFO\n\nNCCL_IB_TC=106\nMY_TOKEN=abc\n")
-    assert read_user_configuration().lines == ("NCCL_IB_TC=106",)
+    assert read_user_configuration().lines == ("# NCCL_DEBUG=INFO", "", "NCCL_IB_TC=106")
     assert read_user_configuration().path == "~/.nccl.conf"
     monkeypatch.setenv("NCCL_CONF_FILE", str(folder))
     with pytest.raises(Unreadable, match="not a regular file"):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import DRIVER_GPUS, require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.traits import gpu_names, require_gpus
 
 _RDMA = "sys/class/infiniband"
 
@@ -15,7 +15,7 @@ def _examine_gpus(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     setting = read_settings(machine).get("CUDA_VISIBLE_DEVICES")
     words = [word.strip() for word in setting.value.split(",")] if setting else []
-    count = len(gpu_names(machine))
+    count = len(machine.names(DRIVER_GPUS))
     problems = [f"names {word} twice" for word in dict.fromkeys(words) if words.count(word) > 1]
     problems += [
         f"names GPU {word}, but there are {count}"

@@ -3,16 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.facts.libraries import CUDA, NCCL, NVML, Libraries
+from busbw.doctor.facts.libraries import CUDA, NVML, Libraries
 from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.traits import require_gpus
-from busbw.doctor.parts.versions import is_between
+from busbw.doctor.parts.gpus import require_gpus
 
 _DRIVER = "proc/driver/nvidia/version"
-_CUDA_12_6 = 560
-"""Branch of the driver with CUDA 12.6, from which NCCL allocates host memory with cuMem."""
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
@@ -23,21 +19,9 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     if not module or not cuda or not cuda.version:
         raise Unreadable("the versions of the driver's kernel module and of libcuda.so.1")
     evidence = (Evidence(source=cuda.path, value=cuda.version), Evidence(source=f"/{_DRIVER}", value=module[1]))
-    if "compat" not in cuda.path:
-        if cuda.version != module[1]:
-            problem = f"libcuda.so.1 has version {cuda.version}, the kernel module of the driver {module[1]}"
-            yield Finding(severity="broken", problem=problem, evidence=evidence)
-        return
-    nccl = next(iter(libraries.find(NCCL)), None)
-    host_memory = read_settings(machine).get("NCCL_CUMEM_HOST_ENABLE")
-    is_old_driver = int(module[1].split(".")[0]) < _CUDA_12_6 <= int(cuda.version.split(".")[0])
-    if is_old_driver and host_memory is None and nccl and is_between(nccl.version, "2.24", "2.26.5"):
-        yield Finding(
-            severity="risk",
-            problem=f"NCCL {nccl.version} uses cuMem host memory, which driver {module[1]} does not support",
-            evidence=evidence,
-            fix="export NCCL_CUMEM_HOST_ENABLE=0, or update the driver to 560 or later",
-        )
+    if cuda.version != module[1] and "/compat/" not in cuda.path:
+        problem = f"libcuda.so.1 has version {cuda.version}, the kernel module of the driver {module[1]}"
+        yield Finding(severity="broken", problem=problem, evidence=evidence)
 
 
 def _examine_empty(machine: Machine) -> Iterator[Finding]:
@@ -61,8 +45,8 @@ CHECKS = (
         area="libraries",
         reads="/proc/driver/nvidia/version; file name of libcuda.so.1",
         rule="libcuda.so.1 has the version of the kernel module, or is CUDA's compatibility library.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-        cost="CUDA ends with `driver/library version mismatch`, or NCCL with an error of cuMem.",
+        source="https://docs.nvidia.com/deploy/cuda-compatibility/",
+        cost="CUDA and NVML end with `driver/library version mismatch`.",
         fix="reboot, or unload and load the modules of the driver, after an update of the driver",
         examine=_examine,
     ),

@@ -30,15 +30,16 @@ class _Row(Struct, array_like=True, frozen=True):
     damage: Literal["", "pcie", "nvls", "half"] = ""
 
     @property
-    def rule(self) -> str:
-        """Clause with the healthy state."""
-        values = "unset" if self.values == "*" else f"not {self.values.replace('|', ' or ')}"
-        return f"{self.variable} is {values} on machines with {self.traits}."
+    def values_text(self) -> str:
+        """Values for people: "0 or above 31"."""
+        if self.values == "*":
+            return "any value"
+        return self.values.replace("|", " or ").replace("<", "below ").replace(">", "above ")
 
 
 _DAMAGES: dict[str, Callable[[Machine], Damage | None]] = {
     "": lambda _machine: None,
-    "pcie": lambda machine: Damage(fabric_cap_gbps=pcie_gbps(machine)),
+    "pcie": lambda machine: Damage(fabric_cap_gbps=rate) if (rate := pcie_gbps(machine)) else None,
     "nvls": lambda _machine: Damage(nvls=False),
     "half": lambda _machine: Damage(fabric_share=0.5, nvls=False),
 }
@@ -62,14 +63,16 @@ def _examine(rows: tuple[_Row, ...], machine: Machine) -> Iterator[Finding]:
 
 
 def _check(rows: tuple[_Row, ...]) -> Check[Machine]:
-    variable = rows[0].variable
+    variable, effect = rows[0].variable, rows[0].effect
+    effects = [f"{row.values_text}: {row.effect}" for row in rows]
+    rules = [f"{row.values_text} on machines with {row.traits}" for row in rows]
     return Check(
         name=f"env-{variable.lower().replace('_', '-')}",
         area="libraries",
         reads=f"{variable} in the environment and in NCCL's configuration files",
-        rule=" ".join(row.rule for row in rows),
+        rule=f"{variable} is not {', not '.join(rules)}.",
         source=next((row.source for row in rows if row.source), DOCUMENTATION),
-        cost=" ".join(dict.fromkeys(f"{row.effect[0].upper()}{row.effect[1:]}." for row in rows)),
+        cost=f"{'; '.join(effects)}." if len(rows) > 1 else f"{effect[0].upper()}{effect[1:]}.",
         fix=f"unset {variable}",
         examine=partial(_examine, rows),
     )

@@ -1,5 +1,6 @@
 """Known defects of the NCCL that programs load, on machines that meet the defect's condition."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from busbw.doctor.model.check import Check, Evidence, Finding, Severity, Unreada
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nccl_settings import Setting, is_value, read_settings
 from busbw.doctor.parts.traits import has_traits
-from busbw.doctor.parts.versions import is_between
 
 
 class _Defect(Struct, array_like=True, frozen=True):
@@ -32,6 +32,10 @@ _DEFECTS = msgspec.toml.decode(
 )["defects"]
 
 
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
 def _is_met(condition: str, settings: dict[str, Setting]) -> bool:
     if condition.startswith("!"):
         return condition[1:] not in settings
@@ -41,19 +45,20 @@ def _is_met(condition: str, settings: dict[str, Setting]) -> bool:
 
 def _examine(machine: Machine) -> Iterator[Finding]:
     library = installed_nccl(machine)[0]
-    if library.version is None:
+    version = library.version or ""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})*", version):
         raise Unreadable(f"the version of {library.path}")
     settings = read_settings(machine)
     for defect in _DEFECTS:
         if (
-            is_between(library.version, defect.since, defect.before)
+            _numbers(defect.since) <= _numbers(version) < _numbers(defect.before)
             and all(_is_met(condition, settings) for condition in defect.settings)
             and has_traits(machine, defect.traits)
         ):
             yield Finding(
                 severity=defect.severity,
-                problem=f"NCCL {library.version} {defect.effect} ({defect.source})",
-                evidence=(Evidence(source=library.path, value=library.version),),
+                problem=f"NCCL {version} {defect.effect} ({defect.source})",
+                evidence=(Evidence(source=library.path, value=version),),
                 fix=defect.fix,
             )
 

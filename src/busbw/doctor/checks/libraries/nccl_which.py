@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
-from busbw.doctor.model.machine import Absent, Machine
-from busbw.doctor.parts.traits import require_gpus
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import require_gpus
 
 
 def installed_nccl(machine: Machine) -> tuple[Library, ...]:
@@ -24,16 +24,6 @@ def _evidence(library: Library) -> Evidence:
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    require_gpus(machine)
-    for path in re.split(r"[:\s]+", machine.fact(Environment).variables.get("LD_PRELOAD", "")):
-        try:
-            if path.startswith("/") and "nccl" in path:
-                machine.target(path.lstrip("/"))
-        except Absent:
-            evidence = Evidence(source="environment", value=f"LD_PRELOAD={path}")
-            yield Finding(
-                severity="risk", problem=f"LD_PRELOAD names {path}, which does not exist", evidence=(evidence,)
-            )
     first, *others = installed_nccl(machine)
     different = [each for each in others if each.version and first.version and each.version != first.version]
     if different and first.origin.startswith("LD_"):

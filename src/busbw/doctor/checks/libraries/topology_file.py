@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Absent, Machine
-from busbw.doctor.parts.nccl_settings import Setting, read_settings
-from busbw.doctor.parts.traits import require_gpus
+from busbw.doctor.parts.gpus import DRIVER_GPUS, require_gpus
+from busbw.doctor.parts.nccl_settings import read_settings
 
 _DEFAULT = "/var/run/nvidia-topologyd/virtualTopology.xml"
-_GPUS = "proc/driver/nvidia/gpus"
 _ELEMENT = re.compile(r"<pci\b[^>]*>")
 _GPU_CLASSES = ("0x0300", "0x0302")
 
@@ -31,32 +30,23 @@ def _examine(machine: Machine) -> Iterator[Finding]:
         problem = f"{setting.text} does not exist, so NCCL detects the topology itself"
         yield Finding(severity="risk", problem=problem, evidence=(setting.evidence,), fix=setting.fix)
         return
-    yield from _examine_elements(machine, path, _ELEMENT.findall(text), setting)
-
-
-def _examine_elements(machine: Machine, path: str, elements: list[str], setting: Setting | None) -> Iterator[Finding]:
-    fix = setting.fix if setting else None
-    gpus = [each for each in elements if _attribute(each, "class").startswith(_GPU_CLASSES)]
+    gpus = [each for each in _ELEMENT.findall(text) if _attribute(each, "class").startswith(_GPU_CLASSES)]
     listed = {_attribute(each, "busid").lower() for each in gpus}
-    missing = [each for each in machine.names(_GPUS) if each.lower() not in listed]
+    missing = [each for each in machine.names(DRIVER_GPUS) if each.lower() not in listed]
     if listed and missing:
-        problem = f"{path} describes another machine: it lacks the GPU {missing[0]} and {len(missing) - 1} others"
-        evidence = Evidence(source=path, value=f"GPUs {', '.join(sorted(listed))[:120]}")
-        yield Finding(severity="slow", problem=problem, evidence=(evidence,), fix=fix)
-    for element in elements:
-        if _attribute(element, "link_speed").startswith("2.5 GT/s") and _attribute(element, "link_width") == "1":
-            problem = f"{path} gives {_attribute(element, 'busid')} a link of 2.5 GT/s x1, so NCCL avoids it"
-            yield Finding(
-                severity="slow", problem=problem, evidence=(Evidence(source=path, value=element[:120]),), fix=fix
-            )
-            return
+        yield Finding(
+            severity="slow",
+            problem=f"{path} describes another machine: it lacks the GPUs {', '.join(missing)[:120]}",
+            evidence=(Evidence(source=path, value=f"GPUs {', '.join(sorted(listed))[:120]}"),),
+            fix=setting.fix if setting else None,
+        )
 
 
 CHECK = Check(
     name="topo-file",
     area="libraries",
     reads=f"the file that NCCL_TOPO_FILE names, else {_DEFAULT}",
-    rule="The file exists, has all GPUs of this machine, and no PCIe link of 2.5 GT/s x1.",
+    rule="The file exists, and has all GPUs of this machine.",
     source="Azure/azurehpc-health-checks#142",
     cost="NCCL builds rings for another machine: 15 of 480 GB/s on one node with the file of another shape.",
     fix="unset NCCL_TOPO_FILE on bare metal; in a virtual machine, name the file of its shape",

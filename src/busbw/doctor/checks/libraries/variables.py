@@ -20,11 +20,12 @@ _NUMBER = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)\s*")
 
 
 class _Names(Struct, frozen=True):
-    """Table of known_variables.toml."""
+    """Content of known_variables.toml."""
 
+    families: str
+    numbers: str
     texts: str
-    numbers: str = ""
-    prefixes: str = ""
+    torch: str
 
 
 class _Contradiction(Struct, array_like=True, frozen=True):
@@ -38,15 +39,23 @@ class _Contradiction(Struct, array_like=True, frozen=True):
 
 
 class _Table(Struct, frozen=True):
+    """Tables of variables.toml for this module."""
+
     contradictory: tuple[_Contradiction, ...]
     obsolete: dict[str, str]
+    general: dict[str, tuple[str, str, str]]
 
 
-_KNOWN = msgspec.toml.decode(Path(__file__).with_name("known_variables.toml").read_bytes(), type=dict[str, _Names])
+_KNOWN = msgspec.toml.decode(Path(__file__).with_name("known_variables.toml").read_bytes(), type=_Names)
 _TABLE = msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes(), type=_Table)
-_NUMERIC = frozenset(f"{prefix}{name}" for prefix, each in _KNOWN.items() for name in each.numbers.split())
-_NAMES = _NUMERIC | {f"{prefix}{name}" for prefix, each in _KNOWN.items() for name in each.texts.split()}
-_FAMILIES = tuple(f"{prefix}{family}" for prefix, each in _KNOWN.items() for family in each.prefixes.split())
+_NUMERIC = frozenset(f"NCCL_{name}" for name in _KNOWN.numbers.split())
+_NAMES = {
+    *_NUMERIC,
+    *_TABLE.obsolete,
+    *(f"NCCL_{name}" for name in _KNOWN.texts.split()),
+    *(f"TORCH_NCCL_{name}" for name in _KNOWN.torch.split()),
+}
+_FAMILIES = tuple(f"NCCL_{name}" for name in _KNOWN.families.split())
 
 
 def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None = None) -> Finding:
@@ -62,16 +71,13 @@ def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None =
 def _examine_unknown(machine: Machine) -> Iterator[Finding]:
     for setting in read_settings(machine).values():
         name = setting.name
-        is_known = name in _NAMES or name in _TABLE.obsolete or name.startswith(_FAMILIES)
-        if is_known or not name.startswith(tuple(_KNOWN)):
-            continue
-        near = near_misses(name, _NAMES, min_similarity=_MIN_SIMILARITY)
-        if not near:
+        if name in _NAMES or name.startswith(_FAMILIES) or not name.startswith(("NCCL_", "OFI_NCCL_", "TORCH_NCCL_")):
             continue
         variables = machine.fact(Libraries).variables
-        if variables is None:
+        near = near_misses(name, _NAMES | set(variables or ()), min_similarity=_MIN_SIMILARITY)
+        if near and variables is None:
             raise Unreadable(f"an NCCL library, to decide if {name} is one of its variables")
-        if name not in variables:
+        if near and variables is not None and name not in variables:
             problem = f"no library knows the variable {name}; the nearest name is {near[0]}"
             yield _finding(setting, problem, fix=f"rename {name} to {near[0]}, or {setting.fix}")
 
@@ -98,10 +104,15 @@ def _examine_contradictions(machine: Machine) -> Iterator[Finding]:
             yield _finding(first, f"{first.text} contradicts {second.text}: {each.effect}", second)
 
 
-def _check(
-    name: str, rule: str, cost: str, fix: str, examine: Callable[[Machine], Iterator[Finding]]
-) -> Check[Machine]:
-    return Check(
+_EXAMINE: dict[str, Callable[[Machine], Iterator[Finding]]] = {
+    "env-unknown": _examine_unknown,
+    "env-not-number": _examine_numbers,
+    "env-obsolete": _examine_obsolete,
+    "env-contradictory": _examine_contradictions,
+}
+
+CHECKS = tuple(
+    Check(
         name=name,
         area="libraries",
         reads="variables in the environment and in NCCL's configuration files",
@@ -109,37 +120,7 @@ def _check(
         source=DOCUMENTATION,
         cost=cost,
         fix=fix,
-        examine=examine,
+        examine=_EXAMINE[name],
     )
-
-
-CHECKS = (
-    _check(
-        "env-unknown",
-        "NCCL, its plugins or PyTorch know each variable with their prefix.",
-        "The library ignores the variable silently, so the job runs with the default.",
-        "correct the name",
-        _examine_unknown,
-    ),
-    _check(
-        "env-not-number",
-        "Numeric variables of NCCL hold a whole number without a unit.",
-        "NCCL reads the leading digits, and 0 for words such as true.",
-        "set the variable to a number",
-        _examine_numbers,
-    ),
-    _check(
-        "env-obsolete",
-        "No variable is set that NCCL no longer has.",
-        "The variable has no effect, so the job runs with the default.",
-        "unset the variable",
-        _examine_obsolete,
-    ),
-    _check(
-        "env-contradictory",
-        "No setting disables what another one demands.",
-        "NCCL ignores one of the settings, or fails.",
-        "remove one of the settings",
-        _examine_contradictions,
-    ),
+    for name, (rule, cost, fix) in _TABLE.general.items()
 )
