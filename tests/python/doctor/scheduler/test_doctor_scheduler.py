@@ -36,7 +36,9 @@ def findings(machine: TestMachine, check: str) -> list[str]:
 
 def test_a_step_without_the_cores_that_the_job_requested() -> None:
     assert_only(slurm_with(), "slurm-cpus-not-inherited", severity="slow")
-    (problem,) = findings(slurm_with(SLURM_STEP_TASKS_PER_NODE="1(x2)"), "slurm-cpus-not-inherited")
+    one_task = slurm_with(SLURM_STEP_TASKS_PER_NODE="1(x2)")
+    assert_only(one_task, "slurm-cpus-not-inherited", severity="risk")
+    (problem,) = findings(one_task, "slurm-cpus-not-inherited")
     assert problem == "this task may run only on CPU 0,48, one core, instead of 12 CPUs (SLURM_CPUS_PER_TASK)"
 
 
@@ -147,9 +149,11 @@ def test_a_container_with_too_few_rdma_devices() -> None:
     assert_only(eight_gpus, "k8s-rdma-resources", severity="slow")
     finding = eight_gpus.examine("k8s-rdma-resources").findings[0]
     assert finding.problem == "this container has 8 of 8 GPUs of the node, but 1 of 8 RDMA devices"
-    most = nodes(*(f"nvidia{index}" for index in range(8)), *(f"infiniband/uverbs{index}" for index in range(5)))
+    most = nodes(*(f"nvidia{index}" for index in range(8)), *(f"infiniband/uverbs{index}" for index in range(4)))
     assert not findings(most, "k8s-rdma-resources")
     assert not findings(nodes("nvidia0", "infiniband/uverbs0"), "k8s-rdma-resources")
+    own_namespace = eight_gpus.without("sys/class/infiniband")
+    assert own_namespace.examine("k8s-rdma-resources").not_applicable
 
 
 def dcgm(watch: str, health: str, *details: str) -> TestMachine:

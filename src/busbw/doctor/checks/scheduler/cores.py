@@ -26,12 +26,13 @@ def _examine(machine: Machine, *, inherited: bool) -> Iterator[Finding]:
     cpus = _single_core(machine)
     requested = int(variables.get("SLURM_CPUS_PER_TASK", "1"))
     is_lost = requested > 2 and "SRUN_CPUS_PER_TASK" not in variables
-    # A step with one task on a node may be this examination alone, started without --cpus-per-task.
-    is_meant = is_lost if inherited else not is_lost and (requested > 2 or tasks_on_node(variables) > 1)
+    # A step with one task on a node may be this examination alone; other steps of the job may have more cores.
+    is_rank = tasks_on_node(variables) > 1
+    is_meant = is_lost if inherited else not is_lost and (requested > 2 or is_rank)
     if cpus is not None and is_meant:
         wanted = f"{requested} CPUs (SLURM_CPUS_PER_TASK)" if requested > 2 else "several cores"
         yield Finding(
-            severity="slow",
+            severity="slow" if is_rank else "risk",
             problem=f"this task may run only on CPU {cpus}, one core, instead of {wanted}",
             evidence=(
                 Evidence(source=f"/{_STATUS}", value=f"Cpus_allowed_list: {cpus}"),

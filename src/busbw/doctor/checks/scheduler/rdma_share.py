@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts.device_nodes import DeviceNodes
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
-from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.job import variables_of_container
 
 _PCI = "sys/bus/pci/devices"
+_MIN_SHARE = 0.4
 
 
 def _gpus_of_node(machine: Machine) -> int:
@@ -26,16 +26,14 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     gpus = sum(re.fullmatch(r"nvidia\d+", name) is not None for name in usable)
     nics = sum(name.startswith("infiniband/uverbs") for name in usable)
     all_gpus, all_nics = _gpus_of_node(machine), len(machine.names_or_none("sys/class/infiniband"))
-    if not gpus or not nics or not all_gpus:
+    if not (gpus and nics and all_gpus and all_nics):
         raise NotApplicable("no GPUs and RDMA devices in this container")
-    share = nics / all_nics / (gpus / all_gpus)
-    # Devices for storage and management may be left out, but not half of all.
-    if share <= 1 / 2:
+    # Devices for storage may be left out: up to half of all, as in a tray of GB200.
+    if nics / all_nics < _MIN_SHARE * gpus / all_gpus:
         yield Finding(
             severity="slow",
             problem=f"this container has {gpus} of {all_gpus} GPUs of the node, but {nics} of {all_nics} RDMA devices",
             evidence=(Evidence(source="/dev/infiniband/uverbs*", value=str(nics)),),
-            damage=Damage(nic_share=share),
         )
 
 
@@ -43,7 +41,7 @@ CHECK = Check(
     name="k8s-rdma-resources",
     area="scheduler",
     reads="/dev/nvidia* and /dev/infiniband/uverbs* in a container, PCI devices, /sys/class/infiniband",
-    rule="The container's share of the node's RDMA devices is more than half of its share of the GPUs.",
+    rule="The container's share of the node's RDMA devices is at least 40 % of its share of the GPUs.",
     source="NVIDIA/nccl#733",
     cost="All GPUs of the container share its few RDMA devices.",
     fix="request the RDMA resource for each NIC in resources.limits, such as rdma/ib or vpc.amazonaws.com/efa",
