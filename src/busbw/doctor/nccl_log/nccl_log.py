@@ -35,8 +35,6 @@ class Communicator:
     ranks: dict[int, Rank] = field(default_factory=dict)
     node_count: int | None = None
     """Number of nodes in NCCL's count. None before version 2.20."""
-    local_rank_count: int | None = None
-    """Ranks on the node of one rank. None before version 2.20."""
     uses_mnnvl: bool | None = None
     is_ambiguous: bool = False
     """True if two processes have the same rank: the log mixes communicators that it does not name."""
@@ -140,12 +138,13 @@ class NcclLog:
 
     @cached_property
     def has_nvlink(self) -> bool | None:
-        """True if the GPUs of a node are connected by NVLink. None if unknown."""
-        if any(True for _ in self.find(re.compile(r"NVLS multicast support is available|NVL\[|type NVL/"))):
+        """True if NVLink connects all GPUs of a node. None if unknown."""
+        if any(True for _ in self.find(re.compile(r"[1-9]\d* nvls channels|type NVL/"))):
             return True
         if self.system is None or not self.system.fabrics:
             return None
-        return self.system.fabrics[0].kind == "NVLink"
+        fastest = self.system.fabrics[0]
+        return fastest.kind == "NVLink" and fastest.most_ranks >= self.system.ranks_per_node
 
     @cached_property
     def connections(self) -> list[Connection]:

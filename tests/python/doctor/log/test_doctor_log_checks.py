@@ -75,7 +75,7 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
     "two versions": (
         lambda: with_messages(IB, "NCCL version 2.21.5+cuda12.4"),
         "log-versions",
-        "broken",
+        "risk",
     ),
     "one processor": (lambda: changed(IB, "0-47,96-143", "12", host="node1"), "log-affinity", "slow"),
     "one processor, old form": (
