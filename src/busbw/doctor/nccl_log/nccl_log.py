@@ -58,8 +58,6 @@ class Connection:
     host: str
     """Host of the side that printed it."""
     peer_host: str
-    sender: int
-    receiver: int
     is_receive: bool
     is_collective: bool
     """False for the connections of send and receive operations (index 1)."""
@@ -117,15 +115,16 @@ class NcclLog:
         return max((len(each.hosts) for each in self.communicators), default=1)
 
     @cached_property
-    def _variables(self) -> dict[tuple[str, str], Message]:
-        return {(match[1], match[2]): message for message, match in self.find(_VARIABLE)}
+    def variables(self) -> dict[tuple[str, str], Message]:
+        """Variables that NCCL read: the first message by name and value."""
+        return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
     def variable(self, name: str, *values: str) -> Message | None:
         """Returns a message that NCCL read one of these values of a variable; any value without `values`."""
         return next(
             (
                 message
-                for (each, value), message in self._variables.items()
+                for (each, value), message in self.variables.items()
                 if each == name and (not values or value in values)
             ),
             None,
@@ -161,8 +160,6 @@ class NcclLog:
                 Connection(
                     host=message.host,
                     peer_host=peer_host,
-                    sender=int(match["sender"]),
-                    receiver=int(match["receiver"]),
                     is_receive=match["side"] == "receive",
                     is_collective=match["index"] in (None, "0"),
                     via=match["via"],

@@ -20,7 +20,7 @@ _EXPECTS_RDMA = re.compile(
     r"NCCL_IB_(?!DISABLE)\w+ set|NET/OFI|NET/IB : Using|NET/Plugin.*(?:hpcx|rdma)|NET/Socket : Using.*\]ib\w+:"
 )
 """Messages of nodes that have RDMA, or of users who expect it."""
-_ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?)(?P<ordering> *\[RO\])?; OOB")
+_ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
 
 
