@@ -1,7 +1,6 @@
 """Finds the messages of NCCL in a line, whatever a launcher has put in front of them."""
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from busbw.doctor.model.check import Evidence
@@ -47,35 +46,20 @@ class Message(NamedTuple):
         return Evidence(source=self.place, value=shorten(plain(f"{self.host}: {self.text}"), 240))
 
 
-def find_messages(line: bytes, hosts: set[bytes]) -> Iterator[tuple[Process, str, bytes]]:
-    """Yields process, level and text of each message in a line.
+def find_message(line: bytes) -> tuple[Process, str, bytes] | None:
+    """Returns process, level and text of the message in a line. None if there is no message.
 
-    Processes that share an output can write into each other's lines. Then a host counts only if another line begins
-    with it. In front of an unknown host the end of a message is not known, so both messages are dropped.
-
-    Args:
-        line: A line.
-        hosts: Hosts at the beginning of messages so far. The function adds that of this line.
+    Processes that share an output can write into each other's lines. Of several messages in a line, the end of the
+    first and the host of the others are not known, so the line is dropped.
     """
-    first = _HEADER.search(line)
-    if first is None:
+    header = _HEADER.search(line)
+    if header is None:
         version = _VERSION.search(line)
-        if version:
-            yield UNKNOWN_PROCESS, "VERSION", line[version.start() :]
-        return
-    headers = [first] if line.count(b"NCCL ") == 1 else list(_HEADER.finditer(line))
-    if first["host"]:
-        hosts.add(first["host"])
-    ends = [*(header.start() for header in headers[1:]), len(line)]
-    names = [first["host"] or b""]
-    for index, header in enumerate(headers[1:]):
-        found = header["host"] or b""
-        names.append(next((name for name in hosts if found.endswith(name)), b""))
-        ends[index] += len(found) - len(names[-1])
-    for index, (header, name) in enumerate(zip(headers, names, strict=True)):
-        is_cut = index + 1 < len(names) and not names[index + 1]
-        if is_cut or (index > 0 and not name):
-            continue
-        process = Process(name.decode(errors="replace"), header["pid"].decode()) if name else UNKNOWN_PROCESS
-        text = line[header.end() : ends[index]]
-        yield process, header["level"].decode(), (header["source"] or b"") + text
+        return (UNKNOWN_PROCESS, "VERSION", line[version.start() :]) if version else None
+    text = line[header.end() :]
+    if b"NCCL " in text and _HEADER.search(text):
+        return None
+    process = (
+        Process(header["host"].decode(errors="replace"), header["pid"].decode()) if header["host"] else UNKNOWN_PROCESS
+    )
+    return process, header["level"].decode(), (header["source"] or b"") + text

@@ -35,8 +35,6 @@ class Communicator:
     ranks: dict[int, Rank] = field(default_factory=dict)
     node_count: int | None = None
     """Number of nodes in NCCL's count. None before version 2.20."""
-    local_rank_count: int | None = None
-    """Ranks on the node of one rank. None before version 2.20."""
     uses_mnnvl: bool | None = None
     is_ambiguous: bool = False
     """True if two processes have the same rank: the log mixes communicators that it does not name."""
@@ -60,8 +58,6 @@ class Connection:
     host: str
     """Host of the side that printed it."""
     peer_host: str
-    sender: int
-    receiver: int
     is_receive: bool
     is_collective: bool
     """False for the connections of send and receive operations (index 1)."""
@@ -119,15 +115,16 @@ class NcclLog:
         return max((len(each.hosts) for each in self.communicators), default=1)
 
     @cached_property
-    def _variables(self) -> dict[tuple[str, str], Message]:
-        return {(match[1], match[2]): message for message, match in self.find(_VARIABLE)}
+    def variables(self) -> dict[tuple[str, str], Message]:
+        """Variables that NCCL read: the first message by name and value."""
+        return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
     def variable(self, name: str, *values: str) -> Message | None:
         """Returns a message that NCCL read one of these values of a variable; any value without `values`."""
         return next(
             (
                 message
-                for (each, value), message in self._variables.items()
+                for (each, value), message in self.variables.items()
                 if each == name and (not values or value in values)
             ),
             None,
@@ -140,12 +137,13 @@ class NcclLog:
 
     @cached_property
     def has_nvlink(self) -> bool | None:
-        """True if the GPUs of a node are connected by NVLink. None if unknown."""
-        if any(True for _ in self.find(re.compile(r"NVLS multicast support is available|NVL\[|type NVL/"))):
+        """True if NVLink connects all GPUs of a node. None if unknown."""
+        if any(True for _ in self.find(re.compile(r"[1-9]\d* nvls channels|type NVL/"))):
             return True
         if self.system is None or not self.system.fabrics:
             return None
-        return self.system.fabrics[0].kind == "NVLink"
+        fastest = self.system.fabrics[0]
+        return fastest.kind == "NVLink" and fastest.most_ranks >= self.system.ranks_per_node
 
     @cached_property
     def connections(self) -> list[Connection]:
@@ -162,8 +160,6 @@ class NcclLog:
                 Connection(
                     host=message.host,
                     peer_host=peer_host,
-                    sender=int(match["sender"]),
-                    receiver=int(match["receiver"]),
                     is_receive=match["side"] == "receive",
                     is_collective=match["index"] in (None, "0"),
                     via=match["via"],

@@ -1,5 +1,6 @@
 """One change of a healthy log yields one finding, and known false alarms yield none."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,7 +76,7 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
     "two versions": (
         lambda: with_messages(IB, "NCCL version 2.21.5+cuda12.4"),
         "log-versions",
-        "broken",
+        "risk",
     ),
     "one processor": (lambda: changed(IB, "0-47,96-143", "12", host="node1"), "log-affinity", "slow"),
     "one processor, old form": (
@@ -153,11 +154,20 @@ HARMLESS: dict[str, Callable[[], list[str]]] = {
     "NVLS off as TCPXO requires": lambda: with_messages(
         healthy_log(Job(network="FasTrak")), "NCCL_NVLS_ENABLE set by environment to 0."
     ),
-    "several algorithms": lambda: with_messages(IB, "NCCL_ALGO set by environment to Ring,Tree"),
     "send and receive across the node": lambda: changed(
         IB, r"(Channel \d+)/0( : .*)P2P/CUMEM/read", r"\1/1\2SHM/direct/direct"
     ),
     "one rack of two in a job": lambda: changed(GB200, r"(node[23]:.*UUID )3f1a4ab2c9d0e1f2", r"\g<1>77"),
+    "partitions of a rack": lambda: [
+        re.sub(
+            "cliqueId 0x0", f"cliqueId 0x{line[4]}", re.sub("MNNVL 1$", "MNNVL 0", line).replace("nNodes 1", "nNodes 4")
+        )
+        for line in GB200
+    ],
+    "a storage adapter that is active on one host": lambda: changed(
+        FOUR_NODES, "mlx5_7:1/IB", "mlx5_7:1/IB [8]mlx5_8:1/RoCE", host="node2"
+    ),
+    "machines with the same name": lambda: [re.sub("^node[01]:", "worker:", line) for line in IB],
     "closed connections after the job": lambda: with_messages(IB, "[Service thread] Connection closed by localRank 1"),
     "retried connections": lambda: with_messages(
         IB, "socketPollConnect: connect returned Connection refused, retrying (1/34) after sleep for 100 msec"

@@ -18,7 +18,7 @@ from busbw.doctor.parts.traits import has_traits, pcie_gbps
 DOCUMENTATION = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
 
-class _Row(Struct, array_like=True, frozen=True):
+class HarmfulValue(Struct, array_like=True, frozen=True):
     """Row of variables.toml."""
 
     variable: str
@@ -45,7 +45,7 @@ _DAMAGES: dict[str, Callable[[Machine], Damage | None]] = {
 }
 
 
-def _examine(rows: tuple[_Row, ...], machine: Machine) -> Iterator[Finding]:
+def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Finding]:
     setting = read_settings(machine).get(rows[0].variable)
     matching = (
         row for row in rows if setting and is_value(setting.value, row.values) and has_traits(machine, row.traits)
@@ -62,7 +62,7 @@ def _examine(rows: tuple[_Row, ...], machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _check(rows: tuple[_Row, ...]) -> Check[Machine]:
+def _check(rows: tuple[HarmfulValue, ...]) -> Check[Machine]:
     variable, effect = rows[0].variable, rows[0].effect
     effects = [f"{row.values_text}: {row.effect}" for row in rows]
     rules = [f"{row.values_text} on machines with {row.traits}" for row in rows]
@@ -78,7 +78,8 @@ def _check(rows: tuple[_Row, ...]) -> Check[Machine]:
     )
 
 
-_ROWS = msgspec.convert(
-    msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes())["harmful"], type=tuple[_Row, ...]
+HARMFUL_VALUES = msgspec.convert(
+    msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes())["harmful"],
+    type=tuple[HarmfulValue, ...],
 )
-CHECKS = tuple(_check(tuple(rows)) for _, rows in groupby(_ROWS, key=lambda row: row.variable))
+CHECKS = tuple(_check(tuple(rows)) for _, rows in groupby(HARMFUL_VALUES, key=lambda row: row.variable))

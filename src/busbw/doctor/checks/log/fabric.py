@@ -10,7 +10,7 @@ from busbw.doctor.nccl_log.nccl_log import NcclLog
 _OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
 """Variables with the values that turn P2P off."""
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available on dev (?P<device>\d+)")
-_DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+)")
+_DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+) cliqueId (?P<clique>\w+)")
 
 
 def _examine_peers(log: NcclLog) -> Iterator[Finding]:
@@ -65,18 +65,19 @@ def _examine_nvls(log: NcclLog) -> Iterator[Finding]:
 
 def _examine_domain(log: NcclLog) -> Iterator[Finding]:
     log.require_nodes()
-    hosts: dict[str, list[str]] = {}
+    hosts: dict[tuple[str, str], set[str]] = {}
     for message, match in log.find(_DOMAIN):
-        if match["uuid"].strip("0.") and message.host not in hosts.setdefault(match["uuid"], []):
-            hosts[match["uuid"]].append(message.host)
-    shared = max(hosts.values(), key=len, default=[])
+        if match["uuid"].strip("0."):
+            hosts.setdefault((match["uuid"], match["clique"]), set()).add(message.host)
+    shared = max(hosts.values(), key=len, default=set())
     if len(shared) < 2:
         raise NotApplicable("no two nodes of the log share an NVLink domain")
     for each in log.communicators:
-        if each.uses_mnnvl is False and each.evidence and len(each.hosts & set(shared)) > 1:
+        count = len(each.hosts & shared)
+        if each.uses_mnnvl is False and each.evidence and count > 1:
             yield Finding(
                 severity="slow",
-                problem=f"{len(each.hosts & set(shared))} nodes share an NVLink domain, but the network connects them",
+                problem=f"{count} nodes share an NVLink domain, but the network connects them",
                 evidence=(each.evidence,),
             )
             return

@@ -13,20 +13,14 @@ _AFFINITY = re.compile(r"Setting affinity for GPU (?P<gpu>\d+) to (?P<mask>[0-9a
 
 
 def _examine_versions(log: NcclLog) -> Iterator[Finding]:
-    first = {match[1]: message for message, match in reversed(list(log.find(_VERSION)))}
-    if not first:
+    messages = {match[1]: message for message, match in log.find(_VERSION)}
+    if not messages:
         raise Unreadable('the message "NCCL version"')
-    by_process = {message.process: match[1] for message, match in log.find(_VERSION) if message.host}
-    mixed = any(
-        len({by_process[rank.process] for rank in each.ranks.values() if rank.process in by_process}) > 1
-        for each in log.communicators
-        if not each.is_ambiguous
-    )
-    if len(first) > 1:
+    if len(messages) > 1:
         yield Finding(
-            severity="broken" if mixed else "risk",
-            problem=f"the log has {len(first)} versions of NCCL: {', '.join(sorted(first))}",
-            evidence=tuple(message.evidence for message in first.values()),
+            severity="risk",
+            problem=f"the log has {len(messages)} versions of NCCL: {', '.join(sorted(messages))}",
+            evidence=tuple(message.evidence for message in messages.values()),
         )
 
 

@@ -37,14 +37,14 @@ def _examiner(line: _Line) -> Callable[[NcclLog], Iterator[Finding]]:
         if not found:
             return
         message, match = found[0]
+        by_host = {each.host: each for each, _ in reversed(found)}
         groups = {name: plain(text or "") for name, text in match.groupdict().items()}
-        hosts = {message.host for message, _ in found if message.host}
-        others = f" (and {count_text(len(hosts) - 1, 'other host')})" if len(hosts) > 1 else ""
+        others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""
         values = {**groups, "host": plain(message.host) or "a host"}
         yield Finding(
             severity=line.severity,
             problem=line.problem.format_map(values) + others,
-            evidence=tuple(message.evidence for message, _ in found[:_MAX_EVIDENCE]),
+            evidence=tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
             subject=groups.get("part") or plain(message.host) or None,
         )
 

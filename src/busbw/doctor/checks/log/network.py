@@ -1,9 +1,10 @@
 """Network that NCCL selected, and its adapters."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
@@ -19,7 +20,7 @@ _EXPECTS_RDMA = re.compile(
     r"NCCL_IB_(?!DISABLE)\w+ set|NET/OFI|NET/IB : Using|NET/Plugin.*(?:hpcx|rdma)|NET/Socket : Using.*\]ib\w+:"
 )
 """Messages of nodes that have RDMA, or of users who expect it."""
-_ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?)(?P<ordering> *\[RO\])?; OOB")
+_ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
 
 
@@ -59,16 +60,20 @@ def _adapters(log: NcclLog) -> dict[str, tuple[frozenset[str], Evidence]]:
 
 def _examine_adapters(log: NcclLog) -> Iterator[Finding]:
     adapters = _adapters(log)
-    most = max((names for names, _ in adapters.values()), key=len, default=frozenset())
+    if not adapters:
+        raise NotApplicable("the job uses no InfiniBand or RoCE")
+    # The most frequent set is the reference: on single hosts, a storage adapter can be active too.
+    sets = Counter(names for names, _ in adapters.values())
+    usual = max(sets, key=lambda names: (sets[names], len(names)))
     for host, (names, evidence) in adapters.items():
-        if len(names) < len(most):
-            missing = ", ".join(sorted(most - names))
+        if len(names) < len(usual):
             yield Finding(
                 severity="slow",
-                problem=f"{host} uses {len(names)} adapters, other hosts use {len(most)} (without {missing})",
+                problem=f"{host} uses {len(names)} adapters, other hosts use {len(usual)} "
+                f"(without {', '.join(sorted(usual - names))})",
                 evidence=(evidence,),
                 subject=host,
-                damage=Damage(nic_share=len(names) / len(most)),
+                damage=Damage(nic_share=len(names) / len(usual)),
             )
 
 

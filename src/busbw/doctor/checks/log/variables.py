@@ -1,50 +1,77 @@
-"""Variables that NCCL read from the environment or a configuration file, and that limit collectives."""
+"""Variables that NCCL read from the environment or a configuration file, and that do harm on the job's machines."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
+from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
 from busbw.doctor.model.check import Check, Finding
 from busbw.doctor.nccl_log.nccl_log import NcclLog
+from busbw.doctor.parts.nccl_settings import is_value
 
-_LIMITING: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "NCCL_SHM_DISABLE": (("1",), 1, "sends data within a node over the network"),
-    "NCCL_NVLS_ENABLE": (("0",), 1, "turns the reduction in the NVLink switch off"),
-    "NCCL_CUMEM_ENABLE": (("0",), 1, "turns NVLS and NVLink between nodes off"),
-    "NCCL_MNNVL_ENABLE": (("0",), 2, "turns NVLink between nodes off"),
-    "NCCL_PXN_DISABLE": (("1",), 3, "lets all-to-all leave the rails"),
-    "NCCL_ALGO": (("Ring", "Tree", "ring", "tree"), 1, "fixes the algorithm for all sizes"),
-    "NCCL_PROTO": (("LL", "LL128", "Simple", "simple"), 1, "fixes the protocol for all sizes"),
-    "NCCL_GRAPH_FILE": ((), 1, "replaces NCCL's topology search, and jobs with other GPUs fail"),
-    "NCCL_IGNORE_DISABLED_P2P": (("1",), 1, "hides broken connections between GPUs"),
+_OTHER_CHECKS = {
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_IB_DISABLE",
+    "NCCL_NET",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_DMABUF_ENABLE",
 }
-"""Values (empty: all), minimum number of nodes, and effect by name. Other checks know the effects of more variables."""
-_NEEDS_NO_NVLS = ("FasTrak", "GPUDirectTCPX")
-"""Networks that require NCCL_NVLS_ENABLE=0 (NVIDIA/aicr#422)."""
+"""Variables with an effect that another check finds in the log."""
+_PXN = {"NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"}
+"""Variables without effect on two nodes."""
+
+
+def _has(pattern: str) -> Callable[[NcclLog], bool]:
+    return lambda log: log.node_count > 1 and any(True for _ in log.find(re.compile(pattern)))
+
+
+_TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
+    "GPUs": lambda _log: True,
+    "NVLink": lambda log: log.has_nvlink,
+    "several PCIe GPUs": lambda log: None if log.has_nvlink is None else not log.has_nvlink,
+    "NVLS": lambda log: None if log.system is None else log.system.nvls is not None,
+    "MNNVL": _has(r"fabric UUID [0.]*[1-9a-f]"),
+    "RDMA": _has("NET/IB : Using|NET/OFI"),
+    "verbs": _has("NET/IB : Using"),
+    "InfiniBand": _has(r"NET/IB : Using.*\d/IB"),
+    "EFA": _has("NET/OFI Selected [Pp]rovider is efa"),
+    "other than Google Cloud": lambda log: (
+        not any(name.startswith(("FasTrak", "GPUDirectTCPX", "gIB")) for name, _ in log.networks.values())
+    ),
+    "other than Azure": lambda _log: True,
+}
+"""Predicates of parts/traits.py for the machines of a log. None if the log does not tell."""
 
 
 def _examine(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    for name, (values, min_nodes, effect) in _LIMITING.items():
-        message = log.variable(name, *values)
-        is_required = name == "NCCL_NVLS_ENABLE" and any(
-            network.startswith(_NEEDS_NO_NVLS) for network, _ in log.networks.values()
+    done = _OTHER_CHECKS | (_PXN if log.node_count < 3 else set())
+    for row in HARMFUL_VALUES:
+        value, message = next(
+            ((value, message) for (name, value), message in log.variables.items() if name == row.variable), ("", None)
         )
-        if message is not None and log.node_count >= min_nodes and not is_required:
-            yield Finding(
-                severity="risk",
-                problem=f"{name} {effect}",
-                evidence=(message.evidence,),
-                subject=name,
-                fix=f"unset {name}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
-            )
+        if message is None or row.variable in done or not is_value(value, row.values):
+            continue
+        traits = [trait in _TRAITS and _TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
+        if False in traits:
+            continue
+        done.add(row.variable)
+        yield Finding(
+            severity="risk" if None in traits else row.severity,
+            problem=f"{row.variable}={value}: {row.effect}",
+            evidence=(message.evidence,),
+            subject=row.variable,
+            fix=f"unset {row.variable}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
+        )
 
 
 CHECK = Check(
     name="log-variables",
     area="log",
     reads='"set by environment to" messages',
-    rule="No variable turns a fast path off or replaces NCCL's choice.",
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-    cost="Depends on the variable: without NVLS, an all_reduce in a node is 24 % slower on H200.",
+    rule="No variable has a value that does harm on the job's machines (the checks env-...).",
+    source=DOCUMENTATION,
+    cost="Depends on the variable.",
     fix="unset the variable",
     examine=_examine,
 )
