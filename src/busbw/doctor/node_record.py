@@ -14,7 +14,7 @@ from busbw.doctor.model.machine import Machine
 from busbw.doctor.result import Missing, Result, sort_key
 
 ALL_CHECKS = "all"
-"""Name in place of a check for a node without a record."""
+"""Name of a check that stands for all those of a node without a record."""
 
 
 class NodeRecord(Struct, kw_only=True, frozen=True):

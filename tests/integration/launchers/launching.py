@@ -104,3 +104,8 @@ def processes_with(text: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def with_program(words: list[str], here: Path) -> list[str]:
+    """Adds the folder with the engine and the `busbw` that the fixture `install` makes."""
+    return [words[0], "--program-path", str(here.parent / "bin"), *words[1:]]

@@ -4,20 +4,16 @@ The engine of process 0 starts the first `busbw` on its PATH. Here that is a scr
 """
 
 import json
-import os
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from installed import installed_in
 
 from .. import mpi
-from . import private_sshd
-from .launching import Launched, Launching
+from .launching import Launched, Launching, with_program
 from .private_sshd import PrivateSshd
-from .slurm import Slurm
 
 REAL = "sys.exit(main())"
 """Body of a `busbw` that measures."""
@@ -39,40 +35,9 @@ signal.pause()
 SLOW_NIC = "SLOW: NIC mlx5_1 of n3"
 
 
-@pytest.fixture
-def install(tmp_path: Path) -> Callable[[str], dict[str, str]]:
-    """Returns a function that makes a `busbw` with a body, and returns variables with its folder first on PATH.
-
-    The folder also has the engine, which prefers the `busbw` beside it.
-    """
-
-    def write(body: str) -> dict[str, str]:
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        script = folder / "busbw"
-        script.write_text(f"#!{sys.executable}\nimport sys\nfrom busbw.cli.main import main\n{body}\n")
-        script.chmod(0o755)
-        shutil.copy((installed_in() / "busbw-engine").resolve(), folder / "busbw-engine")
-        return {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-
-    return write
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    folder = tmp_path / "here"
-    folder.mkdir()
-    return folder
-
-
 def search(words: list[str], here: Path, environment: dict[str, str]) -> Launched:
     with Launching(with_program(words, here), here, environment, command="find") as launching:
         return launching.finish()
-
-
-def with_program(words: list[str], here: Path) -> list[str]:
-    """Adds the engine of `install`."""
-    return [words[0], "--program-path", str(here.parent / "bin"), *words[1:]]
 
 
 def require_slow_nic(launched: Launched) -> None:
@@ -90,14 +55,6 @@ def test_local(install: Callable[[str], dict[str, str]], here: Path) -> None:
     require_slow_nic(search(["local", "--processes", "3", "--seed", "7"], here, install(SIMULATED)))
 
 
-@pytest.fixture(scope="module")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSshd]:
-    if reason := private_sshd.skip_reason():
-        pytest.skip(reason)
-    with PrivateSshd(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
-
-
 def test_ssh(sshd: PrivateSshd, install: Callable[[str], dict[str, str]], here: Path) -> None:
     variables = [word for pair in install(SIMULATED).items() for word in ("--env", "=".join(pair))]
     words = ["ssh", "--ssh", sshd.ssh, "--hosts", "node1,node2:2", "--root-address", "127.0.0.1", *variables]
@@ -110,12 +67,6 @@ def test_mpirun(family: str, install: Callable[[str], dict[str, str]], here: Pat
         pytest.skip(reason)
     words = ["mpirun", "--mpirun", str(mpi.mpirun(family)), "--processes-per-node", "2", "--seed", "7"]
     require_slow_nic(search(words, here, install(SIMULATED)))
-
-
-@pytest.fixture
-def on_slurm(slurm: Slurm) -> dict[str, str]:
-    kept = {name: value for name, value in slurm.with_slurm().items() if not name.startswith("BUSBW_")}
-    return {**kept, "BUSBW_PROGRAMS": str(installed_in())}
 
 
 @pytest.mark.parametrize("submit_with", ["sbatch", "srun"])

@@ -3,27 +3,32 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from busbw.cli.doctor.node_groups import grouped_by_node
 from busbw.doctor.cost import Cost
 from busbw.doctor.model.check import Check
+from busbw.doctor.node_record import ALL_CHECKS
 from busbw.doctor.result import ReportedFinding, Result
 from busbw.units import number_text
 
 
 def result_lines(result: Result) -> Iterator[str]:
     """Yields the findings with evidence, cost, fix and source, then a line for each other category."""
-    for finding in result.findings:
-        yield from _finding_lines(finding)
+    for finding, label in grouped_by_node(result.findings, result):
+        yield from _finding_lines(finding, label)
         yield ""
     yield _names_line("Passed", result.passed)
     yield _names_line("Not applicable", result.not_applicable)
-    for each in result.could_not_check:
-        node = f"{each.node}: " if isinstance(each.node, str) else ""
-        yield f"Could not check {each.check}: {node}missing {each.missing}"
+    for each, label in grouped_by_node(result.could_not_check, result):
+        is_whole_node = each.check == ALL_CHECKS
+        yield (
+            f"Could not check: {label}{each.missing}"
+            if is_whole_node
+            else (f"Could not check {each.check}: {label}missing {each.missing}")
+        )
 
 
-def _finding_lines(finding: ReportedFinding) -> Iterator[str]:
-    node = f"{finding.node}: " if isinstance(finding.node, str) else ""
-    yield f"{finding.severity.upper()}  {node}{finding.problem}  [{finding.check}]"
+def _finding_lines(finding: ReportedFinding, label: str) -> Iterator[str]:
+    yield f"{finding.severity.upper()}  {label}{finding.problem}  [{finding.check}]"
     for each in finding.evidence:
         yield f"  evidence  {each.source}: {each.value}"
     yield f"  cost      {_cost_text(finding)}"

@@ -63,7 +63,7 @@ class NodeValues(Struct, kw_only=True, frozen=True):
     values: dict[str, Items] = field(default_factory=dict)
     """By the name of the check."""
     missing: dict[str, str] = field(default_factory=dict)
-    """What is missing, by the name of the check."""
+    """Missing files or fields, by the name of the check."""
 
 
 @lru_cache(maxsize=1)
@@ -126,7 +126,10 @@ def _texts(machine: Machine, path: str) -> list[str]:
     """Returns the content of a file, or of each file that a path with * stands for, or the fields of a fact."""
     key, _, fields = path.partition("#")
     if fields:
-        return list(_fields(msgspec.json.decode(machine.text(key)), fields.split(".")))
+        try:
+            return list(_fields(msgspec.json.decode(machine.text(key)), fields.split(".")))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise Unreadable(f"{key} is not valid") from error
     folder, star, rest = path.partition("/*/")
     if not star:
         return [machine.text(path)]

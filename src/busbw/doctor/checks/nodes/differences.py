@@ -25,10 +25,10 @@ def _examine(value: ComparedValue, severity: Severity, nodes: Sequence[NodeValue
                 yield _odd_node(value, severity, node, own, usual, f"{count} of {len(by_node)} nodes")
     elif len(counts) > 1:
         yield _disagreement(value, classes)
-    lacking = [node for node in nodes if node.node not in by_node]
-    if lacking:
-        missing = lacking[0].missing.get(value.check, f"a value of {value.title}")
-        raise Unreadable(f"{missing} on {_names([node.node for node in lacking])}")
+    without_value = [node for node in nodes if node.node not in by_node]
+    if without_value:
+        missing = without_value[0].missing.get(value.check, f"a value of {value.title}")
+        raise Unreadable(f"{missing} on {short_list([node.node for node in without_value])}")
 
 
 def _classes(by_node: dict[str, Items], tolerance: float) -> dict[str, Items]:
@@ -58,12 +58,12 @@ def _disagreement(value: ComparedValue, classes: dict[str, Items]) -> Finding:
     for node, own in classes.items():
         groups.setdefault(own, []).append(node)
     common = tuple(set.intersection(*map(set, groups)))
-    texts = [f"{_text(_without(own, common))} on {_names(nodes)}" for own, nodes in groups.items()]
+    texts = [f"{_text(_without(own, common))} on {short_list(nodes)}" for own, nodes in groups.items()]
     return Finding(
         severity="risk",
         problem=f"nodes differ in {value.title}: {'; '.join(texts)}",
         evidence=tuple(
-            Evidence(source=f"{_names(nodes)}: /{value.path}", value=_text(own)) for own, nodes in groups.items()
+            Evidence(source=f"{short_list(nodes)}: /{value.path}", value=_text(own)) for own, nodes in groups.items()
         ),
     )
 
@@ -78,7 +78,8 @@ def _text(items: Items) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."
 
 
-def _names(nodes: Sequence[str]) -> str:
+def short_list(nodes: Sequence[str]) -> str:
+    """Returns the names of the first nodes, and the number of the others."""
     rest = len(nodes) - _MAX_NAMES
     return ", ".join(nodes[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
