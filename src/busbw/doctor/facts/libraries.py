@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent, Fact
-from busbw.doctor.sources.this_machine import run_command
+from busbw.doctor.sources.commands import run_command
 
 NCCL, CUDA, NVML, VERBS = "libnccl.so.2", "libcuda.so.1", "libnvidia-ml.so.1", "libibverbs.so.1"
 NET_PLUGINS, TUNER_PLUGINS = "libnccl-net*.so", "libnccl-tuner*.so"

@@ -14,13 +14,12 @@ from ipaddress import IPv4Address, IPv6Address
 
 import msgspec
 
-from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.machine import fact_key
-from busbw.doctor.model.tree import COMMANDS, LATER, command_key, command_words
+from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_key, command_words
 from busbw.doctor.sources.capture import Capture, Manifest
 from busbw.doctor.sources.pseudonyms import Pseudonyms
 from busbw.secret_variables import may_be_secret
 
+_ENVIRONMENT = f"{FACTS}environment.json"
 _PSEUDONYM = re.compile(r"(?:host|user|name|serial|secret)-\d+")
 _TOKEN = r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|xox[abp]-)[\w-]{8,}"
 _SECRET = r"(?i)(?:token|passw(?:or)?d|secret|api_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;&]+)"
@@ -102,14 +101,14 @@ def names_of_this_machine() -> list[tuple[str, str]]:
 def _stated_names(capture: Capture) -> list[tuple[str, str]]:
     hosts = [capture.files.get(key, b"") for key in ("proc/sys/kernel/hostname", "etc/hostname", "commands/hostname")]
     names = [("host", host.decode(errors="replace").strip()) for host in hosts]
-    variables = _variables(capture.files.get(fact_key(Environment), b""))
+    variables = _variables(capture.files.get(_ENVIRONMENT, b""))
     names += [("host", variables.get(name, "")) for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST")]
     return [*names, ("user", variables.get("SLURM_JOB_USER", ""))]
 
 
 def _variables(content: bytes) -> dict[str, str]:
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return msgspec.json.decode(content, type=Environment).variables
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
+        return msgspec.json.decode(content, type=dict[str, dict[str, str]])["variables"]
     return {}
 
 
@@ -157,9 +156,9 @@ class _Redaction:
         return prefix + self.text(path)
 
     def content(self, key: str, content: bytes) -> bytes:
-        if key == fact_key(Environment):
+        if key == _ENVIRONMENT:
             kept = {name: value for name, value in _variables(content).items() if not may_be_secret(name, value)}
-            return msgspec.json.encode(Environment(variables={name: self._value(name, kept[name]) for name in kept}))
+            return msgspec.json.encode({"variables": {name: self._value(name, kept[name]) for name in kept}})
         text = content.decode(errors="surrogateescape")
         name = key.rpartition("/")[2].lower()
         if "serial" in name and text.strip():
