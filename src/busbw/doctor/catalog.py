@@ -10,6 +10,7 @@ from busbw.doctor.model.check import Area, Check
 
 MACHINE_AREAS: tuple[Area, ...] = ("gpu", "nic", "host", "libraries", "scheduler")
 """Areas of the checks that examine one machine."""
+ALL_AREAS: tuple[Area, ...] = (*MACHINE_AREAS, "log", "nodes")
 
 
 @lru_cache(maxsize=1)
@@ -19,8 +20,7 @@ def all_checks() -> tuple[Check[Any], ...]:
     for module_info in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}."):
         module = import_module(module_info.name)
         found += [*getattr(module, "CHECKS", ()), *([module.CHECK] if hasattr(module, "CHECK") else ())]
-    areas = [*MACHINE_AREAS, "log", "nodes"]
-    return tuple(sorted(found, key=lambda check: (areas.index(check.area), check.name)))
+    return tuple(sorted(found, key=lambda check: (ALL_AREAS.index(check.area), check.name)))
 
 
 def checks_of(*areas: Area) -> tuple[Check[Any], ...]:

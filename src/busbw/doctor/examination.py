@@ -11,7 +11,7 @@ from busbw.doctor.result import Missing, Result, reported, sort_key
 from busbw.system import System
 from busbw.units import plain
 
-LIMIT_S = 4.5
+LIMIT_S = 4.0
 """Time limit of all checks together. A check that waits for a device ends without a decision."""
 
 
@@ -34,9 +34,10 @@ class _Outcome(Generic[Subject]):
             self.is_applicable, self.missing = False, None
         except Unreadable as error:
             self.missing = str(error)
-        except (ArithmeticError, LookupError, ValueError) as error:
+        except Exception as error:
             # The input may be of any kind, and one check must not end the others.
-            self.missing = f"values in a form that the check understands: {plain(str(error))[:80] or 'none'}"
+            reason = f"{type(error).__name__} {plain(str(error))[:80]}"
+            self.missing = f"values in a form that the check understands: {reason.rstrip()}"
 
 
 def examine(

@@ -1,25 +1,28 @@
 """Examines a log of NCCL."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from busbw.doctor.catalog import checks_of
 from busbw.doctor.checks.log.lines import ORDER
 from busbw.doctor.examination import examine
+from busbw.doctor.model.check import Check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.result import Missing, Result
 
 CHECK_LIMIT_S = 1.0
 
 
-def examine_log(log: NcclLog) -> Result:
-    """Returns the result of the checks of the area log. Causes come before their consequences.
+def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) -> Result:
+    """Returns the result of the checks, by default of all of the area log. Causes come before their consequences.
 
     If a part of the log is unread, no check passes: that part may have the message.
     """
     if not log.messages and not log.channels:
         missing = "messages of NCCL; run the job with NCCL_DEBUG=INFO" + (f" ({log.unread})" if log.unread else "")
         return Result(could_not_check=(Missing(check="log", missing=missing),))
-    checks = sorted(checks_of("log"), key=lambda check: ORDER.get(check.name, -1))
+    checks = sorted(checks_of("log") if checks is None else checks, key=lambda check: ORDER.get(check.name, -1))
     result = examine(checks, log, system=log.system, nodes=log.node_count, limit_s=CHECK_LIMIT_S)
     if log.unread is None:
         return result

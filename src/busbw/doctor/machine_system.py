@@ -33,7 +33,7 @@ def _rdma_ports(machine: Machine) -> tuple[NetworkPort, ...]:
         for device in machine.names_or_none(_INFINIBAND):
             for port in machine.names_or_none(f"{_INFINIBAND}/{device}/ports"):
                 rate = machine.optional(f"{_INFINIBAND}/{device}/ports/{port}/rate") or ""
-                gbit = re.match(r"([\d.]+) Gb/sec", rate)
+                gbit = re.match(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec", rate)
                 kind = "EFA" if device.startswith(("efa", "rdmap")) else "InfiniBand"
                 ports.append(NetworkPort(name=device, kind=kind, gbit=float(gbit[1]) if gbit else None))
     return tuple(ports)

@@ -1,18 +1,24 @@
 """Record of one node, and the result of several nodes: findings of each node, and differences between them."""
 
+import time
 from collections.abc import Sequence
 from threading import Thread
+from typing import Any
 
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.compared_values import NodeValues, read_values
-from busbw.doctor.examination import examine
+from busbw.doctor.examination import LIMIT_S, examine
 from busbw.doctor.machine_system import system_of
+from busbw.doctor.model.check import Check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.result import Missing, Result, sort_key
+from busbw.system import System
 
+_SYSTEM_LIMIT_S = 1.0
+"""Time limit to recognize the system, for the costs."""
 ALL_CHECKS = "all"
 """Name of a check that stands for all those of a node without a record."""
 
@@ -26,23 +32,34 @@ class NodeRecord(Struct, kw_only=True, frozen=True):
     """Reason for which nothing could be checked. Empty if it was."""
 
 
-def examine_node(node: str, machine: Machine) -> NodeRecord:
-    """Returns the record of a machine."""
+def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> NodeRecord:
+    """Returns the record of a machine after those of the checks that concern one machine."""
+    end_s = time.monotonic() + LIMIT_S
     values = NodeValues(node=node)
-    # A reading can block for ever in the kernel, as in `examine`, which also waits long enough for this thread.
+    systems: list[System | None] = []
+    # A reading can block for ever in the kernel, as in `examine`, which also waits long enough for the values.
     reading = Thread(target=read_values, args=(machine, values), daemon=True)
+    recognizing = Thread(target=lambda: systems.append(system_of(machine)), daemon=True)
     reading.start()
-    result = examine(checks_of(*MACHINE_AREAS), machine, system=system_of(machine))
-    reading.join(0.5)
+    recognizing.start()
+    recognizing.join(_SYSTEM_LIMIT_S)
+    own_checks = [check for check in checks if check.area in MACHINE_AREAS]
+    system = systems[0] if systems else None
+    result = examine(own_checks, machine, system=system, limit_s=end_s - time.monotonic())
+    reading.join(max(0.0, end_s - time.monotonic()))
     return NodeRecord(values=NodeValues(node=node, values={**values.values}, missing={**values.missing}), result=result)
 
 
-def merge_records(records: Sequence[NodeRecord]) -> Result:
-    """Returns the result of several nodes. A check passed if it did on a node, and on no other one it had a finding."""
+def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -> Result:
+    """Returns the result of several nodes, after those of the checks that compare nodes.
+
+    A check passed if it did on a node, and on no other one it had a finding.
+    """
     if len(records) == 1 and not records[0].problem:
         return records[0].result
     examined = [record for record in records if not record.problem]
-    between = examine(checks_of("nodes"), [record.values for record in examined], system=None)
+    comparing = [check for check in checks if check.area == "nodes"]
+    between = examine(comparing, [record.values for record in examined], system=None)
     # The subject of a difference is the node.
     findings = [replace(finding, node=finding.subject, subject=UNSET) for finding in between.findings]
     could_not_check = [

@@ -159,6 +159,22 @@ def _wrong_element_lines(figure: Figure) -> list[str]:
     ]
 
 
+def suite_document(name: str, cases: Iterable[ElementTree.Element], *, time_s: float | None = None) -> bytes:
+    """Returns a document with one suite and its counts."""
+    root = ElementTree.Element("testsuites", name="busbw")
+    suite = ElementTree.SubElement(root, "testsuite", name=name)
+    suite.extend(cases)
+    counts = {attribute: len(suite.findall(f"*/{tag}")) for attribute, tag in STATES.items()}
+    for attribute, count in {"tests": len(suite), **counts}.items():
+        root.set(attribute, str(count))
+        suite.set(attribute, str(count))
+    if time_s is not None:
+        suite.set("time", f"{time_s:.3f}")
+    ElementTree.indent(root)
+    document: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document
+
+
 def xml_text(text: str) -> str:
     """Replaces the characters that XML cannot represent."""
     return _INVALID_IN_XML.sub("?", text)

@@ -5,7 +5,7 @@ conventions. An unknown figure has no sample.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from itertools import chain, groupby
@@ -65,6 +65,15 @@ def sample_line(metric: str, labels: Labels, value: float) -> str:
     """Returns the line of a sample."""
     labels_text = ",".join(f'{label}="{_escape_label(label_value)}"' for label, label_value in labels)
     return f"{metric}{{{labels_text}}} {value!r}\n"
+
+
+def metrics_text(metrics: Mapping[str, tuple[str, Mapping[Labels, float | None]]]) -> bytes:
+    """Returns a document from the help text and the samples of each metric. An unknown value has no sample."""
+    parts: list[str] = []
+    for name, (help_text, samples) in metrics.items():
+        lines = [sample_line(name, labels, value) for labels, value in samples.items() if value is not None]
+        parts += [header(name, help_text), *lines] if lines else []
+    return "".join(parts).encode(errors="replace")
 
 
 def _run_samples(logs: Sequence[Log]) -> Iterator[tuple[str, Labels, float]]:

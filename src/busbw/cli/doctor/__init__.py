@@ -1,36 +1,36 @@
 """`busbw doctor`: finds the cause of slow communication without a benchmark."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from busbw import __version__
+from busbw.cli.doctor.check_list import check_list_lines, check_list_object
+from busbw.cli.doctor.exit_codes import exit_code_of
+from busbw.cli.doctor.export_options import EXPORTS
 from busbw.cli.doctor.launched import DoctorGroup
 from busbw.cli.doctor.log import log_result
-from busbw.cli.doctor.several_nodes import (
-    capture_paths,
-    gathered_records,
-    print_own_record,
-    records_of_captures,
-)
-from busbw.cli.doctor.text import check_list_lines, result_lines
+from busbw.cli.doctor.machine import open_machine
+from busbw.cli.doctor.selection import condition_of, select, selection_options
+from busbw.cli.doctor.several_nodes import capture_paths, gathered_records, print_own_record, records_of_captures
+from busbw.cli.doctor.text import result_lines
+from busbw.cli.options.export_options import export_options, output_file_option, write_exports
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.launcher_options import refuse_options_before
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
-from busbw.doctor.catalog import all_checks
-from busbw.doctor.facts import facts_of_this_machine
+from busbw.doctor.catalog import ALL_AREAS, MACHINE_AREAS
 from busbw.doctor.model.check import Check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.node_record import examine_node, merge_records
-from busbw.doctor.result import FORMAT, Result
-from busbw.doctor.sources.capture import archive_bytes, capture_of, read_capture
-from busbw.doctor.sources.recording import Recording
-from busbw.doctor.sources.this_machine import ThisMachine
-from busbw.errors import ExitCode
+from busbw.doctor.result import Result
+from busbw.doctor.sources.capture import archive_bytes, capture_of
+from busbw.doctor.sources.redaction import names_of_this_machine, redacted
+from busbw.errors import ExitCode, UsageError
 from busbw.json_output import json_object
 from busbw.launchers import LAUNCHERS
-from busbw.terminal import console
+from busbw.terminal import activity, console
 
 
 @click.group(
@@ -43,9 +43,7 @@ from busbw.terminal import console
     "Exit codes: 0 healthy, 1 broken, 5 slow, 3 could not check.",
 )
 @click.option("--list", "as_list", is_flag=True, help="List all checks with rule, source, cost and fix.")
-@click.option(
-    "--capture", "capture_path", type=NonEmptyPath(dir_okay=False), metavar="FILE", help="Also write a capture."
-)
+@output_file_option("--capture", "Write all that was read to FILE, without names and addresses.")
 @click.option(
     "--root",
     "roots",
@@ -63,21 +61,30 @@ from busbw.terminal import console
     help="Examine NCCL_DEBUG=INFO output of a job; -: standard input.",
 )
 @click.option("--system", "system_name", metavar="NAME|FILE", help="System or machine type of the nodes of --log.")
+@selection_options
+@export_options(EXPORTS)
 @click.option("--node-record", is_flag=True, hidden=True)
 @click.option("--merge", is_flag=True, hidden=True)
+@click.option("--also-json", is_flag=True, hidden=True)
 @json_option
 @click.pass_context
 def doctor(
     context: click.Context,
-    capture_path: Path | None,
+    capture: Path | None,
     roots: tuple[Path, ...],
     log_paths: tuple[Path, ...],
     system_name: str | None,
+    only: tuple[str, ...],
+    ignored: tuple[str, ...],
+    fail_on: tuple[str, ...],
+    junit: Path | None,
+    prometheus: Path | None,
     *,
     as_list: bool,
     as_json: bool,
     node_record: bool,
     merge: bool,
+    also_json: bool,
 ) -> int:
     """Checks this machine for causes of slow or failing collectives. It changes nothing and needs no root.
 
@@ -86,58 +93,46 @@ def doctor(
     if context.invoked_subcommand is not None:
         refuse_options_before(context)
         return ExitCode.GOOD  # of the launcher counts
+    areas = ALL_AREAS if as_list else ("log",) if log_paths else (*MACHINE_AREAS, "nodes")
+    checks = select(only, ignored, areas)
     if as_list:
-        _print_list(as_json=as_json)
+        _print_list(checks, as_json=as_json)
         return ExitCode.GOOD
     if node_record:
-        print_own_record(roots)
+        print_own_record(roots, checks)
         return ExitCode.GOOD
     paths = capture_paths(roots)
-    if log_paths:
-        result = log_result(log_paths, system_name)
-    elif merge:
-        result = merge_records(gathered_records())
-    elif len(paths) > 1:
-        result = merge_records(records_of_captures(paths))
-    else:
-        result = _examine(paths[0] if paths else None, capture_path)
-    if as_json:
+    if capture is not None and (log_paths or merge or len(paths) > 1):
+        raise UsageError("--capture concerns one machine", remedy="remove it, or the other inputs")
+    with activity("examining"):
+        if log_paths:
+            result = log_result(log_paths, system_name, checks)
+        elif merge:
+            result = merge_records(gathered_records(), checks)
+        elif len(paths) > 1:
+            result = merge_records(records_of_captures(paths, checks), checks)
+        else:
+            result = _examine(paths[0] if paths else None, capture, checks)
+    write_exports(EXPORTS, result, {"--junit": junit, "--prometheus": prometheus})
+    if not as_json:
+        console().print(*result_lines(result), sep="\n")
+    if as_json or also_json:
         click.echo(json_object(result))
-    else:
-        for line in result_lines(result):
-            console().print(line)
-    return exit_code_of(result)
+    return exit_code_of(result, condition_of(fail_on))
 
 
-def exit_code_of(result: Result) -> int:
-    """Returns 1 if something is broken, 5 if something is slow, 3 if a check could not decide, otherwise 0."""
-    severities = {finding.severity for finding in result.findings}
-    if "broken" in severities:
-        return 1
-    if "slow" in severities:
-        return ExitCode.SLOWER_THAN_DEMANDED
-    needs_root = {check.name for check in all_checks() if check.needs_root}
-    return ExitCode.ENVIRONMENT if any(each.check not in needs_root for each in result.could_not_check) else 0
-
-
-def _examine(root: Path | None, capture_path: Path | None) -> Result:
-    recording = Recording(read_capture(root) if root else ThisMachine(facts_of_this_machine()))
-    machine = Machine(recording)
-    result = examine_node("", machine).result  # with its values, so that a capture holds them
+def _examine(root: Path | None, capture_path: Path | None, checks: tuple[Check[Any], ...]) -> Result:
+    with open_machine(root) as recording:
+        result = examine_node("", Machine(recording), checks).result  # with its values, so that a capture holds them
     if capture_path is not None:
-        capture = capture_of(recording, node="", busbw_version=__version__)
+        names = () if root else names_of_this_machine()
+        capture = redacted(capture_of(recording, node="", busbw_version=__version__), names)
         write_whole(capture_path, archive_bytes(capture), flag="--capture")
     return result
 
 
-def _print_list(*, as_json: bool) -> None:
+def _print_list(checks: tuple[Check[Any], ...], *, as_json: bool) -> None:
     if as_json:
-        fields = ("area", "reads", "rule", "source", "cost", "fix", "needs_root")
-        listed = [{"check": each.name, **{name: getattr(each, name) for name in fields}} for each in all_checks()]
-        click.echo(json_object({"format": FORMAT, "checks": listed}))
-        return
-    for line in check_list_lines(all_checks()):
-        console().print(line)
-
-
-__all__ = ["Check", "doctor", "exit_code_of"]
+        click.echo(json_object(check_list_object(checks)))
+    else:
+        console().print(*check_list_lines(checks), sep="\n")

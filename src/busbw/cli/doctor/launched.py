@@ -11,14 +11,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+import msgspec
 
+from busbw.cli.doctor.export_options import EXPORTS
 from busbw.cli.lazy import LazyGroup
+from busbw.cli.options.export_options import write_exports
 from busbw.cli.options.launcher_options import option_words, split_launcher_options
+from busbw.doctor.result import Result
 from busbw.engine import EACH_NODE
 
-_NODE_OPTIONS = {"roots"}
+_NODE_OPTIONS = {"roots", "only", "ignored"}
 """Options of `busbw doctor` that each node gets."""
-_RESULT_OPTIONS = {"as_json"}
+_RESULT_OPTIONS = {"only", "ignored", "fail_on", "as_json"}
 """Options of `busbw doctor` that process 0 gets."""
 _UNUSED_VALUES = {
     "plot_when": "never",
@@ -38,10 +42,13 @@ class DoctorGroup(LazyGroup):
         """Returns the checks with this launcher. None if there is no such launcher."""
         command = super().get_command(context, name)
         options = [each for each in self.params if each.name in _NODE_OPTIONS | _RESULT_OPTIONS]
-        return command and _doctor_command(command, options)
+        files = [each for each in self.params if each.opts[0] in EXPORTS]
+        return command and _doctor_command(command, options, files)
 
 
-def _doctor_command(launch_command: click.Command, options: Sequence[click.Parameter]) -> click.Command:
+def _doctor_command(
+    launch_command: click.Command, options: Sequence[click.Parameter], files: Sequence[click.Parameter]
+) -> click.Command:
     launch = launch_command.callback
     assert launch is not None
     launcher_options, unused = split_launcher_options(launch_command, _UNUSED_VALUES)
@@ -52,17 +59,25 @@ def _doctor_command(launch_command: click.Command, options: Sequence[click.Param
         }
         node_command = ["busbw", "doctor", "--node-record", *_chosen(words, _NODE_OPTIONS)]
         result_command = ["busbw", "doctor", "--merge", *_chosen(words, _RESULT_OPTIONS)]
+        paths = {each.opts[0]: values.pop(each.name or "") for each in files}
+        if any(paths.values()):
+            result_command.append("--also-json")
+
+        def is_result_shown(line: bytes) -> bool:
+            write_exports(EXPORTS, msgspec.json.decode(line, type=Result), paths)
+            return "--json" in result_command
+
         engine_words = (EACH_NODE, shlex.join(node_command), shlex.join(result_command))
         with TemporaryDirectory(prefix="busbw-") as folder:  # of a run, which stays empty
             if "store" in unused:
                 unused["store"] = Path(folder)
-            code: int = launch(words=(), engine_words=engine_words, **unused, **values)
+            code: int = launch(words=(), engine_words=engine_words, is_result_shown=is_result_shown, **unused, **values)
         return code
 
     return click.Command(
         launch_command.name,
         callback=start,
-        params=[*launcher_options, *options],
+        params=[*launcher_options, *options, *files],
         help=f"Checks each node of a job of `busbw launch {launch_command.name}`, and compares the nodes.",
         epilog="{node} in --root stands for the name of the node. Each node needs the busbw command.",
     )

@@ -6,18 +6,18 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 from msgspec import Struct
 
+from busbw.cli.doctor.machine import open_machine
 from busbw.doctor.compared_values import NodeValues
-from busbw.doctor.facts import facts_of_this_machine
+from busbw.doctor.model.check import Check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.node_record import NodeRecord, examine_node
-from busbw.doctor.sources.capture import MANIFEST, read_capture
-from busbw.doctor.sources.recording import Recording
-from busbw.doctor.sources.this_machine import ThisMachine
+from busbw.doctor.sources.capture import MANIFEST
 from busbw.errors import BusbwError, UsageError
 from busbw.units import plain
 
@@ -57,14 +57,15 @@ def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def records_of_captures(paths: Sequence[Path]) -> tuple[NodeRecord, ...]:
+def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> tuple[NodeRecord, ...]:
     """Examines captures. Their nodes have the names of the files."""
     records: list[NodeRecord] = []
     for path in paths:
         name = path.resolve().name
         node = next((name.removesuffix(suffix) for suffix in _ARCHIVE_SUFFIXES if name.endswith(suffix)), name)
         try:
-            records.append(examine_node(node, Machine(Recording(read_capture(path)))))
+            with open_machine(path) as recording:
+                records.append(examine_node(node, Machine(recording), checks))
         except UsageError as error:
             if len(paths) == 1:
                 raise
@@ -72,12 +73,12 @@ def records_of_captures(paths: Sequence[Path]) -> tuple[NodeRecord, ...]:
     return _with_unique_names(records)
 
 
-def print_own_record(roots: Sequence[Path]) -> None:
+def print_own_record(roots: Sequence[Path], checks: Sequence[Check[Any]]) -> None:
     """Prints the record of this node, or of the capture that stands for it, as JSON."""
     node = this_node()
     try:
-        tree = read_capture(capture_paths(roots)[0]) if roots else ThisMachine(facts_of_this_machine())
-        record = examine_node(node, Machine(Recording(tree)))
+        with open_machine(capture_paths(roots)[0] if roots else None) as recording:
+            record = examine_node(node, Machine(recording), checks)
     except BusbwError as error:
         record = NodeRecord(values=NodeValues(node=node), problem=error.problem)
     click.echo(msgspec.json.encode(record))

@@ -1,39 +1,88 @@
-"""Text of a result and of the list of checks."""
+"""Text of a result: counts, findings with their evidence and fix, and the checks without a finding."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import groupby
+from typing import TypeAlias
+
+from rich.text import Text
 
 from busbw.cli.doctor.node_groups import grouped_by_node
+from busbw.cli.doctor.wrapping import wrapped
 from busbw.doctor.cost import Cost
-from busbw.doctor.model.check import Check
+from busbw.doctor.model.check import SEVERITIES, Severity
 from busbw.doctor.node_record import ALL_CHECKS
-from busbw.doctor.result import ReportedFinding, Result
-from busbw.units import number_text
+from busbw.doctor.result import Missing, ReportedFinding, Result
+from busbw.units import count_text, number_text
+
+_Labeled: TypeAlias = tuple[ReportedFinding, str]
+"""A finding, and a label that names its nodes."""
+
+_STYLES: dict[Severity, str] = {"broken": "bold red", "slow": "bold yellow", "risk": "bold cyan"}
+_TITLE_WIDTH = max(map(len, SEVERITIES)) + 2
 
 
-def result_lines(result: Result) -> Iterator[str]:
-    """Yields the findings with evidence, cost, fix and source, then a line for each other category."""
-    for finding, label in grouped_by_node(result.findings, result):
-        yield from _finding_lines(finding, label)
-        yield ""
-    yield _names_line("Passed", result.passed)
-    yield _names_line("Not applicable", result.not_applicable)
-    for each, label in grouped_by_node(result.could_not_check, result):
-        is_whole_node = each.check == ALL_CHECKS
-        yield (
-            f"Could not check: {label}{each.missing}"
-            if is_whole_node
-            else (f"Could not check {each.check}: {label}missing {each.missing}")
-        )
+def result_lines(result: Result) -> Iterator[Text]:
+    """Yields the counts, the findings, the other checks, and the measurement to run if nothing was found."""
+    yield Text(_counts_text(result), style="bold")
+    yield Text()
+    for _, group in groupby(grouped_by_node(result.findings, result), key=_group_key):
+        yield from _finding_lines(tuple(group))
+        yield Text()
+    yield from wrapped("passed: ", ", ".join(result.passed) or "none")
+    yield from wrapped("not applicable: ", ", ".join(result.not_applicable) or "none")
+    by_reason = sorted(grouped_by_node(result.could_not_check, result), key=_place_and_reason)
+    for (nodes, reason), missing in groupby(by_reason, key=_place_and_reason):
+        names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
+        yield from wrapped("could not check: ", f"{nodes}{names}: missing {reason}" if names else f"{nodes}{reason}")
+    if not {finding.severity for finding in result.findings} & {"broken", "slow"}:
+        yield Text()
+        yield from wrapped("next: ", "no cause of slow collectives was found; measure with `busbw run all_reduce`,")
+        yield from wrapped("      ", "or locate a slow part of several machines with `busbw find LAUNCHER`")
 
 
-def _finding_lines(finding: ReportedFinding, label: str) -> Iterator[str]:
-    yield f"{finding.severity.upper()}  {label}{finding.problem}  [{finding.check}]"
-    for each in finding.evidence:
-        yield f"  evidence  {each.source}: {each.value}"
-    yield f"  cost      {_cost_text(finding)}"
-    yield f"  fix       {finding.fix}"
-    yield f"  source    {finding.source}"
+def _counts_text(result: Result) -> str:
+    severities = [finding.severity for finding in result.findings]
+    counts = ", ".join(f"{severities.count(each)} {each}" for each in SEVERITIES if each in severities)
+    undecided = len({missing.check for missing in result.could_not_check})
+    others = f"{len(result.passed)} passed, {len(result.not_applicable)} not applicable, {undecided} could not check"
+    return f"{count_text(len(severities), 'finding')}{': ' if counts else ''}{counts}; {others}"
+
+
+def _group_key(labeled: _Labeled) -> tuple[object, ...]:
+    """Returns what the findings of one problem on several parts or nodes share."""
+    finding, _ = labeled
+    return finding.check, finding.severity, finding.cost, finding.fix
+
+
+def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
+    """Yields one block for one problem on one or several parts, with the evidence of the first."""
+    first, _ = labeled[0]
+    title = f"{first.severity.upper():{_TITLE_WIDTH}}"
+    by_problem: dict[str, list[_Labeled]] = {}
+    for finding, nodes in labeled:
+        by_problem.setdefault(_general_problem(finding), []).append((finding, nodes))
+    for index, ((leader, nodes), *others) in enumerate(by_problem.values()):
+        name = f"  [{leader.check}]" if index == 0 else ""
+        yield from wrapped(title, f"{nodes}{leader.problem}{name}", title_style=_STYLES[leader.severity])
+        title = " " * _TITLE_WIDTH
+        if others:
+            yield from wrapped(title, f"the same: {', '.join(map(_part_text, others))}")
+    for each in first.evidence:
+        yield from wrapped("  evidence  ", f"{each.source}: {each.value}")
+    yield from wrapped("  cost      ", _cost_text(first))
+    yield from wrapped("  fix       ", first.fix)
+    yield from wrapped("  source    ", first.source)
+
+
+def _general_problem(finding: ReportedFinding) -> str:
+    """Returns the problem without the name of the part."""
+    return finding.problem.replace(finding.subject, "") if isinstance(finding.subject, str) else finding.problem
+
+
+def _part_text(labeled: _Labeled) -> str:
+    finding, nodes = labeled
+    subject = finding.subject if isinstance(finding.subject, str) else ""
+    return f"{nodes}{subject}".removesuffix(": ") or "this machine"
 
 
 def _cost_text(finding: ReportedFinding) -> str:
@@ -45,18 +94,6 @@ def _cost_text(finding: ReportedFinding) -> str:
     return f"an all_reduce on {nodes} would reach {now} of {fixed} GB/s (expected). {finding.cost_text}"
 
 
-def _names_line(title: str, names: Sequence[str]) -> str:
-    return f"{title}: {len(names)}{': ' if names else ''}{', '.join(names)}"
-
-
-def check_list_lines(checks: Sequence[Check[Any]]) -> Iterator[str]:
-    """Yields the texts of all checks, grouped by area."""
-    area = ""
-    for check in checks:
-        if check.area != area:
-            area = check.area
-            yield f"{area.upper()}"
-        yield f"  {check.name}{'  (needs root)' if check.needs_root else ''}"
-        for title in ("rule", "reads", "cost", "fix", "source"):
-            yield f"    {title:7} {getattr(check, title)}"
-    yield f"{len(checks)} checks"
+def _place_and_reason(labeled: tuple[Missing, str]) -> tuple[str, str]:
+    missing, nodes = labeled
+    return nodes, missing.missing

@@ -4,13 +4,14 @@ from typing import Any
 
 import click
 
-from busbw.cli.find.export_options import export_options
+from busbw.cli.find.export_options import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.flow_search import search_flows
 from busbw.cli.find.launched import SearchGroup
 from busbw.cli.find.log_summary import search_logs
 from busbw.cli.find.topology_option import topology_option
 from busbw.cli.options.completion import complete_log
+from busbw.cli.options.export_options import export_options
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.launcher_options import refuse_options_before
 from busbw.cli.options.param_types import Seconds, Size
@@ -96,7 +97,7 @@ from busbw.simulator.faults import FORMS
 @click.option(
     "--system", "system_name", metavar="NAME|FILE", help="System or machine type, to predict the cost of a finding."
 )
-@export_options
+@export_options(EXPORTS)
 @destination_options
 @json_option
 @click.pass_context

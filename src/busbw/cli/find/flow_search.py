@@ -7,13 +7,14 @@ from time import monotonic
 
 import click
 
-from busbw.cli.find.export_options import write_exports
+from busbw.cli.find.export_options import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.search_destination import keep_flows
 from busbw.cli.find.sources import open_measurer
 from busbw.cli.find.summary import print_summary, result_exit_code, summarize
 from busbw.cli.find.topology_option import complete_cluster
 from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.options.export_options import write_exports
 from busbw.cli.options.system_option import find_system
 from busbw.errors import BusbwError, ExitCode, interrupt_exit_code
 from busbw.find.search import Search, SearchProgress
@@ -63,7 +64,7 @@ def search_flows(options: FindOptions) -> int:
                 outcome = _Outcome(failure=outcome.failure or error)
             if not options.as_json:
                 print_summary(summary, search, system)
-        write_exports(summary, options.exports)
+        write_exports(EXPORTS, summary, options.exports)
         if options.as_json or options.also_json:
             click.echo(json_object(summary))
     if outcome.failure:

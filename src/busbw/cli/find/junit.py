@@ -1,28 +1,16 @@
 """Result of a search as JUnit XML: a case per kind of part, and one for the end of the search."""
 
 from collections.abc import Iterator
-from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from busbw.cli.find.summary import FindSummary, power_sentence
-from busbw.exporters.junit import STATES, xml_text
+from busbw.exporters.junit import suite_document, xml_text
 from busbw.find.parts import KINDS
 
 
 def junit_document(summary: FindSummary) -> bytes:
     """Returns the document. Slow parts fail their case, undecided ones are errors, and unmeasured kinds are skipped."""
-    root = Element("testsuites", name="busbw")
-    suite = SubElement(root, "testsuite", name="busbw find")
-    suite.extend(_cases(summary))
-    counts = {attribute: len(suite.findall(f"*/{tag}")) for attribute, tag in STATES.items()}
-    for attribute, count in {"tests": len(suite), **counts}.items():
-        root.set(attribute, str(count))
-        suite.set(attribute, str(count))
-    if summary.measured_s is not None:
-        suite.set("time", f"{summary.measured_s:.3f}")
-    ElementTree.indent(root)
-    document: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return document
+    return suite_document("busbw find", _cases(summary), time_s=summary.measured_s)
 
 
 def _cases(summary: FindSummary) -> Iterator[Element]:

@@ -10,10 +10,11 @@ from typing import Any
 import click
 import msgspec
 
-from busbw.cli.find.export_options import EXPORT_FLAGS, write_exports
+from busbw.cli.find.export_options import EXPORTS
 from busbw.cli.find.summary import SearchSummary
 from busbw.cli.lazy import LazyGroup
 from busbw.cli.options.engine_flags import reject_near_miss_options
+from busbw.cli.options.export_options import write_exports
 from busbw.cli.options.launcher_options import option_words, split_launcher_options
 from busbw.engine import FLOWS
 from busbw.errors import UsageError
@@ -33,7 +34,7 @@ class SearchGroup(LazyGroup):
         """Returns the search with this launcher. None if there is no such launcher."""
         command = super().get_command(context, name)
         search_options = [each for each in self.params if each.name in _SEARCH_OPTIONS]
-        files = [each for each in self.params if each.opts[0] in EXPORT_FLAGS]
+        files = [each for each in self.params if each.opts[0] in EXPORTS]
         sources = [each.opts[0] for each in self.params if each.name in _SOURCE_OPTIONS]
         return command and _search_command(command, search_options, files, sources)
 
@@ -62,7 +63,7 @@ def _search_command(
             search_words.append("--also-json")
 
         def is_result_shown(line: bytes) -> bool:
-            write_exports(msgspec.json.decode(line, type=SearchSummary), paths)
+            write_exports(EXPORTS, msgspec.json.decode(line, type=SearchSummary), paths)
             return "--json" in search_words
 
         search = shlex.join(["busbw", "find", *search_words])

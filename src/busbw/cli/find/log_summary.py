@@ -5,10 +5,11 @@ from typing import ClassVar
 
 import click
 
-from busbw.cli.find.export_options import write_exports
+from busbw.cli.find.export_options import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.group_logs import read_group_runs
 from busbw.cli.find.summary import FindSummary, answer_lines, power_lines, result_exit_code, suspected_nodes
+from busbw.cli.options.export_options import write_exports
 from busbw.errors import BusbwError
 from busbw.find.group_runs import MIN_RUNS, GroupRuns, find_slow_nodes, run_power
 from busbw.json_output import json_object
@@ -42,7 +43,7 @@ def search_logs(options: FindOptions) -> int:
     summary = summarize_logs(options.logs)
     if not options.as_json:
         print_log_summary(summary)
-    write_exports(summary, options.exports)
+    write_exports(EXPORTS, summary, options.exports)
     if options.as_json:
         click.echo(json_object(summary))
     return result_exit_code(summary)

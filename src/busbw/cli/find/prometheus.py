@@ -3,7 +3,7 @@
 import math
 
 from busbw.cli.find.summary import FindSummary
-from busbw.exporters.prometheus import Labels, header, sample_line
+from busbw.exporters.prometheus import Labels, metrics_text
 from busbw.find.findings import Finding
 
 _LABELS = ("kind", "node", "nodes", "nic", "gpu", "gpus", "rail", "leaf", "direction")
@@ -22,13 +22,7 @@ def prometheus_text(summary: FindSummary, end_s: float) -> bytes:
         "measured_seconds": ("Duration of the measured rounds.", {(): summary.measured_s}),
         "end_time_seconds": ("End of the search in seconds since 1970.", {(): end_s}),
     }
-    text = "".join(_metric_text(f"busbw_find_{name}", *metric) for name, metric in metrics.items())
-    return text.encode(errors="replace")
-
-
-def _metric_text(name: str, help_text: str, samples: dict[Labels, float | None]) -> str:
-    lines = [sample_line(name, labels, value) for labels, value in samples.items() if value is not None]
-    return "".join([header(name, help_text), *lines]) if lines else ""
+    return metrics_text({f"busbw_find_{name}": metric for name, metric in metrics.items()})
 
 
 def _labels(finding: Finding) -> Labels:

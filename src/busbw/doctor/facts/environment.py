@@ -22,7 +22,7 @@ def read_environment() -> Environment:
     """Returns the variables of this process."""
     return Environment(
         variables={
-            name: value
+            name: value.encode(errors="surrogateescape").decode(errors="replace")
             for name, value in sorted(os.environ.items())
             if _CONCERNS_COMMUNICATION.match(name) and not may_be_secret(name, value)
         }

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent, Fact
-from busbw.doctor.sources.this_machine import run_command
+from busbw.doctor.sources.commands import run_command
 
 NCCL, CUDA, NVML, VERBS, NET_PLUGINS = (
     "libnccl.so.2", "libcuda.so.1", "libnvidia-ml.so.1", "libibverbs.so.1", "libnccl-net*.so",

@@ -117,7 +117,7 @@ class Machine:
         Raises:
             Absent: There is no such file.
         """
-        return self._tree.target(path)
+        return plain(self._tree.target(path))
 
     def output(self, *words: str) -> str:
         """Returns the standard output of a command.

@@ -12,9 +12,11 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent, shown
+from busbw.doctor.sources.archive import MAX_VALUE_BYTES, is_plausible, members
 from busbw.doctor.sources.recording import Outcome, Recording
 from busbw.errors import UsageError
 from busbw.units import plain
@@ -23,9 +25,6 @@ T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-MAX_CAPTURE_BYTES = 256 << 20
-"""Maximum length of an unpacked archive. A node with 16 NICs has less than 2 MiB."""
-MAX_CAPTURE_FILES = 200_000
 
 
 class Manifest(Struct, kw_only=True, frozen=True):
@@ -41,7 +40,7 @@ class Manifest(Struct, kw_only=True, frozen=True):
     absent: tuple[str, ...] = ()
     """Keys that do not exist, although a folder lists them."""
     unreadable: dict[str, str] = {}
-    """What is missing for the keys that cannot be read."""
+    """Missing thing for each key that cannot be read."""
 
 
 class Capture:
@@ -52,7 +51,7 @@ class Capture:
         self.manifest = manifest
         self._absent = frozenset(manifest.absent)
         self._folders: dict[str, set[str]] = {}
-        for key in [*files, *manifest.targets]:
+        for key in filter(is_plausible, [*files, *manifest.targets]):
             parts = key.split("/")
             for depth in range(1, len(parts)):
                 self._folders.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
@@ -79,13 +78,14 @@ class Capture:
         """Returns the key of a file or folder without symbolic links in it."""
         if key in self.manifest.targets:
             return self.manifest.targets[key]
-        if key in self._absent or not (key in self.files or key in self._folders or key in self.manifest.folders):
-            raise Absent(f"{shown(key)} does not exist")
-        return key
+        if key not in self._absent and any(key in each for each in (self.files, self._folders, self.manifest.folders)):
+            return key
+        self._raise_if_unreadable(key)
+        raise Absent(f"{shown(key)} does not exist")
 
     def _raise_if_unreadable(self, key: str) -> None:
         if key in self.manifest.unreadable:
-            raise Unreadable(self.manifest.unreadable[key])
+            raise Unreadable(plain(self.manifest.unreadable[key]))
 
 
 def capture_of(recording: Recording, *, node: str, busbw_version: str) -> Capture:
@@ -98,17 +98,18 @@ def capture_of(recording: Recording, *, node: str, busbw_version: str) -> Captur
         folders={key: tuple(sorted(names)) for key, names in folders.items()},
         targets={key: target for key, target in targets.items() if target != key or key not in files},
         absent=tuple(sorted(key for key, error in errors.items() if isinstance(error, Absent))),
-        unreadable={key: str(error) for key, error in errors.items() if not isinstance(error, Absent)},
+        unreadable={key: str(error) for key, error in errors.items() if not isinstance(error, Absent)}
+        | {key: f"an answer for {shown(key)} in time" for key in recording.unfinished()},
     )
     return Capture(files, manifest)
 
 
 def _values(outcomes: dict[str, Outcome[T]]) -> dict[str, T]:
-    return {key: outcome for key, outcome in outcomes.items() if not isinstance(outcome, Unreadable)}
+    return {key: outcome for key, outcome in tuple(outcomes.items()) if not isinstance(outcome, Unreadable)}
 
 
 def _errors(outcomes: dict[str, Outcome[T]]) -> dict[str, Unreadable]:
-    return {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Unreadable)}
+    return {key: outcome for key, outcome in tuple(outcomes.items()) if isinstance(outcome, Unreadable)}
 
 
 def archive_bytes(capture: Capture) -> bytes:
@@ -130,13 +131,21 @@ def read_capture(path: Path) -> Capture:
     Raises:
         UsageError: It cannot be read, or is no capture.
     """
+    files: dict[str, bytes] = {}
+    too_long: dict[str, str] = {}
     try:
-        files = _read_folder(path) if path.is_dir() else _read_archive(path)
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        for key, size, content in members(path, MANIFEST):
+            if size > MAX_VALUE_BYTES and key != MANIFEST:
+                too_long[key] = f"{shown(key)} is longer than {MAX_VALUE_BYTES >> 20} MiB"
+            else:
+                files[key] = content.read()
+    except (OSError, EOFError, ValueError, OverflowError, zlib.error, tarfile.TarError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else plain(str(error))
         raise UsageError(
             f"cannot read the capture {path}: {reason}", remedy="write one with busbw doctor --capture FILE"
         ) from error
+    if not files and not too_long:
+        raise UsageError(f"{path} holds no capture", remedy="write one with busbw doctor --capture FILE")
     try:
         manifest = msgspec.json.decode(files.pop(MANIFEST, b"{}"), type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -145,33 +154,4 @@ def read_capture(path: Path) -> Capture:
         ) from error
     if manifest.format > FORMAT:
         raise UsageError(f"{path} has format {manifest.format}, but this busbw knows {FORMAT}", remedy="update busbw")
-    if not files:
-        raise UsageError(f"{path} holds no capture", remedy="write one with busbw doctor --capture FILE")
-    return Capture(files, manifest)
-
-
-def _read_archive(path: Path) -> dict[str, bytes]:
-    files: dict[str, bytes] = {}
-    length = 0
-    with tarfile.open(path, mode="r|*") as archive:
-        for member in archive:
-            length += member.size
-            if length > MAX_CAPTURE_BYTES or len(files) > MAX_CAPTURE_FILES:
-                raise tarfile.TarError("it is too large for a capture")
-            source = archive.extractfile(member) if member.isreg() else None
-            if source is not None:
-                files[member.name.removeprefix("./")] = source.read()
-    return files
-
-
-def _read_folder(path: Path) -> dict[str, bytes]:
-    files: dict[str, bytes] = {}
-    length = 0
-    for file in path.rglob("*"):
-        if file.is_symlink() or not file.is_file():
-            continue
-        length += file.stat().st_size
-        if length > MAX_CAPTURE_BYTES or len(files) > MAX_CAPTURE_FILES:
-            raise OSError(f"{path} is too large for a capture")
-        files[str(file.relative_to(path))] = file.read_bytes()
-    return files
+    return Capture(files, replace(manifest, unreadable=manifest.unreadable | too_long))

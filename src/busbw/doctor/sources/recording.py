@@ -1,6 +1,6 @@
 """Keeps everything that checks read, so that a capture holds all of it, and nothing is read twice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from threading import Lock
 from typing import TypeAlias, TypeVar
 
@@ -9,7 +9,7 @@ from busbw.doctor.model.tree import Tree
 
 T = TypeVar("T")
 Outcome: TypeAlias = T | Unreadable
-"""A value, or the reason for which there is none."""
+"""A value, or the reason for its absence."""
 
 
 class Recording:
@@ -22,6 +22,11 @@ class Recording:
         self.files: dict[str, Outcome[bytes]] = {}
         self.folders: dict[str, Outcome[tuple[str, ...]]] = {}
         self.targets: dict[str, Outcome[str]] = {}
+
+    def unfinished(self) -> tuple[str, ...]:
+        """Returns the keys that a thread still reads, such as those of a device that hangs."""
+        outcomes: dict[str, Container[str]] = {"file": self.files, "folder": self.folders, "target": self.targets}
+        return tuple(key for kind, key in tuple(self._key_locks) if key not in outcomes[kind])
 
     def read(self, key: str) -> bytes:
         """Returns the content of a file, the output of a command, or a fact."""

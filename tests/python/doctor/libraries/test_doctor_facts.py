@@ -97,7 +97,7 @@ def test_links_in_a_circle_and_folders_are_ignored(folder: Path) -> None:
 
 def test_a_machine_without_ldconfig_is_undecided(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(folder / "absent"))
-    monkeypatch.setattr("busbw.doctor.sources.this_machine._COMMAND_FOLDERS", ())
+    monkeypatch.setattr("busbw.doctor.sources.commands._FOLDERS", ())
     with pytest.raises(Unreadable, match="ldconfig"):
         read_libraries()
 

@@ -1,0 +1,32 @@
+"""List of the checks, as text and as JSON."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from busbw.cli.doctor.wrapping import wrapped
+from busbw.doctor.model.check import Check
+from busbw.doctor.result import FORMAT
+from busbw.units import count_text
+
+_FIELDS = ("area", "reads", "rule", "source", "cost", "fix", "needs_root")
+
+
+def check_list_object(checks: Sequence[Check[Any]]) -> dict[str, object]:
+    """Returns the object of `--json`."""
+    listed = [{"check": each.name, **{name: getattr(each, name) for name in _FIELDS}} for each in checks]
+    return {"format": FORMAT, "checks": listed}
+
+
+def check_list_lines(checks: Sequence[Check[Any]]) -> Iterator[Text]:
+    """Yields the texts of the checks, grouped by area."""
+    area = ""
+    for check in checks:
+        if check.area != area:
+            area = check.area
+            yield Text(area.upper(), style="bold")
+        yield Text(f"  {check.name}{'  (needs root)' if check.needs_root else ''}", style="bold")
+        for title in ("rule", "reads", "cost", "fix", "source"):
+            yield from wrapped(f"    {title:8}", getattr(check, title))
+    yield Text(count_text(len(checks), "check"))

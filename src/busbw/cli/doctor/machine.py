@@ -1,0 +1,32 @@
+"""Opens this machine or a capture for an examination."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from busbw.doctor.facts import facts_of_this_machine
+from busbw.doctor.sources.capture import read_capture
+from busbw.doctor.sources.recording import Recording
+from busbw.doctor.sources.this_machine import ThisMachine
+from busbw.termination_signals import cleaned_up_by
+
+
+@contextmanager
+def open_machine(root: Path | None) -> Iterator[Recording]:
+    """Yields what checks read. At the end, also by a signal, no command of this machine remains.
+
+    Args:
+        root: Capture, or None for this machine.
+
+    Raises:
+        UsageError: The capture cannot be read.
+    """
+    if root is not None:
+        yield Recording(read_capture(root))
+        return
+    machine = ThisMachine(facts_of_this_machine())
+    try:
+        with cleaned_up_by(machine.close):
+            yield Recording(machine)
+    finally:
+        machine.close()

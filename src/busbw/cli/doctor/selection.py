@@ -1,0 +1,109 @@
+"""Options that select checks and findings: `--check`, `--ignore` and `--fail-on`."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from busbw.cli.options.param_types import Fraction
+from busbw.doctor.catalog import all_checks
+from busbw.doctor.cost import Cost
+from busbw.doctor.model.check import SEVERITIES, Area, Check
+from busbw.doctor.result import ReportedFinding
+from busbw.errors import UsageError
+from busbw.near_misses import suggestion
+
+_COST = "cost:"
+
+
+class Condition(Struct, kw_only=True, frozen=True):
+    """Findings that make the command fail: those that one of the fields matches."""
+
+    names: frozenset[str] = frozenset()
+    severities: frozenset[str] = frozenset()
+    min_cost: float | None = None
+    """Lost share of the bandwidth, from 0 to 1."""
+
+    @property
+    def has_names_only(self) -> bool:
+        """True if only findings of the named checks match."""
+        return not self.severities and self.min_cost is None
+
+    def matches(self, finding: ReportedFinding) -> bool:
+        """True if the command fails because of this finding."""
+        lost_share = finding.cost.lost_share if isinstance(finding.cost, Cost) else 0.0
+        is_costly = self.min_cost is not None and lost_share >= self.min_cost
+        return is_costly or finding.check in self.names or finding.severity in self.severities
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options `--check`, `--ignore` and `--fail-on`: parameters `only`, `ignored` and `fail_on`."""
+    options = (
+        ("--check", "only", "NAME,...", _parse_names, "Run only these checks; repeatable."),
+        ("--ignore", "ignored", "NAME,...", _parse_names, "Do not run these checks; repeatable."),
+        (
+            "--fail-on",
+            "fail_on",
+            "WHAT,...",
+            _parse_conditions,
+            "Exit with 1 or 5 only for these: NAME, broken, slow, risk, cost:10%; repeatable.",
+        ),
+    )
+    for flag, name, metavar, parse, text in reversed(options):
+        command = click.option(flag, name, multiple=True, metavar=metavar, callback=parse, help=text)(command)
+    return command
+
+
+def select(only: Sequence[str], ignored: Sequence[str], areas: Collection[Area]) -> tuple[Check[Any], ...]:
+    """Returns the selected checks of these areas.
+
+    Raises:
+        UsageError: There is none.
+    """
+    checks = [each for each in all_checks() if each.area in areas and each.name not in frozenset(ignored)]
+    selected = tuple(each for each in checks if not only or each.name in only)
+    if not selected:
+        raise UsageError("no check is left", remedy="select other ones; `busbw doctor --list` shows them")
+    return selected
+
+
+def condition_of(words: Sequence[str]) -> Condition | None:
+    """Returns the condition of `--fail-on`. None without words."""
+    if not words:
+        return None
+    names = frozenset(word for word in words if not word.startswith(_COST))
+    costs = [Fraction().convert(word.removeprefix(_COST), None, None) for word in words if word.startswith(_COST)]
+    return Condition(
+        names=names.difference(SEVERITIES),
+        severities=names.intersection(SEVERITIES),
+        min_cost=min(costs, default=None),
+    )
+
+
+def _parse_names(_context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    words = _words(texts)
+    for word in words:
+        _require_known(word, option, [])
+    return words
+
+
+def _parse_conditions(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    words = _words(texts)
+    for word in words:
+        if word.startswith(_COST):
+            Fraction().convert(word.removeprefix(_COST), option, context)
+        else:
+            _require_known(word, option, SEVERITIES)
+    return words
+
+
+def _words(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+
+
+def _require_known(word: str, option: click.Parameter, others: Sequence[str]) -> None:
+    names = [*(check.name for check in all_checks()), *others]
+    if word not in names:
+        remedy = f"{suggestion(word, names)}`busbw doctor --list` shows the checks"
+        raise UsageError(f'{option.opts[0]}: no check is named "{word}"', remedy=remedy)

@@ -1,0 +1,45 @@
+"""Options that write the result of a command to files in other formats, such as `--junit` and `--prometheus`."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from busbw.cli.options.output_file import require_writable, write_whole
+from busbw.cli.options.param_types import NonEmptyPath
+
+Result = TypeVar("Result")
+Exports = Mapping[str, tuple[str, Callable[[Result], bytes]]]
+"""Help text of each option, and function that returns the content of its file, by flag."""
+
+
+def output_file_option(flag: str, help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns an option for a file that the command writes. The command does not start if it cannot be written."""
+    return click.option(
+        flag, type=NonEmptyPath(dir_okay=False), metavar="FILE", callback=_require_writable, help=help_text
+    )
+
+
+def export_options(exports: Exports[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns a decorator that adds the options to a command."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for flag, (text, _) in reversed(tuple(exports.items())):
+            command = output_file_option(flag, text)(command)
+        return command
+
+    return add
+
+
+def _require_writable(_context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        require_writable(path, flag=option.opts[0])
+    return path
+
+
+def write_exports(exports: Exports[Result], result: Result, files: Mapping[str, Path | None]) -> None:
+    """Writes the file of each flag that has one."""
+    for flag, path in files.items():
+        if path is not None:
+            write_whole(path, exports[flag][1](result), flag=flag)

@@ -1,0 +1,88 @@
+"""Reads the files of an archive or a folder from anybody, within limits. Nothing is written to disk."""
+
+import gzip
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+MAX_ARCHIVE_BYTES = 256 << 20
+"""Maximum length of all files. A node with 16 NICs has less than 2 MiB."""
+MAX_VALUE_BYTES = 4 << 20
+"""Maximum length of a file that is a value."""
+_MAX_FILES = 20_000
+_MAX_NAME_LENGTH, _MAX_DEPTH = 1024, 50
+_GZIP = b"\x1f\x8b"
+_MESSAGE_TOO_LARGE = "it is too large for a capture"
+
+Member = tuple[str, int, IO[bytes]]
+"""Name, length and content of a file. The content can be read until the next member."""
+
+
+def members(path: Path, index: str) -> Iterator[Member]:
+    """Yields the files of an archive or a folder.
+
+    Args:
+        path: Archive, also a compressed one, or folder.
+        index: File that a folder must contain.
+
+    Raises:
+        ValueError: It is too large, or no archive.
+        OSError: It cannot be read.
+    """
+    length = 0
+    for count, (name, size, content) in enumerate(_folder(path, index) if path.is_dir() else _archive(path)):
+        length += size
+        if length > MAX_ARCHIVE_BYTES or count > _MAX_FILES:
+            raise ValueError(_MESSAGE_TOO_LARGE)
+        name = name.encode(errors="surrogateescape").decode(errors="replace")
+        if content is not None and is_plausible(name):
+            yield name, size, content
+
+
+def is_plausible(name: str) -> bool:
+    """True if a file of the kernel can have this path."""
+    return len(name) <= _MAX_NAME_LENGTH and name.count("/") <= _MAX_DEPTH
+
+
+def _folder(path: Path, index: str) -> Iterator[tuple[str, int, IO[bytes] | None]]:
+    if not (path / index).is_file():
+        raise ValueError(f"the folder has no {index}")
+    for file in path.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            with file.open("rb") as content:
+                yield str(file.relative_to(path)), file.stat().st_size, content
+
+
+def _archive(path: Path) -> Iterator[tuple[str, int, IO[bytes] | None]]:
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a regular file")
+        is_zipped = file.read(len(_GZIP)) == _GZIP
+        file.seek(0)
+        stream = cast("IO[bytes]", _Bounded(cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if is_zipped else file))
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                yield (
+                    member.name.removeprefix("./"),
+                    member.size,
+                    archive.extractfile(member) if member.isreg() else None,
+                )
+
+
+class _Bounded:
+    """Stream that fails after `MAX_ARCHIVE_BYTES`, because headers of an archive can be of any length."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._left = MAX_ARCHIVE_BYTES + MAX_VALUE_BYTES
+
+    def read(self, size: int) -> bytes:
+        part = self._source.read(size)
+        self._left -= len(part)
+        if self._left < 0:
+            raise ValueError(_MESSAGE_TOO_LARGE)
+        return part

@@ -1,0 +1,116 @@
+"""Runs commands for checks with a time limit. No process of a command remains after it."""
+
+import os
+import shlex
+import subprocess
+import time
+from contextlib import suppress
+from signal import SIGKILL
+
+from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model.machine import Absent
+
+MAX_OUTPUT_BYTES = 4 << 20
+COMMAND_LIMIT_S = 3.0
+"""Time limit of one command."""
+ALL_COMMANDS_LIMIT_S = 3.7
+"""Time after which all commands end. It is shorter than the time limit of the checks, so that these still decide."""
+_POLL_S, _REAP_S = 0.005, 0.1
+_FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/amazon/efa/bin")
+"""Folders of commands in addition to PATH, which often lacks them for users other than root."""
+
+_Process = subprocess.Popen[bytes]
+
+
+class Commands:
+    """Runs commands, in several threads at once."""
+
+    def __init__(self) -> None:
+        self._end_s = time.monotonic() + ALL_COMMANDS_LIMIT_S
+        self._running: set[_Process] = set()
+
+    def output(self, words: list[str]) -> bytes:
+        """Returns the standard output of a command.
+
+        Raises:
+            Absent: There is no such command.
+            Unreadable: It failed, printed too much, or did not end in time.
+        """
+        command = shlex.join(words)
+        limit_s = min(COMMAND_LIMIT_S, self._end_s - time.monotonic())
+        if limit_s <= 0:
+            raise Unreadable(f"time to run {command}")
+        process = _start(words)
+        self._running.add(process)
+        try:
+            output, has_ended = _read(process, limit_s)
+        finally:
+            self._running.discard(process)
+        if len(output) > MAX_OUTPUT_BYTES:
+            raise Unreadable(f"{command} printed more than {MAX_OUTPUT_BYTES >> 20} MiB")
+        if not has_ended:
+            raise Unreadable(f"{command} did not end within {limit_s:.2g} s")
+        if process.returncode:
+            first_line = output.decode(errors="replace").strip().partition("\n")[0][:120]
+            raise Unreadable(f"{command} failed: {first_line or f'exit code {process.returncode}'}")
+        return output
+
+    def close(self) -> None:
+        """Kills all running commands, and lets no other one start."""
+        self._end_s = 0.0
+        for process in tuple(self._running):
+            _kill(process)
+
+
+def run_command(words: list[str]) -> bytes:
+    """Returns the standard output of a single command, as `Commands.output`."""
+    return Commands().output(words)
+
+
+def _start(words: list[str]) -> _Process:
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_FOLDERS])
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"PATH": path, "LC_ALL": "C"},
+            start_new_session=True,  # its children can then be killed with it
+        )
+    except (FileNotFoundError, IndexError) as error:
+        raise Absent(f"the command {shlex.join(words)}") from error
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{words[0]} cannot be started: {getattr(error, 'strerror', error)}") from error
+
+
+def _read(process: _Process, limit_s: float) -> tuple[bytes, bool]:
+    """Returns the output of a process, and whether it ended in time. Otherwise kills it with its children."""
+    assert process.stdout is not None
+    end_s = time.monotonic() + limit_s
+    output = bytearray()
+    os.set_blocking(process.stdout.fileno(), False)
+    is_open = True
+    with process.stdout:
+        # A child may keep the pipe open after the end of the process.
+        while is_open and time.monotonic() < end_s and len(output) <= MAX_OUTPUT_BYTES:
+            part = process.stdout.read(1 << 16)
+            if part is None:
+                time.sleep(_POLL_S)
+            else:
+                output += part
+                is_open = bool(part)
+    if not is_open:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, end_s - time.monotonic()))
+            return bytes(output), True
+    _kill(process)
+    return bytes(output), False
+
+
+def _kill(process: _Process) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, SIGKILL)
+    # A process that waits for a device does not end, so nobody waits for it any longer.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_REAP_S)

@@ -1,0 +1,214 @@
+"""Redacts a capture: replaces names, addresses, UUIDs and serial numbers in its keys, values and manifest.
+
+A replacement is the same in the whole capture and keeps the class of an address, so that checks decide as before.
+Names of interfaces and RDMA devices stay. Evidence stays readable.
+"""
+
+import getpass
+import hashlib
+import re
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address
+
+import msgspec
+
+from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_key, command_words
+from busbw.doctor.sources.capture import Capture, Manifest
+from busbw.doctor.sources.pseudonyms import Pseudonyms
+from busbw.secret_variables import may_be_secret
+
+_ENVIRONMENT = f"{FACTS}environment.json"
+_PSEUDONYM = re.compile(r"(?:host|user|name|serial|secret)-\d+")
+_TOKEN = r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|xox[abp]-)[\w-]{8,}"
+_SECRET = r"(?i)(?:token|passw(?:or)?d|secret|api_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;&]+)"
+_CLOUD_HOST = r"\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w.-]+)?\b"
+_ACCOUNT = (
+    r"(?<![\w.+-])[\w.+-]+@(?![\w.:-]*\.(?:service|socket|target|timer|slice)\b)[\w-]+(?:\.[\w-]+)+|(?<=\[)[\w.-]+(?=@)"
+)
+_HOME = r"(?:^|(?<=[/\s:=\"'(,]))home/([^/\s:;,'\"<>()%]+)"
+_LABELED_NAME = r"\b(?:NodeName|NodeHostName|NodeAddr|Owner|UserId|Account|Partitions)=([^\s(]+)"
+_SERIAL = r"(?i)(?:(?<!/)serial(?:[ _]?(?:number|no|num))?|\b(?:vendor )?sn)[\"']?[ \t]*[:=>][ \t]*[\"']?([\w.-]{3,})"
+_UUID = r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9a-fA-F])"
+_CONTAINER = r"(?<![0-9a-fA-F])[0-9a-f]{64}(?![0-9a-fA-F])"
+_HARDWARE = (
+    r"(?<![\w:])[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}(?:(?::[0-9a-fA-F]{2}){2}|(?::[0-9a-fA-F]{2}){14})?(?![\w:])"
+    r"|(?<=\benx)[0-9a-f]{12}\b"
+)
+_GUID = r"(?<![\w:])[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3}(?![\w:])|(?i:(?<=guid: 0x)|(?<=guid:\t0x))[0-9a-fA-F]{16}\b"
+_IPV6 = r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4})(?![\w:])"
+_IPV4 = r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]|-\w)"
+_EXPLODED_LENGTH = 39
+"""Length of an IPv6 address with all digits."""
+_HEXADECIMAL_ADDRESSES = {
+    "net/route": re.compile(r"(?<=\t)[0-9A-F]{8}(?=\t)"),
+    "net/if_inet6": re.compile(r"\b[0-9a-f]{32}\b"),
+    "net/ipv6_route": re.compile(r"\b[0-9a-f]{32}\b"),
+}
+"""Addresses in files of the kernel, by the ends of the files' keys."""
+_VERSION_WORDS = ("version", "firmware", "driver", "fw", "pkg", "release")
+"""Words before numbers that look like an address."""
+_VARIABLE_WITH_NAME = re.compile(
+    r"USER|ACCOUNT|HOST|NODELIST|NODENAME|NODE_ALIASES|LAUNCH_NODE|JOB_NAME|COMMENT|PARTITION|RESERVATION|CLUSTER_NAME"
+    r"|TOPOLOGY_ADDR$|SUBMIT_|QOS|NAMESPACE"
+)
+_WORD_WITH_LETTER = re.compile(r"[^,.:;/|\[\]\s]*[A-Za-z][^,.:;/|\[\]\s]*")
+_COMMON_WORDS = re.compile(
+    r"admin|amd|bus|class|cuda|data|dev|docker|etc|false|gpu|guest|home|host|intel|kernel|lib|localhost|mellanox|module|mpi"
+    r"|nccl|net|nobody|node|none|null|nvidia|opt|proc|root|run|slurm|sys|tmp|true|ubuntu|user|usr|var|work"
+)
+"""Names of hosts and users that identify nothing, and that have another meaning elsewhere."""
+
+
+def redacted(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
+    """Returns the capture without what identifies a machine or a person.
+
+    Args:
+        capture: Values of a machine.
+        names: Kind ("host", "user") and text of names to replace, in addition to those that the capture states.
+    """
+    redaction = _Redaction([*names, *_stated_names(capture)])
+    key, manifest = redaction.key, capture.manifest
+    files = {key(each): redaction.content(each, content) for each, content in sorted(capture.files.items())}
+    folders = {
+        key(folder): tuple(key(f"{folder}/{name}").rpartition("/")[2] for name in entries)
+        for folder, entries in sorted(manifest.folders.items())
+    }
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+    return Capture(
+        files,
+        Manifest(
+            busbw_version=manifest.busbw_version,
+            node=f"node-{digest[:6]}",
+            folders=folders,
+            targets={key(link): key(target) for link, target in sorted(manifest.targets.items())},
+            absent=tuple(map(key, manifest.absent)),
+            unreadable={key(each): redaction.text(reason) for each, reason in sorted(manifest.unreadable.items())},
+        ),
+    )
+
+
+def names_of_this_machine() -> list[tuple[str, str]]:
+    """Returns the host name, with and without its domain, and the user's name."""
+    host = socket.gethostname()
+    names = [("host", host), ("host", host.partition(".")[0])]
+    with suppress(KeyError, OSError):  # a user without a name
+        names.append(("user", getpass.getuser()))
+    return names
+
+
+def _stated_names(capture: Capture) -> list[tuple[str, str]]:
+    hosts = [capture.files.get(key, b"") for key in ("proc/sys/kernel/hostname", "etc/hostname", "commands/hostname")]
+    names = [("host", host.decode(errors="replace").strip()) for host in hosts]
+    variables = _variables(capture.files.get(_ENVIRONMENT, b""))
+    names += [("host", variables.get(name, "")) for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST")]
+    return [*names, ("user", variables.get("SLURM_JOB_USER", ""))]
+
+
+def _variables(content: bytes) -> dict[str, str]:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
+        return msgspec.json.decode(content, type=dict[str, dict[str, str]])["variables"]
+    return {}
+
+
+class _Redaction:
+    """Replaces what identifies a machine or a person in texts."""
+
+    def __init__(self, names: Iterable[tuple[str, str]]) -> None:
+        self._pseudonyms = Pseudonyms()
+        kinds = {
+            name: kind
+            for kind, name in names
+            if len(name) > 1 and not name.isdigit() and not _COMMON_WORDS.fullmatch(name)
+        }
+        longest_first = "|".join(map(re.escape, sorted(kinds, key=len, reverse=True)))
+        known_name = rf"(?<![A-Za-z0-9])(?:{longest_first})(?![A-Za-z0-9])" if kinds else r"(?!)"
+        rules: dict[str, Callable[[re.Match[str]], str]] = {
+            known_name: lambda match: self._pseudonyms.name(kinds[match[0]], match[0]),
+            _TOKEN: lambda match: self._name("secret", match),
+            _SECRET: lambda match: self._name("secret", match),
+            _CLOUD_HOST: lambda match: self._name("host", match),
+            _ACCOUNT: lambda match: self._name("user", match),
+            _HOME: lambda match: self._name("user", match),
+            _LABELED_NAME: lambda match: self._name("name", match),
+            _SERIAL: lambda match: self._name("serial", match),
+            _UUID: lambda match: f"00000000-0000-4000-8000-{self._pseudonyms.number('UUID', match[0].lower()):012x}",
+            _CONTAINER: lambda match: f"{self._pseudonyms.number('container', match[0]):064x}",
+            _HARDWARE: self._hardware,
+            _GUID: self._guid,
+            _IPV6: self._ipv6,
+            _IPV4: self._ipv4,
+        }
+        self._rules = [(re.compile(pattern), replacement) for pattern, replacement in rules.items()]
+
+    def text(self, text: str) -> str:
+        for pattern, replacement in self._rules:
+            text = pattern.sub(replacement, text)
+        return text
+
+    def key(self, key: str) -> str:
+        prefix = LATER if key.startswith(LATER) else ""
+        path = key.removeprefix(prefix)
+        with suppress(ValueError):  # quotes without their end, in a capture that somebody wrote
+            if path.startswith(COMMANDS):
+                return prefix + command_key(tuple(map(self.text, command_words(path))))
+        return prefix + self.text(path)
+
+    def content(self, key: str, content: bytes) -> bytes:
+        if key == _ENVIRONMENT:
+            kept = {name: value for name, value in _variables(content).items() if not may_be_secret(name, value)}
+            return msgspec.json.encode({"variables": {name: self._value(name, kept[name]) for name in kept}})
+        text = content.decode(errors="surrogateescape")
+        name = key.rpartition("/")[2].lower()
+        if "serial" in name and text.strip():
+            text = self._pseudonyms.name("serial", text.strip())
+        for end, pattern in _HEXADECIMAL_ADDRESSES.items():
+            if key.endswith(end):
+                text = pattern.sub(self._hexadecimal_address, text)
+        # The word in front makes a version of four numbers no address.
+        before = "version: " if any(word in name for word in _VERSION_WORDS) else ""
+        return self.text(before + text).removeprefix(before).encode(errors="surrogateescape")
+
+    def _value(self, variable: str, value: str) -> str:
+        """Returns the value of a variable. The ranges in a list of nodes stay: node[01-64] becomes name-1[01-64]."""
+        text = self.text(value)
+        if _VARIABLE_WITH_NAME.search(variable):
+            text = _WORD_WITH_LETTER.sub(lambda match: self._name("name", match), text)
+        return text
+
+    def _name(self, kind: str, match: re.Match[str]) -> str:
+        """Replaces the first group of a match, which is at its end, or the whole match if it has no group."""
+        name = match[match.re.groups]
+        if _COMMON_WORDS.fullmatch(name) or _PSEUDONYM.fullmatch(name):
+            return match[0]
+        return match[0].removesuffix(name) + self._pseudonyms.name(kind, name)
+
+    def _hardware(self, match: re.Match[str]) -> str:
+        value = self._pseudonyms.hardware(bytes.fromhex(match[0].replace(":", "")))
+        return value.hex(":") if ":" in match[0] else value.hex()
+
+    def _guid(self, match: re.Match[str]) -> str:
+        digits = f"{self._pseudonyms.guid(int(match[0].replace(':', ''), 16)):016x}"
+        return ":".join(re.findall("....", digits)) if ":" in match[0] else digits
+
+    def _ipv6(self, match: re.Match[str]) -> str:
+        is_address = any(len(part) > 2 for part in match[0].split(":"))  # other than 0:1:2:3:4:5:6:7 and a::b
+        with suppress(ValueError):
+            shown = self._pseudonyms.ipv6(IPv6Address(match[0] if is_address else ""))
+            return shown.exploded if len(match[0]) == _EXPLODED_LENGTH else str(shown)
+        return match[0]
+
+    def _ipv4(self, match: re.Match[str]) -> str:
+        before = match.string[max(0, match.start() - 24) : match.start()].rpartition("\n")[2].lower()
+        with suppress(ValueError):
+            if not any(word in before for word in _VERSION_WORDS):
+                return str(self._pseudonyms.ipv4(IPv4Address(match[0])))
+        return match[0]
+
+    def _hexadecimal_address(self, match: re.Match[str]) -> str:
+        value = bytes.fromhex(match[0])
+        if len(value) == 16:
+            return self._pseudonyms.ipv6(IPv6Address(value)).packed.hex()
+        # The byte order of x86 and Arm.
+        return self._pseudonyms.ipv4(IPv4Address(value[::-1])).packed[::-1].hex().upper()

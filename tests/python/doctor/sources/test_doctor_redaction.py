@@ -1,0 +1,214 @@
+"""A capture holds no names, addresses and secrets, and yields the same result as the machine."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from doctor_machines import NAMES, TestMachine, load
+
+from busbw.doctor.catalog import MACHINE_AREAS, checks_of
+from busbw.doctor.examination import examine
+from busbw.doctor.facts import facts_of_this_machine
+from busbw.doctor.machine_system import system_of
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.model.tree import Tree
+from busbw.doctor.result import Result
+from busbw.doctor.sources.capture import Capture, Manifest, archive_bytes, capture_of, read_capture
+from busbw.doctor.sources.recording import Recording
+from busbw.doctor.sources.redaction import names_of_this_machine, redacted
+from busbw.doctor.sources.this_machine import ThisMachine
+
+SECRETS = {
+    "host name": "gpunode017",
+    "domain": "gpunode017.cluster.example",
+    "user": "jdoe",
+    "account": "mbox@mail.example.org",
+    "IPv4 address": "10.37.4.219",
+    "public address": "141.76.12.33",
+    "IPv6 address": "fd12:3456:789a:1::5",
+    "link-local address": "fe80::a288:c2ff:fe77:1234",
+    "MAC address": "a0:88:c2:77:12:34",
+    "GUID": "a088:c203:0077:1234",
+    "GUID of ibstat": "a088c20300771234",
+    "GID": "fe80:0000:0000:0000:a088:c203:0077:1234",
+    "UUID": "GPU-5d4ad1f2-3c6a-2a1b-9f10-0123456789ab",
+    "serial": "1650922014335",
+    "GitHub token": "ghp_0123456789abcdefghij",
+    "password": "hunter2hunter2",
+    "job name": "secretproject",
+    "node list": "rackseven",
+}
+TEXT = """node gpunode017 (gpunode017.cluster.example), home /home/jdoe/nccl, data /scratch/jdoe
+mbox@mail.example.org
+inet 10.37.4.219/24 via 141.76.12.33 inet6 fd12:3456:789a:1::5 fe80::a288:c2ff:fe77:1234 ether a0:88:c2:77:12:34
+Node GUID: 0xa088c20300771234 node_guid a088:c203:0077:1234 gid fe80:0000:0000:0000:a088:c203:0077:1234
+GPU-5d4ad1f2-3c6a-2a1b-9f10-0123456789ab <serial>1650922014335</serial> Serial Number: 1650922014335 at 0000:1b:00.0
+token=ghp_0123456789abcdefghij NodeName=rackseven001 password: hunter2hunter2 enxa088c2771234 firmware 231.2.63.0
+"""
+
+
+def machine_with_secrets() -> TestMachine:
+    machine = load("dgx-h100")
+    variables = {
+        "HF_TOKEN": SECRETS["GitHub token"],
+        "NCCL_TOPO_FILE": "/home/jdoe/topo.xml",
+        "NCCL_NET": f"https://jdoe:{SECRETS['password']}@gpunode017/",
+        "SLURM_JOB_NAME": "secretproject",
+        "SLURM_JOB_NODELIST": "rackseven[001-064],gpunode017",
+        "SLURM_JOB_USER": "jdoe",
+        "SLURM_NNODES": "64",
+    }
+    return (
+        machine.with_file("proc/sys/kernel/hostname", "gpunode017\n")
+        .with_file("home/jdoe/topo.xml", TEXT)
+        .with_file("sys/class/net/enxa088c2771234/address", "a0:88:c2:77:12:34")
+        .with_file("sys/class/dmi/id/product_serial", "1650922014335")
+        .with_output(["getent", "hosts", "gpunode017"], "10.37.4.219 gpunode017")
+        .with_output(["cat", "/home/jdoe/topo.xml"], TEXT)
+        .with_file(
+            "proc/net/route", "Iface\tDestination\tGateway\nens1\tDB04250A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n"
+        )
+        .with_file("proc/net/if_inet6", "fd123456789a00010000000000000005 02 40 00 80 ens1\n")
+        .with_target("sys/class/net/enxa088c2771234", "sys/devices/x/net/enxa088c2771234")
+        .with_variables(**variables)
+        .unreadable("home/jdoe/secret")
+    )
+
+
+def recorded(machine: TestMachine) -> Capture:
+    """The capture with everything of a machine, as if all had been read."""
+    tree = machine.tree
+    manifest = Manifest(
+        targets=tree.manifest.targets,
+        unreadable=tree.manifest.unreadable,
+        folders={"home": ("jdoe",), "sys/class/net": ("enxa088c2771234", "ens1")},
+        absent=("home/jdoe/absent",),
+        node="gpunode017",
+    )
+    return Capture(tree.files, manifest)
+
+
+def contents(capture: Capture) -> str:
+    return gzip.decompress(archive_bytes(capture)).decode(errors="replace")
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_the_archive_holds_no_secret(kind: str) -> None:
+    original = recorded(machine_with_secrets())
+    assert SECRETS[kind].removeprefix("GPU-") in contents(original)
+    assert SECRETS[kind].removeprefix("GPU-").lower() not in contents(redacted(original)).lower()
+
+
+def test_kernel_tables_hold_no_address() -> None:
+    text = contents(redacted(recorded(machine_with_secrets())))
+    assert "DB04250A" not in text
+    assert "00FFFFFF" in text  # the mask
+    assert "fd123456789a0001" not in text
+
+
+def test_the_names_of_the_examining_user_and_host_are_replaced() -> None:
+    capture = Capture({"proc/cmdline": b"host=anvil /scratch/kim/x"}, Manifest())
+    replaced = redacted(capture, [("host", "anvil"), ("user", "kim")])
+    assert replaced.files["proc/cmdline"] == b"host=host-1 /scratch/user-1/x"
+    assert all(name for _, name in names_of_this_machine())
+
+
+def text_of(content: str) -> str:
+    return redacted(Capture({"x": content.encode()}, Manifest())).files["x"].decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0000:1b:00.0 0000:15:01.0/0000:16:00.0 00000000:1B:00.0 pci0000:15",
+        "0000:0000:0000:0000:0000:0000:0000:0000 0000:0000:0000:0000 00:00:00:00:00:00 ff:ff:ff:ff:ff:ff",
+        ":: ::1 127.0.0.1 0.0.0.0 255.255.255.0 224.0.0.1 ff02::1",
+        "Tue Nov 26 12:34:56 2024, up 1:02:03, affinity 0:1:2:3:4:5:6:7, ffffffff,00000000",
+        "driver version 570.124.06, firmware-version: 231.2.63.0/pkg 231.1.162.1, fw 28.39.2048, VBIOS 96.00.61.00.01",
+        "libnccl.so.2.27.5.1 rdma-core-2.1.0.4-1.el9 std::vector<a::b> 400 Gb/sec (4X NDR) MT_0000000838",
+        "getty@tty1.service nvidia-imex@1.service root@ 0x0000000000000004 mlx5_0 ibp24s0 bond0 eth0.100",
+        "intel_iommu=on iommu=pt console=ttyS0 serial: N/A",
+    ],
+)
+def test_other_texts_stay(text: str) -> None:
+    assert text_of(text) == text
+
+
+def test_a_version_file_stays() -> None:
+    capture = Capture({"sys/class/infiniband/bnxt_re0/fw_ver": b"231.2.63.0"}, Manifest())
+    assert redacted(capture).files == capture.files
+
+
+def test_addresses_keep_their_class_and_equality() -> None:
+    text = text_of("10.1.2.3 10.1.2.9 10.1.2.0 10.1.3.3 10.1.2.3 8.8.8.8 169.254.7.1 ::ffff:10.1.2.3 ::ffff:0a01:0203")
+    first, second, network, other, again, public, local, mapped, mapped_again = text.split()
+    assert first == again != second
+    assert first.rpartition(".")[0] == second.rpartition(".")[0] == network.rpartition(".")[0]
+    assert network.endswith(".0")
+    assert first.rpartition(".")[0] != other.rpartition(".")[0]
+    assert not public.startswith("10.")
+    assert local.startswith("169.254.")
+    assert mapped == mapped_again
+    assert mapped.startswith("::ffff:")
+
+
+def test_gids_keep_their_form_and_agree_with_guids() -> None:
+    gid, guid, mapped = text_of(
+        "fe80:0000:0000:0000:a088:c203:0077:1234 a088:c203:0077:1234 0000:0000:0000:0000:0000:ffff:0a25:04db"
+    ).split()
+    assert gid == f"fe80:0000:0000:0000:{guid}"
+    assert re.fullmatch("0000:0000:0000:0000:0000:ffff:0a[0-9a-f]{2}:[0-9a-f]{4}", mapped)
+
+
+def test_keys_agree_with_the_values_that_name_them() -> None:
+    replaced = redacted(recorded(machine_with_secrets()))
+    variables = json.loads(replaced.files["facts/environment.json"])["variables"]
+    assert variables["NCCL_TOPO_FILE"].removeprefix("/") in replaced.files
+    assert "HF_TOKEN" not in variables
+    assert variables["SLURM_NNODES"] == "64"
+    assert re.fullmatch(r"name-\d+\[001-064\],host-\d+", variables["SLURM_JOB_NODELIST"])
+    assert replaced.manifest.folders["home"] == ("user-1",)
+    assert re.fullmatch("node-[0-9a-f]{6}", replaced.manifest.node)
+
+
+def test_bytes_that_are_not_utf_8_stay() -> None:
+    assert redacted(Capture({"x": b"\xff\xfe10.1.2.3\x00"}, Manifest())).files["x"] == b"\xff\xfe10.0.1.1\x00"
+
+
+def categories(result: Result) -> object:
+    return (
+        [(finding.check, finding.severity) for finding in result.findings],
+        result.passed,
+        result.not_applicable,
+        [each.check for each in result.could_not_check],
+    )
+
+
+def compare_with_its_capture(tree: Tree, folder: Path) -> None:
+    recording = Recording(tree)
+    checks = checks_of(*MACHINE_AREAS)
+    result = examine(checks, Machine(recording), system=system_of(Machine(recording)), limit_s=60)
+    path = folder / "capture.tar.gz"
+    path.write_bytes(
+        archive_bytes(redacted(capture_of(recording, node="", busbw_version="1"), names_of_this_machine()))
+    )
+    machine = Machine(read_capture(path))
+    assert categories(examine(checks, machine, system=system_of(machine), limit_s=60)) == categories(result)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_capture_of_a_machine_yields_the_same_result(name: str, tmp_path: Path) -> None:
+    compare_with_its_capture(load(name).tree, tmp_path)
+    compare_with_its_capture(load(name).with_fact("limits", memlock_bytes=65536).tree, tmp_path)
+
+
+def test_the_capture_of_this_machine_yields_the_same_result(tmp_path: Path) -> None:
+    compare_with_its_capture(ThisMachine(facts_of_this_machine()), tmp_path)
+
+
+def test_an_invalid_environment_is_empty() -> None:
+    replaced = redacted(Capture({"facts/environment.json": b"{"}, Manifest()))
+    assert msgspec.json.decode(replaced.files["facts/environment.json"]) == {"variables": {}}
