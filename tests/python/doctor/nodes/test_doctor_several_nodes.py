@@ -11,18 +11,20 @@ from doctor_machines import TestMachine, load
 
 from busbw.cli.doctor.several_nodes import gathered_records, records_of_captures
 from busbw.cli.main import main
+from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.compared_values import NodeValues
 from busbw.doctor.node_record import NodeRecord, examine_node, merge_records
 from busbw.doctor.result import Result
 from busbw.doctor.sources.capture import archive_bytes
 
+CHECKS = checks_of(*MACHINE_AREAS, "nodes")
 HEALTHY = load("dgx-h100").with_file("proc/sys/kernel/osrelease", "5.15.0-1046-nvidia")
 ODD_KERNEL = HEALTHY.with_file("proc/sys/kernel/osrelease", "5.15.0-1042-nvidia")
 SMALL_MEMLOCK = HEALTHY.with_fact("limits", memlock_bytes=65536)
 
 
 def merged(**machines: TestMachine) -> Result:
-    return merge_records([examine_node(name, machine.machine) for name, machine in machines.items()])
+    return merge_records([examine_node(name, machine.machine, CHECKS) for name, machine in machines.items()], CHECKS)
 
 
 @pytest.fixture
@@ -50,14 +52,14 @@ def test_a_single_node_has_no_name() -> None:
 
 def test_a_node_without_a_record_does_not_hide_the_others() -> None:
     lost = NodeRecord(values=NodeValues(node="n3"), problem="the command is missing")
-    result = merge_records([*(examine_node(f"n{index}", HEALTHY.machine) for index in (1, 2)), lost])
+    result = merge_records([*(examine_node(f"n{index}", HEALTHY.machine, CHECKS) for index in (1, 2)), lost], CHECKS)
     assert not result.findings
     (missing,) = [each for each in result.could_not_check if each.node == "n3"]
     assert missing.missing == "the command is missing"
 
 
 def test_a_record_of_a_node_is_short() -> None:
-    record = examine_node("n1", SMALL_MEMLOCK.machine)
+    record = examine_node("n1", SMALL_MEMLOCK.machine, CHECKS)
     assert len(msgspec.json.encode(record)) < 16 << 10
 
 
@@ -84,7 +86,7 @@ def test_equal_findings_of_several_nodes_are_one_block(tmp_path: Path, capsys: p
 
 def test_a_capture_that_cannot_be_read_does_not_hide_the_others(captures: Path) -> None:
     (captures / "n2.tar.gz").write_text("no archive")
-    records = records_of_captures(sorted(captures.iterdir()))
+    records = records_of_captures(sorted(captures.iterdir()), CHECKS)
     assert [bool(record.problem) for record in records] == [False, True, False, False]
 
 
