@@ -42,7 +42,7 @@ class _Setting(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     optional: bool = False
     """True if a kernel or system may lack the file."""
     pattern: str = r"(\d+(?:\.\d+)?)"
-    """Regular expression of the number. With two groups, the number is that of integers from the first to the second."""
+    """Regular expression of the number. With two groups, the number is the count of integers between them."""
     per_cpu: bool = False
     min: float | None = None
     max: float | None = None
