@@ -1,9 +1,18 @@
 """The check memlock."""
 
+import pytest
 from doctor_machines import assert_only, load
+
+IPC_LOCK = "Name:\tbusbw\nCapEff:\t0000000000004000\nCpus_allowed_list:\t0-223\n"
 
 
 def test_a_small_limit_breaks_rdma() -> None:
     machine = load("dgx-h100").with_fact("limits", memlock_bytes=65536)
     assert_only(machine, "memlock", severity="broken")
     assert machine.examine("memlock").findings[0].evidence[0].value == "64"
+
+
+@pytest.mark.parametrize(("user_map", "findings"), [("0 0 4294967295", 0), ("0 1000 1", 1)])
+def test_a_capability_of_the_first_user_namespace_ignores_the_limit(user_map: str, findings: int) -> None:
+    machine = load("dgx-h100").with_fact("limits", memlock_bytes=65536).with_file("proc/self/status", IPC_LOCK)
+    assert len(machine.with_file("proc/self/uid_map", user_map).examine("memlock").findings) == findings

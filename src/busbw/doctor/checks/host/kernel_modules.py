@@ -6,38 +6,36 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Se
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import AMAZON, AMD, MELLANOX, NVIDIA, device_folders, gpus
 
-_NEEDS: tuple[tuple[str, str, Severity, str], ...] = (
-    (NVIDIA, "0x0302", "broken", "nvidia"),
-    (AMD, "0x1200", "broken", "amdgpu"),
-    (MELLANOX, "0x0207", "slow", "mlx5_ib"),
-    (AMAZON, "0x0200", "slow", "efa"),
+_NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
+    (NVIDIA, "0x0302", "0x", "broken", "nvidia"),
+    (AMD, "0x1200", "0x", "broken", "amdgpu"),
+    (MELLANOX, "0x0207", "0x", "slow", "mlx5_ib"),
+    (AMAZON, "0x0200", "0xefa", "slow", "efa"),
 )
-"""Vendor, PCI class, severity without the module, and module."""
-_EFA_DEVICES = "0xefa"
+"""Vendor, PCI class, beginning of the device id, severity without the module, and module."""
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    present = {
-        (machine.word(f"{folder}/vendor"), machine.word(f"{folder}/class")[:6]): folder
-        for folder in device_folders(machine)
-        if machine.word(f"{folder}/vendor") != AMAZON or machine.word(f"{folder}/device").startswith(_EFA_DEVICES)
+    vendors = {folder: machine.word(f"{folder}/vendor") for folder in device_folders(machine)}
+    needed: dict[str, Severity] = {
+        module: severity
+        for folder, folder_vendor in vendors.items()
+        for vendor, pci_class, device, severity, module in _NEEDS
+        if folder_vendor == vendor
+        and machine.word(f"{folder}/class").startswith(pci_class)
+        and machine.word(f"{folder}/device").startswith(device)
+        # A device of a virtual machine belongs to another driver, vfio-pci.
+        and not (machine.has(f"{folder}/driver") and machine.target(f"{folder}/driver").endswith("/vfio-pci"))
     }
-    needs = [need for need in _NEEDS if need[:2] in present]
-    if not needs or not gpus(machine):
+    if not needed or not gpus(machine):
         raise NotApplicable("no data center GPU or RDMA device")
-    for vendor, pci_class, severity, module in needs:
-        folder = present[vendor, pci_class]
-        # A device of a virtual machine belongs to vfio-pci.
-        driver = machine.target(f"{folder}/driver") if machine.has(f"{folder}/driver") else ""
-        if not machine.has(f"sys/module/{module}") and not driver.endswith("/vfio-pci"):
+    for module, severity in needed.items():
+        if not machine.has(f"sys/module/{module}"):
             yield Finding(
                 severity=severity,
                 subject=module,
-                problem=f"the kernel module {module} is not loaded, but the machine has a device for it",
-                evidence=(
-                    machine.evidence(f"{folder}/vendor"),
-                    Evidence(source=f"/sys/module/{module}", value="does not exist"),
-                ),
+                problem=f"the kernel module {module} is not loaded, but the machine has devices for it",
+                evidence=(Evidence(source=f"/sys/module/{module}", value="does not exist"),),
                 fix=f"sudo modprobe {module}; if it fails, read sudo dmesg and install the driver for this kernel",
             )
 

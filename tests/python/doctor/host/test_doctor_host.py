@@ -1,0 +1,163 @@
+"""Checks of CPUs, control groups, kernel modules, the kernel log and /sys."""
+
+import pytest
+from doctor_machines import assert_only, load
+
+POLICIES = "sys/devices/system/cpu/cpufreq/policy{0..3}"
+GROUP = "sys/fs/cgroup/user.slice"
+STATUS = "Name:\tbusbw\nCapEff:\t{}\nCpus_allowed_list:\t{}\n"
+
+
+def test_without_peer_memory_and_dma_buf_gpudirect_is_off() -> None:
+    machine = load("dgx-a100").without("sys/module/nvidia_peermem").without("sys/kernel/mm/memory_peers")
+    assert_only(machine, "gdr-module", severity="slow")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("sys/kernel/mm/memory_peers/nv_mem/version", "1.3"),
+        ("sys/kernel/mm/memory_peers/nv_mem_nc/version", "1.3"),
+        ("sys/module/nvidia_peermem/version", "535.129.03"),
+        ("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06"),
+    ],
+)
+def test_each_way_of_gpudirect_suffices(path: str, value: str) -> None:
+    machine = load("dgx-a100").without("sys/module/nvidia_peermem").without("sys/kernel/mm/memory_peers")
+    assert machine.with_file(path, value).examine("gdr-module").passed
+
+
+def test_dma_buf_needs_a_kernel_that_has_it() -> None:
+    machine = load("hgx-h100-roce").without("sys/module/nvidia_peermem")
+    assert machine.examine("gdr-module").passed
+    assert machine.with_file("proc/sys/kernel/osrelease", "5.4.0-150-generic").examine("gdr-module").findings
+
+
+@pytest.mark.parametrize("name", ["p5-efa", "mi300x", "workstation", "laptop"])
+def test_gpudirect_modules_are_not_needed_everywhere(name: str) -> None:
+    assert load(name).examine("gdr-module").not_applicable
+
+
+def test_a_process_far_from_all_gpus_is_slow() -> None:
+    machine = load("container").with_file("proc/self/status", STATUS.format("0000000000000000", "56-111"))
+    assert_only(machine, "numa-binding", severity="slow")
+
+
+@pytest.mark.parametrize("cpus", ["0-3", "60-63"])
+def test_a_process_near_one_of_the_gpus_is_no_finding(cpus: str) -> None:
+    machine = load("dgx-h100").with_file("proc/self/status", STATUS.format("0000000000000000", cpus))
+    assert machine.examine("numa-binding").passed
+
+
+def test_gpus_without_a_numa_node_are_not_judged() -> None:
+    assert load("workstation").examine("numa-binding").not_applicable
+
+
+def test_the_slowest_governor_is_slow() -> None:
+    machine = load("dgx-a100").with_file(f"{POLICIES}/scaling_governor", "powersave")
+    assert_only(machine, "cpu-governor", severity="slow")
+    machine = load("dgx-h100").with_file(f"{POLICIES}/energy_performance_preference", "power")
+    assert_only(machine, "cpu-governor", severity="slow")
+
+
+def test_cpus_with_different_governors_are_a_risk() -> None:
+    path = POLICIES.replace("{0..3}", "2")
+    assert_only(load("dgx-a100").with_file(f"{path}/scaling_governor", "schedutil"), "cpu-governor", severity="risk")
+
+
+@pytest.mark.parametrize("preference", ["performance", "balance_performance"])
+def test_powersave_is_no_limit_if_the_hardware_selects_the_frequency(preference: str) -> None:
+    machine = load("dgx-h100").with_file(f"{POLICIES}/scaling_governor", "powersave")
+    assert machine.with_file(f"{POLICIES}/energy_performance_preference", preference).examine("cpu-governor").passed
+
+
+def test_a_virtual_machine_has_no_governor() -> None:
+    assert load("nd-h100-v5").examine("cpu-governor").not_applicable
+
+
+def test_a_governor_that_is_busy_is_not_judged() -> None:
+    path = POLICIES.replace("{0..3}", "2")
+    assert load("dgx-a100").unreadable(f"{path}/scaling_governor").examine("cpu-governor").could_not_check
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "check"),
+    [
+        ("dgx-h100", f"{GROUP}/cpu.max", "800000 100000", "cpu-cores-available"),
+        ("container", "sys/fs/cgroup/cpu.max", "200000 100000", "cpu-cores-available"),
+        ("dgx-a100", "sys/fs/cgroup/cpu/slurm/uid_1000/cpu.cfs_quota_us", "400000", "cpu-cores-available"),
+        ("dgx-h100", f"{GROUP}/memory.max", str(8 << 30), "cgroup-memory-limit"),
+        ("dgx-a100", "sys/fs/cgroup/memory/slurm/uid_1000/memory.limit_in_bytes", str(1 << 30), "cgroup-memory-limit"),
+        ("dgx-h100", f"{GROUP}/user-1000.slice/pids.max", "256", "nproc-threads"),
+        ("dgx-a100", "sys/fs/cgroup/pids/user.slice/pids.max", "256", "nproc-threads"),
+    ],
+)
+def test_a_limit_of_a_control_group_that_is_too_low_is_a_risk(name: str, path: str, value: str, check: str) -> None:
+    assert_only(load(name).with_file(path, value), check, severity="risk")
+
+
+def test_a_quota_that_stops_threads_is_slow() -> None:
+    stat = "usage_usec 8312345\nnr_periods 90\nnr_throttled {}\nthrottled_usec 100\n"
+    machine = load("container").with_file("sys/fs/cgroup/cpu.max", "9000000 100000")
+    machine = machine.with_file("sys/fs/cgroup/cpu.stat", stat.format(70))
+    assert machine.examine("cpu-cores-available").passed  # a quota that is not used up, and a total since the start
+    machine = machine.with_file("later/sys/fs/cgroup/cpu.stat", stat.format(75))
+    assert_only(machine, "cpu-cores-available", severity="slow")
+
+
+def test_growing_cpu_time_is_no_quota() -> None:
+    machine = load("dgx-h100").with_file("later/sys/fs/cgroup/cpu.stat", "usage_usec 999999999\nuser_usec 5\n")
+    assert machine.examine("cpu-cores-available").passed
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:4711]", "broken"),
+        ("mlx5_core 0000:18:00.0: device's health compromised - reached miss count", "broken"),
+        ("INFO: task python:4711 blocked for more than 120 seconds.", "risk"),
+        (
+            "mlx5_core 0000:18:00.0: wait_func:1151:(pid 99): ACCESS_REG(0x805) timeout. "
+            "Will cause a leak of a command resource",
+            "broken",
+        ),
+    ],
+)
+def test_recent_messages_of_the_kernel_are_a_finding(line: str, severity: str) -> None:
+    machine = load("dgx-h100").with_output(("dmesg",), f"[    0.000000] Linux\n[1209500.123456] {line}\n")
+    assert_only(machine, "kernel-lockups", severity=severity)
+    old = load("dgx-h100").with_output(("dmesg",), f"[    9.123456] {line}\n")
+    assert old.examine("kernel-lockups").passed
+
+
+def test_a_kernel_log_for_root_only_is_not_judged() -> None:
+    assert load("dgx-h100").unreadable("commands/dmesg").examine("kernel-lockups").could_not_check
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "severity"),
+    [("mi300x", "amdgpu", "broken"), ("p5-efa", "efa", "slow"), ("gb200-tray", "mlx5_ib", "slow")],
+)
+def test_a_missing_module_is_named(name: str, module: str, severity: str) -> None:
+    finding = load(name).without(f"sys/module/{module}").examine("kernel-modules").findings[0]
+    assert (finding.subject, finding.severity) == (module, severity)
+
+
+def test_a_gpu_of_a_virtual_machine_needs_no_driver_on_the_host() -> None:
+    machine = load("dgx-h100").without("sys/module/nvidia")
+    assert machine.examine("kernel-modules").findings
+    for bus in ("1b", "43", "52", "61", "9d", "c3", "d1", "df"):
+        machine = machine.with_target(f"sys/bus/pci/devices/0000:{bus}:00.0/driver", "sys/bus/pci/drivers/vfio-pci")
+    assert machine.examine("kernel-modules").passed
+
+
+def test_a_sys_without_the_gpus_is_slow() -> None:
+    bus_id = "sys/bus/pci/devices/0000:1b:00.0"
+    machine = load("dgx-h100").without(bus_id)
+    assert machine.examine("sysfs-mounted").findings[0].severity == "slow"
+    assert load("laptop").examine("sysfs-mounted").not_applicable
+
+
+def test_a_sys_that_is_not_mounted_is_a_finding_and_nothing_else_is() -> None:
+    result = load("dgx-h100").without("sys").examine("sysfs-mounted", "pcie-width", "kernel-modules", "iommu-mode")
+    assert [finding.check for finding in result.findings] == ["sysfs-mounted"]
