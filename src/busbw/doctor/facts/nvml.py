@@ -52,10 +52,15 @@ def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | 
 
 
 def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int | None]:
-    """Returns values of NVML's fields, each with its scope, such as a link. None for one that is not supported."""
-    return [
-        int(getattr(each.value, _MEMBERS[each.valueType]))
-        if not each.nvmlReturn and each.valueType in _MEMBERS
-        else None
-        for each in nvml.nvmlDeviceGetFieldValues(gpu, fields)
-    ]
+    """Returns values of NVML's fields, each with its scope, such as a link. None for one that is not supported.
+
+    Raises:
+        NVMLError: A value cannot be read.
+    """
+    values: list[int | None] = []
+    for each in nvml.nvmlDeviceGetFieldValues(gpu, fields):
+        if each.nvmlReturn and each.nvmlReturn not in _UNSUPPORTED:
+            raise nvml.NVMLError(each.nvmlReturn)
+        is_known = not each.nvmlReturn and each.valueType in _MEMBERS
+        values.append(int(getattr(each.value, _MEMBERS[each.valueType])) if is_known else None)
+    return values

@@ -11,9 +11,8 @@ from busbw.doctor.facts.gpus import Gpu, Gpus
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS, NVIDIA
 
-DRIVER_GPUS = "proc/driver/nvidia/gpus"
-PCI_DEVICES = "sys/bus/pci/devices"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
 
 Rule = Callable[[Sequence[Gpu]], Iterator[Finding]]
@@ -28,9 +27,9 @@ def pci_gpus(machine: Machine) -> tuple[str, ...]:
     """
     return tuple(
         bus_id
-        for bus_id in machine.names_or_none(PCI_DEVICES)
-        if machine.optional(f"{PCI_DEVICES}/{bus_id}/vendor") == "0x10de"
-        and (machine.optional(f"{PCI_DEVICES}/{bus_id}/class") or "").startswith(_DISPLAY_CLASSES)
+        for bus_id in machine.names_or_none(DEVICES)
+        if machine.optional(f"{DEVICES}/{bus_id}/vendor") == NVIDIA
+        and (machine.optional(f"{DEVICES}/{bus_id}/class") or "").startswith(_DISPLAY_CLASSES)
     )
 
 

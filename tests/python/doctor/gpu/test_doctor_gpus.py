@@ -39,7 +39,6 @@ def with_kernel_log(machine: TestMachine, *lines: str) -> TestMachine:
         ("gpu-ecc-uncorrected", "risk", {"ecc_uncorrected": 2}),
         ("gpu-memory-in-use", "risk", {"memory_used_bytes": 40 << 30, "processes": 1}),
         ("gpu-mig", "slow", {"mig": True}),
-        ("gpu-persistence", "risk", {"persistence": False}),
         ("gpu-recovery-action", "broken", {"recovery_action": 1}),
         ("gpu-recovery-action", "risk", {"recovery_action": 4}),
         ("gpu-row-remap", "broken", {"remap_failure": True}),
@@ -162,10 +161,11 @@ def test_a_gpu_fell_off_the_bus() -> None:
     assert not machine.with_file(f"{folder}/power/runtime_status", "suspended").examine("gpu-off-bus").findings
 
 
-def test_persistence_mode_in_a_virtual_machine() -> None:
-    machine = with_gpus(load("nd-h100-v5"), persistence=False)
-    assert len(machine.examine("gpu-persistence").findings) == 8
-    assert not machine.with_file("proc/cpuinfo", "flags\t\t: fpu vme hypervisor lahf_lm").examine().findings
+def test_persistence_mode() -> None:
+    clocks = "sys/devices/system/clocksource/clocksource0/available_clocksource"
+    machine = with_gpus(load(DGX), 3, persistence=False).with_file(clocks, "tsc hpet acpi_pm")
+    assert_only(machine, "gpu-persistence", subject="GPU3", severity="risk")
+    assert not machine.with_file(clocks, "kvm-clock tsc acpi_pm").examine("gpu-persistence").findings
 
 
 def test_confidential_computing() -> None:
@@ -266,6 +266,11 @@ def test_a_value_that_failed_is_unknown() -> None:
     result = with_gpus(machine, 3, mig=True).examine("gpu-mig")
     assert [finding.subject for finding in result.findings] == ["GPU3"]
     assert [each.missing for each in result.could_not_check] == ["GPU2 mig: Unknown Error"]
+
+
+def test_an_unknown_speed_of_links_is_no_good_speed() -> None:
+    result = with_gpus(load(DGX), 2, nvlinks={"speeds_mbps": []}).examine("nvlink-speed")
+    assert [each.missing for each in result.could_not_check] == ["the speed of the NVLinks of GPU2"]
 
 
 @pytest.mark.parametrize("name", ["mi300x", "laptop"])

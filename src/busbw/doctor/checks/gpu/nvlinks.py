@@ -45,12 +45,16 @@ def _examine_inactive(machine: Machine) -> Iterator[Finding]:
 
 
 def _judge_speed(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    if not any(_links(gpu).active for gpu in gpus):
+        raise NotApplicable("no active NVLink")
     for gpu in gpus:
         speed = min(_links(gpu).speeds_mbps, default=0)
         usual = max((max(_links(each).speeds_mbps, default=0) for each in gpus if each.name == gpu.name), default=0)
         if 0 < speed < usual:
             problem = f"has NVLinks at {speed / 1000:g} GB/s; the usual speed is {usual / 1000:g} GB/s"
             yield gpu_finding(gpu, "slow", problem, "nvlinks", damage=Damage(fabric_share=speed / usual))
+    if unknown := [gpu.label for gpu in gpus if _links(gpu).active and not _links(gpu).speeds_mbps]:
+        raise Unreadable(f"the speed of the NVLinks of {unknown[0]}")
 
 
 def _judge_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:

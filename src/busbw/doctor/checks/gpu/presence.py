@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import DRIVER_GPUS, PCI_DEVICES, pci_gpus, read_nvml, require_gpus
+from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
+from busbw.doctor.parts.job import variables_of_container
+from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
 
 _DEAD_WIDTH = "63"
 """Link width of a device that answers all ones."""
@@ -18,9 +21,9 @@ def _examine_count(machine: Machine) -> Iterator[Finding]:
     models = {_model(machine, bus_id) for bus_id in listed}
     for bus_id in pci_gpus(machine):
         # A container lists few of the host's GPUs. Another driver is a choice, and an old model has none.
-        has_driver = machine.has(f"{PCI_DEVICES}/{bus_id}/driver")
+        has_driver = machine.has(f"{DEVICES}/{bus_id}/driver")
         if bus_id not in listed and not has_driver and _model(machine, bus_id) in models:
-            yield _missing(bus_id, f"{PCI_DEVICES}/{bus_id}/driver", "does not exist", "the driver does not use")
+            yield _missing(bus_id, f"{DEVICES}/{bus_id}/driver", "does not exist", "the driver does not use")
     nvml = read_nvml(machine)
     for gpu in nvml.gpus:
         if gpu.bus_id is None and not gpu.lost:
@@ -35,14 +38,18 @@ def _examine_count(machine: Machine) -> Iterator[Finding]:
 
 
 def _model(machine: Machine, bus_id: str) -> str | None:
-    return machine.optional(f"{PCI_DEVICES}/{bus_id}/device")
+    return machine.optional(f"{DEVICES}/{bus_id}/device")
 
 
 def _is_limited(machine: Machine, gpus: int) -> bool:
     """True if a container or a scheduler may have given this process only some of the node's GPUs."""
     variables = machine.fact(Environment).variables
-    in_container = any(map(machine.has, (".dockerenv", "run/.containerenv"))) or "KUBERNETES_SERVICE_HOST" in variables
-    return in_container or ("SLURM_JOB_ID" in variables and variables.get("SLURM_GPUS_ON_NODE") != str(gpus))
+    if "SLURM_JOB_ID" in variables:
+        return variables.get("SLURM_GPUS_ON_NODE") != str(gpus)
+    with suppress(NotApplicable):
+        variables_of_container(machine)
+        return True
+    return False
 
 
 def _missing(bus_id: str, source: str, value: str, problem: str) -> Finding:
@@ -58,7 +65,7 @@ def _examine_bus(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     dead = []
     for bus_id in pci_gpus(machine):
-        folder = f"{PCI_DEVICES}/{bus_id}"
+        folder = f"{DEVICES}/{bus_id}"
         # A suspended GPU of a laptop answers nothing either.
         is_suspended = machine.optional(f"{folder}/power/runtime_status") == "suspended"
         if machine.optional(f"{folder}/current_link_width") == _DEAD_WIDTH and not is_suspended:

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model.check import Check, Finding, Severity, Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import PCI_DEVICES, gpu_finding, nvml_check, reporting
+from busbw.doctor.parts.gpus import gpu_finding, nvml_check, reporting
+from busbw.doctor.parts.pci import DEVICES
+from busbw.doctor.parts.platform import is_virtual
 
 _COMPUTE_MODES = {1: "EXCLUSIVE_THREAD", 2: "PROHIBITED", 3: "EXCLUSIVE_PROCESS"}
 _PROHIBITED = 2
@@ -30,8 +32,8 @@ def _examine_persistence(machine: Machine) -> Iterator[Finding]:
     gpus, failure = reporting(machine, "persistence")
     for gpu in gpus:
         # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
-        is_server = (machine.optional(f"{PCI_DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
-        if is_server and not gpu.persistence and " hypervisor" not in (machine.optional("proc/cpuinfo") or ""):
+        is_server = (machine.optional(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
+        if is_server and not gpu.persistence and not is_virtual(machine):
             yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
     if failure:
         raise Unreadable(failure)
@@ -59,7 +61,7 @@ CHECKS = (
     Check(
         name="gpu-persistence",
         area="gpu",
-        reads="NVML: persistence; class in /sys/bus/pci/devices; /proc/cpuinfo",
+        reads="NVML: persistence; class in /sys/bus/pci/devices; the kernel's clock sources",
         rule="Persistence mode is on, except on cards for displays and in virtual machines.",
         source="https://docs.nvidia.com/deploy/driver-persistence/",
         cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
