@@ -68,12 +68,13 @@ class Port(Struct, kw_only=True, frozen=True):
 
 
 def rdma_ports(machine: Machine) -> tuple[Port, ...]:
-    """Returns the ports that NCCL_IB_HCA permits, without those of virtual functions of this host.
+    """Returns the ports that NCCL_IB_HCA permits. Virtual functions count only if no physical one has an RDMA device.
 
     Raises:
         NotApplicable: There is none.
     """
-    devices = [each for each in rdma_devices(machine) if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")]
+    devices = rdma_devices(machine)
+    devices = tuple(each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")) or devices
     interfaces = _interfaces(machine) if devices else {}
     ports = [
         _port(machine, device, number, interfaces.get(device.bus_id, ()))

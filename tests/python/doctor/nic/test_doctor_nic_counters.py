@@ -3,6 +3,9 @@
 import pytest
 from doctor_machines import assert_only, load
 
+from busbw.doctor.model.tree import LATER, command_key
+from busbw.doctor.sources.this_machine import ThisMachine
+
 DGX, ROCE, EFA = load("dgx-h100"), load("hgx-h100-roce"), load("p5-efa")
 PORT = "sys/class/infiniband/mlx5_5/ports/1"
 
@@ -53,7 +56,8 @@ def test_a_value_of_ethtool_that_grows(check: str, name: str, before: int, after
     assert f"     {name}: {before}\n" in f"{output}\n"
     later = f"{output}\n".replace(f"     {name}: {before}\n", f"     {name}: {after}\n")
     machine = ROCE.with_file("later/commands/ethtool -S ens15np0", later)
-    assert_only(machine, check, subject="mlx5_5", severity="slow")
+    severity = "risk" if check == "nic-pcie-stall-counters" else "slow"
+    assert_only(machine, check, subject="mlx5_5", severity=severity)
     assert machine.examine(check).findings[0].evidence[0].source == " ".join(command)
 
 
@@ -79,3 +83,11 @@ def test_drivers_without_counters() -> None:
     assert "nic-error-counters" in load("mi300x").examine().not_applicable
     missing = ROCE.without("commands/ethtool -S ens10np0").examine("nic-congestion").could_not_check
     assert len(missing) == 1
+
+
+def test_a_command_runs_again_after_a_second() -> None:
+    tree = ThisMachine({})
+    key = command_key(("date", "+%s%N"))
+    before, after = int(tree.read(key)), int(tree.read(LATER + key))
+    assert after - before >= 1_000_000_000
+    assert int(tree.read(key)) > after

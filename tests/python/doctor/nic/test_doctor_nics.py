@@ -43,6 +43,24 @@ def test_a_port_without_a_signal() -> None:
     )
 
 
+def test_a_node_without_any_link() -> None:
+    machine = inactive(DGX, ALL, "1: DOWN", "2: Polling")
+    assert_only(machine, "nic-state", severity="slow")
+    assert machine.examine("nic-state").findings[0].problem == "none of 8 compute NICs is ACTIVE"
+    assert {"nic-rate", "nic-fw-driver-mixed"} <= set(machine.examine().not_applicable)
+    half = inactive(DGX, "mlx5_{0,3,4,5}", "1: DOWN", "2: Polling")
+    assert not half.examine().findings
+
+
+def test_virtual_functions() -> None:
+    virtual = "sys/bus/pci/devices/{0000:18:00.0,0000:40:00.0,0000:4f:00.0,0000:5e:00.0}/physfn/vendor"
+    machine = inactive(DGX.with_file(virtual, "0x15b3"), "mlx5_3", "1: DOWN", "2: Polling")
+    assert not machine.examine("nic-state").findings
+    for device in ("mlx5_6", "mlx5_9", "mlx5_10", "mlx5_11"):
+        machine = machine.without(f"{INFINIBAND}/{device}")
+    assert [finding.subject for finding in machine.examine("nic-state").findings] == ["mlx5_3"]
+
+
 def test_a_port_that_is_switched_off() -> None:
     assert_only(inactive(ROCE, "mlx5_7", "1: DOWN", "3: Disabled"), "nic-state", subject="mlx5_7", severity="slow")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.machine import Machine, shown
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
@@ -19,6 +19,7 @@ from busbw.doctor.parts.nics import INFINIBAND, NETWORK, Kind, Port, compute_por
 class _Entry(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     name: str
     kinds: tuple[Kind, ...]
+    severity: Severity = "slow"
     rule: str
     source: str
     cost: str
@@ -50,7 +51,7 @@ def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
         )
         if evidence:
             problem = f"{port.label}: {', '.join(each.value for each in evidence)}"
-            yield Finding(severity="slow", subject=port.label, problem=problem, evidence=evidence)
+            yield Finding(severity=entry.severity, subject=port.label, problem=problem, evidence=evidence)
     if not has_counters or isinstance(missing, Unreadable):
         raise missing
 

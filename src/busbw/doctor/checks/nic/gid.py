@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import Port, compute_ports
@@ -14,7 +14,7 @@ _LINK_LOCAL = "fe80:"
 def _examine(machine: Machine) -> Iterator[Finding]:
     ports = [port for port in compute_ports(machine, "RoCE") if port.is_active]
     if not ports:
-        raise Unreadable("a RoCE port that is active")
+        raise NotApplicable("no RoCE port is active")
     setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
     index = setting.value if setting and setting.value.isdecimal() else None
     reachable = {port.label: _is_reachable(machine, port) for port in ports}

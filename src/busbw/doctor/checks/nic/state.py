@@ -6,15 +6,24 @@ from busbw.doctor.model.check import Check, Finding
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import compute_ports
+from busbw.doctor.parts.pci import gpus
+
+_MIN_PORTS = 4
+"""Number of NICs from which on a node with GPUs is one of a cluster, and not a workstation without a cable."""
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)
     inactive = [port for port in ports if not port.is_active]
-    if 2 * len(inactive) >= len(ports):
-        return
-    for port in inactive:
-        if not port.lacks_subnet_manager:
+    down = [port for port in inactive if not port.lacks_subnet_manager]
+    if len(down) == len(ports) >= _MIN_PORTS and gpus(machine):
+        yield Finding(
+            severity="slow",
+            problem=f"none of {len(ports)} compute NICs is ACTIVE",
+            evidence=tuple(machine.evidence(f"{port.folder}/state") for port in ports),
+        )
+    if 2 * len(inactive) < len(ports):
+        for port in down:
             yield Finding(
                 severity="slow",
                 subject=port.label,
@@ -29,7 +38,7 @@ CHECK = Check(
     name="nic-state",
     area="nic",
     reads="/sys/class/infiniband/NIC/ports/1/state, phys_state",
-    rule="No compute NIC lacks a link while most others of its model have one.",
+    rule="No compute NIC lacks a link while most others of its model have one; a node of a cluster has links.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     cost="NCCL leaves out ports that are not ACTIVE without a message; two GPUs then share a NIC.",
     fix="check cable and switch port (Polling: no signal; Disabled: mlxlink -d DEVICE -a UP); RoCE: ip link set IF up",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, Severity, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import INFINIBAND, NETWORK, Kind, Port, compute_ports, usual
@@ -23,7 +23,7 @@ def _differing(
     def examine(machine: Machine) -> Iterator[Finding]:
         ports = [port for port in compute_ports(machine, *kinds) if port.is_active]
         if not ports:
-            raise Unreadable("a compute NIC with an active port")
+            raise NotApplicable("no compute NIC is active")
         readings = {port: read(machine, port) for port in ports}
         normal = usual(value for _, value in readings.values())
         rate = usual(port.rate_gbit for port in ports)
