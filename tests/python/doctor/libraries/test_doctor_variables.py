@@ -40,7 +40,6 @@ HARMFUL = [
     ("dgx-h100", "NCCL_P2P_PXN_LEVEL", "0", "risk"),
     ("dgx-h100", "NCCL_GRAPH_FILE", "/opt/graph.xml", "risk"),
     ("dgx-h100", "NCCL_IGNORE_DISABLED_P2P", "1", "risk"),
-    ("dgx-h100", "NCCL_SOCKET_IFNAME", "lo", "risk"),
     ("dgx-h100", "NCCL_DEBUG", "TRACE", "risk"),
     ("dgx-h100", "NCCL_CHECK_POINTERS", "1", "risk"),
     ("dgx-h100", "NCCL_LAUNCH_MODE", "GROUP", "risk"),
@@ -163,10 +162,16 @@ def test_the_settings_that_clouds_ship_are_no_finding(name: str, vendor: str, se
 
 def test_each_harmful_row_has_a_case() -> None:
     harmful = {f"env-{variable.lower().replace('_', '-')}" for _, variable, _, _ in HARMFUL}
-    special = {"env-nccl-dmabuf-enable", "env-nccl-ib-pci-relaxed-ordering", "env-nccl-ib-hca"}
+    special = {f"env-nccl-{name}" for name in ("dmabuf-enable", "ib-pci-relaxed-ordering", "ib-hca", "socket-ifname")}
     general = {"env-unknown", "env-not-number", "env-obsolete", "env-contradictory"}
     listed = {name for name in LIBRARY_CHECKS if name.startswith("env-")}
     assert listed == harmful | special | general
+
+
+@pytest.mark.parametrize("value", ["lo", "=docker0", "virbr0"])
+def test_an_interface_without_other_nodes_is_a_risk(value: str) -> None:
+    machine = load("dgx-h100").with_variables(NCCL_SOCKET_IFNAME=value)
+    assert machine.examine("env-nccl-socket-ifname").findings[0].severity == "risk"
 
 
 def test_gpudirect_without_dmabuf_needs_nvidia_peermem() -> None:
