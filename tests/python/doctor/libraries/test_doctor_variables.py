@@ -10,7 +10,6 @@ LIBRARY_CHECKS = [check.name for check in checks_of("libraries")]
 HARMFUL = [
     ("dgx-h100", "NCCL_P2P_DISABLE", "1", "slow"),
     ("dgx-h100", "NCCL_P2P_LEVEL", "LOC", "slow"),
-    ("dgx-h100", "NCCL_P2P_LEVEL", "3", "risk"),
     ("dgx-h100", "NCCL_IB_DISABLE", "1", "slow"),
     ("hgx-h100-roce", "NCCL_IB_DISABLE", "1", "slow"),
     ("dgx-h100", "NCCL_NET", "Socket", "slow"),
@@ -18,7 +17,7 @@ HARMFUL = [
     ("p5-efa", "NCCL_NET_PLUGIN", "none", "slow"),
     ("workstation", "NCCL_SHM_DISABLE", "1", "slow"),
     ("dgx-h100", "NCCL_NVLS_ENABLE", "0", "slow"),
-    ("dgx-h100", "NCCL_CUMEM_ENABLE", "0", "slow"),
+    ("gb200-tray", "NCCL_CUMEM_ENABLE", "0", "slow"),
     ("gb200-tray", "NCCL_MNNVL_ENABLE", "0", "slow"),
     ("dgx-h100", "NCCL_ALGO", "Ring", "slow"),
     ("dgx-a100", "NCCL_ALGO", "Ring", "risk"),
@@ -26,12 +25,11 @@ HARMFUL = [
     ("dgx-h100", "NCCL_PROTO", "Simple", "risk"),
     ("dgx-h100", "NCCL_PROTO", "LL,LL128", "risk"),
     ("dgx-h100", "NCCL_NET_GDR_LEVEL", "LOC", "slow"),
-    ("dgx-h100", "NCCL_NET_GDR_LEVEL", "4", "risk"),
     ("dgx-h100", "NCCL_NET_GDR_READ", "0", "slow"),
     ("dgx-h100", "NCCL_IB_TIMEOUT", "14", "risk"),
     ("dgx-h100", "NCCL_IB_TIMEOUT", "32", "risk"),
     ("dgx-h100", "NCCL_IB_RETRY_CNT", "13", "risk"),
-    ("hgx-h100-roce", "NCCL_IB_QPS_PER_CONNECTION", "16", "risk"),
+    ("hgx-h100-roce", "NCCL_IB_QPS_PER_CONNECTION", "32", "risk"),
     ("dgx-h100", "NCCL_IB_ADAPTIVE_ROUTING", "0", "risk"),
     ("dgx-h100", "NCCL_MAX_NCHANNELS", "4", "slow"),
     ("dgx-h100", "NCCL_MAX_CTAS", "4", "slow"),
@@ -42,7 +40,6 @@ HARMFUL = [
     ("dgx-h100", "NCCL_P2P_PXN_LEVEL", "0", "risk"),
     ("dgx-h100", "NCCL_GRAPH_FILE", "/opt/graph.xml", "risk"),
     ("dgx-h100", "NCCL_IGNORE_DISABLED_P2P", "1", "risk"),
-    ("dgx-h100", "NCCL_SOCKET_IFNAME", "lo", "risk"),
     ("dgx-h100", "NCCL_DEBUG", "TRACE", "risk"),
     ("dgx-h100", "NCCL_CHECK_POINTERS", "1", "risk"),
     ("dgx-h100", "NCCL_LAUNCH_MODE", "GROUP", "risk"),
@@ -88,6 +85,51 @@ HARMLESS = [
 ]
 
 
+ORACLE = """\
+NCCL_DEBUG=WARN
+NCCL_CUMEM_ENABLE=0
+NCCL_IB_SPLIT_DATA_ON_QPS=0
+NCCL_IB_QPS_PER_CONNECTION=1
+NCCL_IB_GID_INDEX=3
+NCCL_IB_TC=41
+NCCL_IB_SL=0
+NCCL_IB_TIMEOUT=22
+NCCL_NET_PLUGIN=none
+NCCL_SOCKET_IFNAME=eth0
+NCCL_IGNORE_CPU_AFFINITY=1
+NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7"""
+"""/etc/nccl.conf of oracle-quickstart/oci-hpc for H100, with the devices of the test machine."""
+
+GOOGLE = """\
+NCCL_SOCKET_IFNAME=enp0s12
+NCCL_CROSS_NIC=0
+NCCL_ALGO=Ring
+NCCL_PROTO=Simple
+NCCL_NVLS_ENABLE=0
+NCCL_MAX_NCHANNELS=8
+NCCL_NET_GDR_LEVEL=PIX
+NCCL_P2P_PXN_LEVEL=0
+NCCL_DYNAMIC_CHUNK_SIZE=524288
+NCCL_FASTRAK_USE_SNAP=1
+NCCL_LIB_DIR=/var/lib/tcpxo/lib64"""
+"""Variables of GoogleCloudPlatform/cluster-toolkit for A3 machines."""
+
+AMAZON = """\
+FI_PROVIDER=efa
+FI_EFA_USE_DEVICE_RDMA=1
+FI_EFA_FORK_SAFE=1
+FI_EFA_USE_HUGE_PAGE=0
+FI_EFA_SET_CUDA_SYNC_MEMOPS=0
+FI_EFA_ENABLE_SHM_TRANSFER=1
+NCCL_BUFFSIZE=8388608
+NCCL_P2P_NET_CHUNKSIZE=524288
+NCCL_SOCKET_IFNAME=^docker,lo,veth
+NCCL_NET_PLUGIN=ofi
+TORCH_NCCL_AVOID_RECORD_STREAMS=1
+CUDA_DEVICE_MAX_CONNECTIONS=1"""
+"""Variables of aws-samples/awsome-distributed-training for p5."""
+
+
 @pytest.mark.parametrize(("name", "variable", "value", "severity"), HARMFUL)
 def test_a_harmful_value_is_found(name: str, variable: str, value: str, severity: str) -> None:
     machine = load(name).with_variables(**{variable: value})
@@ -101,12 +143,35 @@ def test_a_value_that_healthy_machines_have_is_no_finding(name: str, variable: s
     assert not result.could_not_check
 
 
+@pytest.mark.parametrize(
+    ("name", "vendor", "settings"),
+    [
+        ("hgx-h100-roce", "OracleCloud", ORACLE),
+        ("hgx-h100-roce", "Google", GOOGLE),
+        ("p5-efa", "Amazon EC2", AMAZON),
+    ],
+)
+def test_the_settings_that_clouds_ship_are_no_finding(name: str, vendor: str, settings: str) -> None:
+    machine = load(name).with_file("sys/class/dmi/id/sys_vendor", vendor)
+    in_file = machine.with_file("etc/nccl.conf", settings).examine(*LIBRARY_CHECKS)
+    in_environment = machine.with_variables(**dict(line.split("=", 1) for line in settings.splitlines()))
+    for result in (in_file, in_environment.examine(*LIBRARY_CHECKS)):
+        assert not result.findings
+        assert not result.could_not_check
+
+
 def test_each_harmful_row_has_a_case() -> None:
     harmful = {f"env-{variable.lower().replace('_', '-')}" for _, variable, _, _ in HARMFUL}
-    special = {"env-nccl-dmabuf-enable", "env-nccl-ib-pci-relaxed-ordering", "env-nccl-ib-hca"}
+    special = {f"env-nccl-{name}" for name in ("dmabuf-enable", "ib-pci-relaxed-ordering", "ib-hca", "socket-ifname")}
     general = {"env-unknown", "env-not-number", "env-obsolete", "env-contradictory"}
     listed = {name for name in LIBRARY_CHECKS if name.startswith("env-")}
     assert listed == harmful | special | general
+
+
+@pytest.mark.parametrize("value", ["lo", "=docker0", "virbr0"])
+def test_an_interface_without_other_nodes_is_a_risk(value: str) -> None:
+    machine = load("dgx-h100").with_variables(NCCL_SOCKET_IFNAME=value)
+    assert machine.examine("env-nccl-socket-ifname").findings[0].severity == "risk"
 
 
 def test_gpudirect_without_dmabuf_needs_nvidia_peermem() -> None:

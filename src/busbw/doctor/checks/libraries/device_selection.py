@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Finding, NotApplicable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import DRIVER_GPUS, require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
+from busbw.doctor.parts.nics import is_permitted
 
 _RDMA = "sys/class/infiniband"
 
@@ -37,27 +38,22 @@ def _examine_nics(machine: Machine) -> Iterator[Finding]:
     if not devices:
         raise NotApplicable("no RDMA device")
     setting = read_settings(machine).get("NCCL_IB_HCA")
-    value = setting.value if setting else ""
-    if setting is None or value.startswith("^"):
+    if setting is None or setting.value.startswith("^"):
         return
-    is_exact = value.startswith("=")
-    problems: list[tuple[str, bool]] = []
-    names = [word.partition(":")[0] for word in value.removeprefix("=").split(",") if word]
-    selected = {
-        name: [each for each in devices if each == name or (not is_exact and each.startswith(name))] for name in names
-    }
-    for name, found in selected.items():
-        others = [each for each in found if each != name and each not in names]
-        if not found:
-            problems.append((f"names {name}, which this machine does not have", not any(selected.values())))
-        elif name in found and others:
-            problems.append((f"selects {', '.join(others)} with {name}, because it is a prefix", False))
-    for problem, selects_none in problems:
+    exact = "=" if setting.value.startswith("=") else ""
+    words = [word for word in setting.value.removeprefix("=").split(",") if word]
+    names = {word.partition(":")[0] for word in words}
+    selected = {word: [each for each in devices if is_permitted(f"{exact}{word}", each)] for word in words}
+    for word, found in selected.items():
+        others = sorted({*found} - names)
+        if found and not (others and word.partition(":")[0] in found):
+            continue
+        others_text = ", ".join(others)
         yield Finding(
-            severity="slow" if selects_none else "risk",
+            severity="risk" if any(selected.values()) else "slow",
             subject=setting.name,
-            problem=f"NCCL_IB_HCA {problem}",
-            evidence=(setting.evidence,),
+            problem=f"{word} in NCCL_IB_HCA selects {f'also {others_text}' if found else 'no device of this machine'}",
+            evidence=(setting.evidence, Evidence(source=f"/{_RDMA}", value=", ".join(devices))),
         )
 
 
