@@ -9,7 +9,8 @@
 # Copy deploy/doctor-line.sh to the same folder. As a prolog, the script fails on a broken node, and Slurm requeues the
 # job. If doctor cannot examine the node, the script leaves the node and the job alone.
 
-# slurmd may start it without PATH.
+# slurmd starts HealthCheckProgram without PATH and SLURM_CONF. Add the folders of busbw and scontrol if they are others,
+# and SLURM_CONF if slurm.conf is in no default place.
 PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 export PATH
 

@@ -63,6 +63,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 {nodes}
 PartitionName=main Nodes={names} Default=YES MaxTime=60 State=UP
 PartitionName=closed Nodes={names} MaxTime=60 State=DOWN
+{settings}
 """
 
 
@@ -86,8 +87,10 @@ class Slurm:
     order of the names.
     """
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(self, folder: Path, nodes: int, settings: str = "") -> None:
         self.folder = folder
+        self.settings = settings
+        """More lines of slurm.conf."""
         self.nodes = [f"n{index}" for index in range(1, nodes + 1)]
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": _path()}
         self.private = folder / "private"
@@ -209,6 +212,7 @@ class Slurm:
             last_port=first_port + 99,
             nodes="\n".join(lines),
             names=names,
+            settings=self.settings,
         )
         (self.folder / "slurm.conf").write_text(text)
         devices = "".join(f"Name=gpu File={device}\n" for device in GPUS)
