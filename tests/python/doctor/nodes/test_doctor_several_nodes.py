@@ -13,6 +13,7 @@ from doctor_machines import load
 from busbw.cli.doctor.several_nodes import gathered_records, records_of_captures
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.main import main
+from busbw.doctor.catalog import all_checks
 from busbw.doctor.compared_values import NodeValues
 from busbw.doctor.model.check import Evidence, Severity
 from busbw.doctor.node_record import NodeRecord, examine_node, merge_records
@@ -39,6 +40,14 @@ def record(node: str, *severities: Severity, kernel: str = "5.15.0-1046", **cate
     return NodeRecord(values=values, result=Result(findings=findings, **categories))
 
 
+def merged(*records: NodeRecord) -> Result:
+    return merge_records(records, all_checks())
+
+
+def text_lines(result: Result) -> list[str]:
+    return [line.plain for line in result_lines(result)]
+
+
 @pytest.fixture
 def captures(tmp_path: Path) -> Path:
     """Captures of four nodes, of which n3 differs."""
@@ -49,9 +58,7 @@ def captures(tmp_path: Path) -> Path:
 
 
 def test_findings_have_their_node() -> None:
-    result = merge_records(
-        [record("n1", passed=("memlock", "open-files")), record("n2", "risk"), record("n3", "broken")]
-    )
+    result = merged(record("n1", passed=("memlock", "open-files")), record("n2", "risk"), record("n3", "broken"))
     assert [(each.check, each.node) for each in result.findings] == [("memlock", "n3"), ("memlock", "n2")]
     assert result.nodes == ("n1", "n2", "n3")
     assert "memlock" not in result.passed
@@ -60,26 +67,26 @@ def test_findings_have_their_node() -> None:
 
 def test_a_check_that_does_not_apply_on_some_nodes_passed_on_the_others() -> None:
     name = "memlock"
-    result = merge_records([record("n1", passed=(name,)), record("n2", not_applicable=(name,))])
+    result = merged(record("n1", passed=(name,)), record("n2", not_applicable=(name,)))
     assert name in result.passed
     assert name not in result.not_applicable
 
 
 def test_a_single_node_has_no_name() -> None:
-    result = merge_records([record("n1", "broken")])
+    result = merged(record("n1", "broken"))
     assert (result.findings[0].node, result.nodes) == (msgspec.UNSET, msgspec.UNSET)
 
 
 def test_a_node_without_a_record_does_not_hide_the_others() -> None:
     lost = NodeRecord(values=NodeValues(node="n3"), problem="the command is missing")
-    result = merge_records([record("n1"), record("n2", kernel="6.8"), lost])
+    result = merged(record("n1"), record("n2", kernel="6.8"), lost)
     assert [each.check for each in result.findings] == ["kernel-differs"]
     assert [(each.node, each.missing) for each in result.could_not_check] == [("n3", "the command is missing")]
-    assert "Could not check: n3: the command is missing" in result_lines(result)
+    assert "could not check: n3: the command is missing" in text_lines(result)
 
 
 def test_a_record_of_a_node_is_short() -> None:
-    assert len(msgspec.json.encode(examine_node("n1", load("dgx-h100").machine))) < 16 << 10
+    assert len(msgspec.json.encode(examine_node("n1", load("dgx-h100").machine, all_checks()))) < 16 << 10
 
 
 def test_several_roots_are_compared(captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,16 +102,16 @@ def test_several_roots_are_compared(captures: Path, capsys: pytest.CaptureFixtur
 
 def test_equal_findings_of_several_nodes_are_one_block() -> None:
     records = [record(f"n{index}", "risk") for index in range(1, 6)] + [record("n6", kernel="6.8")]
-    lines = list(result_lines(merge_records(records)))
+    lines = text_lines(merged(*records))
     assert [line for line in lines if line.startswith("RISK")] == [
-        "RISK  5 of 6 nodes have kernel 5.15.0-1046; n6 has 6.8  [kernel-differs]",
-        "RISK  on 5 of 6 nodes (n1, n2, n3, n4 and 1 more): locked memory is limited  [memlock]",
+        "RISK    5 of 6 nodes have kernel 5.15.0-1046; n6 has 6.8  [kernel-differs]",
+        "RISK    on 5 of 6 nodes (n1, n2, n3, n4 and 1 more): locked memory is limited  [memlock]",
     ]
 
 
 def test_a_capture_that_cannot_be_read_does_not_hide_the_others(captures: Path) -> None:
     (captures / "n2.tar.gz").write_text("no archive")
-    records = records_of_captures(sorted(captures.iterdir()))
+    records = records_of_captures(sorted(captures.iterdir()), all_checks())
     assert [bool(each.problem) for each in records] == [False, True, False, False]
 
 
