@@ -7,9 +7,10 @@ import msgspec
 from msgspec import UNSET
 
 from busbw.doctor.catalog import checks_of
-from busbw.doctor.checks.nodes.differences import short_list
 from busbw.doctor.result import Missing, ReportedFinding, Result
+from busbw.units import names_text
 
+_MAX_NAMES = 4
 Part = TypeVar("Part", ReportedFinding, Missing)
 
 
@@ -25,7 +26,7 @@ def grouped_by_node(parts: Sequence[Part], result: Result) -> Iterator[tuple[Par
     for group in groups.values():
         nodes = [part.node for part in group if isinstance(part.node, str)]
         if len(nodes) > 1:
-            yield group[0], f"on {len(nodes)} of {node_count} nodes ({short_list(nodes)}): "
+            yield group[0], f"on {len(nodes)} of {node_count} nodes ({names_text(nodes, _MAX_NAMES)}): "
         elif nodes and group[0].check not in differences:
             yield group[0], f"{nodes[0]}: "
         else:

@@ -157,7 +157,7 @@ class LaunchOptions:
         job = Job(
             program,
             (*first_arguments, *self.flags),
-            name=f"busbw-{self.collective.replace('_', '-')}-{secrets.token_hex(3)}",
+            name=f"busbw-{self.run_name.replace('_', '-')}-{secrets.token_hex(3)}",
             nodes=nodes,
             processes_per_node=processes_per_node,
             ranks_per_process=self.ranks_per_process,

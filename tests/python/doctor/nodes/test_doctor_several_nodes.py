@@ -4,63 +4,89 @@ import io
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from doctor_machines import TestMachine, load
+from doctor_machines import load
 
 from busbw.cli.doctor.several_nodes import gathered_records, records_of_captures
+from busbw.cli.doctor.text import result_lines
 from busbw.cli.main import main
-from busbw.doctor.catalog import MACHINE_AREAS, checks_of
+from busbw.doctor.catalog import all_checks
 from busbw.doctor.compared_values import NodeValues
+from busbw.doctor.model.check import Evidence, Severity
 from busbw.doctor.node_record import NodeRecord, examine_node, merge_records
-from busbw.doctor.result import Result
-from busbw.doctor.sources.capture import archive_bytes
+from busbw.doctor.result import ReportedFinding, Result
+from busbw.doctor.sources.capture import Capture, Manifest, archive_bytes
 
-CHECKS = checks_of(*MACHINE_AREAS, "nodes")
-HEALTHY = load("dgx-h100").with_file("proc/sys/kernel/osrelease", "5.15.0-1046-nvidia")
-ODD_KERNEL = HEALTHY.with_file("proc/sys/kernel/osrelease", "5.15.0-1042-nvidia")
-SMALL_MEMLOCK = HEALTHY.with_fact("limits", memlock_bytes=65536)
+KERNEL = "proc/sys/kernel/osrelease"
 
 
-def merged(**machines: TestMachine) -> Result:
-    return merge_records([examine_node(name, machine.machine, CHECKS) for name, machine in machines.items()], CHECKS)
+def record(node: str, *severities: Severity, kernel: str = "5.15.0-1046", **categories: Any) -> NodeRecord:
+    """Returns the record of a node with findings of the check memlock."""
+    findings = tuple(
+        ReportedFinding(
+            check="memlock",
+            severity=severity,
+            problem="locked memory is limited",
+            evidence=(Evidence(source="ulimit -l", value=node),),
+            fix="raise it",
+            source="https://example.org",
+        )
+        for severity in severities
+    )
+    values = NodeValues(node=node, values={"kernel-differs": (kernel,)})
+    return NodeRecord(values=values, result=Result(findings=findings, **categories))
+
+
+def merged(*records: NodeRecord) -> Result:
+    return merge_records(records, all_checks())
+
+
+def text_lines(result: Result) -> list[str]:
+    return [line.plain for line in result_lines(result)]
 
 
 @pytest.fixture
 def captures(tmp_path: Path) -> Path:
     """Captures of four nodes, of which n3 differs."""
-    folder = tmp_path / "captures"
-    folder.mkdir()
-    for name, machine in {"n1": HEALTHY, "n2": HEALTHY, "n3": ODD_KERNEL, "n4": HEALTHY}.items():
-        (folder / f"{name}.tar.gz").write_bytes(archive_bytes(machine.tree))
-    return folder
+    for name in ("n1", "n2", "n3", "n4"):
+        files = {KERNEL: b"5.15.0-1042-nvidia" if name == "n3" else b"5.15.0-1046-nvidia"}
+        (tmp_path / f"{name}.tar.gz").write_bytes(archive_bytes(Capture(files, Manifest())))
+    return tmp_path
 
 
 def test_findings_have_their_node() -> None:
-    result = merged(n1=HEALTHY, n2=SMALL_MEMLOCK)
-    assert [(each.check, each.node) for each in result.findings if each.check == "memlock"] == [("memlock", "n2")]
-    assert result.nodes == ("n1", "n2")
+    result = merged(record("n1", passed=("memlock", "open-files")), record("n2", "risk"), record("n3", "broken"))
+    assert [(each.check, each.node) for each in result.findings] == [("memlock", "n3"), ("memlock", "n2")]
+    assert result.nodes == ("n1", "n2", "n3")
     assert "memlock" not in result.passed
     assert "kernel-differs" in result.passed
 
 
+def test_a_check_that_does_not_apply_on_some_nodes_passed_on_the_others() -> None:
+    name = "memlock"
+    result = merged(record("n1", passed=(name,)), record("n2", not_applicable=(name,)))
+    assert name in result.passed
+    assert name not in result.not_applicable
+
+
 def test_a_single_node_has_no_name() -> None:
-    result = merged(n1=SMALL_MEMLOCK)
+    result = merged(record("n1", "broken"))
     assert (result.findings[0].node, result.nodes) == (msgspec.UNSET, msgspec.UNSET)
 
 
 def test_a_node_without_a_record_does_not_hide_the_others() -> None:
     lost = NodeRecord(values=NodeValues(node="n3"), problem="the command is missing")
-    result = merge_records([*(examine_node(f"n{index}", HEALTHY.machine, CHECKS) for index in (1, 2)), lost], CHECKS)
-    assert not result.findings
-    (missing,) = [each for each in result.could_not_check if each.node == "n3"]
-    assert missing.missing == "the command is missing"
+    result = merged(record("n1"), record("n2", kernel="6.8"), lost)
+    assert [each.check for each in result.findings] == ["kernel-differs"]
+    assert [(each.node, each.missing) for each in result.could_not_check] == [("n3", "the command is missing")]
+    assert "could not check: n3: the command is missing" in text_lines(result)
 
 
 def test_a_record_of_a_node_is_short() -> None:
-    record = examine_node("n1", SMALL_MEMLOCK.machine, CHECKS)
-    assert len(msgspec.json.encode(record)) < 16 << 10
+    assert len(msgspec.json.encode(examine_node("n1", load("dgx-h100").machine, all_checks()))) < 16 << 10
 
 
 def test_several_roots_are_compared(captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,26 +100,25 @@ def test_several_roots_are_compared(captures: Path, capsys: pytest.CaptureFixtur
     assert finding["problem"] == "3 of 4 nodes have kernel 5.15.0-1046-nvidia; n3 has 5.15.0-1042-nvidia"
 
 
-def test_equal_findings_of_several_nodes_are_one_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for index in range(1, 7):
-        machine = HEALTHY if index == 6 else SMALL_MEMLOCK
-        (tmp_path / f"n{index}.tgz").write_bytes(archive_bytes(machine.tree))
-    main(["doctor", "--root", str(tmp_path)])
-    printed = " ".join(capsys.readouterr().out.split())
-    assert printed.count("[memlock]") == 1
-    assert "on 5 of 6 nodes (n1, n2, n3, n4 and 1 more): locked memory is limited" in printed
+def test_equal_findings_of_several_nodes_are_one_block() -> None:
+    records = [record(f"n{index}", "risk") for index in range(1, 6)] + [record("n6", kernel="6.8")]
+    lines = text_lines(merged(*records))
+    assert [line for line in lines if line.startswith("RISK")] == [
+        "RISK    5 of 6 nodes have kernel 5.15.0-1046; n6 has 6.8  [kernel-differs]",
+        "RISK    on 5 of 6 nodes (n1, n2, n3, n4 and 1 more): locked memory is limited  [memlock]",
+    ]
 
 
 def test_a_capture_that_cannot_be_read_does_not_hide_the_others(captures: Path) -> None:
     (captures / "n2.tar.gz").write_text("no archive")
-    records = records_of_captures(sorted(captures.iterdir()), CHECKS)
-    assert [bool(record.problem) for record in records] == [False, True, False, False]
+    records = records_of_captures(sorted(captures.iterdir()), all_checks())
+    assert [bool(each.problem) for each in records] == [False, True, False, False]
 
 
 def test_nodes_of_one_name_stay_apart() -> None:
     line = json.dumps({"node": "n1", "problem": "the command is missing", "output": ""}).encode()
     records = gathered_records(io.BytesIO(line + b"\n" + line + b"\n"))
-    assert [record.values.node for record in records] == ["n1", "n1 (2)"]
+    assert [each.values.node for each in records] == ["n1", "n1 (2)"]
 
 
 @pytest.mark.parametrize(
@@ -101,10 +126,10 @@ def test_nodes_of_one_name_stay_apart() -> None:
 )
 def test_an_output_that_is_no_record_is_a_node_that_could_not_be_checked(output: str) -> None:
     line = json.dumps({"node": "n7", "problem": "", "output": output}).encode()
-    (record,) = gathered_records([line])
-    assert record.values.node == "n7"
-    assert "no record" in record.problem
-    assert "\x1b" not in record.problem
+    (gathered,) = gathered_records([line])
+    assert gathered.values.node == "n7"
+    assert "no record" in gathered.problem
+    assert "\x1b" not in gathered.problem
 
 
 def test_the_record_of_a_node_is_that_of_its_capture(
@@ -112,8 +137,8 @@ def test_the_record_of_a_node_is_that_of_its_capture(
 ) -> None:
     monkeypatch.setenv("SLURMD_NODENAME", "n3")
     assert main(["doctor", "--node-record", "--root", str(captures / "{node}.tar.gz")]) == 0
-    record = msgspec.json.decode(capsys.readouterr().out, type=NodeRecord)
-    assert record.values.values["kernel-differs"] == ("5.15.0-1042-nvidia",)
+    own = msgspec.json.decode(capsys.readouterr().out, type=NodeRecord)
+    assert own.values.values["kernel-differs"] == ("5.15.0-1042-nvidia",)
     monkeypatch.setenv("SLURMD_NODENAME", "n9")
     assert main(["doctor", "--node-record", "--root", str(captures / "{node}.tar.gz")]) == 0
     assert "n9.tar.gz does not exist" in msgspec.json.decode(capsys.readouterr().out, type=NodeRecord).problem

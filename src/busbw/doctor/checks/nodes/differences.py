@@ -6,6 +6,7 @@ from functools import partial
 
 from busbw.doctor.compared_values import ComparedValue, Items, NodeValues, compared_values
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.units import names_text, shorten
 
 _MIN_MAJORITY = 3
 """Number of equal nodes from which on another one is the odd one. Of two nodes, either may be wrong."""
@@ -28,7 +29,7 @@ def _examine(value: ComparedValue, severity: Severity, nodes: Sequence[NodeValue
     without_value = [node for node in nodes if node.node not in by_node]
     if without_value:
         missing = without_value[0].missing.get(value.check, f"a value of {value.title}")
-        raise Unreadable(f"{missing} on {short_list([node.node for node in without_value])}")
+        raise Unreadable(f"{missing} on {names_text([node.node for node in without_value], _MAX_NAMES)}")
 
 
 def _classes(by_node: dict[str, Items], tolerance: float) -> dict[str, Items]:
@@ -58,12 +59,13 @@ def _disagreement(value: ComparedValue, classes: dict[str, Items]) -> Finding:
     for node, own in classes.items():
         groups.setdefault(own, []).append(node)
     common = tuple(set.intersection(*map(set, groups)))
-    texts = [f"{_text(_without(own, common))} on {short_list(nodes)}" for own, nodes in groups.items()]
+    texts = [f"{_text(_without(own, common))} on {names_text(nodes, _MAX_NAMES)}" for own, nodes in groups.items()]
     return Finding(
         severity="risk",
         problem=f"nodes differ in {value.title}: {'; '.join(texts)}",
         evidence=tuple(
-            Evidence(source=f"{short_list(nodes)}: /{value.path}", value=_text(own)) for own, nodes in groups.items()
+            Evidence(source=f"{names_text(nodes, _MAX_NAMES)}: /{value.path}", value=_text(own))
+            for own, nodes in groups.items()
         ),
     )
 
@@ -74,14 +76,7 @@ def _without(items: Items, others: Items) -> Items:
 
 
 def _text(items: Items) -> str:
-    text = ", ".join(items) or "none of these"
-    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."
-
-
-def short_list(nodes: Sequence[str]) -> str:
-    """Returns the names of the first nodes, and the number of the others."""
-    rest = len(nodes) - _MAX_NAMES
-    return ", ".join(nodes[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    return shorten(", ".join(items) or "none of these", _MAX_LENGTH)
 
 
 CHECKS = tuple(
