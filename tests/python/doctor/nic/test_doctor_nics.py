@@ -200,6 +200,14 @@ def test_an_interface_with_another_mtu() -> None:
     assert_only(ROCE.with_file("sys/class/net/ens12np0/mtu", "1500"), "nic-mtu", subject="mlx5_2", severity="slow")
 
 
+@pytest.mark.parametrize(("mtu", "count"), [("1500", 1), ("4200", 0), ("4220", 0)])
+def test_the_mtu_of_all_interfaces(mtu: str, count: int) -> None:
+    machine = ROCE.with_file("sys/class/net/ens{10..17}np0/mtu", mtu)
+    assert [finding.check for finding in machine.examine().findings] == ["nic-mtu"] * count
+    # EFA has its own packets, and other drivers may have.
+    assert not load("mi300x").with_file("sys/class/net/rdma{0..7}/mtu", mtu).examine("nic-mtu").findings
+
+
 def test_a_nic_without_lossless_priority() -> None:
     output = "pfc-cap 8 macsec-bypass off delay 0\nprio-pfc 0:off 1:off 2:off 3:off 4:off 5:off 6:off 7:off"
     machine = ROCE.with_output(["dcb", "pfc", "show", "dev", "ens13np0"], output)

@@ -7,6 +7,10 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Se
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import INFINIBAND, NETWORK, Kind, Port, compute_ports, usual
+from busbw.doctor.parts.pci import MELLANOX
+
+_MIN_MTU = 4200
+"""Bytes for an RDMA packet with 4096 bytes of data and its headers. RDMA uses the next lower power of two."""
 
 
 def _differing(
@@ -48,6 +52,18 @@ def _firmware(machine: Machine, port: Port) -> tuple[str, str]:
 def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
     path = f"{NETWORK}/{port.interface}/mtu"
     return f"/{path}", f"MTU {machine.number(path)}"
+
+
+def _examine_mtu(machine: Machine) -> Iterator[Finding]:
+    yield from _differing(_mtu, "slow", "RoCE")(machine)
+    ports = [port for port in compute_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
+    readings = [_mtu(machine, port) for port in ports]
+    if readings and all(machine.number(source[1:]) < _MIN_MTU for source, _ in readings):
+        yield Finding(
+            severity="slow",
+            problem=f"the interfaces of {len(ports)} RoCE NICs have {readings[0][1]}; RDMA packets need {_MIN_MTU}",
+            evidence=tuple(Evidence(source=source, value=value) for source, value in readings),
+        )
 
 
 def _lossless_priorities(machine: Machine, port: Port) -> tuple[str, str]:
@@ -94,11 +110,11 @@ CHECKS = (
         name="nic-mtu",
         area="nic",
         reads="/sys/class/net/INTERFACE/mtu",
-        rule="The interfaces of all RoCE compute NICs have the same MTU.",
+        rule="The interfaces of all RoCE compute NICs have the same MTU, which holds RDMA packets of 4096 bytes.",
         source="NVIDIA/nccl#709",
         cost="Another MTU than the switch or the peer ends large operations with error 12; 1024 bytes cost 5 to 10 %.",
-        fix="ip link set INTERFACE mtu 9000",
-        examine=_differing(_mtu, "slow", "RoCE"),
+        fix="ip link set INTERFACE mtu 9000, or the largest MTU of the switches, on all NICs and nodes",
+        examine=_examine_mtu,
     ),
     Check(
         name="roce-qos",
