@@ -73,7 +73,7 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
     Raises:
         NotApplicable: There is none.
     """
-    devices = rdma_devices(machine)
+    devices = tuple(each for each in rdma_devices(machine) if not _is_other_protocol(machine, each))
     devices = tuple(each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")) or devices
     interfaces = _interfaces(machine) if devices else {}
     ports = [
@@ -88,6 +88,12 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
     if not permitted:
         raise NotApplicable("no NIC with RDMA")
     return permitted
+
+
+def _is_other_protocol(machine: Machine, device: PciDevice) -> bool:
+    """True for iWARP and usNIC, which NCCL does not use."""
+    node_type = machine.optional(f"{INFINIBAND}/{device.label}/node_type") or ""
+    return node_type.startswith(("4:", "5:", "6:"))
 
 
 def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[str, ...]) -> Port:

@@ -182,6 +182,11 @@ def test_a_roce_nic_without_an_address() -> None:
     assert_only(machine, "roce-gid", subject="mlx5_5", severity="broken")
 
 
+def test_other_protocols_are_not_judged() -> None:
+    machine = ROCE.with_file(f"{INFINIBAND}/mlx5_{{0..7}}/node_type", "4: RNIC")
+    assert "roce-gid" in machine.examine().not_applicable
+
+
 def test_a_network_of_link_local_addresses() -> None:
     machine = ROCE.with_file(f"{port_of('mlx5_{0..7}')}/gids/{{2,3}}", "0000:0000:0000:0000:0000:0000:0000:0000")
     assert {finding.severity for finding in machine.examine("roce-gid").findings} == {"risk"}

@@ -19,7 +19,6 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     index = setting.value if setting and setting.value.isdecimal() else None
     reachable = {port.label: _is_reachable(machine, port) for port in ports}
     for port in ports:
-        types = f"{port.folder}/gid_attrs/types"
         if not reachable[port.label]:
             yield Finding(
                 # A network without routers also works with local addresses, but not for some NICs only.
@@ -33,7 +32,11 @@ def _examine(machine: Machine) -> Iterator[Finding]:
                 severity="broken",
                 subject=port.label,
                 problem=f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
-                evidence=(Evidence(source=f"/{types}/{index}", value=_type(machine, port, index) or "no GID"),),
+                evidence=(
+                    Evidence(
+                        source=f"/{port.folder}/gid_attrs/types/{index}", value=_type(machine, port, index) or "no GID"
+                    ),
+                ),
                 fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
             )
 
