@@ -52,7 +52,7 @@ class Libraries(Fact, kw_only=True, frozen=True):
 
     libraries: tuple[Library, ...] = ()
     wheels: dict[str, str] = field(default_factory=dict)
-    """Versions of NCCL's wheels as pip lists them, by package name."""
+    """Versions of the wheels that share the folder of the first one, as pip lists them, by package name."""
     variables: tuple[str, ...] | None = None
     """Names of variables in the content of NCCL and its plugins. None if these were not read to the end."""
 
@@ -79,7 +79,7 @@ def read_libraries() -> Libraries:
     is_complete = any(each.name == NCCL for each in found) and all(each.sha256 for each in found)
     return Libraries(
         libraries=tuple(libraries.values()),
-        wheels=dict(sorted(_wheels())),
+        wheels=_wheels(),
         variables=tuple(sorted(variables)) if is_complete else None,
     )
 
@@ -137,8 +137,7 @@ def _cached_files() -> Iterator[tuple[Path, str]]:
     return ((Path(path), "ldconfig") for name, path in _CACHE_LINE.findall(listing) if _NAMES.fullmatch(name))
 
 
-def _wheels() -> Iterator[tuple[str, str]]:
-    for folder in sys.path:
-        for path in Path(folder).glob("nvidia_nccl_*.dist-info"):
-            name, _, version = path.stem.partition("-")
-            yield name, version
+def _wheels() -> dict[str, str]:
+    folder = next((path.parents[3] for path, _ in _wheel_files() if path.exists()), None)
+    names = [path.stem.partition("-") for path in folder.glob("nvidia_nccl_*.dist-info")] if folder else []
+    return {name: version for name, _, version in sorted(names)}

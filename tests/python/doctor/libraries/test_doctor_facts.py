@@ -57,6 +57,8 @@ def test_the_order_is_that_of_the_dynamic_linker(folder: Path, monkeypatch: pyte
     for place in ("preload", "lib", "site-packages/nvidia/nccl/lib", "system"):
         write_nccl(folder / place / NCCL, f"2.2{len(place) % 10}.0")
     (folder / "site-packages/nvidia_nccl_cu13-2.28.9.dist-info").mkdir()
+    (folder / "other-packages/nvidia_nccl_cu13-2.21.5.dist-info").mkdir(parents=True)
+    monkeypatch.setattr("sys.path", [str(folder / "site-packages"), str(folder / "other-packages")])
     monkeypatch.setenv("LD_PRELOAD", f"{folder}/preload/{NCCL} other.so")
     lines = f"\t{NCCL} (libc6,x86-64) => {folder}/system/{NCCL}\n\t{NCCL} (libc6) => {folder}/lib32/{NCCL}"
     write_ldconfig(folder, lines)
