@@ -4,7 +4,6 @@ import hashlib
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -24,11 +23,12 @@ _NAMES = re.compile(
 )
 _CACHE_LINE = re.compile(r"^\s+(\S+) \([^)]*64[^)]*\) => (/.+)$", re.MULTILINE)
 """Line of `ldconfig -p` for a 64-bit library."""
-_LIMIT_S = 2.0
-"""Time after which content is no longer read: a library on a network file system may be slow."""
-_PART_BYTES, _OVERLAP_BYTES = 4 << 20, 128
-_VERSION = re.compile(rb"(?:NCCL version |Initializing aws-ofi-nccl )(\d+\.\d+\.\d+)")
-_VARIABLE = re.compile(rb"(?<![A-Z_])(?:OFI_)?NCCL_[A-Z][A-Z0-9_]{1,60}(?![a-z])")
+_CONTENT_BYTES = 16 << 20
+"""Length of the beginning that is read. It has the code and texts of the host; compiled kernels, 400 MB, follow."""
+# Patterns that begin with plain text are a hundred times faster than others.
+_NCCL_VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+)")
+_PLUGIN_VERSION = re.compile(rb"Initializing aws-ofi-nccl (\d+\.\d+\.\d+)")
+_VARIABLE = re.compile(rb"NCCL_[A-Z][A-Z0-9_]{1,60}")
 
 
 class Library(Struct, kw_only=True, frozen=True):
@@ -44,7 +44,7 @@ class Library(Struct, kw_only=True, frozen=True):
     version: str | None = None
     """From the content of NCCL and its plugins, else from the file name. None if neither states it."""
     sha256: str | None = None
-    """First 12 digits, of NCCL and its plugins. None if the file was not read to the end."""
+    """First 12 digits, for the first 16 MiB of NCCL and its plugins. None for other libraries."""
 
 
 class Libraries(Fact, kw_only=True, frozen=True):
@@ -52,9 +52,9 @@ class Libraries(Fact, kw_only=True, frozen=True):
 
     libraries: tuple[Library, ...] = ()
     wheels: dict[str, str] = field(default_factory=dict)
-    """Versions of NCCL's wheels as pip lists them, by package name."""
+    """Versions of the wheels that share the folder of the first one, as pip lists them, by package name."""
     variables: tuple[str, ...] | None = None
-    """Names of variables in the content of NCCL and its plugins. None if these were not read to the end."""
+    """Names of variables in the content of NCCL and its plugins. None if NCCL is not installed."""
 
     def find(self, pattern: str) -> tuple[Library, ...]:
         """Returns the libraries with a matching name. The first is the one that a program loads."""
@@ -67,52 +67,40 @@ def read_libraries() -> Libraries:
     Raises:
         Unreadable: The cache of the dynamic linker cannot be listed, so libraries would seem absent.
     """
-    end = time.monotonic() + _LIMIT_S
     libraries: dict[tuple[str, Path], Library] = {}
     variables: set[str] = set()
     for path, origin in [*_named_files(), *_wheel_files(), *_cached_files()]:
         with suppress(OSError, RuntimeError):  # Such as a folder of another user, or a loop of links.
             target = path.resolve(strict=True)
             if target.is_file() and (path.name, target) not in libraries:
-                libraries[path.name, target] = _library(path.name, target, origin, end, variables)
-    found = [each for each in libraries.values() if each.name.startswith("libnccl")]
-    is_complete = any(each.name == NCCL for each in found) and all(each.sha256 for each in found)
+                libraries[path.name, target] = _library(path.name, target, origin, variables)
     return Libraries(
         libraries=tuple(libraries.values()),
-        wheels=dict(sorted(_wheels())),
-        variables=tuple(sorted(variables)) if is_complete else None,
+        wheels=_wheels(),
+        variables=tuple(sorted(variables)) if any(name.startswith("NCCL_") for name in variables) else None,
     )
 
 
-def _library(name: str, path: Path, origin: str, end: float, variables: set[str]) -> Library:
-    """Returns the library, and adds the variables in its content."""
+def _library(name: str, path: Path, origin: str, variables: set[str]) -> Library:
+    """Returns the library, and adds the names of variables in its content."""
     version = re.search(r"\.so\.(\d+\.[\d.]+)$", path.name)
-    stated, sha256 = _read_content(path, end, variables) if name.startswith("libnccl") else (None, None)
+    stated = sha256 = None
+    if name.startswith("libnccl"):
+        with path.open("rb") as file:
+            content = file.read(_CONTENT_BYTES)
+        stated = (_NCCL_VERSION if name == NCCL else _PLUGIN_VERSION).search(content)
+        sha256 = hashlib.sha256(content).hexdigest()[:12]
+        for match in _VARIABLE.finditer(content):
+            prefix = "OFI_" if content.endswith(b"OFI_", 0, match.start()) else ""
+            variables.add(prefix + match[0].decode())
     return Library(
         name=name,
         path=re.sub(r"^/home/[^/]+(?=/)", "~", str(path).replace(f"{Path.home()}/", "~/")),
         origin=origin,
         size_bytes=path.stat().st_size,
-        version=stated or (version[1] if version else None),
+        version=stated[1].decode() if stated else version[1] if version else None,
         sha256=sha256,
     )
-
-
-def _read_content(path: Path, end: float, variables: set[str]) -> tuple[str | None, str | None]:
-    """Returns version and hash, and adds the variables."""
-    digest, version, before = hashlib.sha256(), None, b""
-    with path.open("rb") as file:
-        while time.monotonic() < end:
-            part = file.read(_PART_BYTES)
-            digest.update(part)
-            text = before + part
-            if b"NCCL_" in text:
-                variables |= {match[0].decode() for match in _VARIABLE.finditer(text)}
-            version = version or _VERSION.search(text)
-            before = part[-_OVERLAP_BYTES:]
-            if len(part) < _PART_BYTES:
-                return version[1].decode() if version else None, digest.hexdigest()[:12]
-    return version[1].decode() if version else None, None
 
 
 def _named_files() -> Iterator[tuple[Path, str]]:
@@ -137,8 +125,7 @@ def _cached_files() -> Iterator[tuple[Path, str]]:
     return ((Path(path), "ldconfig") for name, path in _CACHE_LINE.findall(listing) if _NAMES.fullmatch(name))
 
 
-def _wheels() -> Iterator[tuple[str, str]]:
-    for folder in sys.path:
-        for path in Path(folder).glob("nvidia_nccl_*.dist-info"):
-            name, _, version = path.stem.partition("-")
-            yield name, version
+def _wheels() -> dict[str, str]:
+    folder = next((path.parents[3] for path, _ in _wheel_files() if path.exists()), None)
+    names = [path.stem.partition("-") for path in folder.glob("nvidia_nccl_*.dist-info")] if folder else []
+    return {name: version for name, _, version in sorted(names)}

@@ -74,6 +74,7 @@ def test_a_label_of_another_version_is_found() -> None:
         ("p5-efa", "2.19.4", {}, "104 of 280"),
         ("dgx-h100", "2.19.3", {"NCCL_IB_QPS_PER_CONNECTION": "4"}, "splits"),
         ("dgx-h100", "2.25.1", {"NCCL_CROSS_NIC": "1"}, "slower"),
+        ("gb200-tray", "2.28.3", {}, "fewer multiprocessors"),
     ],
 )
 def test_a_known_defect_is_found(name: str, version: str, variables: dict[str, str], effect: str) -> None:

@@ -4,6 +4,8 @@ import pytest
 from doctor_machines import assert_only, load
 
 from busbw.doctor.catalog import checks_of
+from busbw.doctor.checks.libraries.harmful_variables import HARMFUL_VALUES
+from busbw.doctor.parts.traits import TRAITS
 
 LIBRARY_CHECKS = [check.name for check in checks_of("libraries")]
 
@@ -158,6 +160,11 @@ def test_the_settings_that_clouds_ship_are_no_finding(name: str, vendor: str, se
     for result in (in_file, in_environment.examine(*LIBRARY_CHECKS)):
         assert not result.findings
         assert not result.could_not_check
+
+
+def test_the_traits_of_each_row_are_known() -> None:
+    traits = {trait for row in HARMFUL_VALUES for trait in row.traits.split(", ")}
+    assert traits <= set(TRAITS)
 
 
 def test_each_harmful_row_has_a_case() -> None:

@@ -34,16 +34,16 @@ def _examine(machine: Machine) -> Iterator[Finding]:
             evidence=tuple(map(_evidence, (first, *different))),
         )
     wheels = machine.fact(Libraries).wheels
-    for library in (each for each in (first, *others) if each.origin == "wheel" and each.version):
-        if wrong := [
-            f"{name} {version}" for name, version in wheels.items() if not version.startswith(library.version or "")
-        ]:
-            yield Finding(
-                severity="risk",
-                problem=f"the wheel's NCCL is {library.version}, but pip lists {', '.join(wrong)}",
-                evidence=(_evidence(library),),
-                fix=f"pip uninstall {' '.join(wheels)}, then install one of them",
-            )
+    wheel = next((each for each in (first, *others) if each.origin == "wheel"), None)
+    version = wheel.version if wheel else None
+    wrong = [f"{name} {listed}" for name, listed in wheels.items() if version and not listed.startswith(version)]
+    if wheel and wrong:
+        yield Finding(
+            severity="risk",
+            problem=f"the wheel's NCCL is {version}, but pip lists {', '.join(wrong)}",
+            evidence=(_evidence(wheel),),
+            fix=f"pip uninstall {' '.join(wheels)}, then install one of them",
+        )
 
 
 def _examine_label(machine: Machine) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ _TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "NVLS": lambda log: None if log.system is None else log.system.nvls is not None,
     "MNNVL": _has(r"fabric UUID [0.]*[1-9a-f]"),
     "RDMA": _has("NET/IB : Using|NET/OFI"),
-    "verbs": _has("NET/IB : Using"),
+    "InfiniBand or RoCE": _has("NET/IB : Using"),
     "InfiniBand": _has(r"NET/IB : Using.*\d/IB"),
     "EFA": _has("NET/OFI Selected [Pp]rovider is efa"),
     "other than Google Cloud": lambda log: (
