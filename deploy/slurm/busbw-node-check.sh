@@ -18,7 +18,7 @@ problem=$(sh "$(dirname "$0")/doctor-line.sh")
 [ $? = 1 ] || exit 0
 
 node=${SLURMD_NODENAME:-$(hostname -s)}
-# A node that is drained already keeps the reason of whoever drained it.
+# A node that is drained already keeps its reason.
 if ! scontrol show node "$node" | grep -q '^ *State=[^ ]*DRAIN'; then
     scontrol update "NodeName=$node" State=DRAIN "Reason=busbw doctor: $problem"
 fi

@@ -3,6 +3,7 @@
 import configparser
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import yaml
 from conftest import BUSBW, ROOT
 from doctor_machines import TestMachine, load
 from polling import HANG_GUARD_S
+from prometheus_client.parser import text_string_to_metric_families
 
 from busbw.doctor.result import Missing, ReportedFinding, Result
 from busbw.doctor.sources.capture import archive_bytes
@@ -26,8 +28,12 @@ LINE, NODE_CHECK = DEPLOY / "doctor-line.sh", DEPLOY / "slurm" / "busbw-node-che
 KUBERNETES = DEPLOY / "kubernetes"
 UNITS = DEPLOY / "systemd"
 
-BROKEN = load("dgx-h100").with_fact("limits", memlock_bytes=65536)
+HEALTHY = load("nd-h100-v5")
+BROKEN = HEALTHY.with_fact("limits", memlock_bytes=65536)
 BROKEN_LINE = "memlock: locked memory is limited to 64 KiB; RDMA needs it unlimited"
+
+DOCTOR_WORDS = ("doctor", "--fail-on", "broken")
+"""Arguments of busbw in all scripts."""
 
 Done = subprocess.CompletedProcess[str]
 
@@ -45,11 +51,16 @@ def run(script: Path, doctor: str, folder: Path, **variables: str) -> Done:
     )
 
 
-def doctor_of(machine: TestMachine, folder: Path) -> str:
-    """The real command, on a capture of a machine."""
+def capture_options(machine: TestMachine, folder: Path) -> str:
+    """Options to examine a capture of a machine by one check."""
     capture = folder / "capture.tar.gz"
     capture.write_bytes(archive_bytes(machine.tree))
-    return shlex.join([*BUSBW, "doctor", "--root", str(capture)])
+    return f"--root {capture} --check memlock"
+
+
+def doctor_of(machine: TestMachine, folder: Path) -> str:
+    """The real command, on a capture of a machine."""
+    return f"{shlex.join([*BUSBW, *DOCTOR_WORDS])} {capture_options(machine, folder)}"
 
 
 def fake_doctor(folder: Path, output: bytes, code: int) -> str:
@@ -58,6 +69,11 @@ def fake_doctor(folder: Path, output: bytes, code: int) -> str:
     script = folder / "doctor"
     script.write_text(f"cat {folder}/output\nexit {code}\n")
     return f"sh {script}"
+
+
+def test_all_recipes_run_the_same_command() -> None:
+    for path in (LINE, KUBERNETES / "node-problem-detector.yaml", KUBERNETES / "doctor-init-container.yaml"):
+        assert f"busbw {' '.join(DOCTOR_WORDS)}" in path.read_text()
 
 
 def finding(problem: str) -> Result:
@@ -70,7 +86,7 @@ def finding(problem: str) -> Result:
 def test_one_line_and_exit_code_of_a_real_examination(tmp_path: Path) -> None:
     done = run(LINE, doctor_of(BROKEN, tmp_path), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (1, f"{BROKEN_LINE}\n", "")
-    done = run(LINE, doctor_of(load("dgx-h100"), tmp_path), tmp_path)
+    done = run(LINE, doctor_of(HEALTHY, tmp_path), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "nothing is broken\n", "")
 
 
@@ -141,7 +157,7 @@ def test_a_drained_node_keeps_its_reason(slurm: Path) -> None:
 def test_node_and_job_are_left_alone_without_a_broken_part(slurm: Path) -> None:
     unknown = Result(could_not_check=(Missing(check="gpu-xid", missing="dmesg"),))
     for doctor in (
-        doctor_of(load("dgx-h100"), slurm),
+        doctor_of(HEALTHY, slurm),
         fake_doctor(slurm, json_object(unknown), 3),
         fake_doctor(slurm, b"Traceback (most recent call last):\n", 1),
         "no-such-command",
@@ -206,10 +222,22 @@ def test_units_are_valid() -> None:
     service.read(UNITS / "busbw-doctor.service")
     timer.read(UNITS / "busbw-doctor.timer")
     assert service["Service"]["SuccessExitStatus"] == "1 3 5"
-    assert service["Service"]["ExecStart"] == "/usr/bin/env busbw doctor --prometheus ${PROMETHEUS_FILE}"
     assert timer["Install"]["WantedBy"] == "timers.target"
     analyze = shutil.which("systemd-analyze")
     if analyze is not None:
         units = [UNITS / f"busbw-doctor.{kind}" for kind in ("service", "timer")]
         done = subprocess.run([analyze, "verify", *units], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_service_writes_metrics(tmp_path: Path) -> None:
+    (command,) = re.findall(r"^ExecStart=/usr/bin/env busbw (.*)$", (UNITS / "busbw-doctor.service").read_text(), re.M)
+    metrics = tmp_path / "doctor.prom"
+    (tmp_path / "busbw").write_text(f'#!/bin/sh\nexec {shlex.join(BUSBW)} "$@" {capture_options(BROKEN, tmp_path)}\n')
+    (tmp_path / "busbw").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PROMETHEUS_FILE": str(metrics)}
+    done = subprocess.run(["sh", "-c", f"busbw {command}"], env=environment, capture_output=True, check=False)
+    assert done.returncode == 1
+    families = {family.name: family for family in text_string_to_metric_families(metrics.read_text())}
+    (sample,) = families["busbw_doctor_finding"].samples
+    assert (sample.labels["check"], sample.labels["severity"]) == ("memlock", "broken")

@@ -6,18 +6,10 @@ from collections.abc import Iterator
 from busbw.doctor.facts.device_nodes import DeviceNodes
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import pci_gpus
 from busbw.doctor.parts.job import variables_of_container
 
-_PCI = "sys/bus/pci/devices"
 _MIN_SHARE = 0.4
-
-
-def _gpus_of_node(machine: Machine) -> int:
-    """Returns the number of NVIDIA GPUs on the PCI bus, which containers see completely."""
-    return sum(
-        machine.word(f"{_PCI}/{name}/vendor") == "0x10de" and machine.word(f"{_PCI}/{name}/class").startswith("0x0302")
-        for name in machine.names_or_none(_PCI)
-    )
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
@@ -25,7 +17,7 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     usable = machine.fact(DeviceNodes).usable
     gpus = sum(re.fullmatch(r"nvidia\d+", name) is not None for name in usable)
     nics = sum(name.startswith("infiniband/uverbs") for name in usable)
-    all_gpus, all_nics = _gpus_of_node(machine), len(machine.names_or_none("sys/class/infiniband"))
+    all_gpus, all_nics = len(pci_gpus(machine)), len(machine.names_or_none("sys/class/infiniband"))
     if not (gpus and nics and all_gpus and all_nics):
         raise NotApplicable("no GPUs and RDMA devices in this container")
     # Devices for storage may be left out: up to half of all, as in a tray of GB200.

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.parts.pci import DRIVER_GPUS
 
-_GPUS = "proc/driver/nvidia/gpus"
 _DAEMON = ("var/run/slurmd.pid", "sys/fs/cgroup/system.slice/slurmd.service")
 _STATES = ("DRAIN", "DOWN", "FAIL", "INVALID_REG", "NOT_RESPONDING")
 
@@ -42,10 +42,10 @@ def _examine_gpus(machine: Machine) -> Iterator[Finding]:
     command, fields = _node(machine)
     gres = fields.get("Gres", "")
     granted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:[^,:(]+:)?(\d{1,9})", gres)))
-    names = machine.names_or_none(_GPUS)
+    names = machine.names_or_none(DRIVER_GPUS)
     if not granted or not names or re.search(r"\d+g\.\d+gb", gres):
         raise NotApplicable("Slurm does not manage whole NVIDIA GPUs here")
-    models = Counter(machine.text(f"{_GPUS}/{name}/information").partition("\n")[0] for name in names)
+    models = Counter(machine.text(f"{DRIVER_GPUS}/{name}/information").partition("\n")[0] for name in names)
     # A GPU for the display may be left out of Slurm's configuration.
     if granted not in (len(names), models.most_common(1)[0][1]):
         yield Finding(
@@ -53,7 +53,7 @@ def _examine_gpus(machine: Machine) -> Iterator[Finding]:
             problem=f"Slurm may grant {granted} GPUs of this node, but the driver has {len(names)}",
             evidence=(
                 Evidence(source=command, value=f"Gres={gres}"),
-                Evidence(source=f"/{_GPUS}", value=f"{len(names)} GPUs"),
+                Evidence(source=f"/{DRIVER_GPUS}", value=f"{len(names)} GPUs"),
             ),
         )
 
