@@ -28,7 +28,7 @@ def test_the_cost_of_a_narrow_link_is_that_of_its_rate() -> None:
     machine = load("dgx-h100").with_file(f"{DEVICES}/{NIC}/current_link_width", "8")
     machine = machine.with_file("sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)")
     cost = machine.examine("pcie-width").findings[0].cost
-    assert cost.busbw_now_gbps / cost.busbw_fixed_gbps == pytest.approx(0.85 * 31.5 / 50, rel=0.02)  # type: ignore[union-attr]
+    assert 0.53 < cost.busbw_now_gbps / cost.busbw_fixed_gbps < 0.58  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
