@@ -39,7 +39,7 @@ class PciLink(Struct, kw_only=True, frozen=True):
     """Bus id of the device or bridge at its lower end."""
     width: float
     max_width: float
-    """What both ends support."""
+    """Smaller one of the widths that both ends support."""
     speed: float
     """Rate of a lane in GT/s."""
     max_speed: float
