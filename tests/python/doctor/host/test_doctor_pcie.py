@@ -14,6 +14,7 @@ LSPCI = ("lspci", "-D", "-vvv", "-d", "::0604")
     [
         (f"{NIC}/current_link_width", "8", "pcie-width", "mlx5_0"),
         (f"{GPU}/current_link_width", "8", "pcie-width", "GPU0"),
+        ("0000:9d:00.0/current_link_width", "8", "pcie-width", "GPU4"),
         ("0000:16:00.0/current_link_width", "8", "pcie-width", "the bridge 0000:16:00.0 above mlx5_0"),
         (f"{NIC}/current_link_speed", "16.0 GT/s PCIe", "pcie-speed", "mlx5_0"),
         (f"{NIC}/current_link_speed", "8 GT/s", "pcie-speed", "mlx5_0"),  # form of older kernels
