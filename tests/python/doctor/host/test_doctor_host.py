@@ -96,6 +96,11 @@ def test_a_limit_of_a_control_group_that_is_too_low_is_a_risk(name: str, path: s
     assert_only(load(name).with_file(path, value), check, severity="risk")
 
 
+def test_a_limit_is_judged_by_the_gpus_that_the_job_uses() -> None:
+    machine = load("dgx-h100").with_file(f"{GROUP}/memory.max", str(8 << 30)).with_variables(CUDA_VISIBLE_DEVICES="3")
+    assert machine.examine("cgroup-memory-limit").passed
+
+
 def test_a_quota_that_stops_threads_is_slow() -> None:
     stat = "usage_usec 8312345\nnr_periods 90\nnr_throttled {}\nthrottled_usec 100\n"
     machine = load("container").with_file("sys/fs/cgroup/cpu.max", "9000000 100000")
