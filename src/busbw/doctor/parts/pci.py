@@ -39,7 +39,7 @@ class PciLink(Struct, kw_only=True, frozen=True):
     """Bus id of the device or bridge at its lower end."""
     width: float
     max_width: float
-    """What both ends support."""
+    """Smaller one of the widths that both ends support."""
     speed: float
     """Rate of a lane in GT/s."""
     max_speed: float
@@ -51,8 +51,8 @@ class PciLink(Struct, kw_only=True, frozen=True):
 
 
 def device_folders(machine: Machine) -> tuple[str, ...]:
-    """Returns the folders of all PCI devices."""
-    return tuple(f"{DEVICES}/{bus_id}" for bus_id in machine.names(DEVICES))
+    """Returns the folders of all PCI devices, in the order of bus ids, which are hexadecimal."""
+    return tuple(f"{DEVICES}/{bus_id}" for bus_id in sorted(machine.names(DEVICES)))
 
 
 def gpus(machine: Machine) -> tuple[PciDevice, ...]:

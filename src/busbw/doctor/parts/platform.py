@@ -2,6 +2,7 @@
 
 import re
 
+from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Machine
 
 CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
@@ -15,3 +16,15 @@ def is_virtual(machine: Machine) -> bool:
 def is_arm(machine: Machine) -> bool:
     """True for processors of ARM, such as Grace."""
     return machine.has("sys/devices/system/cpu/cpu0/regs/identification/midr_el1")
+
+
+def allowed_cpus(machine: Machine) -> str:
+    """Returns the CPUs that this process may use, as ranges.
+
+    Raises:
+        Unreadable: The kernel does not state them.
+    """
+    match = re.search(r"^Cpus_allowed_list:\s*(\d\S*)$", machine.text("proc/self/status"), re.MULTILINE)
+    if match is None:
+        raise Unreadable("Cpus_allowed_list in /proc/self/status")
+    return match[1]

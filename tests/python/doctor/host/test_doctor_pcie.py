@@ -3,10 +3,12 @@
 import pytest
 from doctor_machines import TestMachine, assert_only, expanded, load
 
+from busbw.doctor.model.tree import command_key
+
 DEVICES = "sys/bus/pci/devices"
 NIC, NIC_PORT, GPU = "0000:18:00.0", "0000:17:00.0", "0000:1b:00.0"
 """mlx5_0 of the DGX H100, the switch port above it, and GPU0."""
-LSPCI = ("lspci", "-D", "-vvv", "-d", "::0604")
+LSPCI = ("lspci", "-D", "-vvv", "-d", "*:*:0604")
 
 
 @pytest.mark.parametrize(
@@ -14,6 +16,7 @@ LSPCI = ("lspci", "-D", "-vvv", "-d", "::0604")
     [
         (f"{NIC}/current_link_width", "8", "pcie-width", "mlx5_0"),
         (f"{GPU}/current_link_width", "8", "pcie-width", "GPU0"),
+        ("0000:9d:00.0/current_link_width", "8", "pcie-width", "GPU4"),
         ("0000:16:00.0/current_link_width", "8", "pcie-width", "the bridge 0000:16:00.0 above mlx5_0"),
         (f"{NIC}/current_link_speed", "16.0 GT/s PCIe", "pcie-speed", "mlx5_0"),
         (f"{NIC}/current_link_speed", "8 GT/s", "pcie-speed", "mlx5_0"),  # form of older kernels
@@ -28,7 +31,7 @@ def test_the_cost_of_a_narrow_link_is_that_of_its_rate() -> None:
     machine = load("dgx-h100").with_file(f"{DEVICES}/{NIC}/current_link_width", "8")
     machine = machine.with_file("sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)")
     cost = machine.examine("pcie-width").findings[0].cost
-    assert cost.busbw_now_gbps / cost.busbw_fixed_gbps == pytest.approx(0.85 * 31.5 / 50, rel=0.02)  # type: ignore[union-attr]
+    assert 0.53 < cost.busbw_now_gbps / cost.busbw_fixed_gbps < 0.58  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ DENIED = f"{NIC_PORT} PCI bridge: Broadcom / LSI PEX890xx\n\tCapabilities: <acce
 
 @pytest.mark.parametrize(
     "machine",
-    [load("dgx-h100").with_output(LSPCI, DENIED), load("dgx-h100").without("commands/lspci -D -vvv -d ::0604")],
+    [load("dgx-h100").with_output(LSPCI, DENIED), load("dgx-h100").without(command_key(LSPCI))],
 )
 def test_acs_without_root_is_decided_by_shared_iommu_groups_only(machine: TestMachine) -> None:
     # Separate groups show ACS at boot; a script may have switched it off later.

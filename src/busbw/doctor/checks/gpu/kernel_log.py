@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
+from busbw.doctor.parts.kernel_log import recent_lines
 
 _WINDOW_S = 7200
 """Older events are ignored, because a reset in the meantime may have corrected them."""
-_LINE = re.compile(r"(?:<\d+>)?\[\s*(\d+)\.\d+\] (.*)")
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)[0-9.]*\): (\d+),(.*)")
 _SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), Fatal")
 _RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")
@@ -35,16 +35,8 @@ _XIDS: dict[int, tuple[Severity, str]] = {
 
 
 def _recent_lines(machine: Machine) -> list[str]:
-    """Returns the lines of the kernel log within the window and after the last reset, without time.
-
-    Raises:
-        Unreadable: The log cannot be read, or its lines have no time.
-    """
-    uptime_s = float(machine.word("proc/uptime").split()[0])
-    matches = [match for line in machine.output("dmesg").splitlines() if (match := _LINE.match(line))]
-    if not matches:
-        raise Unreadable("lines with times in the kernel log")
-    lines = [match[2] for match in matches if int(match[1]) >= uptime_s - _WINDOW_S]
+    """Returns the lines of the kernel log within the window and after the last reset, without time."""
+    lines = recent_lines(machine, _WINDOW_S)
     resets = [index for index, line in enumerate(lines) if _RESET.search(line)]
     return lines[resets[-1] :] if resets else lines
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
+from busbw.doctor.facts.environment import Environment
 from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
 from busbw.doctor.model.machine import Machine, lines_of, shown
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
+from busbw.units import count_text
 
 _ROOT = "sys/fs/cgroup"
 
@@ -37,11 +39,13 @@ def _examine(
 ) -> Iterator[Finding]:
     paths = [f"{folder}/{name}" for folder in _folders(machine, controller) for name in names]
     limits = [(number, path) for path in paths if (number := _number(machine, path)) is not None]
-    gpu_count = max(1, len(gpus(machine)))
+    used = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
+    gpu_count = len(used.split(",")) if used else max(1, len(gpus(machine)))
     if limits and min(limits)[0] < min_per_gpu * gpu_count:
         yield Finding(
             severity="risk",
-            problem=f"the job may use {text(min(limits)[0])}; {gpu_count} ranks need {text(min_per_gpu * gpu_count)}",
+            problem=f"the job may use {text(min(limits)[0])} for {count_text(gpu_count, 'rank')}; "
+            f"it needs {text(min_per_gpu * gpu_count)}",
             evidence=(machine.evidence(min(limits)[1]),),
         )
 

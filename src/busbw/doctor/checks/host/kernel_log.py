@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, Severity
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.kernel_log import recent_lines
 
-_RECENT_S = 24 * 3600
+_WINDOW_S = 24 * 3600
 _PATTERNS: tuple[tuple[str, Severity, str], ...] = (
     (r"soft lockup - CPU|hard LOCKUP", "broken", "CPUs did not respond"),
     (r"mlx5_core.*health compromised", "broken", "a ConnectX NIC stopped"),
@@ -21,12 +22,7 @@ _PATTERNS: tuple[tuple[str, Severity, str], ...] = (
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    uptime_s = float(machine.word("proc/uptime").split()[0])
-    lines = [
-        line
-        for line in machine.output("dmesg").splitlines()
-        if (stamp := re.match(r"\[ *(\d{1,12})\.\d+\]", line)) and uptime_s - int(stamp[1]) < _RECENT_S
-    ]
+    lines = recent_lines(machine, _WINDOW_S)
     for pattern, severity, problem in _PATTERNS:
         matching = [line for line in lines if re.search(pattern, line)]
         if matching:
@@ -40,7 +36,7 @@ def _examine(machine: Machine) -> Iterator[Finding]:
 CHECK = Check(
     name="kernel-lockups",
     area="host",
-    reads="dmesg of the last 24 hours",
+    reads="dmesg of the last 24 hours, /proc/uptime",
     rule="The kernel reports no lockup, no task that waits for minutes, and no NIC that stopped or is too hot.",
     source="https://github.com/NVIDIA/NVSentinel",
     cost="A rank on this node is late or lost, so that all other ranks wait for it.",

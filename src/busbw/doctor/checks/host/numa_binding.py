@@ -1,11 +1,11 @@
 """CPUs of this process against those near the GPUs."""
 
-import re
 from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import DEVICES, gpus
+from busbw.doctor.parts.platform import allowed_cpus
 from busbw.topology.cpu_ranges import parse_ranges
 
 
@@ -17,15 +17,15 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     near: set[int] = set()
     for node in nodes:
         near |= set(parse_ranges(machine.text(f"sys/devices/system/node/node{node}/cpulist")) or ())
-    allowed = re.search(r"^Cpus_allowed_list: *(.+)$", machine.text("proc/self/status"), re.MULTILINE)
-    own = set(parse_ranges(allowed[1]) or ()) if allowed else set()
+    allowed = allowed_cpus(machine)
+    own = set(parse_ranges(allowed) or ())
     # A job may bind each process to the node of its own GPU, so only a distance from all GPUs is certain.
-    if near and own and not near & own and allowed:
+    if near and own and not near & own:
         yield Finding(
             severity="slow",
-            problem=f"this process may use only CPUs {allowed[1]}, none of which is near a GPU",
+            problem=f"this process may use only CPUs {allowed}, none of which is near a GPU",
             evidence=(
-                Evidence(source="/proc/self/status", value=f"Cpus_allowed_list: {allowed[1]}"),
+                Evidence(source="/proc/self/status", value=f"Cpus_allowed_list: {allowed}"),
                 machine.evidence(f"sys/devices/system/node/node{nodes[0]}/cpulist"),
             ),
         )

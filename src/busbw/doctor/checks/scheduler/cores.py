@@ -3,20 +3,20 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.job import tasks_on_node, variables_of_slurm_job
+from busbw.doctor.parts.platform import allowed_cpus
 
 _STATUS, _CPUS = "proc/self/status", "sys/devices/system/cpu"
 
 
 def _single_core(machine: Machine) -> str | None:
     """Returns the CPUs of this process if they belong to one core of several."""
-    match = re.search(r"^Cpus_allowed_list:\s*((\d+)\S*)$", machine.text(_STATUS), re.MULTILINE)
-    if match is None:
-        raise Unreadable(f"Cpus_allowed_list in /{_STATUS}")
-    core = machine.word(f"{_CPUS}/cpu{match[2]}/topology/thread_siblings_list")
-    return match[1] if match[1] in (match[2], core) and core != machine.word(f"{_CPUS}/online") else None
+    cpus = allowed_cpus(machine)
+    first = re.split("[,-]", cpus)[0]
+    core = machine.word(f"{_CPUS}/cpu{first}/topology/thread_siblings_list")
+    return cpus if cpus in (first, core) and core != machine.word(f"{_CPUS}/online") else None
 
 
 def _examine(machine: Machine, *, inherited: bool) -> Iterator[Finding]:
