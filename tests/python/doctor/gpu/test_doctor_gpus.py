@@ -23,7 +23,8 @@ def with_gpus(machine: TestMachine, *indexes: int, **fields: Any) -> TestMachine
 
 
 def with_kernel_log(machine: TestMachine, *lines: str) -> TestMachine:
-    return machine.with_output(["dmesg"], "\n".join(lines))
+    """Returns the machine with this log, 350,000 s after its start."""
+    return machine.with_file("proc/uptime", "350000.47 3507234.91").with_output(["dmesg"], "\n".join(lines))
 
 
 @pytest.mark.parametrize(
@@ -208,6 +209,10 @@ def test_xids(text: str, severity: str | None) -> None:
 )
 def test_xids_before_a_reset_are_old(later: str) -> None:
     assert not with_kernel_log(load(DGX), f"[349000.000123] {XID}79, GPU lost", later).examine().findings
+
+
+def test_old_xids_are_ignored() -> None:
+    assert not with_kernel_log(load(DGX), f"[ 1204.118220] {XID}79, GPU has fallen off the bus.").examine().findings
 
 
 def test_a_kernel_log_without_times_cannot_be_judged() -> None:
