@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Absent, Machine
-from busbw.doctor.parts.gpus import DRIVER_GPUS, require_gpus
+from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
+from busbw.doctor.parts.pci import DRIVER_GPUS
 
 _DEFAULT = "/var/run/nvidia-topologyd/virtualTopology.xml"
 _ELEMENT = re.compile(r"<pci\b[^>]*>")
