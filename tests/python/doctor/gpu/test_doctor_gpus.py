@@ -106,6 +106,11 @@ def test_gpus_that_the_job_does_not_use_are_not_judged() -> None:
     assert machine.with_variables(CUDA_VISIBLE_DEVICES="GPU-5a2f").examine("gpu-mig").findings
 
 
+def test_the_fix_names_the_gpu() -> None:
+    (finding,) = with_gpus(load(DGX), 3, recovery_action=1).examine("gpu-recovery-action").findings
+    assert finding.fix == "end its processes, then nvidia-smi --gpu-reset -i 3"
+
+
 def test_mig_on_all_gpus_is_a_choice_of_the_site() -> None:
     findings = with_gpus(load(DGX), mig=True).examine().findings
     assert {(each.check, each.severity) for each in findings} == {("gpu-mig", "risk")}
