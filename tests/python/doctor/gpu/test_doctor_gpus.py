@@ -23,7 +23,8 @@ def with_gpus(machine: TestMachine, *indexes: int, **fields: Any) -> TestMachine
 
 
 def with_kernel_log(machine: TestMachine, *lines: str) -> TestMachine:
-    return machine.with_output(["dmesg"], "\n".join(lines))
+    """Returns the machine with this log, 350,000 s after its start."""
+    return machine.with_file("proc/uptime", "350000.47 3507234.91").with_output(["dmesg"], "\n".join(lines))
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,11 @@ def test_gpus_that_the_job_does_not_use_are_not_judged() -> None:
     assert not machine.with_variables(CUDA_VISIBLE_DEVICES="0,1").examine("gpu-mig").findings
     assert machine.with_variables(CUDA_VISIBLE_DEVICES="2,3").examine("gpu-mig").findings
     assert machine.with_variables(CUDA_VISIBLE_DEVICES="GPU-5a2f").examine("gpu-mig").findings
+
+
+def test_the_fix_names_the_gpu() -> None:
+    (finding,) = with_gpus(load(DGX), 3, recovery_action=1).examine("gpu-recovery-action").findings
+    assert finding.fix == "end its processes, then nvidia-smi --gpu-reset -i 3"
 
 
 def test_mig_on_all_gpus_is_a_choice_of_the_site() -> None:
@@ -208,6 +214,10 @@ def test_xids(text: str, severity: str | None) -> None:
 )
 def test_xids_before_a_reset_are_old(later: str) -> None:
     assert not with_kernel_log(load(DGX), f"[349000.000123] {XID}79, GPU lost", later).examine().findings
+
+
+def test_old_xids_are_ignored() -> None:
+    assert not with_kernel_log(load(DGX), f"[ 1204.118220] {XID}79, GPU has fallen off the bus.").examine().findings
 
 
 def test_a_kernel_log_without_times_cannot_be_judged() -> None:

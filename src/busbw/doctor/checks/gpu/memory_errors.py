@@ -7,13 +7,13 @@ from busbw.doctor.model.check import Finding, Severity
 from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus
 
 _ACTIONS: dict[int, tuple[Severity, str, str]] = {
-    1: ("broken", "a GPU reset", "end its processes, then nvidia-smi --gpu-reset -i GPU"),
+    1: ("broken", "a GPU reset", "end its processes, then nvidia-smi --gpu-reset -i {index}"),
     2: ("broken", "a reboot of the node", "reboot"),
     3: ("broken", "the end of NVLink traffic (drain P2P)", "end all jobs on the node, then reset all GPUs"),
     4: (
         "risk",
         "a reset after the present jobs (drain and reset)",
-        "drain the node, then nvidia-smi --gpu-reset -i GPU",
+        "drain the node, then nvidia-smi --gpu-reset -i {index}",
     ),
     5: ("broken", "recovery of the IMEX domain", "restart nvidia-imex on all nodes of the domain"),
     6: ("broken", "a bus reset", "reset the PCIe slot, or reboot"),
@@ -25,7 +25,7 @@ def _judge_recovery_action(gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if action := _ACTIONS.get(gpu.recovery_action or 0):
             severity, text, fix = action
-            yield gpu_finding(gpu, severity, f"needs {text}", "recovery_action", fix=fix)
+            yield gpu_finding(gpu, severity, f"needs {text}", "recovery_action", fix=fix.format(index=gpu.index))
 
 
 def _judge_row_remap(gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ CHECKS = (
         rule="No row remapping is pending, and none has failed. The number of remapped rows does not matter.",
         source="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
         cost="No bandwidth; a job ends if it uses the faulty row.",
-        fix="drain the node, then nvidia-smi --gpu-reset -i GPU",
+        fix="drain the node, then nvidia-smi --gpu-reset -i INDEX",
     ),
     nvml_check(
         "gpu-ecc-uncorrected",
@@ -81,7 +81,7 @@ CHECKS = (
         rule="There was no uncorrectable memory error since the GPU was reset.",
         source="https://github.com/scitix/sichek",
         cost="No bandwidth; an uncorrectable error ends the job.",
-        fix="drain the node, then nvidia-smi --gpu-reset -i GPU; replace the GPU if errors return",
+        fix="drain the node, then nvidia-smi --gpu-reset -i INDEX; replace the GPU if errors return",
     ),
     nvml_check(
         "gpu-ecc-mode-mixed",

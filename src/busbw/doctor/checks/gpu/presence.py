@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model.machine import Machine, shown
 from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
 from busbw.doctor.parts.job import variables_of_container
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
@@ -23,7 +23,8 @@ def _examine_count(machine: Machine) -> Iterator[Finding]:
         # A container lists few of the host's GPUs. Another driver is a choice, and an old model has none.
         has_driver = machine.has(f"{DEVICES}/{bus_id}/driver")
         if bus_id not in listed and not has_driver and _model(machine, bus_id) in models:
-            yield _missing(bus_id, f"{DEVICES}/{bus_id}/driver", "does not exist", "the driver does not use")
+            evidence = Evidence(source=shown(f"{DEVICES}/{bus_id}/driver"), value="does not exist")
+            yield _finding(bus_id, f"the driver does not use the GPU at {bus_id}", evidence)
     nvml = read_nvml(machine)
     for gpu in nvml.gpus:
         if gpu.bus_id is None and not gpu.lost:
@@ -34,7 +35,8 @@ def _examine_count(machine: Machine) -> Iterator[Finding]:
         information = machine.text(f"{DRIVER_GPUS}/{bus_id}/information")
         is_excluded = re.search(r"^GPU Excluded:\s*Yes", information, re.MULTILINE)
         if bus_id not in [gpu.bus_id for gpu in nvml.gpus] and not is_excluded:
-            yield _missing(bus_id, "nvidia-smi -L", f"{len(nvml.gpus)} GPUs", "NVML does not report")
+            evidence = Evidence(source="nvidia-smi -L", value=f"{len(nvml.gpus)} GPUs")
+            yield _finding(bus_id, f"NVML does not report the GPU at {bus_id}", evidence)
 
 
 def _model(machine: Machine, bus_id: str) -> str | None:
@@ -52,13 +54,8 @@ def _is_limited(machine: Machine, gpus: int) -> bool:
     return False
 
 
-def _missing(bus_id: str, source: str, value: str, problem: str) -> Finding:
-    return Finding(
-        severity="broken",
-        subject=bus_id,
-        problem=f"{problem} the GPU at {bus_id}",
-        evidence=(Evidence(source=source, value=value),),
-    )
+def _finding(subject: str, problem: str, evidence: Evidence) -> Finding:
+    return Finding(severity="broken", subject=subject, problem=problem, evidence=(evidence,))
 
 
 def _examine_bus(machine: Machine) -> Iterator[Finding]:
@@ -70,15 +67,12 @@ def _examine_bus(machine: Machine) -> Iterator[Finding]:
         is_suspended = machine.optional(f"{folder}/power/runtime_status") == "suspended"
         if machine.optional(f"{folder}/current_link_width") == _DEAD_WIDTH and not is_suspended:
             dead.append(bus_id)
-            yield _lost(bus_id, machine.evidence(f"{folder}/current_link_width"))
+            evidence = machine.evidence(f"{folder}/current_link_width")
+            yield _finding(bus_id, f"the GPU at {bus_id} has fallen off the bus", evidence)
     for gpu in read_nvml(machine).gpus:
         if gpu.lost and not dead:
-            yield _lost(gpu.bus_id or gpu.label, Evidence(source=f"NVML, {gpu.label}", value="GPU is lost"))
-
-
-def _lost(subject: str, evidence: Evidence) -> Finding:
-    problem = f"the GPU {subject} has fallen off the bus"
-    return Finding(severity="broken", subject=subject, problem=problem, evidence=(evidence,))
+            evidence = Evidence(source=f"NVML, {gpu.label}", value="GPU is lost")
+            yield _finding(gpu.bus_id or gpu.label, f"{gpu.label} has fallen off the bus", evidence)
 
 
 CHECKS = (
