@@ -11,7 +11,7 @@ from busbw.doctor.model.check import Check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.result import Missing, Result
 
-CHECK_LIMIT_S = 1.0
+CHECK_LIMIT_S = 1.5
 
 
 def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) -> Result:

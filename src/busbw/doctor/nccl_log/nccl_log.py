@@ -97,9 +97,14 @@ class NcclLog:
         if self.node_count < 2:
             raise NotApplicable("the job ran on one node")
 
-    def find(self, pattern: re.Pattern[str]) -> Iterator[tuple[Message, re.Match[str]]]:
-        """Yields the messages that contain a pattern."""
-        for message in self.messages:
+    @cached_property
+    def warnings(self) -> list[Message]:
+        """Messages of level WARN."""
+        return [message for message in self.messages if message.level == "WARN"]
+
+    def find(self, pattern: re.Pattern[str], *, is_warning: bool = False) -> Iterator[tuple[Message, re.Match[str]]]:
+        """Yields the messages that contain a pattern; with `is_warning` only those of level WARN."""
+        for message in self.warnings if is_warning else self.messages:
             match = pattern.search(message.text)
             if match:
                 yield message, match

@@ -12,9 +12,9 @@ from busbw.doctor.nccl_log.source import UnfinishedError, read_lines
 from busbw.files import path_text
 from busbw.units import plain
 
-READ_LIMIT_S = 3.5
+READ_LIMIT_S = 3.0
 """Time limit of the reading. The checks need the rest of the 5 s."""
-MAX_MESSAGES = 200_000
+MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer that matter."""
 
 _MAX_GLUED_RATIO = 10

@@ -73,11 +73,6 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
         "slow",
     ),
     "a host that counts as two": (lambda: changed(IB, "nNodes 2", "nNodes 3"), "log-nodes", "slow"),
-    "two versions": (
-        lambda: with_messages(IB, "NCCL version 2.21.5+cuda12.4"),
-        "log-versions",
-        "risk",
-    ),
     "one processor": (lambda: changed(IB, "0-47,96-143", "12", host="node1"), "log-affinity", "slow"),
     "one processor, old form": (
         lambda: changed(A100, "0-47,96-143", "01,00000000", host="node1"),

@@ -16,7 +16,7 @@ def test_a_healthy_job_has_no_finding(tmp_path: Path, name: str) -> None:
     result = examine(tmp_path, healthy_log(HEALTHY[name]))
     assert not result.findings
     assert not result.could_not_check
-    assert "log-versions" in result.passed
+    assert "log-peers" in result.passed
 
 
 @pytest.mark.parametrize("name", ALL_WRAPPERS)

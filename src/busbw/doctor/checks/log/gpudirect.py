@@ -1,6 +1,7 @@
 """Transfers between GPU and adapter without a copy in host memory (GPUDirect RDMA)."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
@@ -50,16 +51,17 @@ def _examine_staged(log: NcclLog) -> Iterator[Finding]:
         (message.evidence for name, values in _OFF.items() if (message := log.variable(name, *values)) is not None),
         None,
     )
-    for host in dict.fromkeys(each.host for each in received if each.host not in disabled):
-        staged = [each for each in received if each.host == host and "/GDRDMA" not in each.via]
-        total = sum(each.host == host for each in received)
-        if staged:
-            yield Finding(
-                severity="slow" if setting or len(staged) < total else "risk",
-                problem=f"{len(staged)} of {total} connections to {host} copy data through host memory",
-                evidence=(staged[0].evidence, *((setting,) if setting else ())),
-                subject=host,
-            )
+    totals = Counter(each.host for each in received)
+    staged = [each for each in received if "/GDRDMA" not in each.via and each.host not in disabled]
+    firsts = {each.host: each for each in reversed(staged)}
+    for host, count in Counter(each.host for each in staged).items():
+        first = firsts[host]
+        yield Finding(
+            severity="slow" if setting or count < totals[host] else "risk",
+            problem=f"{count} of {totals[host]} connections to {host} copy data through host memory",
+            evidence=(first.evidence, *((setting,) if setting else ())),
+            subject=host,
+        )
 
 
 CHECKS = (

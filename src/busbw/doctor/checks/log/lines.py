@@ -33,7 +33,7 @@ def _examiner(line: _Line) -> Callable[[NcclLog], Iterator[Finding]]:
             log.require_info()
         if line.shown_with and not any(True for _ in log.find(re.compile(line.shown_with))):
             raise NotApplicable("NCCL_DEBUG_SUBSYS hides these messages")
-        found = [(message, match) for message, match in log.find(pattern) if (message.level == "INFO") == line.info]
+        found = list(log.find(pattern, is_warning=not line.info))
         if not found:
             return
         message, match = found[0]
