@@ -19,7 +19,7 @@ def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) ->
 
     If a part of the log is unread, no check passes: that part may have the message.
     """
-    if not log.messages and not log.channels:
+    if not log.messages and not log.has_info:
         missing = "messages of NCCL; run the job with NCCL_DEBUG=INFO" + (f" ({log.unread})" if log.unread else "")
         return Result(could_not_check=(Missing(check="log", missing=missing),))
     checks = sorted(checks_of("log") if checks is None else checks, key=lambda check: ORDER.get(check.name, -1))

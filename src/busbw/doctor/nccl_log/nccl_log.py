@@ -68,9 +68,10 @@ class Connection:
 
 @dataclass
 class NcclLog:
-    """Messages of all processes of a log. Equal messages of a host occur once."""
+    """Content of a log."""
 
     messages: list[Message] = field(default_factory=list)
+    """Messages other than those about ranks and connections. Equal ones of a host occur once."""
     communicators: list[Communicator] = field(default_factory=list)
     channels: list[Message] = field(default_factory=list)
     """Messages about connections, with different endpoints or transport."""
@@ -82,7 +83,7 @@ class NcclLog:
     @cached_property
     def has_info(self) -> bool:
         """True if the job ran with NCCL_DEBUG=INFO."""
-        return bool(self.channels) or any(message.level == "INFO" for message in self.messages)
+        return bool(self.channels or self.communicators) or any(message.level == "INFO" for message in self.messages)
 
     def require_info(self) -> None:
         """Raises Unreadable if the log has only warnings."""
