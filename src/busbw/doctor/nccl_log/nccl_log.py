@@ -46,6 +46,11 @@ class Communicator:
         return frozenset(rank.process.host for rank in self.ranks.values())
 
     @property
+    def uses_network(self) -> bool:
+        """True if some ranks are on nodes that NVLink does not connect."""
+        return len(self.hosts) > 1 and not (self.uses_mnnvl and self.node_count == 1)
+
+    @property
     def is_complete(self) -> bool:
         """True if the log contains every rank."""
         return not self.is_ambiguous and len(self.ranks) == self.size
@@ -90,13 +95,13 @@ class NcclLog:
         if not self.has_info:
             raise Unreadable("messages of level INFO; run the job with NCCL_DEBUG=INFO")
 
-    def require_nodes(self) -> None:
-        """Raises NotApplicable if the job ran on one node, Unreadable if that is not known."""
+    def require_network(self) -> None:
+        """Raises NotApplicable if the job does not use the network, Unreadable if that is not known."""
         self.require_info()
         if not self.communicators:
             raise Unreadable("the messages of ncclCommInitRank about ranks")
-        if self.node_count < 2:
-            raise NotApplicable("the job ran on one node")
+        if not any(each.uses_network for each in self.communicators):
+            raise NotApplicable("the job ran on one node or NVLink domain")
 
     @cached_property
     def warnings(self) -> list[Message]:

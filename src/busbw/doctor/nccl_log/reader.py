@@ -87,7 +87,7 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
         found = find_message(line)
         if found is not None:
             process, level, text = found
-            yield Message(process, level, text.decode(errors="replace").rstrip(), f"{name} line {number}")
+            yield Message(process, level, plain(text.decode(errors="replace").rstrip()), f"{name} line {number}")
 
 
 def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:

@@ -134,6 +134,7 @@ def test_a_change_yields_one_finding(tmp_path: Path, name: str) -> None:
 
 HARMLESS: dict[str, Callable[[], list[str]]] = {
     "sockets in a job of one node": lambda: healthy_log(Job(nodes=1, network="Socket")),
+    "sockets in a job of one rack": lambda: healthy_log(Job(gpus=4, mnnvl=True, network="Socket")),
     "NVLS missing on all": lambda: A100,
     "an adapter without GPUDirect that carries no data": lambda: with_messages(
         IB, "NET/IB : GPU Direct RDMA Disabled for HCA 8 'mlx5_bond_0'"

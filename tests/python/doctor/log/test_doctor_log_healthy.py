@@ -96,3 +96,16 @@ def test_warnings_alone_do_not_show_the_network(tmp_path: Path) -> None:
     result = examine(tmp_path, lines)
     assert [finding.check for finding in result.findings] == ["log-foreign-message"]
     assert {"log-network", "log-gpudirect"} <= {each.check for each in result.could_not_check}
+
+
+def test_text_cannot_control_the_terminal(tmp_path: Path) -> None:
+    lines = [
+        "n1\x1b[31m:1:2 [0] misc/socket.cc:1 NCCL WARN Connection closed by remote peer \x1b]0;x\x07",
+        "n\x9b1:1:2 [0] NCCL INFO Using network Socket\x1b[2J",
+        "n1:1:2 [0] NCCL INFO NCCL_ALGO set by environment to \x1b[2JRing",
+    ]
+    result = examine(tmp_path, "\n".join(lines).encode())
+    assert result.findings
+    assert all(
+        text.isprintable() for finding in result.findings for text in (finding.problem, *map(str, finding.evidence))
+    )

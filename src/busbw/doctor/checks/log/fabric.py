@@ -66,7 +66,7 @@ def _examine_nvls(log: NcclLog) -> Iterator[Finding]:
 
 
 def _examine_domain(log: NcclLog) -> Iterator[Finding]:
-    log.require_nodes()
+    log.require_info()
     hosts: dict[tuple[str, str], set[str]] = {}
     for message, match in log.find(_DOMAIN):
         if match["uuid"].strip("0."):

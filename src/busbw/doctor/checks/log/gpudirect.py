@@ -15,7 +15,7 @@ _NEWER_MODULE = 23
 
 
 def _examine_disabled(log: NcclLog) -> Iterator[Finding]:
-    log.require_nodes()
+    log.require_network()
     names: dict[str, list[str]] = {}
     evidence: dict[str, Evidence] = {}
     used = {(each.host, each.via.split("/")[2].partition("(")[0]) for each in log.connections if _is_rdma(each.via)}
@@ -42,7 +42,7 @@ def _is_rdma(via: str) -> bool:
 
 
 def _examine_staged(log: NcclLog) -> Iterator[Finding]:
-    log.require_nodes()
+    log.require_network()
     disabled = {message.host for message, _ in log.find(_DISABLED)}
     received = [each for each in log.connections if each.is_receive and each.is_collective and _is_rdma(each.via)]
     if not received:
