@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from doctor_logs import HEALTHY, Job, changed, examine, healthy_log, with_messages
 
+from busbw.doctor.checks.libraries.harmful_variables import HARMFUL_VALUES
+from busbw.doctor.checks.log.variables import TRAITS
 from busbw.doctor.cost import Cost
 from busbw.doctor.result import Result
 
@@ -227,3 +229,8 @@ def test_consequences_come_last(tmp_path: Path) -> None:
     ]
     names = [check for check, _ in found(examine(tmp_path, lines))]
     assert names == ["log-link-down", "log-rdma-timeout", "log-peer-closed", "log-rdma-flush"]
+
+
+def test_a_log_tells_the_traits_on_which_variables_depend() -> None:
+    traits = {trait for row in HARMFUL_VALUES for trait in row.traits.split(", ") if trait}
+    assert traits - set(TRAITS) <= {"virtual machine", "no nvidia_peermem"}
