@@ -49,6 +49,14 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
         "log-staging",
         "slow",
     ),
+    "GPUDirect off on a host without connections in the log": (
+        lambda: with_messages(
+            [line for line in IB if not ("node1:" in line and "via NET" in line)],
+            "NET/IB : GPU Direct RDMA Disabled for HCA 3 'mlx5_3'",
+        ),
+        "log-gpudirect",
+        "slow",
+    ),
     "GPUDirect off by a variable": (
         lambda: with_messages(changed(IB, "/GDRDMA", "", host="node0"), "NCCL_NET_GDR_LEVEL set by environment to LOC"),
         "log-staging",

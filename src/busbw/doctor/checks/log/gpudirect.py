@@ -18,10 +18,13 @@ def _examine_disabled(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
     names: dict[str, list[str]] = {}
     evidence: dict[str, Evidence] = {}
-    used = {(each.host, each.via.split("/")[2].partition("(")[0]) for each in log.connections if _is_rdma(each.via)}
+    used: dict[str, set[str]] = {}
+    for each in log.connections:
+        if _is_rdma(each.via):
+            used.setdefault(each.host, set()).add(each.via.split("/")[2].partition("(")[0])
     for message, match in log.find(_DISABLED):
-        if not message.host or (used and (message.host, match["index"]) not in used):
-            continue  # another adapter carries the data
+        if not message.host or match["index"] not in used.get(message.host, {match["index"]}):
+            continue  # other adapters carry the data
         evidence.setdefault(message.host, message.evidence)
         if match["name"] not in names.setdefault(message.host, []):
             names[message.host].append(match["name"])
