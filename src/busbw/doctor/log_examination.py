@@ -11,7 +11,7 @@ from busbw.doctor.model.check import Check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.result import Missing, Result
 
-CHECK_LIMIT_S = 1.0
+CHECK_LIMIT_S = 1.5
 
 
 def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) -> Result:
@@ -19,7 +19,7 @@ def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) ->
 
     If a part of the log is unread, no check passes: that part may have the message.
     """
-    if not log.messages and not log.channels:
+    if not log.messages and not log.has_info:
         missing = "messages of NCCL; run the job with NCCL_DEBUG=INFO" + (f" ({log.unread})" if log.unread else "")
         return Result(could_not_check=(Missing(check="log", missing=missing),))
     checks = sorted(checks_of("log") if checks is None else checks, key=lambda check: ORDER.get(check.name, -1))

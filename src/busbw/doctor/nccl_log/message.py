@@ -43,7 +43,7 @@ class Message(NamedTuple):
     @property
     def evidence(self) -> Evidence:
         """The message as evidence."""
-        return Evidence(source=self.place, value=shorten(plain(f"{self.host}: {self.text}"), 240))
+        return Evidence(source=self.place, value=shorten(f"{self.host}: {self.text}", 240))
 
 
 def find_message(line: bytes) -> tuple[Process, str, bytes] | None:
@@ -60,6 +60,8 @@ def find_message(line: bytes) -> tuple[Process, str, bytes] | None:
     if b"NCCL " in text and _HEADER.search(text):
         return None
     process = (
-        Process(header["host"].decode(errors="replace"), header["pid"].decode()) if header["host"] else UNKNOWN_PROCESS
+        Process(plain(header["host"].decode(errors="replace")), header["pid"].decode())
+        if header["host"]
+        else UNKNOWN_PROCESS
     )
     return process, header["level"].decode(), (header["source"] or b"") + text

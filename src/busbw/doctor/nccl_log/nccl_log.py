@@ -46,6 +46,11 @@ class Communicator:
         return frozenset(rank.process.host for rank in self.ranks.values())
 
     @property
+    def uses_network(self) -> bool:
+        """True if some ranks are on nodes that NVLink does not connect."""
+        return len(self.hosts) > 1 and not (self.uses_mnnvl and self.node_count == 1)
+
+    @property
     def is_complete(self) -> bool:
         """True if the log contains every rank."""
         return not self.is_ambiguous and len(self.ranks) == self.size
@@ -68,9 +73,10 @@ class Connection:
 
 @dataclass
 class NcclLog:
-    """Messages of all processes of a log. Equal messages of a host occur once."""
+    """Content of a log."""
 
     messages: list[Message] = field(default_factory=list)
+    """Messages other than those about ranks and connections. Equal ones of a host occur once."""
     communicators: list[Communicator] = field(default_factory=list)
     channels: list[Message] = field(default_factory=list)
     """Messages about connections, with different endpoints or transport."""
@@ -82,24 +88,29 @@ class NcclLog:
     @cached_property
     def has_info(self) -> bool:
         """True if the job ran with NCCL_DEBUG=INFO."""
-        return bool(self.channels) or any(message.level == "INFO" for message in self.messages)
+        return bool(self.channels or self.communicators) or any(message.level == "INFO" for message in self.messages)
 
     def require_info(self) -> None:
         """Raises Unreadable if the log has only warnings."""
         if not self.has_info:
             raise Unreadable("messages of level INFO; run the job with NCCL_DEBUG=INFO")
 
-    def require_nodes(self) -> None:
-        """Raises NotApplicable if the job ran on one node, Unreadable if that is not known."""
+    def require_network(self) -> None:
+        """Raises NotApplicable if the job does not use the network, Unreadable if that is not known."""
         self.require_info()
         if not self.communicators:
             raise Unreadable("the messages of ncclCommInitRank about ranks")
-        if self.node_count < 2:
-            raise NotApplicable("the job ran on one node")
+        if not any(each.uses_network for each in self.communicators):
+            raise NotApplicable("the job ran on one node or NVLink domain")
 
-    def find(self, pattern: re.Pattern[str]) -> Iterator[tuple[Message, re.Match[str]]]:
-        """Yields the messages that contain a pattern."""
-        for message in self.messages:
+    @cached_property
+    def warnings(self) -> list[Message]:
+        """Messages of level WARN."""
+        return [message for message in self.messages if message.level == "WARN"]
+
+    def find(self, pattern: re.Pattern[str], *, is_warning: bool = False) -> Iterator[tuple[Message, re.Match[str]]]:
+        """Yields the messages that contain a pattern; with `is_warning` only those of level WARN."""
+        for message in self.warnings if is_warning else self.messages:
             match = pattern.search(message.text)
             if match:
                 yield message, match

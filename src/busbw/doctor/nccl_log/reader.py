@@ -12,9 +12,9 @@ from busbw.doctor.nccl_log.source import UnfinishedError, read_lines
 from busbw.files import path_text
 from busbw.units import plain
 
-READ_LIMIT_S = 3.5
+READ_LIMIT_S = 3.0
 """Time limit of the reading. The checks need the rest of the 5 s."""
-MAX_MESSAGES = 200_000
+MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer that matter."""
 
 _MAX_GLUED_RATIO = 10
@@ -22,8 +22,8 @@ _MAX_GLUED_RATIO = 10
 
 _RELEVANT = re.compile(
     rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NCCL version|NET/|Using |NCCL_\w+ set|Setting affinity|NVLS multicast"
-    rb"|MNNVL |\d+ coll channels|Connected all rings|Rank \d+ has|Could not|P2P is disabled|cuMem host|Failed to"
-    rb"|Detected mixed|=== System|Pattern "
+    rb"|MNNVL |\d+ coll channels|Rank \d+ has|Could not|P2P is disabled|cuMem host|Failed to"
+    rb"|=== System|Pattern "
 )
 """Messages of level INFO that checks read, by their beginning."""
 _COMMUNICATOR = re.compile(
@@ -56,10 +56,19 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S) -> NcclL
         for host, count in counts.items()
         if any(counts.get(host[index:], 0) > _MAX_GLUED_RATIO * count for index in range(1, len(host)))
     }
-    known = [message for message in messages if message.host not in glued]
-    channels = [message for message in known if message.text.startswith("Channel ")]
-    others = [message for message in known if not message.text.startswith("Channel ")]
-    return NcclLog(messages=others, communicators=_communicators(others), channels=channels, unread=unread)
+    kinds: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
+    for message in messages:
+        if message.host not in glued:
+            kinds[_kind(message)].append(message)
+    return NcclLog(
+        messages=kinds["other"], communicators=_communicators(kinds["rank"]), channels=kinds["channel"], unread=unread
+    )
+
+
+def _kind(message: Message) -> str:
+    if message.text.startswith("Channel "):
+        return "channel"
+    return "rank" if message.level == "INFO" and "comm 0x" in message.text else "other"
 
 
 def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
@@ -78,11 +87,11 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
         found = find_message(line)
         if found is not None:
             process, level, text = found
-            yield Message(process, level, text.decode(errors="replace").rstrip(), f"{name} line {number}")
+            yield Message(process, level, plain(text.decode(errors="replace").rstrip()), f"{name} line {number}")
 
 
 def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
-    """Returns the key that lines with the same message of a process share. None if no check reads the message.
+    """Returns the key that lines with the same message share. None if no check reads the message.
 
     Most lines repeat others, or are of no interest, so this saves most of the time.
     """
@@ -93,14 +102,17 @@ def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
             return writer, line[line.find(b" : ", mark) - 2 :]
         if not _RELEVANT.match(line, mark + 10):
             return None
-    return writer, line[mark:]
+        if b"comm 0x" in line:
+            return writer, line[mark:]
+    host = writer.rsplit(b":", 2)[0]
+    return host, line[mark:]
 
 
 def _communicators(messages: Sequence[Message]) -> list[Communicator]:
     found: dict[str, Communicator] = {}
     by_handle: dict[tuple[Process, str], Communicator] = {}
     for message in messages:
-        match = _COMMUNICATOR.search(message.text) if message.level == "INFO" and message.host else None
+        match = _COMMUNICATOR.search(message.text) if message.host else None
         if match is None:
             continue
         handle, size = (message.process, match["handle"]), int(match["size"])

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from doctor_logs import HEALTHY, Job, changed, examine, healthy_log, with_messages
 
+from busbw.doctor.checks.libraries.harmful_variables import HARMFUL_VALUES
+from busbw.doctor.checks.log.variables import TRAITS
 from busbw.doctor.cost import Cost
 from busbw.doctor.result import Result
 
@@ -47,6 +49,14 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
         "log-staging",
         "slow",
     ),
+    "GPUDirect off on a host without connections in the log": (
+        lambda: with_messages(
+            [line for line in IB if not ("node1:" in line and "via NET" in line)],
+            "NET/IB : GPU Direct RDMA Disabled for HCA 3 'mlx5_3'",
+        ),
+        "log-gpudirect",
+        "slow",
+    ),
     "GPUDirect off by a variable": (
         lambda: with_messages(changed(IB, "/GDRDMA", "", host="node0"), "NCCL_NET_GDR_LEVEL set by environment to LOC"),
         "log-staging",
@@ -73,11 +83,6 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
         "slow",
     ),
     "a host that counts as two": (lambda: changed(IB, "nNodes 2", "nNodes 3"), "log-nodes", "slow"),
-    "two versions": (
-        lambda: with_messages(IB, "NCCL version 2.21.5+cuda12.4"),
-        "log-versions",
-        "risk",
-    ),
     "one processor": (lambda: changed(IB, "0-47,96-143", "12", host="node1"), "log-affinity", "slow"),
     "one processor, old form": (
         lambda: changed(A100, "0-47,96-143", "01,00000000", host="node1"),
@@ -139,6 +144,7 @@ def test_a_change_yields_one_finding(tmp_path: Path, name: str) -> None:
 
 HARMLESS: dict[str, Callable[[], list[str]]] = {
     "sockets in a job of one node": lambda: healthy_log(Job(nodes=1, network="Socket")),
+    "sockets in a job of one rack": lambda: healthy_log(Job(gpus=4, mnnvl=True, network="Socket")),
     "NVLS missing on all": lambda: A100,
     "an adapter without GPUDirect that carries no data": lambda: with_messages(
         IB, "NET/IB : GPU Direct RDMA Disabled for HCA 8 'mlx5_bond_0'"
@@ -231,3 +237,8 @@ def test_consequences_come_last(tmp_path: Path) -> None:
     ]
     names = [check for check, _ in found(examine(tmp_path, lines))]
     assert names == ["log-link-down", "log-rdma-timeout", "log-peer-closed", "log-rdma-flush"]
+
+
+def test_a_log_tells_the_traits_on_which_variables_depend() -> None:
+    traits = {trait for row in HARMFUL_VALUES for trait in row.traits.split(", ") if trait}
+    assert traits - set(TRAITS) <= {"virtual machine", "no nvidia_peermem"}

@@ -16,7 +16,7 @@ def test_a_healthy_job_has_no_finding(tmp_path: Path, name: str) -> None:
     result = examine(tmp_path, healthy_log(HEALTHY[name]))
     assert not result.findings
     assert not result.could_not_check
-    assert "log-versions" in result.passed
+    assert "log-peers" in result.passed
 
 
 @pytest.mark.parametrize("name", ALL_WRAPPERS)
@@ -96,3 +96,16 @@ def test_warnings_alone_do_not_show_the_network(tmp_path: Path) -> None:
     result = examine(tmp_path, lines)
     assert [finding.check for finding in result.findings] == ["log-foreign-message"]
     assert {"log-network", "log-gpudirect"} <= {each.check for each in result.could_not_check}
+
+
+def test_text_cannot_control_the_terminal(tmp_path: Path) -> None:
+    lines = [
+        "n1\x1b[31m:1:2 [0] misc/socket.cc:1 NCCL WARN Connection closed by remote peer \x1b]0;x\x07",
+        "n\x9b1:1:2 [0] NCCL INFO Using network Socket\x1b[2J",
+        "n1:1:2 [0] NCCL INFO NCCL_ALGO set by environment to \x1b[2JRing",
+    ]
+    result = examine(tmp_path, "\n".join(lines).encode())
+    assert result.findings
+    assert all(
+        text.isprintable() for finding in result.findings for text in (finding.problem, *map(str, finding.evidence))
+    )

@@ -1,4 +1,4 @@
-"""Logs of jobs whose cause is known from a public issue."""
+"""Logs of jobs with a cause that a public issue states."""
 
 from pathlib import Path
 

@@ -1,15 +1,17 @@
 """Connections between the GPUs of a node or of an NVLink domain."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Check, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.damage import Damage
+from busbw.doctor.nccl_log.message import Message
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
 _OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
 """Variables with the values that turn P2P off."""
-_MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available on dev (?P<device>\d+)")
+_MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
 _DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+) cliqueId (?P<clique>\w+)")
 
 
@@ -29,42 +31,42 @@ def _examine_peers(log: NcclLog) -> Iterator[Finding]:
         return  # usual between the sockets of a PCIe machine
     if log.has_nvlink is None and setting is None:
         raise Unreadable("the kind of GPUs; name it with --system")
-    for host in dict.fromkeys(each.host for each in slow):
-        of_host = [each for each in slow if each.host == host]
-        total = sum(each.host == host for each in inside)
-        kinds = " and ".join(sorted({each.via.split("/")[0].replace("direct", "SHM") for each in of_host}))
+    totals = Counter(each.host for each in inside)
+    firsts = {each.host: each for each in reversed(slow)}
+    for host, count in Counter(each.host for each in slow).items():
+        first = firsts[host]
         yield Finding(
             severity="slow",
-            problem=f"{len(of_host)} of {total} connections between GPUs of {host} use {kinds} instead of NVLink",
-            evidence=(of_host[0].evidence, *((setting,) if setting else ())),
+            problem=f"{count} of {totals[host]} connections between GPUs of {host} use "
+            f"{first.via.split('/')[0].replace('direct', 'SHM')} instead of NVLink",
+            evidence=(first.evidence, *((setting,) if setting else ())),
             subject=host,
         )
 
 
 def _examine_nvls(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    states: dict[tuple[str, str], tuple[bool, Evidence]] = {}
-    for message, match in log.find(_MULTICAST):
-        states[message.host, match["device"]] = (match["no"] is None, message.evidence)
-    if not states:
+    missing: dict[str, Message] = {}
+    found = list(log.find(_MULTICAST))
+    if not found:
         raise NotApplicable("the log has no message about NVLS")
-    has_nvls = any(available for available, _ in states.values()) or bool(log.system and log.system.nvls)
-    for host in dict.fromkeys(host for host, _ in states) if has_nvls else ():
-        missing = [
-            (device, shown) for (each, device), (available, shown) in states.items() if each == host and not available
-        ]
-        if missing:
-            yield Finding(
-                severity="slow",
-                problem=f"reduction in the NVLink switch (NVLS) is not available on GPU {missing[0][0]} of {host}",
-                evidence=(missing[0][1],),
-                subject=host,
-                damage=Damage(nvls=False),
-            )
+    for message, match in found:
+        if match["no"]:
+            missing.setdefault(message.host, message)
+    if all(match["no"] for _, match in found) and not (log.system and log.system.nvls):
+        return  # GPUs without NVLS
+    for host, message in missing.items():
+        yield Finding(
+            severity="slow",
+            problem=f"reduction in the NVLink switch (NVLS) is not available on a GPU of {host}",
+            evidence=(message.evidence,),
+            subject=host,
+            damage=Damage(nvls=False),
+        )
 
 
 def _examine_domain(log: NcclLog) -> Iterator[Finding]:
-    log.require_nodes()
+    log.require_info()
     hosts: dict[tuple[str, str], set[str]] = {}
     for message, match in log.find(_DOMAIN):
         if match["uuid"].strip("0."):

@@ -1,6 +1,7 @@
 """Transfers between GPU and adapter without a copy in host memory (GPUDirect RDMA)."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
@@ -14,13 +15,16 @@ _NEWER_MODULE = 23
 
 
 def _examine_disabled(log: NcclLog) -> Iterator[Finding]:
-    log.require_nodes()
+    log.require_network()
     names: dict[str, list[str]] = {}
     evidence: dict[str, Evidence] = {}
-    used = {(each.host, each.via.split("/")[2].partition("(")[0]) for each in log.connections if _is_rdma(each.via)}
+    used: dict[str, set[str]] = {}
+    for each in log.connections:
+        if _is_rdma(each.via):
+            used.setdefault(each.host, set()).add(each.via.split("/")[2].partition("(")[0])
     for message, match in log.find(_DISABLED):
-        if not message.host or (used and (message.host, match["index"]) not in used):
-            continue  # another adapter carries the data
+        if not message.host or match["index"] not in used.get(message.host, {match["index"]}):
+            continue  # other adapters carry the data
         evidence.setdefault(message.host, message.evidence)
         if match["name"] not in names.setdefault(message.host, []):
             names[message.host].append(match["name"])
@@ -41,7 +45,7 @@ def _is_rdma(via: str) -> bool:
 
 
 def _examine_staged(log: NcclLog) -> Iterator[Finding]:
-    log.require_nodes()
+    log.require_network()
     disabled = {message.host for message, _ in log.find(_DISABLED)}
     received = [each for each in log.connections if each.is_receive and each.is_collective and _is_rdma(each.via)]
     if not received:
@@ -50,16 +54,17 @@ def _examine_staged(log: NcclLog) -> Iterator[Finding]:
         (message.evidence for name, values in _OFF.items() if (message := log.variable(name, *values)) is not None),
         None,
     )
-    for host in dict.fromkeys(each.host for each in received if each.host not in disabled):
-        staged = [each for each in received if each.host == host and "/GDRDMA" not in each.via]
-        total = sum(each.host == host for each in received)
-        if staged:
-            yield Finding(
-                severity="slow" if setting or len(staged) < total else "risk",
-                problem=f"{len(staged)} of {total} connections to {host} copy data through host memory",
-                evidence=(staged[0].evidence, *((setting,) if setting else ())),
-                subject=host,
-            )
+    totals = Counter(each.host for each in received)
+    staged = [each for each in received if "/GDRDMA" not in each.via and each.host not in disabled]
+    firsts = {each.host: each for each in reversed(staged)}
+    for host, count in Counter(each.host for each in staged).items():
+        first = firsts[host]
+        yield Finding(
+            severity="slow" if setting or count < totals[host] else "risk",
+            problem=f"{count} of {totals[host]} connections to {host} copy data through host memory",
+            evidence=(first.evidence, *((setting,) if setting else ())),
+            subject=host,
+        )
 
 
 CHECKS = (

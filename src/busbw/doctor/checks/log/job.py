@@ -1,27 +1,14 @@
-"""Version, nodes and processors of the processes of a job."""
+"""Nodes and processors of the processes of a job."""
 
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Check, Finding, NotApplicable
 from busbw.doctor.nccl_log.message import Message
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
-_VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
 _VERSION_WITH_RANGES = 27
 _AFFINITY = re.compile(r"Setting affinity for GPU (?P<gpu>\d+) to (?P<mask>[0-9a-f,-]+)$")
-
-
-def _examine_versions(log: NcclLog) -> Iterator[Finding]:
-    messages = {match[1]: message for message, match in log.find(_VERSION)}
-    if not messages:
-        raise Unreadable('the message "NCCL version"')
-    if len(messages) > 1:
-        yield Finding(
-            severity="risk",
-            problem=f"the log has {len(messages)} versions of NCCL: {', '.join(sorted(messages))}",
-            evidence=tuple(message.evidence for message in messages.values()),
-        )
 
 
 def _examine_nodes(log: NcclLog) -> Iterator[Finding]:
@@ -65,16 +52,6 @@ def _processor_count(mask: str, minor_version: int | None) -> int:
 
 
 CHECKS = (
-    Check(
-        name="log-versions",
-        area="log",
-        reads='"NCCL version" messages',
-        rule="All ranks use one version of NCCL.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="Jobs hang or fail; NCCL 2.23 and newer refuses to start.",
-        fix="busbw doctor on the nodes; use one image or one library path",
-        examine=_examine_versions,
-    ),
     Check(
         name="log-nodes",
         area="log",

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from busbw.doctor.model.check import Check, Finding, NotApplicable, Severity
 from busbw.doctor.nccl_log.nccl_log import NcclLog
-from busbw.units import count_text, plain
+from busbw.units import count_text
 
 _MAX_EVIDENCE = 3
 
@@ -33,19 +33,19 @@ def _examiner(line: _Line) -> Callable[[NcclLog], Iterator[Finding]]:
             log.require_info()
         if line.shown_with and not any(True for _ in log.find(re.compile(line.shown_with))):
             raise NotApplicable("NCCL_DEBUG_SUBSYS hides these messages")
-        found = [(message, match) for message, match in log.find(pattern) if (message.level == "INFO") == line.info]
+        found = list(log.find(pattern, is_warning=not line.info))
         if not found:
             return
         message, match = found[0]
         by_host = {each.host: each for each, _ in reversed(found)}
-        groups = {name: plain(text or "") for name, text in match.groupdict().items()}
+        groups = {name: text or "" for name, text in match.groupdict().items()}
         others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""
-        values = {**groups, "host": plain(message.host) or "a host"}
+        values = {**groups, "host": message.host or "a host"}
         yield Finding(
             severity=line.severity,
             problem=line.problem.format_map(values) + others,
             evidence=tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
-            subject=groups.get("part") or plain(message.host) or None,
+            subject=groups.get("part") or message.host or None,
         )
 
     return examine

@@ -25,7 +25,7 @@ _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
 
 
 def _examine_network(log: NcclLog) -> Iterator[Finding]:
-    log.require_nodes()
+    log.require_network()
     if not log.networks:
         raise Unreadable('the message "Using network" of NCCL')
     on_sockets = {host: message for host, (name, message) in log.networks.items() if name == "Socket"}
@@ -49,7 +49,7 @@ def _examine_network(log: NcclLog) -> Iterator[Finding]:
 
 def _adapters(log: NcclLog) -> dict[str, tuple[frozenset[str], Evidence]]:
     """Returns names of the InfiniBand and RoCE adapters that NCCL uses, by host."""
-    log.require_nodes()
+    log.require_network()
     found: dict[str, tuple[frozenset[str], Evidence]] = {}
     for message, match in log.find(_ADAPTERS):
         if message.host:

@@ -25,7 +25,7 @@ def _has(pattern: str) -> Callable[[NcclLog], bool]:
     return lambda log: log.node_count > 1 and any(True for _ in log.find(re.compile(pattern)))
 
 
-_TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
+TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "GPUs": lambda _log: True,
     "NVLink": lambda log: log.has_nvlink,
     "several PCIe GPUs": lambda log: None if log.has_nvlink is None else not log.has_nvlink,
@@ -52,7 +52,7 @@ def _examine(log: NcclLog) -> Iterator[Finding]:
         )
         if message is None or row.variable in done or not is_value(value, row.values):
             continue
-        traits = [trait in _TRAITS and _TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
+        traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue
         done.add(row.variable)
