@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from doctor_machines import load
 
+from busbw.cli.doctor.exit_codes import exit_code_of
 from busbw.cli.doctor.several_nodes import gathered_records, records_of_captures
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.main import main
@@ -83,6 +84,7 @@ def test_a_node_without_a_record_does_not_hide_the_others() -> None:
     assert [each.check for each in result.findings] == ["kernel-differs"]
     assert [(each.node, each.missing) for each in result.could_not_check] == [("n3", "the command is missing")]
     assert "could not check: n3: the command is missing" in text_lines(result)
+    assert exit_code_of(result) == 3
 
 
 def test_a_record_of_a_node_is_short() -> None:
