@@ -111,6 +111,11 @@ def test_equal_findings_of_several_nodes_are_one_block() -> None:
     ]
 
 
+def test_findings_of_all_nodes_name_none() -> None:
+    lines = text_lines(merged(record("n1", "slow"), record("n2", "slow")))
+    assert "SLOW    on all 2 nodes: locked memory is limited  [memlock]" in lines
+
+
 def test_a_capture_that_cannot_be_read_does_not_hide_the_others(captures: Path) -> None:
     (captures / "n2.tar.gz").write_text("no archive")
     records = records_of_captures(sorted(captures.iterdir()), all_checks())
