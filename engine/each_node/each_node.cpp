@@ -97,8 +97,8 @@ std::string output_lines(const std::vector<NodeOutput>& outputs) {
 
 int run_each_node(const std::string& program, const std::vector<std::string>& arguments, const World& world) {
   if (arguments.size() != 2)
-    throw UsageError(fmt::format("each-node takes two commands, got {} words; give one for each node and one for process 0",
-                                 arguments.size()));
+    throw UsageError(fmt::format(
+        "each-node takes two commands, got {} words; give one for each node and one for process 0", arguments.size()));
   const SignalMask mask;
   const std::vector<NodeOutput> outputs = world.size > 1 ? outputs_of_job(program, world, arguments[0])
                                                          : std::vector<NodeOutput>{run_node_command(arguments[0])};

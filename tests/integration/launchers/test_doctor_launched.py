@@ -90,7 +90,7 @@ def test_ssh_shows_the_other_nodes_if_one_has_no_capture(
 def test_slurm_names_the_odd_node(
     submit_with: str, on_slurm: dict[str, str], install: Install, here: Path, captures: Path
 ) -> None:
-    words = ["slurm", "--nodes", "4", "--shared", "--submit-with", submit_with, "--json"]
+    words = ["slurm", "--nodes", "4", "--shared", "--submit-with", submit_with, "--json", "--check", "kernel-differs"]
     launched = doctor([*words, "--root", str(captures / "{node}")], here, {**on_slurm, **install(REAL)})
     require_odd_kernel(launched)
     assert launched.code == 0

@@ -2,6 +2,7 @@
 
 from busbw.cli.doctor.selection import Condition
 from busbw.doctor.catalog import all_checks
+from busbw.doctor.node_record import ALL_CHECKS
 from busbw.doctor.result import Result
 from busbw.errors import ExitCode
 
@@ -22,5 +23,5 @@ def exit_code_of(result: Result, condition: Condition | None = None) -> int:
     # Users other than root cannot run all checks.
     without_root = {check.name for check in all_checks() if not check.needs_root}
     counted = condition.names if condition.has_names_only else without_root | condition.names
-    is_undecided = any(each.check in counted for each in result.could_not_check)
+    is_undecided = any(each.check in counted | {ALL_CHECKS} for each in result.could_not_check)
     return ExitCode.ENVIRONMENT if is_undecided else ExitCode.GOOD

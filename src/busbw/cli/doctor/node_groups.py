@@ -25,7 +25,9 @@ def grouped_by_node(parts: Sequence[Part], result: Result) -> Iterator[tuple[Par
     node_count = len(result.nodes) if result.nodes is not UNSET else 1
     for group in groups.values():
         nodes = [part.node for part in group if isinstance(part.node, str)]
-        if len(nodes) > 1:
+        if len(nodes) == node_count > 1:
+            yield group[0], f"on all {node_count} nodes: "
+        elif len(nodes) > 1:
             yield group[0], f"on {len(nodes)} of {node_count} nodes ({names_text(nodes, _MAX_NAMES)}): "
         elif nodes and group[0].check not in differences:
             yield group[0], f"{nodes[0]}: "

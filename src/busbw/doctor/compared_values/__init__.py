@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from busbw.doctor.model.check import Severity, Unreadable
+from busbw.doctor.model.check import NotApplicable, Severity, Unreadable
 from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.parts.nics import rdma_ports
 
 Items: TypeAlias = tuple[str, ...]
 """A compared value: one or several texts, in an order that does not depend on the order of devices."""
@@ -35,11 +36,11 @@ class ComparedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     "facts/gpus.json#gpus.*.vbios".
     """
     each: Literal["", "gpu", "rdma", "nic"] = ""
-    """gpu: PCI addresses of GPUs; rdma: names of RDMA devices; nic: their PCI addresses."""
+    """gpu: PCI addresses of GPUs; rdma: names of the NICs that NCCL_IB_HCA permits; nic: their PCI addresses."""
     pattern: str = r"\S.*"
     """Parts to compare: the groups of each match, otherwise the match."""
-    reduce: Literal["count", "set", "list"] = "list"
-    """count: number of matches; set: different ones; list: all, with the number of equal ones."""
+    reduce: Literal["count", "first", "set", "list"] = "list"
+    """count: number of matches; first: the first; set: different ones; list: all, with the number of equal ones."""
     absent: str = ""
     """Value if the file or the match is absent. Empty: the value is then unknown."""
     tolerance: float = 0.0
@@ -90,6 +91,9 @@ def _read_value(machine: Machine, value: ComparedValue) -> Items:
         if not value.absent:
             raise
         matches = []
+    if value.reduce == "first":
+        matches = matches[:1]
+    matches = [text for text in matches if text]
     if not matches:
         if not value.absent:
             raise Absent(f"{value.title} in /{value.path}")
@@ -107,8 +111,8 @@ def _matches(machine: Machine, value: ComparedValue) -> Iterator[str]:
         texts = [_texts(machine, path.replace("{}", device)) for path in value.path.split(" & ")]
         for parts in zip(*texts, strict=False):
             for match in re.finditer(value.pattern, " ".join(parts), re.MULTILINE):
-                text = " ".join(group.strip() for group in match.groups() if group) or match[0].strip()
-                yield text[:_MAX_ITEM_LENGTH]
+                groups = match.groups() or (match[0],)
+                yield " ".join(group.strip() for group in groups if group)[:_MAX_ITEM_LENGTH]
 
 
 def _devices(machine: Machine, kind: str) -> tuple[str, ...]:
@@ -116,10 +120,11 @@ def _devices(machine: Machine, kind: str) -> tuple[str, ...]:
         return ("",)
     if kind == "gpu":
         return machine.names("proc/driver/nvidia/gpus")
-    names = machine.names("sys/class/infiniband")
-    if kind == "rdma":
-        return names
-    return tuple(machine.target(f"sys/class/infiniband/{name}/device").rpartition("/")[2] for name in names)
+    try:
+        ports = rdma_ports(machine)
+    except NotApplicable as error:
+        raise Absent(str(error)) from error
+    return tuple(dict.fromkeys(port.device if kind == "rdma" else port.bus_id for port in ports))
 
 
 def _texts(machine: Machine, path: str) -> list[str]:

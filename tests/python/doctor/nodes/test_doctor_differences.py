@@ -26,6 +26,12 @@ FILES = {
     f"sys/bus/pci/devices/{NIC_DEVICES}/net/ib0/mtu": "4092",
     f"sys/class/infiniband/{NICS}/ports/1/rate": "400 Gb/sec (4X NDR)",
     f"sys/class/infiniband/{NICS}/ports/1/link_layer": "InfiniBand",
+    f"sys/class/infiniband/{NICS}/ports/1/state": "4: ACTIVE",
+    f"sys/class/infiniband/{NICS}/ports/1/phys_state": "5: LinkUp",
+    f"sys/bus/pci/devices/{NIC_DEVICES}/vendor": "0x15b3",
+    f"sys/bus/pci/devices/{NIC_DEVICES}/device": "0x1021",
+    f"sys/bus/pci/devices/{NIC_DEVICES}/class": "0x020700",
+    f"sys/bus/pci/devices/{NIC_DEVICES}/numa_node": "0",
     f"sys/class/infiniband/{NICS}/fw_ver": "28.39.1002",
     f"sys/class/infiniband/{NICS}/board_id": "MT_0000000838",
     "sys/module/mlx5_core/version": "24.04-0.6.6",
@@ -45,13 +51,14 @@ FILES = {
     "etc/os-release": 'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nNAME="Ubuntu"',
 }
 TARGETS = {f"sys/class/infiniband/{NICS}/device": f"sys/devices/pci0000:15/{NIC_DEVICES}"}
-LIBRARY = {"name": "libnccl.so.2", "version": "2.21.5", "sha256": "0123456789ab"}
+LIBRARY = {"name": "libnccl.so.2", "version": "2.21.5"}
 FACTS: dict[str, dict[str, Any]] = {
     "environment": {"variables": {"NCCL_IB_HCA": "mlx5", "NCCL_DEBUG": "INFO"}},
     "limits": {"memlock_bytes": None, "open_files": 1048576},
     "gpus": {"gpus": [{"nvlinks": {"count": 18}}] * 4, "cuda_version": 12040},
-    "libraries": {"libraries": [LIBRARY, {"name": "libcuda.so.1", "version": None, "sha256": None}]},
+    "libraries": {"libraries": [LIBRARY, {"name": "libcuda.so.1", "version": None}]},
     "filesystems": {"shm_total_bytes": 1082066857984},
+    "userconfiguration": {"path": "~/.nccl.conf", "lines": None},
 }
 HEALTHY = TestMachine(dict(expanded(FILES)), dict(expanded(TARGETS)), FACTS, {}).with_output(
     ["nv-fabricmanager", "--version"], "Fabric Manager version is : 550.54.15"
@@ -115,7 +122,7 @@ CHANGED = [
     (
         "nccl-differs",
         HEALTHY.with_fact("libraries", libraries=[LIBRARY | {"version": "2.18.3"}]),
-        "2.18.3 0123456789ab",
+        "2.18.3",
     ),
     ("memlock-differs", HEALTHY.with_fact("limits", memlock_bytes=65536), "65536"),
     ("open-files-differ", HEALTHY.with_fact("limits", open_files=1024), "1024"),
@@ -126,7 +133,9 @@ EQUAL = [
     HEALTHY.with_file("proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz root=UUID=9 ro quiet pci=realloc=off iommu=pt"),
     HEALTHY.with_file("proc/meminfo", "MemTotal:       2113411000 kB"),
     HEALTHY.with_fact("filesystems", shm_total_bytes=1082066000000),
-    HEALTHY.with_variables(NCCL_IB_HCA="mlx5_0", NCCL_SOCKET_IFNAME="eth0", NCCL_HOSTID="n1", SLURM_NODEID="1"),
+    HEALTHY.with_variables(
+        NCCL_IB_HCA="mlx5_0,mlx5_3,mlx5_4,mlx5_5", NCCL_SOCKET_IFNAME="eth0", NCCL_HOSTID="n1", SLURM_NODEID="1"
+    ),
     HEALTHY.with_file("sys/bus/pci/devices/0000:1b:00.0/current_link_speed", "2.5 GT/s PCIe"),  # idle
 ]
 """Machines with differences that no job notices."""
@@ -201,6 +210,26 @@ def test_a_value_that_a_node_lacks_is_not_compared() -> None:
         "driver-differs",
         "permission to read /proc/driver/nvidia/version on n3",
     )
+
+
+def test_a_version_that_was_not_read_in_time_is_not_replaced_by_that_of_another_library() -> None:
+    libraries = [LIBRARY | {"version": None}, LIBRARY | {"version": "2.18.3"}]
+    result = compare([HEALTHY, HEALTHY, HEALTHY, HEALTHY.with_fact("libraries", libraries=libraries)])
+    assert not result.findings
+    assert [each.check for each in result.could_not_check] == ["nccl-differs"]
+
+
+def test_virtual_functions_of_a_nic_are_not_compared() -> None:
+    function = "sys/bus/pci/devices/0000:18:00.1"
+    machine = (
+        HEALTHY.with_target("sys/class/infiniband/mlx5_12/device", "sys/devices/pci0000:15/0000:18:00.1")
+        .with_target(f"{function}/physfn", "sys/devices/pci0000:15/0000:18:00.0")
+        .with_file(f"{function}/{{vendor,device,class,numa_node}}", "{0x15b3,0x101e,0x020700,0}")
+        .with_file("sys/class/infiniband/mlx5_12/ports/1/rate", "200 Gb/sec (4X HDR)")
+    )
+    result = compare([HEALTHY, HEALTHY, HEALTHY, machine])
+    assert not result.findings
+    assert not result.could_not_check
 
 
 def test_values_that_no_node_has_are_not_applicable() -> None:

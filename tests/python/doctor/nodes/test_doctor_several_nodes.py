@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from doctor_machines import load
 
+from busbw.cli.doctor.exit_codes import exit_code_of
 from busbw.cli.doctor.several_nodes import gathered_records, records_of_captures
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.main import main
@@ -83,6 +84,7 @@ def test_a_node_without_a_record_does_not_hide_the_others() -> None:
     assert [each.check for each in result.findings] == ["kernel-differs"]
     assert [(each.node, each.missing) for each in result.could_not_check] == [("n3", "the command is missing")]
     assert "could not check: n3: the command is missing" in text_lines(result)
+    assert exit_code_of(result) == 3
 
 
 def test_a_record_of_a_node_is_short() -> None:
@@ -107,6 +109,11 @@ def test_equal_findings_of_several_nodes_are_one_block() -> None:
         "RISK    5 of 6 nodes have kernel 5.15.0-1046; n6 has 6.8  [kernel-differs]",
         "RISK    on 5 of 6 nodes (n1, n2, n3, n4 and 1 more): locked memory is limited  [memlock]",
     ]
+
+
+def test_findings_of_all_nodes_name_none() -> None:
+    lines = text_lines(merged(record("n1", "slow"), record("n2", "slow")))
+    assert "SLOW    on all 2 nodes: locked memory is limited  [memlock]" in lines
 
 
 def test_a_capture_that_cannot_be_read_does_not_hide_the_others(captures: Path) -> None:
