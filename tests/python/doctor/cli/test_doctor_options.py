@@ -80,10 +80,7 @@ def test_a_check_that_needs_root_and_cannot_decide_is_no_failure() -> None:
 @pytest.fixture
 def small_memlock(tmp_path: Path) -> str:
     """Capture of a machine on which the check memlock finds something."""
-    return write_capture(
-        tmp_path,
-        load("dgx-h100").with_fact("limits", memlock_bytes=65536).with_file("proc/self/status", "CapEff:\t0\n"),
-    )
+    return write_capture(tmp_path, load("dgx-h100").with_fact("limits", memlock_bytes=65536))
 
 
 def write_capture(folder: Path, machine: TestMachine) -> str:
