@@ -13,24 +13,33 @@ def junit_document(result: Result) -> bytes:
 
 
 def _cases(result: Result) -> Iterator[Element]:
-    cases: dict[tuple[str, str], Element] = {}
+    findings: dict[str, list[ReportedFinding]] = {}
     for finding in result.findings:
-        lines = [finding.problem, *(f"{each.source}: {each.value}" for each in finding.evidence)]
-        text = "\n".join([*lines, f"fix: {finding.fix}", f"source: {finding.source}"])
-        failure = SubElement(_case(cases, finding), "failure", message=xml_text(finding.problem), type=finding.severity)
-        failure.text = xml_text(text)
+        findings.setdefault(_name(finding), []).append(finding)
+    for name, group in findings.items():
+        case = _case(name)
+        failure = SubElement(case, "failure", message=xml_text(group[0].problem), type=group[0].severity)
+        failure.text = xml_text("\n".join(line for each in group for line in _lines(each)))
+        yield case
     for missing in result.could_not_check:
-        SubElement(_case(cases, missing), "error", message=xml_text(f"missing {missing.missing}"), type="undecided")
-    yield from cases.values()
-    for name in result.passed:
-        yield Element("testcase", classname="doctor", name=name)
+        case = _case(_name(missing))
+        SubElement(case, "error", message=xml_text(f"missing {missing.missing}"), type="undecided")
+        yield case
+    yield from map(_case, result.passed)
     for name in result.not_applicable:
-        case = Element("testcase", classname="doctor", name=name)
+        case = _case(name)
         SubElement(case, "skipped", message="not applicable")
         yield case
 
 
-def _case(cases: dict[tuple[str, str], Element], of: ReportedFinding | Missing) -> Element:
-    node = of.node if isinstance(of.node, str) else ""
-    name = f"{of.check} ({node})" if node else of.check
-    return cases.setdefault((node, of.check), Element("testcase", classname="doctor", name=xml_text(name)))
+def _name(of: ReportedFinding | Missing) -> str:
+    return f"{of.check} ({of.node})" if isinstance(of.node, str) else of.check
+
+
+def _case(name: str) -> Element:
+    return Element("testcase", classname="doctor", name=xml_text(name))
+
+
+def _lines(finding: ReportedFinding) -> list[str]:
+    evidence = [f"{each.source}: {each.value}" for each in finding.evidence]
+    return [finding.problem, *evidence, f"fix: {finding.fix}", f"source: {finding.source}"]

@@ -41,7 +41,7 @@ class Pseudonyms:
         """Returns an address of the same class and network. Its interface is the pseudonym of a GUID."""
         if address.ipv4_mapped is not None:
             return IPv6Address(0xFFFF << 32 | int(self.ipv4(address.ipv4_mapped)))
-        if int(address) <= 1 or address.is_multicast:
+        if int(address) >> 32 == 0 or address.is_multicast:  # such as ::1, and ::0604 as a class of PCI devices
             return address
         network, interface = divmod(int(address), 1 << 64)
         if not address.is_link_local:

@@ -195,8 +195,10 @@ class _Redaction:
     def _ipv6(self, match: re.Match[str]) -> str:
         is_address = any(len(part) > 2 for part in match[0].split(":"))  # other than 0:1:2:3:4:5:6:7 and a::b
         with suppress(ValueError):
-            shown = self._pseudonyms.ipv6(IPv6Address(match[0] if is_address else ""))
-            return shown.exploded if len(match[0]) == _EXPLODED_LENGTH else str(shown)
+            address = IPv6Address(match[0] if is_address else "")
+            shown = self._pseudonyms.ipv6(address)
+            if shown != address:
+                return shown.exploded if len(match[0]) == _EXPLODED_LENGTH else str(shown)
         return match[0]
 
     def _ipv4(self, match: re.Match[str]) -> str:
