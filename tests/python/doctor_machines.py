@@ -28,7 +28,7 @@ from busbw.doctor.examination import examine
 from busbw.doctor.machine_system import system_of
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.model.tree import LATER, command_key
+from busbw.doctor.model.tree import LATER, Tree, command_key
 from busbw.doctor.result import Result
 from busbw.doctor.sources.capture import Capture, Manifest
 from busbw.doctor.sources.recording import Recording
@@ -77,6 +77,27 @@ class _TestTree(Capture):
         if key.startswith(LATER) and key not in self.files and key not in self.manifest.unreadable:
             key = key.removeprefix(LATER)
         return super().read(key)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Another tree with another content of one key. To make it is much faster than to copy a machine."""
+
+    tree: Tree
+    key: str
+    content: bytes
+
+    def read(self, key: str) -> bytes:
+        """Returns the content of a file."""
+        return self.content if key.removeprefix(LATER) == self.key else self.tree.read(key)
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Returns the names in a folder."""
+        return self.tree.names(key)
+
+    def target(self, key: str) -> str:
+        """Returns the key without symbolic links."""
+        return self.tree.target(key)
 
 
 @dataclass(frozen=True)
