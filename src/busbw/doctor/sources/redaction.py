@@ -20,7 +20,7 @@ from busbw.doctor.sources.pseudonyms import Pseudonyms
 from busbw.secret_variables import may_be_secret
 
 _ENVIRONMENT = f"{FACTS}environment.json"
-_PSEUDONYM = re.compile(r"(?:host|user|name|serial|secret)-\d+")
+_PSEUDONYM = re.compile(r"(?:host|domain|user|name|serial|secret)-\d+")
 _TOKEN = r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|xox[abp]-)[\w-]{8,}"
 _SECRET = r"(?i)(?:token|passw(?:or)?d|secret|api_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;&]+)"
 _CLOUD_HOST = r"\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w.-]+)?\b"
@@ -66,7 +66,7 @@ def redacted(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture
 
     Args:
         capture: Values of a machine.
-        names: Kind ("host", "user") and text of names to replace, in addition to those that the capture states.
+        names: Kind ("host", "domain" or "user") and text of names to replace, in addition to those that the capture states.
     """
     redaction = _Redaction([*names, *_stated_names(capture)])
     key, manifest = redaction.key, capture.manifest
@@ -90,9 +90,8 @@ def redacted(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture
 
 
 def names_of_this_machine() -> list[tuple[str, str]]:
-    """Returns the host name, with and without its domain, and the user's name."""
-    host = socket.gethostname()
-    names = [("host", host), ("host", host.partition(".")[0])]
+    """Returns the host name, its domain, and the user's name."""
+    names = _host_names(socket.gethostname())
     with suppress(KeyError, OSError):  # a user without a name
         names.append(("user", getpass.getuser()))
     return names
@@ -100,10 +99,16 @@ def names_of_this_machine() -> list[tuple[str, str]]:
 
 def _stated_names(capture: Capture) -> list[tuple[str, str]]:
     hosts = [capture.files.get(key, b"") for key in ("proc/sys/kernel/hostname", "etc/hostname", "commands/hostname")]
-    names = [("host", host.decode(errors="replace").strip()) for host in hosts]
     variables = _variables(capture.files.get(_ENVIRONMENT, b""))
-    names += [("host", variables.get(name, "")) for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST")]
-    return [*names, ("user", variables.get("SLURM_JOB_USER", ""))]
+    texts = [host.decode(errors="replace").strip() for host in hosts]
+    texts += [variables.get(name, "") for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST")]
+    return [*(name for text in texts for name in _host_names(text)), ("user", variables.get("SLURM_JOB_USER", ""))]
+
+
+def _host_names(text: str) -> list[tuple[str, str]]:
+    """Returns a host name and its domain separately, so that the first part of the redacted text is the name's too."""
+    host, _, domain = text.partition(".")
+    return [("host", host), *([("domain", domain)] if "." in domain else [])]
 
 
 def _variables(content: bytes) -> dict[str, str]:

@@ -116,6 +116,14 @@ def test_the_names_of_the_examining_user_and_host_are_replaced() -> None:
     assert all(name for _, name in names_of_this_machine())
 
 
+def test_a_host_name_without_its_domain_is_equal() -> None:
+    files = {"proc/sys/kernel/hostname": b"dgx1.cluster.example", "commands/scontrol show node dgx1": b"NodeName=dgx1"}
+    assert redacted(Capture(files, Manifest())).files == {
+        "proc/sys/kernel/hostname": b"host-1.domain-1",
+        "commands/scontrol show node host-1": b"NodeName=host-1",
+    }
+
+
 def text_of(content: str) -> str:
     return redacted(Capture({"x": content.encode()}, Manifest())).files["x"].decode()
 
