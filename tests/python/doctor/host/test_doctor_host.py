@@ -129,7 +129,7 @@ def test_growing_cpu_time_is_no_quota() -> None:
     ],
 )
 def test_recent_messages_of_the_kernel_are_a_finding(line: str, severity: str) -> None:
-    machine = load("dgx-h100").with_output(("dmesg",), f"[    0.000000] Linux\n[350700.123456] {line}\n")
+    machine = load("dgx-h100").with_output(("dmesg",), f"[    0.000000] Linux\n[1209500.123456] {line}\n")
     assert_only(machine, "kernel-lockups", severity=severity)
     old = load("dgx-h100").with_output(("dmesg",), f"[    9.123456] {line}\n")
     assert old.examine("kernel-lockups").passed

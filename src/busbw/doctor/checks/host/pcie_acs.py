@@ -8,7 +8,6 @@ from busbw.doctor.model.machine import Absent, Machine
 from busbw.doctor.parts.pci import DEVICES, bridges_above, gpus, rdma_devices
 from busbw.doctor.parts.platform import is_arm, is_virtual
 
-# The empty form of the filter, ::0604, looks like an address, and captures hide addresses.
 _COMMAND = ("lspci", "-D", "-vvv", "-d", "*:*:0604")
 _REDIRECTS = re.compile(r"ACSCtl:.*(?:ReqRedir|CmpltRedir|UpstreamFwd)\+")
 
