@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
@@ -23,6 +23,9 @@ from busbw.records import RecordsError, read
 from busbw.terminal import plot, terminal_width
 from busbw.terminal.stdout_buffer import StdoutBuffer
 from busbw.units import count_text
+
+if TYPE_CHECKING:
+    from busbw.judge import Grade
 
 _ENDING_WORDS: dict[int, str] = {
     ExitCode.ENVIRONMENT: "left an incomplete record",
@@ -55,8 +58,8 @@ def plot_option(command: Command) -> Command:
     )(command)
 
 
-def print_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
-    """Prints the outcome of a run.
+def print_outcome(code: int, path: Path | None, *, plot_when: str) -> "Grade | None":
+    """Prints the outcome of a run, and returns its verdict. None if it is not judged.
 
     Args:
         code: Exit code of the program.
@@ -69,12 +72,14 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> None:
     if message := _crash_message(code):
         click.echo(f"busbw: {message}", err=True)
     if path is None or not path.exists() or code == ExitCode.USAGE:
-        return
+        return None
+    is_drawn = plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty())
     try:
-        _print_record_summary(path, code, draw=plot_when == "always" or (plot_when == "auto" and sys.stderr.isatty()))
+        return _print_record_summary(path, code, draw=is_drawn)
     except RecordsError:
         if code == ExitCode.GOOD:
             raise  # with another code the engine has printed its own error
+        return None
 
 
 def record_kind(line: bytes) -> str | None:
@@ -147,9 +152,9 @@ def _crash_message(code: int) -> str:
     return ""
 
 
-def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
+def _print_record_summary(path: Path, code: int, *, draw: bool) -> "Grade | None":
     from busbw.cli.speed import speed_sentence  # slow, and not needed before the measurement
-    from busbw.judge import judge
+    from busbw.judge import judge, worst
 
     record = read(path)
     table = busbw_records.table_of(record)
@@ -160,5 +165,7 @@ def _print_record_summary(path: Path, code: int, *, draw: bool) -> None:
                 click.echo(f"{curve}\n", err=True)
     ending_words = _ENDING_WORDS.get(code, "was killed")
     click.echo(correctness_sentence(record, exit_code=code, ending_words=ending_words), err=True)
-    click.echo(speed_sentence(judge(Log(source=str(path), tables=(table,)))), err=True)
+    verdicts = judge(Log(source=str(path), tables=(table,)))
+    click.echo(speed_sentence(verdicts), err=True)
     print_record_path(path)
+    return worst([verdict.grade for verdict in verdicts])

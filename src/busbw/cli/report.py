@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
+from busbw.cli.possible_causes import cause_sentences, causes_in_log
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.files import path_text
@@ -98,12 +100,19 @@ def report(
         inputs, reference_selection = _redact_inputs(logs, systems, reference_selection)
         warnings = [f"{count_text(len(warnings), 'warning')} about files removed here."] if warnings else []
     else:
-        inputs = [ReportInput(log, log_systems) for log, log_systems in zip(logs, systems, strict=True)]
+        inputs = [
+            ReportInput(log, log_systems, causes=_causes(log)) for log, log_systems in zip(logs, systems, strict=True)
+        ]
     inputs = [dataclasses.replace(report_input, sharp=sharp) for report_input in inputs]
     with activity("judging and drawing"):
         page = build(inputs, selection=reference_selection, warnings=warnings, title=title, is_redacted=is_redacted)
     _write_page(page, output)
     return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in whole_logs) else ExitCode.GOOD
+
+
+def _causes(log: Log) -> tuple[str, ...]:
+    command = f"busbw doctor --log {shlex.quote(log.source)}"
+    return tuple(cause_sentences(causes_in_log(Path(log.source)), command))
 
 
 def _write_page(page: Page, output: Path) -> int:

@@ -27,6 +27,7 @@ from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.job import as_pairs
 from busbw.launchers.job.processes import ExitStatus, documented_exit_code
 from busbw.terminal.progress import Progress
+from busbw.units import plain
 
 
 @click.command(
@@ -89,5 +90,17 @@ def run(
         destination.on_exit(exit_code)
         if code == ExitCode.USAGE and added_flags and not on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)
-    print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
+    grade = print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
+    if grade == "SLOW":
+        _print_causes()
     return exit_code
+
+
+def _print_causes() -> None:
+    from busbw.cli.possible_causes import cause_sentences, causes_on_this_machine  # needed only for a slow run
+
+    causes = causes_on_this_machine()
+    for sentence in cause_sentences(causes, "busbw doctor"):
+        click.echo(f"Cause?  {plain(sentence)}", err=True)
+    if not causes:
+        click.echo("busbw doctor finds no cause on this machine.", err=True)

@@ -56,6 +56,8 @@ class ReportInput:
     """
     sharp: bool = False
     """True if the user states that the network reduces."""
+    causes: tuple[str, ...] = ()
+    """Sentences on findings in the log that may explain its speed."""
 
 
 def build(
@@ -168,6 +170,7 @@ def _log_section(
         f"{count_text(len(log.refused), 'line')} refused",
         tables=tuple(tables),
         warnings=log.warnings,
+        causes=report_input.causes,
         refused=_refused_rows_table(log),
         comparison=_compare_two_variants(log, f"{anchor}-comparison"),
     )

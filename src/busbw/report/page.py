@@ -188,6 +188,8 @@ class LogSection:
     """Text on the numbers of rows that were read and refused."""
     tables: tuple[TableSection, ...]
     warnings: tuple[str, ...]
+    causes: tuple[str, ...]
+    """Sentences on findings in the log that may explain its speed."""
     refused: DataTable | None
     comparison: ComparisonSection | None
 

@@ -64,7 +64,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         environment=(),
     )
     coverage = f"{count_text(len(search.rounds), 'round')}, {count_text(len(observed), 'flow')}"
-    log = LogSection(_ANCHOR, source, coverage, (section,), warnings=(), refused=None, comparison=None)
+    log = LogSection(_ANCHOR, source, coverage, (section,), warnings=(), causes=(), refused=None, comparison=None)
     slow, unsure = Badge.of("SLOW"), Badge.of("UNSURE")
     counts = tuple((badge, len(found)) for badge, found in ((slow, findings), (unsure, undecided)) if found)
     lines = (

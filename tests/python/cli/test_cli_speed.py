@@ -1,6 +1,7 @@
 """The sentence about speed at the end of `busbw run` and `busbw launch`, next to that about correct data."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -87,8 +88,12 @@ def test_run_and_launch_state_the_speed_and_keep_the_exit_code(
     )
     assert main([*command, "--plot", "never", "all_reduce"]) == 0
     lines = capfd.readouterr().err.splitlines()
-    verdict, speed, place = [line for line in lines if not line.startswith("busbw: ")][-3:]
+    first = next(number for number, line in enumerate(lines) if line.startswith("Data: "))
+    verdict, speed, place, *causes = lines[first:]
     assert verdict.startswith("Data: correct: all 5 rows right")
     assert speed.startswith(start)
     assert speed.endswith(f"({H200}).")
     assert place.startswith("Record: ")
+    # A slow run leads to the checks of this machine, or of the nodes of the job.
+    assert bool(causes) == (busbw_gbps == 160)
+    assert all(re.match(r"Cause\?  .* \[[a-z0-9-]+\]$|.*\bbusbw doctor\b", cause) for cause in causes)

@@ -4,10 +4,12 @@ Each configuration of the run gets a verdict, with a grade for each band of size
 yardstick is the expectation for the system, or a reference.
 """
 
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 import click
 import msgspec
@@ -21,7 +23,9 @@ from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import find_system, system_option
+from busbw.cli.possible_causes import cause_sentences, causes_in_log
 from busbw.cli.speed import figure_texts
+from busbw.doctor.result import ReportedFinding
 from busbw.errors import ExitCode
 from busbw.json_output import encode_item, print_object
 from busbw.judge import (
@@ -104,9 +108,10 @@ def check(
     grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
+    causes = _causes(names) if grade != "GOOD" else {}
     if as_json:
         items = (encode_item(_verdict_object(entry)) for entry in in_order(judged, worst_first=has_logs))
-        print_object({"grade": grade, "notes": notes}, {"verdicts": items})
+        print_object({"grade": grade, "notes": notes, "causes": causes}, {"verdicts": items})
         return EXIT_OF[grade]
     console = make_console()
     if summary.worst is None:
@@ -117,7 +122,16 @@ def check(
         console.print(plain(note), style="yellow")
     detailed = in_order(judged, worst_first=has_logs) if show_all else [summary.worst]
     _print_verdicts(console, summary, detailed, has_logs=has_logs)
+    for name, findings in causes.items():
+        sentences = cause_sentences(findings, f"busbw doctor --log {shlex.quote(name)}")
+        _print_sentences(console, "cause?", (f"{name}: {each}" if has_logs else each for each in sentences))
     return EXIT_OF[grade]
+
+
+def _causes(names: Sequence[str]) -> dict[str, tuple[ReportedFinding, ...]]:
+    """Returns the findings in the messages of NCCL in these files, if they have such messages."""
+    causes = {name: causes_in_log(Path(name)) for name in names}
+    return {name: findings for name, findings in causes.items() if findings}
 
 
 def _print_verdicts(

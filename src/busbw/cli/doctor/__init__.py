@@ -11,7 +11,6 @@ from busbw.cli.doctor.exit_codes import exit_code_of
 from busbw.cli.doctor.export_options import EXPORTS
 from busbw.cli.doctor.launched import DoctorGroup
 from busbw.cli.doctor.log import log_result
-from busbw.cli.doctor.machine import open_machine
 from busbw.cli.doctor.selection import condition_of, select, selection_options
 from busbw.cli.doctor.several_nodes import capture_paths, gathered_records, print_own_record, records_of_captures
 from busbw.cli.doctor.text import result_lines
@@ -24,6 +23,7 @@ from busbw.doctor.catalog import ALL_AREAS, MACHINE_AREAS
 from busbw.doctor.model.check import Check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.node_record import examine_node, merge_records
+from busbw.doctor.open_machine import open_machine
 from busbw.doctor.result import Result
 from busbw.doctor.sources.capture import archive_bytes, capture_of
 from busbw.doctor.sources.redaction import names_of_this_machine, redacted

@@ -12,11 +12,11 @@ import click
 import msgspec
 from msgspec import Struct
 
-from busbw.cli.doctor.machine import open_machine
 from busbw.doctor.compared_values import NodeValues
 from busbw.doctor.model.check import Check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.node_record import NodeRecord, examine_node
+from busbw.doctor.open_machine import open_machine
 from busbw.doctor.sources.capture import MANIFEST
 from busbw.errors import BusbwError, UsageError
 from busbw.units import plain

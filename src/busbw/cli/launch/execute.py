@@ -69,7 +69,10 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
         destination.on_exit(code)
         finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
     if options.has_table:
-        print_outcome(code, destination.path, plot_when=options.plot_when)
+        grade = print_outcome(code, destination.path, plot_when=options.plot_when)
+        if grade == "SLOW":
+            launcher = click.get_current_context().info_name
+            click.echo(f"busbw doctor {launcher}, with the same nodes, looks for the cause on each node.", err=True)
     elif destination.path.exists():
         print_record_path(destination.path)
     return code

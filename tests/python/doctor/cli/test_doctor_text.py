@@ -12,6 +12,12 @@ from busbw.doctor.model.check import Evidence, Severity
 from busbw.doctor.result import Missing, ReportedFinding, Result
 
 
+@pytest.fixture(autouse=True)
+def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removes the width that parallel workers of pytest set, because output is wrapped to it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def finding(
     subject: str, problem: str, severity: Severity = "slow", *, node: str | UnsetType = UNSET
 ) -> ReportedFinding:

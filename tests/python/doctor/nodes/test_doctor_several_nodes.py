@@ -41,6 +41,12 @@ def record(node: str, *severities: Severity, kernel: str = "5.15.0-1046", **cate
     return NodeRecord(values=values, result=Result(findings=findings, **categories))
 
 
+@pytest.fixture(autouse=True)
+def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removes the width that parallel workers of pytest set, because output is wrapped to it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def merged(*records: NodeRecord) -> Result:
     return merge_records(records, all_checks())
 

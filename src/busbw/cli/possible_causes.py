@@ -1,0 +1,51 @@
+"""Findings of `busbw doctor` that may explain a bad result of another command."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from busbw.doctor.catalog import MACHINE_AREAS, checks_of
+from busbw.doctor.log_examination import examine_log
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.nccl_log.reader import read_nccl_log
+from busbw.doctor.node_record import examine_node
+from busbw.doctor.open_machine import open_machine
+from busbw.doctor.result import ReportedFinding, Result
+from busbw.errors import BusbwError
+from busbw.terminal import activity
+from busbw.units import count_text
+
+MAX_CAUSES = 3
+"""Maximum number of findings that other commands show. `busbw doctor` shows all."""
+
+
+def causes_on_this_machine() -> tuple[ReportedFinding, ...]:
+    """Returns the findings on this machine that break or slow down collectives, worst first."""
+    with activity("looking for causes"), open_machine(None) as recording:
+        return _causes(examine_node("", Machine(recording), checks_of(*MACHINE_AREAS)).result)
+
+
+def causes_in_log(path: Path) -> tuple[ReportedFinding, ...]:
+    """Returns the findings in a log of NCCL that break or slow down collectives. Empty if it has no such messages."""
+    if not path.is_file():
+        return ()
+    try:
+        return _causes(examine_log(read_nccl_log((path,))))
+    except BusbwError:
+        return ()  # the other command has read the log in its own way
+
+
+def cause_sentences(causes: Sequence[ReportedFinding], command: str) -> Iterator[str]:
+    """Yields a sentence for each of the first causes, and one that names the command with their evidence.
+
+    Args:
+        causes: Findings, worst first.
+        command: Command line that shows all findings.
+    """
+    for cause in causes[:MAX_CAUSES]:
+        yield f"{cause.problem} [{cause.check}]"
+    if causes:
+        yield f"{command} shows evidence, cost and fix of {count_text(len(causes), 'finding')}"
+
+
+def _causes(result: Result) -> tuple[ReportedFinding, ...]:
+    return tuple(finding for finding in result.findings if finding.severity != "risk")

@@ -1,0 +1,59 @@
+"""Other commands name the findings of `busbw doctor` that may explain their result."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from busbw.cli.main import main
+
+sys.path.append(str(Path(__file__).parent / "log"))  # its helper module, which pytest adds only for tests there
+
+from doctor_logs import HEALTHY, healthy_log
+
+SLOW_TABLE = (ROOT / "tests/golden/seeds/000_4bd6902a841c76ab.txt").read_text()
+JOB = healthy_log(HEALTHY["dgx-h100"])
+WITHOUT_GPUDIRECT = [line.replace("/GDRDMA", "") for line in JOB]
+
+
+@pytest.fixture
+def slow_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Log of a slow run without GPUDirect."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    path = Path("slow.log")
+    path.write_text("\n".join(WITHOUT_GPUDIRECT) + "\n" + SLOW_TABLE)
+    return path
+
+
+def test_check_names_the_findings_in_a_slow_log(slow_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(slow_log)]) == 5
+    printed = capsys.readouterr().out
+    assert "cause?" in printed
+    assert "[log-gpudirect]" in printed
+    assert "busbw doctor --log slow.log shows evidence, cost and fix" in " ".join(printed.split())
+    main(["check", "--json", str(slow_log)])
+    (cause,) = json.loads(capsys.readouterr().out)["causes"]["slow.log"]
+    assert cause["check"] == "log-gpudirect"
+
+
+def test_check_names_no_cause_without_messages_of_nccl(slow_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow_log.write_text(SLOW_TABLE)
+    assert main(["check", str(slow_log)]) == 5
+    assert "cause?" not in capsys.readouterr().out
+
+
+def test_a_report_names_the_findings_unless_it_is_redacted(slow_log: Path) -> None:
+    main(["report", str(slow_log), "-o", "whole.html"])
+    assert "[log-gpudirect]" in Path("whole.html").read_text()
+    main(["report", str(slow_log), "--redact", "-o", "redacted.html"])
+    assert "log-gpudirect" not in Path("redacted.html").read_text()
+
+
+def test_find_leads_to_the_checks_of_the_node(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["find", "--simulate", "4x8", "--fault", "nic:1/5:2"]) == 5
+    assert "busbw doctor looks for the cause on a node" in capsys.readouterr().out
+    assert main(["find", "--simulate", "4x8"]) == 0
+    assert "busbw doctor" not in capsys.readouterr().out
