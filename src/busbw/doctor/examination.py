@@ -16,7 +16,7 @@ LIMIT_S = 4.0
 
 
 class _Outcome(Generic[Subject]):
-    """What one check has yielded so far. Its thread changes it."""
+    """Findings of one check so far. Its thread changes it."""
 
     def __init__(self, check: Check[Subject]) -> None:
         self.check = check

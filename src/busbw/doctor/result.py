@@ -34,7 +34,7 @@ class Missing(Struct, kw_only=True, frozen=True):
 
     check: str
     missing: str
-    """What could not be read."""
+    """Value that could not be read."""
     node: str | UnsetType = UNSET
 
 

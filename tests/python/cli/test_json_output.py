@@ -21,6 +21,7 @@ GOLDEN = GOLDEN_RECORD.parent
 EXAMPLES: dict[str, list[list[str]]] = {
     "check": [[LOG], [LOG, str(GOLDEN / "seeds")]],
     "compare": [[LOG, LOG]],
+    "doctor": [["--list"], ["--check", "nofile"]],
     "expect": [["all_reduce", "--system", "b200"], ["--list-systems"]],
     "fastpath show": [["--generation", "sm_90"]],
     "find": [["--simulate", "2x2", "--fault", "node:1:2"]],

@@ -19,8 +19,8 @@ _NAME = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Za-z0-9]+)+|RANK|TERM|COLUMNS)"')
 _OWN_NAME = re.compile(r'"((?:BUSBW|NCCL_TESTS)(?:_[A-Z0-9]+)+)"')
 _FROM_LOGS = ("src/busbw/expect", "src/busbw/judge")
 """Packages that read the variables of a log, not those of this process."""
-_NOT_READ = {"ARRAY_INX", "TEST_ONLY", "SLURM_HOSTFILE"}
-"""Parts of names that are removed for sbatch, and a variable that is set for srun."""
+_NOT_READ = {"ARRAY_INX", "TEST_ONLY", "SLURM_HOSTFILE", "LC_ALL"}
+"""Parts of names that are removed for sbatch, and variables that are set for srun and for commands."""
 
 
 def sources() -> Iterator[tuple[str, str]]:

@@ -33,7 +33,7 @@ def result_lines(result: Result) -> Iterator[Text]:
     by_reason = sorted(grouped_by_node(result.could_not_check, result), key=_place_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_place_and_reason):
         names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
-        yield from wrapped("could not check: ", f"{nodes}{names}: missing {reason}" if names else f"{nodes}{reason}")
+        yield from wrapped("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
     if not {finding.severity for finding in result.findings} & {"broken", "slow"}:
         yield Text()
         yield from wrapped("next: ", "no cause of slow collectives was found; measure with `busbw run all_reduce`,")

@@ -1,1 +1,1 @@
-"""What a check is, and how it reads a machine."""
+"""A check, and the values of a machine that it reads."""

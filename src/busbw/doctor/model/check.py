@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from busbw.doctor.model.damage import Damage
 
 Subject = TypeVar("Subject")
-"""What a check examines: a machine, a log, or the values of all nodes."""
+"""Object that a check examines: a machine, a log, or the values of all nodes."""
 
 Area = Literal["gpu", "nic", "host", "libraries", "scheduler", "log", "nodes"]
 

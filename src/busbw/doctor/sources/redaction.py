@@ -66,7 +66,7 @@ def redacted(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture
 
     Args:
         capture: Values of a machine.
-        names: Kind ("host", "domain" or "user") and text of names to replace, in addition to those that the capture states.
+        names: Kind ("host", "domain" or "user") and text of further names than those that the capture states.
     """
     redaction = _Redaction([*names, *_stated_names(capture)])
     key, manifest = redaction.key, capture.manifest

@@ -82,7 +82,7 @@ def test_a_folder_without_permission_is_not_absent(root: Path, monkeypatch: pyte
     def refuse(_folder: Path) -> Iterator[Path]:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "iterdir", refuse)  # root, as whom tests may run, reads every folder
+    monkeypatch.setattr(Path, "iterdir", refuse)  # root reads every folder
     with pytest.raises(Unreadable, match="permission") as error:
         machine_at(root).names("sys")
     assert not isinstance(error.value, Absent)
