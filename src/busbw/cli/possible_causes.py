@@ -9,7 +9,7 @@ from busbw.doctor.model.machine import Machine
 from busbw.doctor.nccl_log.reader import read_nccl_log
 from busbw.doctor.node_record import examine_node
 from busbw.doctor.open_machine import open_machine
-from busbw.doctor.result import ReportedFinding, Result
+from busbw.doctor.result import ReportedFinding
 from busbw.errors import BusbwError
 from busbw.terminal import activity
 from busbw.units import count_text
@@ -21,15 +21,16 @@ MAX_CAUSES = 3
 def causes_on_this_machine() -> tuple[ReportedFinding, ...]:
     """Returns the findings on this machine that break or slow down collectives, worst first."""
     with activity("looking for causes"), open_machine(None) as recording:
-        return _causes(examine_node("", Machine(recording), checks_of(*MACHINE_AREAS)).result)
+        result = examine_node("", Machine(recording), checks_of(*MACHINE_AREAS)).result
+    return tuple(finding for finding in result.findings if finding.severity != "risk")
 
 
 def causes_in_log(path: Path) -> tuple[ReportedFinding, ...]:
-    """Returns the findings in a log of NCCL that break or slow down collectives. Empty if it has no such messages."""
+    """Returns all findings in a log of NCCL, worst first. Empty if it has no messages of NCCL."""
     if not path.is_file():
         return ()
     try:
-        return _causes(examine_log(read_nccl_log((path,))))
+        return examine_log(read_nccl_log((path,))).findings
     except BusbwError:
         return ()  # the other command has read the log in its own way
 
@@ -45,7 +46,3 @@ def cause_sentences(causes: Sequence[ReportedFinding], command: str) -> Iterator
         yield f"{cause.problem} [{cause.check}]"
     if causes:
         yield f"{command} shows evidence, cost and fix of {count_text(len(causes), 'finding')}"
-
-
-def _causes(result: Result) -> tuple[ReportedFinding, ...]:
-    return tuple(finding for finding in result.findings if finding.severity != "risk")

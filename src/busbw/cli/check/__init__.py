@@ -183,7 +183,8 @@ def _print_verdict(console: Console, grade: Grade, text: str) -> None:
 def _print_sentences(console: Console, label: str, sentences: Iterable[str]) -> None:
     """Prints a label with sentences beside it, wrapped to the terminal width."""
     for sentence in sentences:
-        wrapped = textwrap.wrap(plain(sentence), max(40, terminal_width() - 13), break_long_words=False)
+        width = max(40, terminal_width() - 13)
+        wrapped = textwrap.wrap(plain(sentence), width, break_long_words=False, break_on_hyphens=False)
         for number, line in enumerate(wrapped):
             console.print(f"  {label if not number else '':<10} {line}", markup=False, soft_wrap=True)
         label = ""
