@@ -77,7 +77,7 @@ def _examine_service(machine: Machine) -> Iterator[Finding]:
 def _examine_imex(machine: Machine) -> Iterator[Finding]:
     gpus, failure = reporting(machine, "fabric")
     variables = machine.fact(Environment).variables
-    if variables.get("SLURM_NNODES") == "1" or not any(gpu.fabric and gpu.fabric.domain for gpu in gpus):
+    if variables.get("SLURM_NNODES") == "1" or not any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus):
         if failure:
             raise Unreadable(failure)
         raise NotApplicable("NVLink does not leave the node")

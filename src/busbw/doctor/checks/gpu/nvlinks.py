@@ -1,18 +1,15 @@
-"""NVLinks of the GPUs: number, speed, mode, errors, and access between peers."""
+"""NVLinks of the GPUs: number, speed, mode and errors."""
 
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu, NvLinks
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Check, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, read_nvml, reporting
+from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
 
 _UNREGISTERED, _REGISTERED = (1, 2), 3
 """Fabric states. Links are inactive before the GPU is registered; fabric-state reports that."""
-_MAX_RETRIES = 10
-"""Retries within a second that cost nothing."""
-_STATUS = {0: "OK", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "disabled"}
 
 
 def _links(gpu: Gpu) -> NvLinks:
@@ -63,41 +60,12 @@ def _judge_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "slow", "has its NVLinks in a mode with reduced bandwidth", "nvlink_best_mode")
 
 
-def _examine_errors(machine: Machine) -> Iterator[Finding]:
-    gpus, failure = reporting(machine, "nvlinks")
-    counted = [gpu for gpu in gpus if _links(gpu).recoveries is not None]
-    if not failure and not counted:
+def _judge_errors(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    if all(_links(gpu).recoveries is None for gpu in gpus):
         raise NotApplicable("no NVLink with error counters")
-    for gpu in counted:
-        recoveries, retries = _links(gpu).recoveries, _links(gpu).retries or 0
-        if recoveries:
+    for gpu in gpus:
+        if recoveries := _links(gpu).recoveries:
             yield gpu_finding(gpu, "slow", f"has NVLinks that recovered {recoveries} times within a second", "nvlinks")
-        elif retries > _MAX_RETRIES:
-            yield gpu_finding(gpu, "risk", f"has NVLinks with {retries} retries within a second", "nvlinks")
-    if failure:
-        raise Unreadable(failure)
-
-
-def _examine_peers(machine: Machine) -> Iterator[Finding]:
-    nvml = read_nvml(machine)
-    gpus, failure = reporting(machine, "nvlinks")
-    linked = {gpu.index: gpu for gpu in gpus if _links(gpu).active and not gpu.mig and _state(gpu) not in _UNREGISTERED}
-    if not failure and len(linked) < 2:
-        raise NotApplicable("no GPUs with NVLink between them")
-    if not nvml.peer_pairs:
-        failure = "peer access between GPUs"
-    for fault in nvml.peer_faults:
-        pair = [linked[index] for index in (fault.first, fault.second) if index in linked]
-        if len(pair) == 2 and (fault.nvlink == 0 or all(map(_is_at_switch, pair))):
-            nvlink, read = (_STATUS.get(code, "not supported") for code in (fault.nvlink, fault.read))
-            yield Finding(
-                severity="broken",
-                subject="-".join(gpu.label for gpu in pair),
-                problem=f"{' and '.join(gpu.label for gpu in pair)} have NVLink but no peer access",
-                evidence=(Evidence(source="nvidia-smi topo -p2p", value=f"NVLink: {nvlink}, read: {read}"),),
-            )
-    if failure:
-        raise Unreadable(failure)
 
 
 CHECKS = (
@@ -129,24 +97,13 @@ CHECKS = (
         cost="The mode saves power: NVLink has a part of its bandwidth, such as a half, and nothing reports an error.",
         fix="nvidia-smi nvlink -sBwMode FULL",
     ),
-    Check(
-        name="nvlink-error-counters",
-        area="gpu",
-        reads="NVML: nvlinks, twice within a second",
-        rule=f"No link of a GPU recovers, and at most {_MAX_RETRIES} packets are sent again, within a second.",
+    nvml_check(
+        "nvlink-error-counters",
+        ("nvlinks",),
+        _judge_errors,
+        rule="No NVLink of a GPU recovers within a second. Packets that are sent again cost little.",
         source="https://github.com/NVIDIA/nvidia-resiliency-ext/pull/302",
-        cost="Each recovery stops the link for milliseconds, which appears as tail latency; retries cost little.",
+        cost="Each recovery stops the link for milliseconds, which appears as tail latency.",
         fix="drain the node, then reset all GPUs; replace the GPU or the baseboard if errors return",
-        examine=_examine_errors,
-    ),
-    Check(
-        name="nvlink-p2p-matrix",
-        area="gpu",
-        reads="NVML: peer_faults, nvlinks",
-        rule="GPUs that NVLink joins have peer access to each other.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="NCCL ends with `P2P is disabled between NVLINK connected GPUs`, or copies through host memory.",
-        fix="start nvidia-fabricmanager and reset all GPUs; look for peer settings in /proc/driver/nvidia/params",
-        examine=_examine_peers,
     ),
 )

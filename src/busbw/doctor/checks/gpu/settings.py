@@ -1,16 +1,18 @@
-"""Settings of GPUs that prevent or slow down jobs with several GPUs."""
+"""Settings, firmware and use of GPUs that make jobs with several GPUs fail or slow."""
 
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model.check import Check, Finding, Severity, Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, nvml_check, reporting
+from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus, reporting
 from busbw.doctor.parts.pci import DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
 _COMPUTE_MODES = {1: "EXCLUSIVE_THREAD", 2: "PROHIBITED", 3: "EXCLUSIVE_PROCESS"}
 _PROHIBITED = 2
+_MAX_USED_BYTES = 2 << 30
+"""MPS, DCGM and persistence mode keep up to 1 GiB."""
 
 
 def _judge_compute_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -37,6 +39,19 @@ def _examine_persistence(machine: Machine) -> Iterator[Finding]:
             yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
     if failure:
         raise Unreadable(failure)
+
+
+def _judge_use(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        used_bytes = gpu.memory_used_bytes or 0
+        if used_bytes > _MAX_USED_BYTES:
+            problem = f"has {used_bytes / 2**30:.1f} GiB of its memory in use already"
+            yield gpu_finding(gpu, "risk", problem, "memory_used_bytes", "processes")
+
+
+def _judge_vbios(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for gpu, usual in odd_gpus(gpus, "vbios"):
+        yield gpu_finding(gpu, "risk", f"has VBIOS {gpu.vbios}; the other GPUs have {usual}", "vbios")
 
 
 CHECKS = (
@@ -67,5 +82,23 @@ CHECKS = (
         cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
         fix="systemctl enable --now nvidia-persistenced",
         examine=_examine_persistence,
+    ),
+    nvml_check(
+        "gpu-memory-in-use",
+        ("memory_used_bytes",),
+        _judge_use,
+        rule=f"At most {_MAX_USED_BYTES >> 30} GiB of memory are in use before a job starts.",
+        source="https://github.com/facebookresearch/gcm",
+        cost="A job that was left over shares SMs, NVLink and NICs: times vary, and up to half the bandwidth is lost.",
+        fix="end the processes that nvidia-smi lists; check the epilog of the scheduler",
+    ),
+    nvml_check(
+        "gpu-vbios-mixed",
+        ("vbios",),
+        _judge_vbios,
+        rule="All GPUs of one model have the same VBIOS.",
+        source="https://github.com/Azure/azurehpc-health-checks",
+        cost="Unknown; other firmware may have other clocks, power limits or NVLink settings.",
+        fix="update the firmware of the odd GPU to that of the others",
     ),
 )
