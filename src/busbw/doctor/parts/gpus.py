@@ -11,9 +11,7 @@ from busbw.doctor.facts.gpus import Gpu, Gpus
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS, NVIDIA
-
-_DISPLAY_CLASSES = ("0x0300", "0x0302")
+from busbw.doctor.parts import pci
 
 Rule = Callable[[Sequence[Gpu]], Iterator[Finding]]
 """Yields the findings of GPUs that report the values of a check."""
@@ -25,17 +23,12 @@ def pci_gpus(machine: Machine) -> tuple[str, ...]:
     Raises:
         Unreadable: The devices cannot be read.
     """
-    return tuple(
-        bus_id
-        for bus_id in machine.names_or_none(DEVICES)
-        if machine.optional(f"{DEVICES}/{bus_id}/vendor") == NVIDIA
-        and (machine.optional(f"{DEVICES}/{bus_id}/class") or "").startswith(_DISPLAY_CLASSES)
-    )
+    return tuple(gpu.bus_id for gpu in pci.gpus(machine, of_host=True) if gpu.vendor == pci.NVIDIA)
 
 
 def require_gpus(machine: Machine) -> None:
     """Raises NotApplicable if the machine has no NVIDIA GPU."""
-    if not machine.names_or_none(DRIVER_GPUS) and not pci_gpus(machine):
+    if not machine.names_or_none(pci.DRIVER_GPUS) and not pci_gpus(machine):
         raise NotApplicable("no NVIDIA GPU")
 
 

@@ -112,11 +112,6 @@ def test_ports_with_two_lanes_by_design() -> None:
     assert not DGX.with_file(f"{port_of(ALL)}/rate", "200 Gb/sec (2X NDR)").examine().findings
 
 
-def test_a_port_of_another_type() -> None:
-    machine = DGX.with_file(f"{port_of('mlx5_9')}/link_layer", "Ethernet")
-    assert_only(machine, "nic-phys-peers-mixed", subject="mlx5_9", severity="broken")
-
-
 def test_a_nic_with_other_firmware() -> None:
     machine = DGX.with_file(f"{INFINIBAND}/mlx5_6/fw_ver", "28.36.1010")
     assert_only(machine, "nic-fw-driver-mixed", subject="mlx5_6", severity="risk")
@@ -167,14 +162,6 @@ def test_a_container_without_device_files() -> None:
     assert_only(machine, "ib-verbs-char-devices", severity="slow")
     one_gpu = DGX.without("dev/infiniband").with_file("dev/nvidia0", "").with_file("dev/nvidiactl", "")
     assert not one_gpu.examine("ib-verbs-char-devices").findings
-
-
-def test_a_partition_key_of_a_limited_member() -> None:
-    machine = DGX.with_file(f"{port_of('mlx5_0')}/pkeys/0", "0x7fff")
-    assert_only(machine, "ib-pkey", subject="mlx5_0", severity="risk")
-    machine = DGX.with_file(f"{port_of(ALL)}/pkeys/0", "0x7fff").with_file(f"{port_of(ALL)}/pkeys/1", "0x8001")
-    assert not machine.with_variables(NCCL_IB_PKEY="1").examine().findings
-    assert machine.with_variables(NCCL_IB_PKEY="2").examine("ib-pkey").could_not_check
 
 
 def test_a_roce_nic_without_an_address() -> None:

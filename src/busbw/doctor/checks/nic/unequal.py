@@ -77,16 +77,6 @@ def _lossless_priorities(machine: Machine, port: Port) -> tuple[str, str]:
 
 CHECKS = (
     Check(
-        name="nic-phys-peers-mixed",
-        area="nic",
-        reads="/sys/class/infiniband/NIC/ports/1/link_layer",
-        rule="All compute NICs of one model are InfiniBand, or all are Ethernet.",
-        source="NVIDIA/nccl#1066",
-        cost="NCCL may connect an InfiniBand NIC to an Ethernet NIC, which fails, or uses one NIC less.",
-        fix="set the type of the port: mlxconfig -d DEVICE set LINK_TYPE_P1=1 (InfiniBand) or 2 (Ethernet); reboot",
-        examine=_differing(lambda _, port: (f"/{port.folder}/link_layer", port.kind), "broken"),
-    ),
-    Check(
         name="nic-rate",
         area="nic",
         reads="/sys/class/infiniband/NIC/ports/1/rate",
