@@ -49,6 +49,11 @@ class PciLink(Struct, kw_only=True, frozen=True):
         """GB/s of the link, one way. 0 if unknown."""
         return pcie_gbps(pcie_generation(self.speed), int(self.width)) or 0.0
 
+    @property
+    def max_gbps(self) -> float:
+        """GB/s that both ends support, one way. 0 if unknown."""
+        return pcie_gbps(pcie_generation(self.max_speed), int(self.max_width)) or 0.0
+
 
 def device_folders(machine: Machine) -> tuple[str, ...]:
     """Returns the folders of all PCI devices, in the order of bus ids, which are hexadecimal."""
