@@ -13,17 +13,17 @@ from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts import pci
 
-Rule = Callable[[Sequence[Gpu]], Iterator[Finding]]
-"""Yields the findings of GPUs that report the values of a check."""
+Rule = Callable[[Machine, Sequence[Gpu]], Iterator[Finding]]
+"""Yields the findings of GPUs that report the values of a check. Raises NotApplicable or Unreadable."""
 
 
-def pci_gpus(machine: Machine) -> tuple[str, ...]:
-    """Returns the bus ids of all NVIDIA GPUs on the bus. In a container these are the GPUs of the host.
+def pci_gpus(machine: Machine) -> tuple[pci.PciDevice, ...]:
+    """Returns all NVIDIA GPUs on the bus. In a container these are the GPUs of the host.
 
     Raises:
         Unreadable: The devices cannot be read.
     """
-    return tuple(gpu.bus_id for gpu in pci.gpus(machine, of_host=True) if gpu.vendor == pci.NVIDIA)
+    return tuple(gpu for gpu in pci.gpus(machine, of_host=True) if gpu.vendor == pci.NVIDIA)
 
 
 def require_gpus(machine: Machine) -> None:
@@ -67,17 +67,21 @@ def reporting(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
 
 
 def nvml_check(
-    name: str, fields: tuple[str, ...], judge: Rule, *, rule: str, source: str, cost: str, fix: str
+    name: str, fields: tuple[str, ...], judge: Rule, *, rule: str, source: str, cost: str, fix: str, also: str = ""
 ) -> Check[Machine]:
-    """Returns a check of values that NVML reports for each GPU."""
+    """Returns a check of values that NVML reports for each GPU. `also` names other values that it reads."""
 
     def examine(machine: Machine) -> Iterator[Finding]:
         gpus, failure = reporting(machine, *fields)
-        yield from judge(gpus)
+        try:
+            yield from judge(machine, gpus)
+        except NotApplicable:
+            if not failure:
+                raise
         if failure:
             raise Unreadable(failure)
 
-    reads = f"NVML: {', '.join(fields)}"
+    reads = "; ".join(filter(None, [f"NVML: {', '.join(fields)}", also]))
     return Check(name=name, area="gpu", reads=reads, rule=rule, source=source, cost=cost, fix=fix, examine=examine)
 
 
@@ -85,16 +89,12 @@ def gpu_finding(
     gpu: Gpu, severity: Severity, problem: str, *fields: str, damage: Damage | None = None, fix: str | None = None
 ) -> Finding:
     """Returns a finding about a GPU, with fields as evidence. `problem` lacks the GPU: "has MIG enabled"."""
-    values = {field: msgspec.json.encode(getattr(gpu, field)).decode() for field in fields}
-    evidence = tuple(Evidence(source=f"NVML, {gpu.label}, {field}", value=value) for field, value in values.items())
-    return Finding(
-        severity=severity,
-        subject=gpu.label,
-        problem=f"{gpu.label} {problem}",
-        evidence=evidence,
-        damage=damage,
-        fix=fix,
+    evidence = tuple(
+        Evidence(source=f"NVML, {gpu.label}, {field}", value=msgspec.json.encode(getattr(gpu, field)).decode())
+        for field in fields
     )
+    problem = f"{gpu.label} {problem}"
+    return Finding(severity=severity, subject=gpu.label, problem=problem, evidence=evidence, damage=damage, fix=fix)
 
 
 def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:

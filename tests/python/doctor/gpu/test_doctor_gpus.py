@@ -274,3 +274,11 @@ def test_a_machine_without_nvidia_gpus_has_nothing_to_check(name: str) -> None:
 def test_gpus_without_nvml_cannot_be_checked() -> None:
     result = load(DGX).without("facts/gpus").examine("gpu-mig", "gpu-count", "nvlink-speed")
     assert {each.check for each in result.could_not_check} == {"gpu-mig", "gpu-count", "nvlink-speed"}
+
+
+def test_a_failure_is_not_hidden_by_gpus_without_links() -> None:
+    machine = with_gpus(load(DGX), nvlinks={"inactive": list(range(18)), "speeds_mbps": []}, fabric=None)
+    assert "nvlink-speed" in machine.examine("nvlink-speed").not_applicable
+    machine = with_gpus(machine, 2, nvlinks=None, failures={"nvlinks": "Unknown Error"})
+    result = machine.examine("nvlink-speed")
+    assert [each.missing for each in result.could_not_check] == ["GPU2 nvlinks: Unknown Error"]

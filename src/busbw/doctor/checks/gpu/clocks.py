@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model.check import Finding, Severity
+from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus
 
 _REASONS = {0x8: "hardware slowdown", 0x20: "software thermal slowdown", 0x40: "overheating", 0x80: "power brake"}
@@ -16,13 +17,13 @@ _LIMITS: tuple[tuple[str, Severity, str, str, str], ...] = (
 )
 
 
-def _judge_reasons(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_reasons(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if reasons := [text for bit, text in _REASONS.items() if (gpu.event_reasons or 0) & bit]:
             yield gpu_finding(gpu, "slow", f"is throttled: {', '.join(reasons)}", "event_reasons", "sm_clock_mhz")
 
 
-def _judge_limits(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_limits(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for field, severity, text, unit, fix in _LIMITS:
         for gpu, usual in odd_gpus(gpus, field):
             limit = getattr(gpu, field)

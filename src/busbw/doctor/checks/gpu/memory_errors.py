@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model.check import Finding, Severity
+from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import gpu_finding, nvml_check
 
 _ACTIONS: dict[int, tuple[Severity, str, str]] = {
@@ -17,14 +18,14 @@ _ACTIONS: dict[int, tuple[Severity, str, str]] = {
 }
 
 
-def _judge_recovery_action(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_recovery_action(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if action := _ACTIONS.get(gpu.recovery_action or 0):
             severity, text, fix = action
             yield gpu_finding(gpu, severity, f"needs {text}", "recovery_action", fix=fix.format(index=gpu.index))
 
 
-def _judge_row_remap(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_row_remap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if gpu.remap_failure:
             problem = "could not remap a faulty row of its memory"
@@ -33,7 +34,7 @@ def _judge_row_remap(gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "risk", "needs a reset to remap a faulty row of its memory", "remap_pending")
 
 
-def _judge_uncorrected(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_uncorrected(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if gpu.ecc_uncorrected:
             problem = f"had {gpu.ecc_uncorrected} uncorrectable memory errors since its last reset"

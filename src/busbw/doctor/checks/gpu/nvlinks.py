@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu, NvLinks
-from busbw.doctor.model.check import Check, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Finding, NotApplicable, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
+from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check
 
 _UNREGISTERED, _REGISTERED = (1, 2), 3
 """Fabric states. Links are inactive before the GPU is registered; fabric-state reports that."""
@@ -25,10 +25,9 @@ def _is_at_switch(gpu: Gpu) -> bool:
     return _links(gpu).to_switch or _state(gpu) == _REGISTERED
 
 
-def _examine_inactive(machine: Machine) -> Iterator[Finding]:
-    gpus, failure = reporting(machine, "nvlinks")
+def _judge_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
-    if not failure and not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
+    if not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
         raise NotApplicable("no NVLink switch")
     for gpu in gpus:
         active = _links(gpu).active
@@ -37,11 +36,9 @@ def _examine_inactive(machine: Machine) -> Iterator[Finding]:
             damage = Damage(fabric_share=active / usual) if active else None
             problem = f"has {active} of {usual} NVLinks active"
             yield gpu_finding(gpu, "slow" if active else "broken", problem, "nvlinks", damage=damage)
-    if failure:
-        raise Unreadable(failure)
 
 
-def _judge_speed(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if not any(_links(gpu).active for gpu in gpus):
         raise NotApplicable("no active NVLink")
     for gpu in gpus:
@@ -54,13 +51,13 @@ def _judge_speed(gpus: Sequence[Gpu]) -> Iterator[Finding]:
         raise Unreadable(f"the speed of the NVLinks of {unknown[0]}")
 
 
-def _judge_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if not gpu.nvlink_best_mode:
             yield gpu_finding(gpu, "slow", "has its NVLinks in a mode with reduced bandwidth", "nvlink_best_mode")
 
 
-def _judge_errors(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_errors(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if all(_links(gpu).recoveries is None for gpu in gpus):
         raise NotApplicable("no NVLink with error counters")
     for gpu in gpus:
@@ -69,15 +66,15 @@ def _judge_errors(gpus: Sequence[Gpu]) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check(
-        name="nvlink-inactive",
-        area="gpu",
-        reads="NVML: nvlinks",
+    nvml_check(
+        "nvlink-inactive",
+        ("nvlinks",),
+        _judge_inactive,
         rule="All GPUs of one model at an NVLink switch have the same number of active links.",
         source="https://github.com/Azure/azurehpc-health-checks",
         cost="The GPU loses the share of its missing links, and a ring runs at its speed; without links it uses PCIe.",
         fix="reset all GPUs; reseat or replace the GPU or the baseboard if links stay inactive",
-        examine=_examine_inactive,
+        also="/proc/driver/nvidia-nvswitch/devices",
     ),
     nvml_check(
         "nvlink-speed",

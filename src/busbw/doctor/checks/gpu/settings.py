@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Check, Finding, Severity, Unreadable
+from busbw.doctor.model.check import Finding, Severity
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus, reporting
+from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus
 from busbw.doctor.parts.pci import DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
@@ -15,14 +15,14 @@ _MAX_USED_BYTES = 2 << 30
 """MPS, DCGM and persistence mode keep up to 1 GiB."""
 
 
-def _judge_compute_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_compute_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if mode := _COMPUTE_MODES.get(gpu.compute_mode or 0):
             severity: Severity = "broken" if gpu.compute_mode == _PROHIBITED else "risk"
             yield gpu_finding(gpu, severity, f"has compute mode {mode} instead of DEFAULT", "compute_mode")
 
 
-def _judge_mig(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     divided = [gpu for gpu in gpus if gpu.mig]
     # A node with MIG on all GPUs is divided on purpose.
     severity: Severity = "risk" if len(divided) == len(gpus) else "slow"
@@ -30,18 +30,15 @@ def _judge_mig(gpus: Sequence[Gpu]) -> Iterator[Finding]:
         yield gpu_finding(gpu, severity, "is divided by MIG, so it has no NVLink peers", "mig")
 
 
-def _examine_persistence(machine: Machine) -> Iterator[Finding]:
-    gpus, failure = reporting(machine, "persistence")
+def _judge_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
         is_server = (machine.optional(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
         if is_server and not gpu.persistence and not is_virtual(machine):
             yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
-    if failure:
-        raise Unreadable(failure)
 
 
-def _judge_use(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_use(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         used_bytes = gpu.memory_used_bytes or 0
         if used_bytes > _MAX_USED_BYTES:
@@ -49,7 +46,7 @@ def _judge_use(gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "risk", problem, "memory_used_bytes", "processes")
 
 
-def _judge_vbios(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_vbios(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu, usual in odd_gpus(gpus, "vbios"):
         yield gpu_finding(gpu, "risk", f"has VBIOS {gpu.vbios}; the other GPUs have {usual}", "vbios")
 
@@ -73,15 +70,15 @@ CHECKS = (
         cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
         fix="drain the node, then nvidia-smi -mig 0 and nvidia-smi --gpu-reset",
     ),
-    Check(
-        name="gpu-persistence",
-        area="gpu",
-        reads="NVML: persistence; class in /sys/bus/pci/devices; the kernel's clock sources",
+    nvml_check(
+        "gpu-persistence",
+        ("persistence",),
+        _judge_persistence,
         rule="Persistence mode is on, except on cards for displays and in virtual machines.",
         source="https://docs.nvidia.com/deploy/driver-persistence/",
         cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
         fix="systemctl enable --now nvidia-persistenced",
-        examine=_examine_persistence,
+        also="class in /sys/bus/pci/devices; the kernel's clock sources",
     ),
     nvml_check(
         "gpu-memory-in-use",
