@@ -50,5 +50,6 @@ CHECKS = (
         source="https://github.com/facebookresearch/gcm",
         cost="Small sizes slow down as the clock does; the slowest GPU sets the rate of a ring.",
         fix="nvidia-smi -rgc; nvidia-smi -rac; nvidia-smi -pl DEFAULT_LIMIT",
+        also="applications_clock_mhz",
     ),
 )

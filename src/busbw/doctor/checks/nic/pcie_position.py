@@ -9,6 +9,9 @@ from busbw.doctor.parts.nics import compute_ports, rdma_ports
 from busbw.doctor.parts.pci import DEVICES, gpus, links_above, location
 from busbw.topology.sources.pci_paths import pcie_level
 
+_MAX_GBIT = 400
+"""Faster NICs (ConnectX-8) reach the GPUs through a PCIe switch of their own, so the slot does not limit them."""
+
 
 def _examine_slots(machine: Machine) -> Iterator[Finding]:
     for port in compute_ports(machine):
@@ -16,7 +19,7 @@ def _examine_slots(machine: Machine) -> Iterator[Finding]:
             gbit = 8 * link.gbps
             # pcie-width and pcie-speed report a link below what both ends can do.
             is_slot = link.width >= link.max_width and link.speed >= link.max_speed
-            if port.is_active and is_slot and 0 < gbit < port.rate_gbit:
+            if port.is_active and is_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
                 folder = f"{DEVICES}/{port.bus_id}"
                 yield Finding(
                     severity="slow",
@@ -51,7 +54,7 @@ CHECKS = (
         name="port-speed-vs-slot",
         area="nic",
         reads="/sys/class/infiniband/NIC/ports/1/rate; current_link_width, current_link_speed of the NIC on PCIe",
-        rule="The PCIe slot of a compute NIC carries at least the rate of its port.",
+        rule=f"The PCIe slot of a compute NIC of up to {_MAX_GBIT} Gb/s carries at least the rate of its port.",
         source="https://github.com/scitix/sichek",
         cost="PCIe limits the NIC: 400 Gb/s in a slot with x8 at 32 GT/s or x16 at 16 GT/s reaches at most 252 Gb/s.",
         fix="move the NIC to a slot with x16 of its generation; check bifurcation and slot generation in the BIOS",
@@ -64,7 +67,7 @@ CHECKS = (
         rule="If most GPUs have a NIC below their PCIe switch, all have one.",
         source="NVIDIA/nccl#1412",
         cost="Data of this GPU crosses the CPU without GPUDirect: 33 instead of 93 GB/s on one cluster.",
-        fix="find the missing NIC with `lspci -tv`: reseat it, or move it to the slot of the GPU's switch; NCCL_IB_HCA",
+        fix="find the NIC with `lspci -tv`: permit it in NCCL_IB_HCA, reseat it, or move it to the slot of the GPU's switch",
         examine=_examine_gpus,
     ),
 )
