@@ -1,6 +1,5 @@
 """NVIDIA GPUs of an examined machine: on the bus, as the driver lists them, and as NVML reports them."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Se
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts import pci
+from busbw.doctor.parts.nics import usual
 
 Rule = Callable[[Machine, Sequence[Gpu]], Iterator[Finding]]
 """Yields the findings of GPUs that report the values of a check. Raises NotApplicable or Unreadable."""
@@ -98,15 +98,15 @@ def gpu_finding(
 
 
 def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:
-    """Yields the GPUs of which a field differs from that of most GPUs with the same name, and the usual value.
+    """Yields the GPUs with another known value of a field than most GPUs of the same name, and the usual value.
 
     Nothing without a majority: of two different GPUs, neither is the odd one.
     """
     for name in dict.fromkeys(gpu.name for gpu in gpus):
-        values = {gpu.index: getattr(gpu, field) for gpu in gpus if gpu.name == name}
-        usual, count = Counter(values.values()).most_common(1)[0]
-        if 2 * count > len(values):
-            yield from ((gpu, usual) for gpu in gpus if values.get(gpu.index, usual) != usual)
+        equal = [gpu for gpu in gpus if gpu.name == name]
+        normal = usual(getattr(gpu, field) for gpu in equal)
+        if normal is not None:
+            yield from ((gpu, normal) for gpu in equal if getattr(gpu, field) not in (None, normal))
 
 
 def has_nvswitch(machine: Machine) -> bool:

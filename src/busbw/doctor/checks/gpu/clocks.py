@@ -27,7 +27,7 @@ def _judge_limits(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for field, severity, text, unit, fix in _LIMITS:
         for gpu, usual in odd_gpus(gpus, field):
             limit = getattr(gpu, field)
-            if limit is not None and usual is not None and limit < usual * (1 - _TOLERANCE):
+            if limit < usual * (1 - _TOLERANCE):
                 problem = f"has {text} of {limit:g} {unit}; the other GPUs have {usual:g} {unit}"
                 yield gpu_finding(gpu, severity, problem, field, fix=fix)
 

@@ -67,7 +67,7 @@ CHECKS = (
         rule="If most GPUs have a NIC below their PCIe switch, all have one.",
         source="NVIDIA/nccl#1412",
         cost="Data of this GPU crosses the CPU without GPUDirect: 33 instead of 93 GB/s on one cluster.",
-        fix="find the NIC with `lspci -tv`: permit it in NCCL_IB_HCA, reseat it, or move it to the slot of the GPU's switch",
+        fix="see `lspci -tv`: permit the NIC in NCCL_IB_HCA, reseat it, or move it to a slot of the GPU's switch",
         examine=_examine_gpus,
     ),
 )
