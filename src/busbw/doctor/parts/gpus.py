@@ -1,6 +1,5 @@
 """NVIDIA GPUs of an examined machine: on the bus, as the driver lists them, and as NVML reports them."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,31 +10,25 @@ from busbw.doctor.facts.gpus import Gpu, Gpus
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS, NVIDIA
+from busbw.doctor.parts import pci
+from busbw.doctor.parts.nics import usual
 
-_DISPLAY_CLASSES = ("0x0300", "0x0302")
-
-Rule = Callable[[Sequence[Gpu]], Iterator[Finding]]
-"""Yields the findings of GPUs that report the values of a check."""
+Rule = Callable[[Machine, Sequence[Gpu]], Iterator[Finding]]
+"""Yields the findings of GPUs that report the values of a check. Raises NotApplicable or Unreadable."""
 
 
-def pci_gpus(machine: Machine) -> tuple[str, ...]:
-    """Returns the bus ids of all NVIDIA GPUs on the bus. In a container these are the GPUs of the host.
+def pci_gpus(machine: Machine) -> tuple[pci.PciDevice, ...]:
+    """Returns all NVIDIA GPUs on the bus. In a container these are the GPUs of the host.
 
     Raises:
         Unreadable: The devices cannot be read.
     """
-    return tuple(
-        bus_id
-        for bus_id in machine.names_or_none(DEVICES)
-        if machine.optional(f"{DEVICES}/{bus_id}/vendor") == NVIDIA
-        and (machine.optional(f"{DEVICES}/{bus_id}/class") or "").startswith(_DISPLAY_CLASSES)
-    )
+    return tuple(gpu for gpu in pci.gpus(machine, of_host=True) if gpu.vendor == pci.NVIDIA)
 
 
 def require_gpus(machine: Machine) -> None:
     """Raises NotApplicable if the machine has no NVIDIA GPU."""
-    if not machine.names_or_none(DRIVER_GPUS) and not pci_gpus(machine):
+    if not machine.names_or_none(pci.DRIVER_GPUS) and not pci_gpus(machine):
         raise NotApplicable("no NVIDIA GPU")
 
 
@@ -74,17 +67,21 @@ def reporting(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
 
 
 def nvml_check(
-    name: str, fields: tuple[str, ...], judge: Rule, *, rule: str, source: str, cost: str, fix: str
+    name: str, fields: tuple[str, ...], judge: Rule, *, rule: str, source: str, cost: str, fix: str, also: str = ""
 ) -> Check[Machine]:
-    """Returns a check of values that NVML reports for each GPU."""
+    """Returns a check of values that NVML reports for each GPU. `also` names other values that it reads."""
 
     def examine(machine: Machine) -> Iterator[Finding]:
         gpus, failure = reporting(machine, *fields)
-        yield from judge(gpus)
+        try:
+            yield from judge(machine, gpus)
+        except NotApplicable:
+            if not failure:
+                raise
         if failure:
             raise Unreadable(failure)
 
-    reads = f"NVML: {', '.join(fields)}"
+    reads = "; ".join(filter(None, [f"NVML: {', '.join(fields)}", also]))
     return Check(name=name, area="gpu", reads=reads, rule=rule, source=source, cost=cost, fix=fix, examine=examine)
 
 
@@ -92,28 +89,24 @@ def gpu_finding(
     gpu: Gpu, severity: Severity, problem: str, *fields: str, damage: Damage | None = None, fix: str | None = None
 ) -> Finding:
     """Returns a finding about a GPU, with fields as evidence. `problem` lacks the GPU: "has MIG enabled"."""
-    values = {field: msgspec.json.encode(getattr(gpu, field)).decode() for field in fields}
-    evidence = tuple(Evidence(source=f"NVML, {gpu.label}, {field}", value=value) for field, value in values.items())
-    return Finding(
-        severity=severity,
-        subject=gpu.label,
-        problem=f"{gpu.label} {problem}",
-        evidence=evidence,
-        damage=damage,
-        fix=fix,
+    evidence = tuple(
+        Evidence(source=f"NVML, {gpu.label}, {field}", value=msgspec.json.encode(getattr(gpu, field)).decode())
+        for field in fields
     )
+    problem = f"{gpu.label} {problem}"
+    return Finding(severity=severity, subject=gpu.label, problem=problem, evidence=evidence, damage=damage, fix=fix)
 
 
 def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:
-    """Yields the GPUs of which a field differs from that of most GPUs with the same name, and the usual value.
+    """Yields the GPUs with another known value of a field than most GPUs of the same name, and the usual value.
 
     Nothing without a majority: of two different GPUs, neither is the odd one.
     """
     for name in dict.fromkeys(gpu.name for gpu in gpus):
-        values = {gpu.index: getattr(gpu, field) for gpu in gpus if gpu.name == name}
-        usual, count = Counter(values.values()).most_common(1)[0]
-        if 2 * count > len(values):
-            yield from ((gpu, usual) for gpu in gpus if values.get(gpu.index, usual) != usual)
+        equal = [gpu for gpu in gpus if gpu.name == name]
+        normal = usual(getattr(gpu, field) for gpu in equal)
+        if normal is not None:
+            yield from ((gpu, normal) for gpu in equal if getattr(gpu, field) not in (None, normal))
 
 
 def has_nvswitch(machine: Machine) -> bool:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from busbw.doctor.model.machine import Absent, Machine
 from busbw.topology.sources.link_rates import pcie_gbps, pcie_generation
-from busbw.topology.sources.pci_paths import chain_of
+from busbw.topology.sources.pci_paths import PciLocation, chain_of
 
 DEVICES, DRIVER_GPUS = "sys/bus/pci/devices", "proc/driver/nvidia/gpus"
 NVIDIA, AMD, MELLANOX, AMAZON = "0x10de", "0x1002", "0x15b3", "0x1d0f"
@@ -49,19 +49,29 @@ class PciLink(Struct, kw_only=True, frozen=True):
         """GB/s of the link, one way. 0 if unknown."""
         return pcie_gbps(pcie_generation(self.speed), int(self.width)) or 0.0
 
+    @property
+    def max_gbps(self) -> float:
+        """GB/s that both ends support, one way. 0 if unknown."""
+        return pcie_gbps(pcie_generation(self.max_speed), int(self.max_width)) or 0.0
+
 
 def device_folders(machine: Machine) -> tuple[str, ...]:
     """Returns the folders of all PCI devices, in the order of bus ids, which are hexadecimal."""
     return tuple(f"{DEVICES}/{bus_id}" for bus_id in sorted(machine.names(DEVICES)))
 
 
-def gpus(machine: Machine) -> tuple[PciDevice, ...]:
-    """Returns the GPUs of NVIDIA and AMD, in the order of bus ids. In a container, only its own GPUs of NVIDIA."""
+def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
+    """Returns the GPUs of NVIDIA and AMD, in the order of bus ids.
+
+    Args:
+        machine: Machine with the GPUs.
+        of_host: Also GPUs that the NVIDIA driver does not list, such as those of the host outside a container.
+    """
     found: list[PciDevice] = []
     known = machine.names_or_none(DRIVER_GPUS)
     for folder in device_folders(machine):
         vendor = machine.word(f"{folder}/vendor")
-        is_visible = not known or vendor != NVIDIA or folder.rpartition("/")[2] in known
+        is_visible = of_host or not known or vendor != NVIDIA or folder.rpartition("/")[2] in known
         if is_visible and machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ()):
             found.append(_device(machine, folder, f"GPU{len(found)}"))
     return tuple(found)
@@ -86,10 +96,16 @@ def rdma_gbit(machine: Machine, name: str) -> float:
     return float(rate[1]) if rate else 0.0
 
 
+def location(machine: Machine, bus_id: str) -> PciLocation | None:
+    """Returns the position of a device in the PCIe tree, without its NUMA node. None if its path has no PCI device."""
+    chain = chain_of(Path(machine.target(f"{DEVICES}/{bus_id}")))
+    return PciLocation(chain=chain, numa_node=None) if chain else None
+
+
 def bridges_above(machine: Machine, bus_id: str) -> tuple[str, ...]:
     """Returns the bus ids of the bridges above a device, from the root port down. Empty if the device has none."""
-    chain = chain_of(Path(machine.target(f"{DEVICES}/{bus_id}"))) or ()
-    return chain[1:-1]
+    own = location(machine, bus_id)
+    return own.chain[1:-1] if own else ()
 
 
 def links_above(machine: Machine, bus_id: str) -> tuple[PciLink, ...]:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model.check import NotApplicable, Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.pci import AMAZON, DEVICES, DRIVER_GPUS, MELLANOX, gpus, links_above, rdma_devices
+from busbw.doctor.parts.nics import rdma_ports
+from busbw.doctor.parts.pci import AMAZON, DRIVER_GPUS, MELLANOX, gpus, links_above
 from busbw.doctor.parts.platform import is_virtual
-from busbw.topology.sources import link_rates
 
 _PCIE_EFFICIENCY = 0.82
 """Share of the raw rate that copies reach: 52 GB/s of 63 GB/s at 32 GT/s (oracle-quickstart/oci-hpc)."""
@@ -29,27 +29,17 @@ def gpu_names(machine: Machine) -> tuple[str, ...]:
 
 
 def rdma_kinds(machine: Machine) -> set[str]:
-    """Returns the kinds of the RDMA devices that NCCL uses: efa, infiniband, roce."""
-    return {
-        "efa" if device.vendor == AMAZON else "infiniband" if _has_infiniband_class(machine, device.bus_id) else "roce"
-        for device in rdma_devices(machine)
-        if device.vendor in (AMAZON, MELLANOX)
-    }
-
-
-def _has_infiniband_class(machine: Machine, bus_id: str) -> bool:
-    # The adapters of Mellanox have the class of the port's type.
-    return machine.text(f"{DEVICES}/{bus_id}/class").startswith("0x0207")
+    """Returns the kinds of the RDMA devices of Mellanox and Amazon that NCCL uses: efa, infiniband, roce."""
+    with suppress(NotApplicable):
+        return {port.kind.lower() for port in rdma_ports(machine) if port.model.startswith((AMAZON, MELLANOX))}
+    return set()
 
 
 def pcie_gbps(machine: Machine) -> float | None:
     """Returns the bandwidth between a GPU and host memory in GB/s, for the slowest slot of a GPU. None if unknown."""
     with suppress(Unreadable):
-        links = [link for gpu in gpus(machine) for link in links_above(machine, gpu.bus_id)[:1]]
-        rates = [
-            link_rates.pcie_gbps(link_rates.pcie_generation(each.max_speed), int(each.max_width)) for each in links
-        ]
-        return min((rate for rate in rates if rate), default=0.0) * _PCIE_EFFICIENCY or None
+        rates = [link.max_gbps for gpu in gpus(machine) for link in links_above(machine, gpu.bus_id)[:1]]
+        return min(filter(None, rates), default=0.0) * _PCIE_EFFICIENCY or None
     return None
 
 

@@ -108,13 +108,16 @@ def test_a_port_at_half_rate() -> None:
     assert finding.evidence[0].source == "/sys/class/infiniband/mlx5_9/ports/1/rate"
 
 
+def test_a_port_with_a_lower_rate_and_other_firmware() -> None:
+    machine = DGX.with_file(f"{port_of('mlx5_9')}/rate", "200 Gb/sec (2X NDR)")
+    machine = machine.with_file(f"{INFINIBAND}/mlx5_9/fw_ver", "28.36.1010")
+    costs = {finding.check: finding.cost for finding in machine.examine().findings}
+    assert costs["nic-rate"]
+    assert not costs["nic-fw-driver-mixed"]
+
+
 def test_ports_with_two_lanes_by_design() -> None:
     assert not DGX.with_file(f"{port_of(ALL)}/rate", "200 Gb/sec (2X NDR)").examine().findings
-
-
-def test_a_port_of_another_type() -> None:
-    machine = DGX.with_file(f"{port_of('mlx5_9')}/link_layer", "Ethernet")
-    assert_only(machine, "nic-phys-peers-mixed", subject="mlx5_9", severity="broken")
 
 
 def test_a_nic_with_other_firmware() -> None:
@@ -152,6 +155,11 @@ def test_a_slot_that_is_slower_than_the_port() -> None:
     assert "400 Gb/s in a PCIe slot of 252 Gb/s" in machine.examine("port-speed-vs-slot").findings[0].problem
 
 
+def test_nics_with_a_switch_of_their_own_do_not_depend_on_the_slot() -> None:
+    machine = DGX.with_file(f"{port_of(ALL)}/rate", "800 Gb/sec (4X XDR)")
+    assert not machine.examine("port-speed-vs-slot").findings
+
+
 def test_a_link_below_its_capability_is_no_finding_about_the_slot() -> None:
     machine = DGX.with_file("sys/bus/pci/devices/0000:dc:00.0/current_link_width", "8")
     assert not machine.examine("port-speed-vs-slot").findings
@@ -167,14 +175,6 @@ def test_a_container_without_device_files() -> None:
     assert_only(machine, "ib-verbs-char-devices", severity="slow")
     one_gpu = DGX.without("dev/infiniband").with_file("dev/nvidia0", "").with_file("dev/nvidiactl", "")
     assert not one_gpu.examine("ib-verbs-char-devices").findings
-
-
-def test_a_partition_key_of_a_limited_member() -> None:
-    machine = DGX.with_file(f"{port_of('mlx5_0')}/pkeys/0", "0x7fff")
-    assert_only(machine, "ib-pkey", subject="mlx5_0", severity="risk")
-    machine = DGX.with_file(f"{port_of(ALL)}/pkeys/0", "0x7fff").with_file(f"{port_of(ALL)}/pkeys/1", "0x8001")
-    assert not machine.with_variables(NCCL_IB_PKEY="1").examine().findings
-    assert machine.with_variables(NCCL_IB_PKEY="2").examine("ib-pkey").could_not_check
 
 
 def test_a_roce_nic_without_an_address() -> None:

@@ -24,26 +24,24 @@ _IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 _SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
 
 
-def _examine_state(machine: Machine) -> Iterator[Finding]:
-    gpus, failure = reporting(machine, "fabric")
-    states = {gpu.index: gpu.fabric.state for gpu in gpus if gpu.fabric}
-    if not failure and not any(states.values()):
+def _judge_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    fabrics = [(gpu, gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
+    if not fabrics:
         raise NotApplicable("no NVLink fabric")
-    for gpu in gpus:
-        if gpu.fabric is None or gpu.fabric.state == _NOT_SUPPORTED:
-            continue
-        if gpu.fabric.state == _IN_PROGRESS and float(machine.word("proc/uptime").split()[0]) < _BOOT_S:
-            failure = "a fabric state that is final; the node has just booted"
-        elif gpu.fabric.state != _COMPLETED:
-            text = "not registered" if gpu.fabric.state == _NOT_STARTED else "still registering"
+    has_booted = True
+    for gpu, fabric in fabrics:
+        if fabric.state == _IN_PROGRESS and float(machine.word("proc/uptime").split()[0]) < _BOOT_S:
+            has_booted = False
+        elif fabric.state != _COMPLETED:
+            text = "not registered" if fabric.state == _NOT_STARTED else "still registering"
             yield gpu_finding(gpu, "broken", f"is {text} at the fabric manager", "fabric")
-        elif gpu.fabric.status:
-            yield gpu_finding(gpu, "broken", f"failed to register at the fabric: error {gpu.fabric.status}", "fabric")
-    if failure:
-        raise Unreadable(failure)
+        elif fabric.status:
+            yield gpu_finding(gpu, "broken", f"failed to register at the fabric: error {fabric.status}", "fabric")
+    if not has_booted:
+        raise Unreadable("a fabric state that is final; the node has just booted")
 
 
-def _judge_health(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_health(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         mask = gpu.fabric.health_mask if gpu.fabric else 0
         configuration = mask >> _CONFIGURATION_SHIFT & 0xF
@@ -63,23 +61,19 @@ def _examine_service(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no such service; the fabric manager may run in a container, and fabric-state decides")
     if values["ActiveState"] in ("active", "activating", "reloading"):
         return
-    is_complete = False
+    is_registered = False
     with suppress(Unreadable, NotApplicable):
-        gpus, _ = reporting(machine, "fabric")
-        is_complete = all(gpu.fabric is not None and gpu.fabric.state == _COMPLETED for gpu in gpus)
+        is_registered = all(gpu.fabric and gpu.fabric.state == _COMPLETED for gpu in reporting(machine, "fabric")[0])
     yield Finding(
-        severity="risk" if is_complete else "broken",
+        severity="risk" if is_registered else "broken",
         problem=f"the fabric manager is {values['ActiveState']}",
         evidence=(Evidence(source=" ".join(_SERVICE), value=values["ActiveState"]),),
     )
 
 
-def _examine_imex(machine: Machine) -> Iterator[Finding]:
-    gpus, failure = reporting(machine, "fabric")
+def _judge_imex(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     variables = machine.fact(Environment).variables
-    if variables.get("SLURM_NNODES") == "1" or not any(gpu.fabric and gpu.fabric.domain for gpu in gpus):
-        if failure:
-            raise Unreadable(failure)
+    if variables.get("SLURM_NNODES") == "1" or not any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus):
         raise NotApplicable("NVLink does not leave the node")
     if not machine.names_or_none(_IMEX_CHANNELS):
         yield Finding(
@@ -90,15 +84,15 @@ def _examine_imex(machine: Machine) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check(
-        name="fabric-state",
-        area="gpu",
-        reads="NVML: fabric; /proc/uptime",
+    nvml_check(
+        "fabric-state",
+        ("fabric",),
+        _judge_state,
         rule="Each GPU with an NVLink fabric is registered at the fabric manager with success.",
         source="https://github.com/NVIDIA/NVSentinel/issues/891",
         cost="CUDA fails with error 802 (system not yet initialized), or the GPU has no NVLink peers.",
         fix="install nvidia-fabricmanager of exactly the driver's version, start it, then reset all GPUs",
-        examine=_examine_state,
+        also="/proc/uptime",
     ),
     nvml_check(
         "fabric-health-mask",
@@ -119,14 +113,14 @@ CHECKS = (
         fix="end all jobs, then systemctl enable --now nvidia-fabricmanager and reset all GPUs",
         examine=_examine_service,
     ),
-    Check(
-        name="imex-channel",
-        area="gpu",
-        reads="NVML: fabric; /dev/nvidia-caps-imex-channels",
+    nvml_check(
+        "imex-channel",
+        ("fabric",),
+        _judge_imex,
         rule="A node of an NVLink domain has an IMEX channel. A job on one node needs none.",
         source="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
         cost="NCCL 2.25 and later end a job on several nodes; older versions use the network instead of NVLink.",
         fix="load the nvidia module with NVreg_CreateImexChannel0=1, or let the container toolkit create channel 0",
-        examine=_examine_imex,
+        also="/dev/nvidia-caps-imex-channels; SLURM_NNODES",
     ),
 )

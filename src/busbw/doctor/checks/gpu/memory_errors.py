@@ -4,55 +4,41 @@ from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model.check import Finding, Severity
-from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import gpu_finding, nvml_check
 
 _ACTIONS: dict[int, tuple[Severity, str, str]] = {
     1: ("broken", "a GPU reset", "end its processes, then nvidia-smi --gpu-reset -i {index}"),
     2: ("broken", "a reboot of the node", "reboot"),
     3: ("broken", "the end of NVLink traffic (drain P2P)", "end all jobs on the node, then reset all GPUs"),
-    4: (
-        "risk",
-        "a reset after the present jobs (drain and reset)",
-        "drain the node, then nvidia-smi --gpu-reset -i {index}",
-    ),
+    4: ("risk", "a reset after the present jobs", "drain the node, then nvidia-smi --gpu-reset -i {index}"),
     5: ("broken", "recovery of the IMEX domain", "restart nvidia-imex on all nodes of the domain"),
     6: ("broken", "a bus reset", "reset the PCIe slot, or reboot"),
     7: ("broken", "a reboot of the system", "reboot"),
 }
 
 
-def _judge_recovery_action(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_recovery_action(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if action := _ACTIONS.get(gpu.recovery_action or 0):
             severity, text, fix = action
             yield gpu_finding(gpu, severity, f"needs {text}", "recovery_action", fix=fix.format(index=gpu.index))
 
 
-def _judge_row_remap(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_row_remap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if gpu.remap_failure:
             problem = "could not remap a faulty row of its memory"
-            yield gpu_finding(gpu, "broken", problem, "remap_failure", "rows_uncorrected", fix="replace the GPU")
+            yield gpu_finding(gpu, "broken", problem, "remap_failure", fix="replace the GPU")
         elif gpu.remap_pending:
-            problem = "needs a reset to remap a faulty row of its memory"
-            yield gpu_finding(gpu, "risk", problem, "remap_pending", "rows_uncorrected")
+            yield gpu_finding(gpu, "risk", "needs a reset to remap a faulty row of its memory", "remap_pending")
 
 
-def _judge_uncorrected(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_uncorrected(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if gpu.ecc_uncorrected:
             problem = f"had {gpu.ecc_uncorrected} uncorrectable memory errors since its last reset"
             yield gpu_finding(gpu, "risk", problem, "ecc_uncorrected")
-
-
-def _judge_ecc_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    odd = {gpu.index for gpu, _ in odd_gpus(gpus, "ecc")}
-    for gpu in gpus:
-        mode, pending = ("on" if each else "off" for each in (gpu.ecc, gpu.ecc_pending))
-        if gpu.index in odd:
-            yield gpu_finding(gpu, "risk", f"has ECC {mode}, unlike the other GPUs", "ecc")
-        elif mode != pending:
-            yield gpu_finding(gpu, "risk", f"has ECC {mode}, but {pending} after the next reset", "ecc", "ecc_pending")
 
 
 CHECKS = (
@@ -82,14 +68,5 @@ CHECKS = (
         source="https://github.com/scitix/sichek",
         cost="No bandwidth; an uncorrectable error ends the job.",
         fix="drain the node, then nvidia-smi --gpu-reset -i INDEX; replace the GPU if errors return",
-    ),
-    nvml_check(
-        "gpu-ecc-mode-mixed",
-        ("ecc", "ecc_pending"),
-        _judge_ecc_mode,
-        rule="All GPUs of one model have the same ECC mode, and no change is pending.",
-        source="https://github.com/imbue-ai/cluster-health",
-        cost="With ECC, GPUs with GDDR memory lose 6 to 10 % of memory bandwidth; a pending change applies at a reset.",
-        fix="nvidia-smi -e 1 on all GPUs, then reboot",
     ),
 )

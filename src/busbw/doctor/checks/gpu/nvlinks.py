@@ -1,18 +1,15 @@
-"""NVLinks of the GPUs: number, speed, mode, errors, and access between peers."""
+"""NVLinks of the GPUs: number, speed, mode and errors."""
 
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu, NvLinks
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Finding, NotApplicable, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, read_nvml, reporting
+from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check
 
 _UNREGISTERED, _REGISTERED = (1, 2), 3
 """Fabric states. Links are inactive before the GPU is registered; fabric-state reports that."""
-_MAX_RETRIES = 10
-"""Retries within a second that cost nothing."""
-_STATUS = {0: "OK", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "disabled"}
 
 
 def _links(gpu: Gpu) -> NvLinks:
@@ -28,10 +25,9 @@ def _is_at_switch(gpu: Gpu) -> bool:
     return _links(gpu).to_switch or _state(gpu) == _REGISTERED
 
 
-def _examine_inactive(machine: Machine) -> Iterator[Finding]:
-    gpus, failure = reporting(machine, "nvlinks")
+def _judge_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
-    if not failure and not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
+    if not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
         raise NotApplicable("no NVLink switch")
     for gpu in gpus:
         active = _links(gpu).active
@@ -40,11 +36,9 @@ def _examine_inactive(machine: Machine) -> Iterator[Finding]:
             damage = Damage(fabric_share=active / usual) if active else None
             problem = f"has {active} of {usual} NVLinks active"
             yield gpu_finding(gpu, "slow" if active else "broken", problem, "nvlinks", damage=damage)
-    if failure:
-        raise Unreadable(failure)
 
 
-def _judge_speed(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if not any(_links(gpu).active for gpu in gpus):
         raise NotApplicable("no active NVLink")
     for gpu in gpus:
@@ -57,59 +51,30 @@ def _judge_speed(gpus: Sequence[Gpu]) -> Iterator[Finding]:
         raise Unreadable(f"the speed of the NVLinks of {unknown[0]}")
 
 
-def _judge_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if not gpu.nvlink_best_mode:
             yield gpu_finding(gpu, "slow", "has its NVLinks in a mode with reduced bandwidth", "nvlink_best_mode")
 
 
-def _examine_errors(machine: Machine) -> Iterator[Finding]:
-    gpus, failure = reporting(machine, "nvlinks")
-    counted = [gpu for gpu in gpus if _links(gpu).recoveries is not None]
-    if not failure and not counted:
+def _judge_errors(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    if all(_links(gpu).recoveries is None for gpu in gpus):
         raise NotApplicable("no NVLink with error counters")
-    for gpu in counted:
-        recoveries, retries = _links(gpu).recoveries, _links(gpu).retries or 0
-        if recoveries:
+    for gpu in gpus:
+        if recoveries := _links(gpu).recoveries:
             yield gpu_finding(gpu, "slow", f"has NVLinks that recovered {recoveries} times within a second", "nvlinks")
-        elif retries > _MAX_RETRIES:
-            yield gpu_finding(gpu, "risk", f"has NVLinks with {retries} retries within a second", "nvlinks")
-    if failure:
-        raise Unreadable(failure)
-
-
-def _examine_peers(machine: Machine) -> Iterator[Finding]:
-    nvml = read_nvml(machine)
-    gpus, failure = reporting(machine, "nvlinks")
-    linked = {gpu.index: gpu for gpu in gpus if _links(gpu).active and not gpu.mig and _state(gpu) not in _UNREGISTERED}
-    if not failure and len(linked) < 2:
-        raise NotApplicable("no GPUs with NVLink between them")
-    if not nvml.peer_pairs:
-        failure = "peer access between GPUs"
-    for fault in nvml.peer_faults:
-        pair = [linked[index] for index in (fault.first, fault.second) if index in linked]
-        if len(pair) == 2 and (fault.nvlink == 0 or all(map(_is_at_switch, pair))):
-            nvlink, read = (_STATUS.get(code, "not supported") for code in (fault.nvlink, fault.read))
-            yield Finding(
-                severity="broken",
-                subject="-".join(gpu.label for gpu in pair),
-                problem=f"{' and '.join(gpu.label for gpu in pair)} have NVLink but no peer access",
-                evidence=(Evidence(source="nvidia-smi topo -p2p", value=f"NVLink: {nvlink}, read: {read}"),),
-            )
-    if failure:
-        raise Unreadable(failure)
 
 
 CHECKS = (
-    Check(
-        name="nvlink-inactive",
-        area="gpu",
-        reads="NVML: nvlinks",
+    nvml_check(
+        "nvlink-inactive",
+        ("nvlinks",),
+        _judge_inactive,
         rule="All GPUs of one model at an NVLink switch have the same number of active links.",
         source="https://github.com/Azure/azurehpc-health-checks",
         cost="The GPU loses the share of its missing links, and a ring runs at its speed; without links it uses PCIe.",
         fix="reset all GPUs; reseat or replace the GPU or the baseboard if links stay inactive",
-        examine=_examine_inactive,
+        also="/proc/driver/nvidia-nvswitch/devices",
     ),
     nvml_check(
         "nvlink-speed",
@@ -129,24 +94,13 @@ CHECKS = (
         cost="The mode saves power: NVLink has a part of its bandwidth, such as a half, and nothing reports an error.",
         fix="nvidia-smi nvlink -sBwMode FULL",
     ),
-    Check(
-        name="nvlink-error-counters",
-        area="gpu",
-        reads="NVML: nvlinks, twice within a second",
-        rule=f"No link of a GPU recovers, and at most {_MAX_RETRIES} packets are sent again, within a second.",
+    nvml_check(
+        "nvlink-error-counters",
+        ("nvlinks",),
+        _judge_errors,
+        rule="No NVLink of a GPU recovers within a second. Packets that are sent again cost little.",
         source="https://github.com/NVIDIA/nvidia-resiliency-ext/pull/302",
-        cost="Each recovery stops the link for milliseconds, which appears as tail latency; retries cost little.",
+        cost="Each recovery stops the link for milliseconds, which appears as tail latency.",
         fix="drain the node, then reset all GPUs; replace the GPU or the baseboard if errors return",
-        examine=_examine_errors,
-    ),
-    Check(
-        name="nvlink-p2p-matrix",
-        area="gpu",
-        reads="NVML: peer_faults, nvlinks",
-        rule="GPUs that NVLink joins have peer access to each other.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="NCCL ends with `P2P is disabled between NVLINK connected GPUs`, or copies through host memory.",
-        fix="start nvidia-fabricmanager and reset all GPUs; look for peer settings in /proc/driver/nvidia/params",
-        examine=_examine_peers,
     ),
 )

@@ -18,13 +18,14 @@ _DEAD_WIDTH = "63"
 def _examine_count(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     listed = machine.names_or_none(DRIVER_GPUS)
-    models = {_model(machine, bus_id) for bus_id in listed}
-    for bus_id in pci_gpus(machine):
+    on_bus = pci_gpus(machine)
+    models = {gpu.model for gpu in on_bus if gpu.bus_id in listed}
+    for device in on_bus:
+        driver = f"{DEVICES}/{device.bus_id}/driver"
         # A container lists few of the host's GPUs. Another driver is a choice, and an old model has none.
-        has_driver = machine.has(f"{DEVICES}/{bus_id}/driver")
-        if bus_id not in listed and not has_driver and _model(machine, bus_id) in models:
-            evidence = Evidence(source=shown(f"{DEVICES}/{bus_id}/driver"), value="does not exist")
-            yield _finding(bus_id, f"the driver does not use the GPU at {bus_id}", evidence)
+        if device.bus_id not in listed and not machine.has(driver) and device.model in models:
+            evidence = Evidence(source=shown(driver), value="does not exist")
+            yield _finding(device.bus_id, f"the driver does not use the GPU at {device.bus_id}", evidence)
     nvml = read_nvml(machine)
     for gpu in nvml.gpus:
         if gpu.bus_id is None and not gpu.lost:
@@ -37,10 +38,6 @@ def _examine_count(machine: Machine) -> Iterator[Finding]:
         if bus_id not in [gpu.bus_id for gpu in nvml.gpus] and not is_excluded:
             evidence = Evidence(source="nvidia-smi -L", value=f"{len(nvml.gpus)} GPUs")
             yield _finding(bus_id, f"NVML does not report the GPU at {bus_id}", evidence)
-
-
-def _model(machine: Machine, bus_id: str) -> str | None:
-    return machine.optional(f"{DEVICES}/{bus_id}/device")
 
 
 def _is_limited(machine: Machine, gpus: int) -> bool:
@@ -61,7 +58,7 @@ def _finding(subject: str, problem: str, evidence: Evidence) -> Finding:
 def _examine_bus(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     dead = []
-    for bus_id in pci_gpus(machine):
+    for bus_id in [gpu.bus_id for gpu in pci_gpus(machine)]:
         folder = f"{DEVICES}/{bus_id}"
         # A suspended GPU of a laptop answers nothing either.
         is_suspended = machine.optional(f"{folder}/power/runtime_status") == "suspended"

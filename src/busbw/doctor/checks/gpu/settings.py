@@ -1,26 +1,28 @@
-"""Settings of GPUs that prevent or slow down jobs with several GPUs."""
+"""Settings, firmware and use of GPUs that make jobs with several GPUs fail or slow."""
 
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Check, Finding, Severity, Unreadable
+from busbw.doctor.model.check import Finding, Severity
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, nvml_check, reporting
+from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus
 from busbw.doctor.parts.pci import DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
 _COMPUTE_MODES = {1: "EXCLUSIVE_THREAD", 2: "PROHIBITED", 3: "EXCLUSIVE_PROCESS"}
 _PROHIBITED = 2
+_MAX_USED_BYTES = 2 << 30
+"""MPS, DCGM and persistence mode keep up to 1 GiB."""
 
 
-def _judge_compute_mode(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_compute_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if mode := _COMPUTE_MODES.get(gpu.compute_mode or 0):
             severity: Severity = "broken" if gpu.compute_mode == _PROHIBITED else "risk"
             yield gpu_finding(gpu, severity, f"has compute mode {mode} instead of DEFAULT", "compute_mode")
 
 
-def _judge_mig(gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _judge_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     divided = [gpu for gpu in gpus if gpu.mig]
     # A node with MIG on all GPUs is divided on purpose.
     severity: Severity = "risk" if len(divided) == len(gpus) else "slow"
@@ -28,15 +30,25 @@ def _judge_mig(gpus: Sequence[Gpu]) -> Iterator[Finding]:
         yield gpu_finding(gpu, severity, "is divided by MIG, so it has no NVLink peers", "mig")
 
 
-def _examine_persistence(machine: Machine) -> Iterator[Finding]:
-    gpus, failure = reporting(machine, "persistence")
+def _judge_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
         is_server = (machine.optional(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
         if is_server and not gpu.persistence and not is_virtual(machine):
             yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
-    if failure:
-        raise Unreadable(failure)
+
+
+def _judge_use(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        used_bytes = gpu.memory_used_bytes or 0
+        if used_bytes > _MAX_USED_BYTES:
+            problem = f"has {used_bytes / 2**30:.1f} GiB of its memory in use already"
+            yield gpu_finding(gpu, "risk", problem, "memory_used_bytes", "processes")
+
+
+def _judge_vbios(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for gpu, usual in odd_gpus(gpus, "vbios"):
+        yield gpu_finding(gpu, "risk", f"has VBIOS {gpu.vbios}; the other GPUs have {usual}", "vbios")
 
 
 CHECKS = (
@@ -58,14 +70,32 @@ CHECKS = (
         cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
         fix="drain the node, then nvidia-smi -mig 0 and nvidia-smi --gpu-reset",
     ),
-    Check(
-        name="gpu-persistence",
-        area="gpu",
-        reads="NVML: persistence; class in /sys/bus/pci/devices; the kernel's clock sources",
+    nvml_check(
+        "gpu-persistence",
+        ("persistence",),
+        _judge_persistence,
         rule="Persistence mode is on, except on cards for displays and in virtual machines.",
         source="https://docs.nvidia.com/deploy/driver-persistence/",
         cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
         fix="systemctl enable --now nvidia-persistenced",
-        examine=_examine_persistence,
+        also="class in /sys/bus/pci/devices; the kernel's clock sources",
+    ),
+    nvml_check(
+        "gpu-memory-in-use",
+        ("memory_used_bytes",),
+        _judge_use,
+        rule=f"At most {_MAX_USED_BYTES >> 30} GiB of memory are in use before a job starts.",
+        source="https://github.com/facebookresearch/gcm",
+        cost="A job that was left over shares SMs, NVLink and NICs: times vary, and up to half the bandwidth is lost.",
+        fix="end the processes that nvidia-smi lists; check the epilog of the scheduler",
+    ),
+    nvml_check(
+        "gpu-vbios-mixed",
+        ("vbios",),
+        _judge_vbios,
+        rule="All GPUs of one model have the same VBIOS.",
+        source="https://github.com/Azure/azurehpc-health-checks",
+        cost="Unknown; other firmware may have other clocks, power limits or NVLink settings.",
+        fix="update the firmware of the odd GPU to that of the others",
     ),
 )

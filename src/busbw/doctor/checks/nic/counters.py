@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.machine import Machine, shown
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
@@ -19,7 +19,6 @@ from busbw.doctor.parts.nics import INFINIBAND, NETWORK, Kind, Port, compute_por
 class _Entry(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     name: str
     kinds: tuple[Kind, ...]
-    severity: Severity = "slow"
     rule: str
     source: str
     cost: str
@@ -38,52 +37,41 @@ def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
     missing: Unreadable | NotApplicable = NotApplicable(f"the driver of {ports[0].device} has no such counters")
     has_counters = False
     for port in ports:
+        evidence: list[Evidence] = []
         try:
-            found = {**_growths_of_files(entry, machine, port), **_growths_of_outputs(entry, machine, port)}
+            for source, name, growth, limit in _growths(entry, machine, port):
+                has_counters = True
+                if growth > limit:
+                    evidence.append(Evidence(source=source, value=f"{name} grew by {growth} within a second"))
         except Unreadable as error:
             missing = error
-            continue
-        has_counters = has_counters or bool(found)
-        evidence = tuple(
-            Evidence(source=source, value=f"{name} grew by {growth} within a second")
-            for (source, name), (growth, limit) in found.items()
-            if growth > limit
-        )
         if evidence:
             problem = f"{port.label}: {', '.join(each.value for each in evidence)}"
-            yield Finding(severity=entry.severity, subject=port.label, problem=problem, evidence=evidence)
+            yield Finding(severity="slow", subject=port.label, problem=problem, evidence=tuple(evidence))
     if not has_counters or isinstance(missing, Unreadable):
         raise missing
 
 
-_Growths = dict[tuple[str, str], tuple[int, int]]
-"""Growth of counters and its limit, by source and name."""
-
-
-def _growths_of_files(entry: _Entry, machine: Machine, port: Port) -> _Growths:
+def _growths(entry: _Entry, machine: Machine, port: Port) -> Iterator[tuple[str, str, int, int]]:
+    """Yields the source, the name, the growth and its limit of each counter that the driver of a port has."""
     limits = _files(entry, port)
-    found = growths(machine, limits)
-    return {(shown(path), Path(path).name): (growth, limits[path]) for path, growth in found.items()}
-
-
-def _growths_of_outputs(entry: _Entry, machine: Machine, port: Port) -> _Growths:
-    found: _Growths = {}
+    for path, growth in growths(machine, limits).items():
+        yield shown(path), Path(path).name, growth, limits[path]
     for key in _commands(entry, port):
+        before, after = machine.text(key), machine.text(LATER + key)
         for pattern, limit in entry.ethtool.items():
             line = re.compile(rf"^\s*({pattern}): (\d{{1,20}})$", re.MULTILINE)
-            before = dict(line.findall(machine.text(key)))
-            for name, value in line.findall(machine.text(LATER + key)):
-                found[" ".join(command_words(key)), name] = (int(value) - int(before.get(name, value)), limit)
-    return found
+            counts = dict(line.findall(before))
+            for name, value in line.findall(after):
+                yield " ".join(command_words(key)), name, int(value) - int(counts.get(name, value)), limit
 
 
 def _files(entry: _Entry, port: Port) -> dict[str, int]:
     """Returns the limits of a port's counters by file."""
-    device, interfaces = f"{INFINIBAND}/{port.device}", [f"{NETWORK}/{name}" for name in port.interfaces]
     return {
-        path.format(port=port.folder, device=device, interface=interface): limit
+        path.format(port=port.folder, device=f"{INFINIBAND}/{port.device}", interface=f"{NETWORK}/{name}"): limit
         for path, limit in entry.files.items()
-        for interface in (interfaces if "{interface}" in path else ("",))
+        for name in (port.interfaces if "{interface}" in path else ("",))
     }
 
 
@@ -96,7 +84,7 @@ def _check(entry: _Entry) -> Check[Machine]:
         name=entry.name,
         area="nic",
         reads=", ".join(
-            [*(Path(path).name for path in entry.files), *(f"ethtool -S ({name})" for name in entry.ethtool)]
+            [*(Path(each).name for each in entry.files), *(f"ethtool -S ({each})" for each in entry.ethtool)]
         ),
         rule=entry.rule,
         source=entry.source,

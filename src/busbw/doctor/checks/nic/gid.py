@@ -27,16 +27,12 @@ def _examine(machine: Machine) -> Iterator[Finding]:
                 problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
                 evidence=(Evidence(source=f"/{port.folder}/gids", value="only link-local GIDs, or none"),),
             )
-        elif index is not None and _type(machine, port, index) != "RoCE v2":
+        elif index is not None and (kind := _type(machine, port, index)) != "RoCE v2":
             yield Finding(
                 severity="broken",
                 subject=port.label,
                 problem=f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
-                evidence=(
-                    Evidence(
-                        source=f"/{port.folder}/gid_attrs/types/{index}", value=_type(machine, port, index) or "no GID"
-                    ),
-                ),
+                evidence=(Evidence(source=f"/{port.folder}/gid_attrs/types/{index}", value=kind or "no GID"),),
                 fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
             )
 

@@ -30,7 +30,8 @@ def _differing(
             raise NotApplicable("no compute NIC is active")
         readings = {port: read(machine, port) for port in ports}
         normal = usual(value for _, value in readings.values())
-        rate = usual(port.rate_gbit for port in ports)
+        # Another property costs an unknown share, even of a port that also has a lower rate.
+        rate = usual(port.rate_gbit for port in ports) if read is _rate else None
         for port, (source, value) in readings.items():
             if normal is not None and value != normal:
                 yield Finding(
@@ -42,6 +43,10 @@ def _differing(
                 )
 
     return examine
+
+
+def _rate(_: Machine, port: Port) -> tuple[str, str]:
+    return f"/{port.folder}/rate", f"{port.rate_gbit:g} Gb/s"
 
 
 def _firmware(machine: Machine, port: Port) -> tuple[str, str]:
@@ -77,16 +82,6 @@ def _lossless_priorities(machine: Machine, port: Port) -> tuple[str, str]:
 
 CHECKS = (
     Check(
-        name="nic-phys-peers-mixed",
-        area="nic",
-        reads="/sys/class/infiniband/NIC/ports/1/link_layer",
-        rule="All compute NICs of one model are InfiniBand, or all are Ethernet.",
-        source="NVIDIA/nccl#1066",
-        cost="NCCL may connect an InfiniBand NIC to an Ethernet NIC, which fails, or uses one NIC less.",
-        fix="set the type of the port: mlxconfig -d DEVICE set LINK_TYPE_P1=1 (InfiniBand) or 2 (Ethernet); reboot",
-        examine=_differing(lambda _, port: (f"/{port.folder}/link_layer", port.kind), "broken"),
-    ),
-    Check(
         name="nic-rate",
         area="nic",
         reads="/sys/class/infiniband/NIC/ports/1/rate",
@@ -94,7 +89,7 @@ CHECKS = (
         source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         cost="A ring runs at the rate of its slowest NIC, on all nodes of the job.",
         fix="reseat or replace the cable; check speed and split of the switch port: mlxlink -d DEVICE -m",
-        examine=_differing(lambda _, port: (f"/{port.folder}/rate", f"{port.rate_gbit:g} Gb/s"), "slow"),
+        examine=_differing(_rate, "slow"),
     ),
     Check(
         name="nic-fw-driver-mixed",

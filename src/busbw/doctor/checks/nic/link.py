@@ -1,0 +1,70 @@
+"""Links of compute NICs: those that are down, and those of InfiniBand without a subnet manager."""
+
+from collections.abc import Iterator
+
+from busbw.doctor.model.check import Check, Finding
+from busbw.doctor.model.damage import Damage
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nics import compute_ports
+from busbw.doctor.parts.pci import gpus
+
+_MIN_PORTS = 4
+"""Number of NICs from which on a node with GPUs is one of a cluster, and not a workstation without a cable."""
+
+
+def _examine_state(machine: Machine) -> Iterator[Finding]:
+    ports = compute_ports(machine)
+    inactive = [port for port in ports if not port.is_active]
+    down = [port for port in inactive if not port.lacks_subnet_manager]
+    if len(down) == len(ports) >= _MIN_PORTS and gpus(machine):
+        yield Finding(
+            severity="slow",
+            problem=f"none of {len(ports)} compute NICs is ACTIVE",
+            evidence=tuple(machine.evidence(f"{port.folder}/state") for port in ports),
+        )
+    if 2 * len(inactive) < len(ports):
+        for port in down:
+            yield Finding(
+                severity="slow",
+                subject=port.label,
+                problem=f"{port.label} is {port.state} ({port.physical_state}); "
+                f"{len(ports) - len(inactive)} of {len(ports)} equal NICs are ACTIVE",
+                evidence=(machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/phys_state")),
+                damage=Damage(nic_share=1 - 1 / len(ports)),
+            )
+
+
+def _examine_subnet_manager(machine: Machine) -> Iterator[Finding]:
+    for port in compute_ports(machine, "InfiniBand"):
+        is_active_without = port.is_active and int(machine.word(f"{port.folder}/sm_lid"), 0) == 0
+        if port.lacks_subnet_manager or is_active_without:
+            yield Finding(
+                severity="broken",
+                subject=port.label,
+                problem=f"{port.label} has a link, but no subnet manager configures it ({port.state})",
+                evidence=(machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid")),
+            )
+
+
+CHECKS = (
+    Check(
+        name="nic-state",
+        area="nic",
+        reads="/sys/class/infiniband/NIC/ports/1/state, phys_state",
+        rule="No compute NIC lacks a link while most others of its model have one; a node of a cluster has links.",
+        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        cost="NCCL leaves out ports that are not ACTIVE without a message; two GPUs then share a NIC.",
+        fix="check cable and switch port (Polling: no signal; Disabled: mlxlink -d DEVICE -a UP); ip link set IF up",
+        examine=_examine_state,
+    ),
+    Check(
+        name="ib-subnet-manager",
+        area="nic",
+        reads="/sys/class/infiniband/NIC/ports/1/state, phys_state, sm_lid",
+        rule="A subnet manager configures each port of InfiniBand with a link.",
+        source="https://github.com/facebookresearch/gcm",
+        cost="The port stays INIT and carries no data: NCCL leaves it out, or jobs end with error 12.",
+        fix="start the subnet manager of the fabric (opensm, UFM, or on the switch); sminfo shows it",
+        examine=_examine_subnet_manager,
+    ),
+)

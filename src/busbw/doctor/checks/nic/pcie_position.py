@@ -1,0 +1,73 @@
+"""PCIe position of NICs: slots that carry less than the port, and GPUs without a near NIC."""
+
+from collections.abc import Iterator
+
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.damage import Damage
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nics import compute_ports, rdma_ports
+from busbw.doctor.parts.pci import DEVICES, gpus, links_above, location
+from busbw.topology.sources.pci_paths import pcie_level
+
+_MAX_GBIT = 400
+"""Faster NICs (ConnectX-8) reach the GPUs through a PCIe switch of their own, so the slot does not limit them."""
+
+
+def _examine_slots(machine: Machine) -> Iterator[Finding]:
+    for port in compute_ports(machine):
+        for link in links_above(machine, port.bus_id)[:1]:
+            gbit = 8 * link.gbps
+            # pcie-width and pcie-speed report a link below what both ends can do.
+            is_slot = link.width >= link.max_width and link.speed >= link.max_speed
+            if port.is_active and is_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
+                folder = f"{DEVICES}/{port.bus_id}"
+                yield Finding(
+                    severity="slow",
+                    subject=port.label,
+                    problem=f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s",
+                    evidence=tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed")),
+                    damage=Damage(nic_share=gbit / port.rate_gbit),
+                )
+
+
+def _examine_gpus(machine: Machine) -> Iterator[Finding]:
+    nics = [location(machine, port.bus_id) for port in rdma_ports(machine)]
+    locations = {gpu: location(machine, gpu.bus_id) for gpu in gpus(machine)}
+    far = [
+        gpu for gpu, own in locations.items() if all(pcie_level(own, nic, None) not in {"PIX", "PXB"} for nic in nics)
+    ]
+    near_count = len(locations) - len(far)
+    if near_count == 0:
+        raise NotApplicable("no GPU shares a PCIe switch with a NIC")
+    for gpu in far if near_count > len(far) else ():
+        yield Finding(
+            severity="slow",
+            subject=gpu.label,
+            problem=f"{gpu.label} ({gpu.bus_id}) has no NIC below its PCIe switch; {near_count} other GPUs have one",
+            evidence=(Evidence(source=f"/{DEVICES}/{gpu.bus_id}", value=machine.target(f"{DEVICES}/{gpu.bus_id}")),),
+            damage=Damage(nic_share=near_count / len(locations)),
+        )
+
+
+CHECKS = (
+    Check(
+        name="port-speed-vs-slot",
+        area="nic",
+        reads="/sys/class/infiniband/NIC/ports/1/rate; current_link_width, current_link_speed of the NIC on PCIe",
+        rule=f"The PCIe slot of a compute NIC of up to {_MAX_GBIT} Gb/s carries at least the rate of its port.",
+        source="https://github.com/scitix/sichek",
+        cost="PCIe limits the NIC: 400 Gb/s in a slot with x8 at 32 GT/s or x16 at 16 GT/s reaches at most 252 Gb/s.",
+        fix="move the NIC to a slot with x16 of its generation; check bifurcation and slot generation in the BIOS",
+        examine=_examine_slots,
+    ),
+    Check(
+        name="nic-numa-gpu-map",
+        area="nic",
+        reads="paths of GPUs and NICs in /sys/bus/pci/devices",
+        rule="If most GPUs have a NIC below their PCIe switch, all have one.",
+        source="NVIDIA/nccl#1412",
+        cost="Data of this GPU crosses the CPU without GPUDirect: 33 instead of 93 GB/s on one cluster.",
+        fix="see `lspci -tv`: permit the NIC in NCCL_IB_HCA, reseat it, or move it to a slot of the GPU's switch",
+        examine=_examine_gpus,
+    ),
+)

@@ -1,0 +1,117 @@
+"""NICs and their device files that programs need, but do not find."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.damage import Damage
+from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.parts.nics import INFINIBAND, compute_ports
+from busbw.doctor.parts.pci import AMAZON, DEVICES, device_folders, rdma_devices
+
+_PRODUCT = "sys/class/dmi/id/product_name"
+_EFA_DEVICES = {
+    "p4d.24xlarge": 4,
+    "p4de.24xlarge": 4,
+    "p5.48xlarge": 32,
+    "p5e.48xlarge": 32,
+    "p5en.48xlarge": 16,
+    "p6-b200.48xlarge": 8,
+    "p6-b300.48xlarge": 16,
+}
+_DEVICE_FILES = "dev/infiniband"
+
+
+def _examine_count(machine: Machine) -> Iterator[Finding]:
+    working = [f"{DEVICES}/{port.bus_id}" for port in compute_ports(machine, "InfiniBand", "RoCE")]
+    offered = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
+    kinds = {_kind(machine, folder) for folder in working}
+    equal = [each for each in device_folders(machine) if each not in offered and _kind(machine, each) in kinds]
+    lost = [folder for folder in equal if not _has_other_purpose(machine, folder)]
+    for folder in lost if len(lost) < len(working) else ():
+        bus_id = folder.rpartition("/")[2]
+        yield Finding(
+            severity="slow",
+            subject=bus_id,
+            problem=f"the NIC at {bus_id} has no RDMA device; {len(working)} NICs of its model have one",
+            evidence=(Evidence(source=f"/{folder}/infiniband", value="does not exist"),),
+            damage=Damage(nic_share=len(working) / (len(working) + len(lost))),
+        )
+
+
+def _kind(machine: Machine, folder: str) -> tuple[str | None, ...]:
+    """Returns what equal ports of equal cards share; the last digit is the function, usually one for each port."""
+    return (*(machine.optional(f"{folder}/{name}") for name in ("vendor", "device", "class")), folder[-1])
+
+
+def _has_other_purpose(machine: Machine, folder: str) -> bool:
+    """True if the function belongs to another network namespace, to a virtual machine, or is virtual itself."""
+    # With a driver, the folder "infiniband" exists in all network namespaces.
+    if machine.has(f"{folder}/infiniband") or machine.has(f"{folder}/physfn"):
+        return True
+    with suppress(Absent):
+        return machine.target(f"{folder}/driver").endswith(("/vfio-pci", "/pci-stub"))
+    return False
+
+
+def _examine_efa(machine: Machine) -> Iterator[Finding]:
+    instance = machine.optional(_PRODUCT) or ""
+    if instance not in _EFA_DEVICES:
+        raise NotApplicable("no instance of AWS with several EFA devices")
+    expected = _EFA_DEVICES[instance]
+    count = sum(device.vendor == AMAZON for device in rdma_devices(machine))
+    if count < expected:
+        yield Finding(
+            severity="slow",
+            problem=f"{count} EFA devices work; {instance} has {expected}",
+            evidence=(machine.evidence(_PRODUCT), Evidence(source=f"/{INFINIBAND}", value=f"{count} EFA devices")),
+            damage=Damage(nic_share=count / expected) if count else None,
+        )
+
+
+def _examine_device_files(machine: Machine) -> Iterator[Finding]:
+    ports = compute_ports(machine)
+    if any(name.startswith("uverbs") for name in machine.names_or_none(_DEVICE_FILES)):
+        return
+    if len([name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]) == 1:
+        raise NotApplicable("a container with one GPU")
+    yield Finding(
+        severity="slow",
+        problem=f"/{_DEVICE_FILES} has no uverbs device, but the machine has {len(ports)} compute NICs",
+        evidence=(Evidence(source=f"/{_DEVICE_FILES}/uverbs*", value="does not exist"),),
+    )
+
+
+CHECKS = (
+    Check(
+        name="nic-count",
+        area="nic",
+        reads="/sys/class/infiniband; vendor, device, class and driver in /sys/bus/pci/devices/BDF",
+        rule="Each NIC of the model of the compute NICs has an RDMA device.",
+        source="https://github.com/facebookresearch/gcm",
+        cost="One of 8 NICs lost takes 1/8 of the bandwidth between nodes, or half if two GPUs then share a NIC.",
+        fix="dmesg | grep -e mlx5 -e bnxt; reload the driver of the NIC; mlxfwreset -d BDF reset; reboot",
+        examine=_examine_count,
+    ),
+    Check(
+        name="efa-present",
+        area="nic",
+        reads="/sys/class/infiniband, /sys/class/dmi/id/product_name",
+        rule="All EFA devices that the type of the instance offers have a driver.",
+        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
+        cost="Each missing device takes its share of the bandwidth; without any, NCCL uses TCP.",
+        fix="modprobe efa; if lspci -d 1d0f: shows too few, launch the instance with an EFA interface for each card",
+        examine=_examine_efa,
+    ),
+    Check(
+        name="ib-verbs-char-devices",
+        area="nic",
+        reads="/dev/infiniband",
+        rule="If the machine has compute NICs, /dev/infiniband has a uverbs device.",
+        source="https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md",
+        cost='NCCL prints "NET/IB : No device found" and uses sockets.',
+        fix="modprobe ib_uverbs; container: --device=/dev/infiniband, or request the NICs from the device plugin",
+        examine=_examine_device_files,
+    ),
+)
