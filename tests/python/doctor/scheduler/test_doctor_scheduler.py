@@ -2,7 +2,6 @@
 
 from doctor_machines import TestMachine, assert_only, load
 
-
 SLURM = load("nd-h100-v5")
 POD = load("container")
 STATUS, SCONTROL = "proc/self/status", ("scontrol", "show", "node", "ndv5-7")
