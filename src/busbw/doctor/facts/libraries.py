@@ -1,6 +1,5 @@
 """Libraries of communication that the dynamic linker would find, read from their files without loading them."""
 
-import hashlib
 import os
 import re
 import sys
@@ -15,19 +14,14 @@ from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent, Fact
 from busbw.doctor.sources.commands import run_command
 
-NCCL, CUDA, NVML, VERBS, NET_PLUGINS = (
-    "libnccl.so.2", "libcuda.so.1", "libnvidia-ml.so.1", "libibverbs.so.1", "libnccl-net*.so",
-)  # fmt: skip
-_NAMES = re.compile(
-    r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|nvidia-ml|ibverbs|rdmacm|fabric)\.so\.1|libsharp_coll\.so(?:\.\d+)?"
-)
+NCCL, CUDA, VERBS, NET_PLUGINS = "libnccl.so.2", "libcuda.so.1", "libibverbs.so.1", "libnccl-net*.so"
+_NAMES = re.compile(r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|ibverbs)\.so\.1")
 _CACHE_LINE = re.compile(r"^\s+(\S+) \([^)]*64[^)]*\) => (/.+)$", re.MULTILINE)
 """Line of `ldconfig -p` for a 64-bit library."""
 _CONTENT_BYTES = 16 << 20
 """Length of the beginning that is read. It has the code and texts of the host; compiled kernels, 400 MB, follow."""
 # Patterns that begin with plain text are a hundred times faster than others.
 _NCCL_VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+)")
-_PLUGIN_VERSION = re.compile(rb"Initializing aws-ofi-nccl (\d+\.\d+\.\d+)")
 _VARIABLE = re.compile(rb"NCCL_[A-Z][A-Z0-9_]{1,60}")
 
 
@@ -40,11 +34,8 @@ class Library(Struct, kw_only=True, frozen=True):
     """Path without symbolic links; home folders are "~"."""
     origin: str
     """LD_PRELOAD, LD_LIBRARY_PATH, wheel or ldconfig."""
-    size_bytes: int
     version: str | None = None
-    """From the content of NCCL and its plugins, else from the file name. None if neither states it."""
-    sha256: str | None = None
-    """First 12 digits, for the first 16 MiB of NCCL and its plugins. None for other libraries."""
+    """From the content of NCCL, else from the file name. None if neither states it."""
 
 
 class Libraries(Fact, kw_only=True, frozen=True):
@@ -83,13 +74,14 @@ def read_libraries() -> Libraries:
 
 def _library(name: str, path: Path, origin: str, variables: set[str]) -> Library:
     """Returns the library, and adds the names of variables in its content."""
-    version = re.search(r"\.so\.(\d+\.[\d.]+)$", path.name)
-    stated = sha256 = None
+    stated = re.search(r"\.so\.(\d+\.[\d.]+)$", path.name)
+    version = stated[1] if stated else None
     if name.startswith("libnccl"):
         with path.open("rb") as file:
             content = file.read(_CONTENT_BYTES)
-        stated = (_NCCL_VERSION if name == NCCL else _PLUGIN_VERSION).search(content)
-        sha256 = hashlib.sha256(content).hexdigest()[:12]
+        if name == NCCL:
+            written = _NCCL_VERSION.search(content)
+            version = written[1].decode() if written else version
         for match in _VARIABLE.finditer(content):
             prefix = "OFI_" if content.endswith(b"OFI_", 0, match.start()) else ""
             variables.add(prefix + match[0].decode())
@@ -97,9 +89,7 @@ def _library(name: str, path: Path, origin: str, variables: set[str]) -> Library
         name=name,
         path=re.sub(r"^/home/[^/]+(?=/)", "~", str(path).replace(f"{Path.home()}/", "~/")),
         origin=origin,
-        size_bytes=path.stat().st_size,
-        version=stated[1].decode() if stated else version[1] if version else None,
-        sha256=sha256,
+        version=version,
     )
 
 

@@ -1,13 +1,40 @@
-"""NCCL library that programs load: more than one version, or another one than its package or image states."""
+"""NCCL that programs load: more than one version, another one than its package states, or one with a known defect."""
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-from busbw.doctor.facts.environment import Environment
+import msgspec
+from msgspec import Struct
+
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import require_gpus
+from busbw.doctor.parts.nccl_settings import read_settings
+from busbw.doctor.parts.traits import has_traits
+
+
+class _Defect(Struct, array_like=True, frozen=True):
+    """Row of nccl_defects.toml."""
+
+    since: str
+    before: str
+    traits: str
+    unless_set: str
+    severity: Severity
+    effect: str
+    fix: str
+    source: str
+
+
+_DEFECTS = msgspec.toml.decode(
+    Path(__file__).with_name("nccl_defects.toml").read_bytes(), type=dict[str, tuple[_Defect, ...]]
+)["defects"]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
 
 
 def installed_nccl(machine: Machine) -> tuple[Library, ...]:
@@ -23,7 +50,7 @@ def _evidence(library: Library) -> Evidence:
     return Evidence(source=f"{library.path} ({library.origin})", value=library.version or "unknown version")
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+def _examine_versions(machine: Machine) -> Iterator[Finding]:
     first, *others = installed_nccl(machine)
     different = [each for each in others if each.version and first.version and each.version != first.version]
     if different and first.origin.startswith("LD_"):
@@ -46,21 +73,24 @@ def _examine(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _examine_label(machine: Machine) -> Iterator[Finding]:
-    label = re.match(r"\d+\.\d+\.\d+", machine.fact(Environment).variables.get("NCCL_VERSION", ""))
-    if not label:
-        return
-    libraries = installed_nccl(machine)
-    versions = [each.version for each in libraries]
-    if None in versions:
-        raise Unreadable("the version of an NCCL library")
-    if label[0] not in versions:
-        yield Finding(
-            severity="risk",
-            subject="NCCL_VERSION",
-            problem=f"NCCL_VERSION is {label[0]}, but the installed NCCL is {versions[0]}",
-            evidence=(Evidence(source="environment", value=f"NCCL_VERSION={label[0]}"), *map(_evidence, libraries)),
-        )
+def _examine_defects(machine: Machine) -> Iterator[Finding]:
+    library = installed_nccl(machine)[0]
+    version = library.version or ""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})*", version):
+        raise Unreadable(f"the version of {library.path}")
+    settings = read_settings(machine)
+    for defect in _DEFECTS:
+        if (
+            _numbers(defect.since) <= _numbers(version) < _numbers(defect.before)
+            and defect.unless_set not in settings
+            and has_traits(machine, defect.traits)
+        ):
+            yield Finding(
+                severity=defect.severity,
+                problem=f"NCCL {version} {defect.effect} ({defect.source})",
+                evidence=(Evidence(source=library.path, value=version),),
+                fix=defect.fix,
+            )
 
 
 CHECKS = (
@@ -72,16 +102,16 @@ CHECKS = (
         source="verl-project/verl#6621",
         cost="A job may run an older NCCL than its user thinks, with that version's defects and speed.",
         fix="remove the library that is not wanted from LD_PRELOAD and LD_LIBRARY_PATH",
-        examine=_examine,
+        examine=_examine_versions,
     ),
     Check(
-        name="nccl-version-label",
+        name="nccl-known-defect",
         area="libraries",
-        reads="NCCL_VERSION, which images set; versions of the NCCL libraries",
-        rule="NCCL_VERSION is the version of one of the installed libraries.",
-        source="pytorch/pytorch#122571",
-        cost="The label misleads people who look for a defect of NCCL; jobs are as fast as the library.",
-        fix="unset NCCL_VERSION",
-        examine=_examine_label,
+        reads="version of the NCCL library; GPUs, RDMA devices and variables that a defect needs",
+        rule="No release with a known defect is loaded on a machine that meets the defect's condition.",
+        source="https://docs.nvidia.com/deeplearning/nccl/release-notes/",
+        cost="Collectives hang, crash or are slow; each finding states the effect.",
+        fix="update NCCL",
+        examine=_examine_defects,
     ),
 )
