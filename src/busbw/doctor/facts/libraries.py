@@ -8,7 +8,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent, Fact
@@ -42,8 +42,6 @@ class Libraries(Fact, kw_only=True, frozen=True):
     """Libraries in the order in which the dynamic linker and the wheels of PyTorch find them."""
 
     libraries: tuple[Library, ...] = ()
-    wheels: dict[str, str] = field(default_factory=dict)
-    """Versions of the wheels that share the folder of the first one, as pip lists them, by package name."""
     variables: tuple[str, ...] | None = None
     """Names of variables in the content of NCCL and its plugins. None if NCCL is not installed."""
 
@@ -60,14 +58,14 @@ def read_libraries() -> Libraries:
     """
     libraries: dict[tuple[str, Path], Library] = {}
     variables: set[str] = set()
-    for path, origin in [*_named_files(), *_wheel_files(), *_cached_files()]:
+    wheels = [(Path(folder, "nvidia/nccl/lib", NCCL), "wheel") for folder in sys.path]
+    for path, origin in [*_named_files(), *wheels, *_cached_files()]:
         with suppress(OSError, RuntimeError):  # Such as a folder of another user, or a loop of links.
             target = path.resolve(strict=True)
             if target.is_file() and (path.name, target) not in libraries:
                 libraries[path.name, target] = _library(path.name, target, origin, variables)
     return Libraries(
         libraries=tuple(libraries.values()),
-        wheels=_wheels(),
         variables=tuple(sorted(variables)) if any(name.startswith("NCCL_") for name in variables) else None,
     )
 
@@ -103,19 +101,9 @@ def _named_files() -> Iterator[tuple[Path, str]]:
             yield from ((path, "LD_LIBRARY_PATH") for path in paths)
 
 
-def _wheel_files() -> Iterator[tuple[Path, str]]:
-    return ((Path(folder, "nvidia/nccl/lib", NCCL), "wheel") for folder in sys.path)
-
-
 def _cached_files() -> Iterator[tuple[Path, str]]:
     try:
         listing = run_command(["ldconfig", "-p"]).decode(errors="replace")
     except Absent as error:
         raise Unreadable("ldconfig, which lists the libraries") from error
     return ((Path(path), "ldconfig") for name, path in _CACHE_LINE.findall(listing) if _NAMES.fullmatch(name))
-
-
-def _wheels() -> dict[str, str]:
-    folder = next((path.parents[3] for path, _ in _wheel_files() if path.exists()), None)
-    names = [path.stem.partition("-") for path in folder.glob("nvidia_nccl_*.dist-info")] if folder else []
-    return {name: version for name, _, version in sorted(names)}

@@ -46,11 +46,6 @@ def test_several_libraries_of_a_healthy_machine_are_no_finding(fields: dict[str,
     assert not with_first(load("dgx-h100"), **fields).examine("nccl-which").findings
 
 
-def test_two_wheels_in_one_folder_are_found() -> None:
-    wheels = {"nvidia_nccl_cu12": "2.27.5", "nvidia_nccl_cu13": "2.28.9"}
-    assert_only(load("hgx-h100-roce").with_fact("libraries", wheels=wheels), "nccl-which", severity="risk")
-
-
 def test_a_machine_without_nccl_runs_jobs_in_containers() -> None:
     library_checks = [check.name for check in checks_of("libraries")]
     result = with_library(load("p5-efa"), "libnccl.so.2").examine(*library_checks)
@@ -70,7 +65,7 @@ def test_a_machine_without_nccl_runs_jobs_in_containers() -> None:
     ],
 )
 def test_a_known_defect_is_found(name: str, version: str, effect: str) -> None:
-    machine = with_library(load(name), "libnccl.so.2", version=version).with_fact("libraries", wheels={})
+    machine = with_library(load(name), "libnccl.so.2", version=version)
     assert_only(machine, "nccl-known-defect")
     assert effect in machine.examine("nccl-known-defect").findings[0].problem
 

@@ -1,4 +1,4 @@
-"""NCCL that programs load: more than one version, another one than its package states, or one with a known defect."""
+"""NCCL that programs load: another version than the installed one, or one with a known defect."""
 
 import re
 from collections.abc import Iterator
@@ -60,17 +60,6 @@ def _examine_versions(machine: Machine) -> Iterator[Finding]:
             problem=f"programs load different versions of NCCL: {', '.join(texts)}",
             evidence=tuple(map(_evidence, (first, *different))),
         )
-    wheels = machine.fact(Libraries).wheels
-    wheel = next((each for each in (first, *others) if each.origin == "wheel"), None)
-    version = wheel.version if wheel else None
-    wrong = [f"{name} {listed}" for name, listed in wheels.items() if version and not listed.startswith(version)]
-    if wheel and wrong:
-        yield Finding(
-            severity="risk",
-            problem=f"the wheel's NCCL is {version}, but pip lists {', '.join(wrong)}",
-            evidence=(_evidence(wheel),),
-            fix=f"pip uninstall {' '.join(wheels)}, then install one of them",
-        )
 
 
 def _examine_defects(machine: Machine) -> Iterator[Finding]:
@@ -98,7 +87,7 @@ CHECKS = (
         name="nccl-which",
         area="libraries",
         reads="LD_PRELOAD, LD_LIBRARY_PATH, the wheel of NCCL, ldconfig -p; the libraries' content",
-        rule="No variable puts another version of NCCL in front of the installed one, and wheels are what pip lists.",
+        rule="No variable puts another version of NCCL in front of the installed one.",
         source="verl-project/verl#6621",
         cost="A job may run an older NCCL than its user thinks, with that version's defects and speed.",
         fix="remove the library that is not wanted from LD_PRELOAD and LD_LIBRARY_PATH",
