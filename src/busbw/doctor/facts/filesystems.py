@@ -15,11 +15,6 @@ class Filesystems(Fact, kw_only=True, frozen=True):
     shm_total_bytes: int
     shm_free_bytes: int
 
-    @property
-    def shm_used_percent(self) -> float:
-        """Share of /dev/shm that is in use, in percent."""
-        return round(100 * (1 - self.shm_free_bytes / self.shm_total_bytes), 1) if self.shm_total_bytes else 0.0
-
 
 def read_filesystems() -> Filesystems:
     """Returns the space on this machine.

@@ -1,6 +1,5 @@
 """Libraries of communication that the dynamic linker would find, read from their files without loading them."""
 
-import hashlib
 import os
 import re
 import sys
@@ -9,25 +8,20 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent, Fact
 from busbw.doctor.sources.commands import run_command
 
-NCCL, CUDA, NVML, VERBS, NET_PLUGINS = (
-    "libnccl.so.2", "libcuda.so.1", "libnvidia-ml.so.1", "libibverbs.so.1", "libnccl-net*.so",
-)  # fmt: skip
-_NAMES = re.compile(
-    r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|nvidia-ml|ibverbs|rdmacm|fabric)\.so\.1|libsharp_coll\.so(?:\.\d+)?"
-)
+NCCL, CUDA, VERBS, NET_PLUGINS = "libnccl.so.2", "libcuda.so.1", "libibverbs.so.1", "libnccl-net*.so"
+_NAMES = re.compile(r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|ibverbs)\.so\.1")
 _CACHE_LINE = re.compile(r"^\s+(\S+) \([^)]*64[^)]*\) => (/.+)$", re.MULTILINE)
 """Line of `ldconfig -p` for a 64-bit library."""
 _CONTENT_BYTES = 16 << 20
 """Length of the beginning that is read. It has the code and texts of the host; compiled kernels, 400 MB, follow."""
 # Patterns that begin with plain text are a hundred times faster than others.
 _NCCL_VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+)")
-_PLUGIN_VERSION = re.compile(rb"Initializing aws-ofi-nccl (\d+\.\d+\.\d+)")
 _VARIABLE = re.compile(rb"NCCL_[A-Z][A-Z0-9_]{1,60}")
 
 
@@ -40,19 +34,14 @@ class Library(Struct, kw_only=True, frozen=True):
     """Path without symbolic links; home folders are "~"."""
     origin: str
     """LD_PRELOAD, LD_LIBRARY_PATH, wheel or ldconfig."""
-    size_bytes: int
     version: str | None = None
-    """From the content of NCCL and its plugins, else from the file name. None if neither states it."""
-    sha256: str | None = None
-    """First 12 digits, for the first 16 MiB of NCCL and its plugins. None for other libraries."""
+    """From the content of NCCL, else from the file name. None if neither states it."""
 
 
 class Libraries(Fact, kw_only=True, frozen=True):
     """Libraries in the order in which the dynamic linker and the wheels of PyTorch find them."""
 
     libraries: tuple[Library, ...] = ()
-    wheels: dict[str, str] = field(default_factory=dict)
-    """Versions of the wheels that share the folder of the first one, as pip lists them, by package name."""
     variables: tuple[str, ...] | None = None
     """Names of variables in the content of NCCL and its plugins. None if NCCL is not installed."""
 
@@ -69,27 +58,28 @@ def read_libraries() -> Libraries:
     """
     libraries: dict[tuple[str, Path], Library] = {}
     variables: set[str] = set()
-    for path, origin in [*_named_files(), *_wheel_files(), *_cached_files()]:
+    wheels = [(Path(folder, "nvidia/nccl/lib", NCCL), "wheel") for folder in sys.path]
+    for path, origin in [*_named_files(), *wheels, *_cached_files()]:
         with suppress(OSError, RuntimeError):  # Such as a folder of another user, or a loop of links.
             target = path.resolve(strict=True)
             if target.is_file() and (path.name, target) not in libraries:
                 libraries[path.name, target] = _library(path.name, target, origin, variables)
     return Libraries(
         libraries=tuple(libraries.values()),
-        wheels=_wheels(),
         variables=tuple(sorted(variables)) if any(name.startswith("NCCL_") for name in variables) else None,
     )
 
 
 def _library(name: str, path: Path, origin: str, variables: set[str]) -> Library:
     """Returns the library, and adds the names of variables in its content."""
-    version = re.search(r"\.so\.(\d+\.[\d.]+)$", path.name)
-    stated = sha256 = None
+    stated = re.search(r"\.so\.(\d+\.[\d.]+)$", path.name)
+    version = stated[1] if stated else None
     if name.startswith("libnccl"):
         with path.open("rb") as file:
             content = file.read(_CONTENT_BYTES)
-        stated = (_NCCL_VERSION if name == NCCL else _PLUGIN_VERSION).search(content)
-        sha256 = hashlib.sha256(content).hexdigest()[:12]
+        if name == NCCL:
+            written = _NCCL_VERSION.search(content)
+            version = written[1].decode() if written else version
         for match in _VARIABLE.finditer(content):
             prefix = "OFI_" if content.endswith(b"OFI_", 0, match.start()) else ""
             variables.add(prefix + match[0].decode())
@@ -97,9 +87,7 @@ def _library(name: str, path: Path, origin: str, variables: set[str]) -> Library
         name=name,
         path=re.sub(r"^/home/[^/]+(?=/)", "~", str(path).replace(f"{Path.home()}/", "~/")),
         origin=origin,
-        size_bytes=path.stat().st_size,
-        version=stated[1].decode() if stated else version[1] if version else None,
-        sha256=sha256,
+        version=version,
     )
 
 
@@ -113,19 +101,9 @@ def _named_files() -> Iterator[tuple[Path, str]]:
             yield from ((path, "LD_LIBRARY_PATH") for path in paths)
 
 
-def _wheel_files() -> Iterator[tuple[Path, str]]:
-    return ((Path(folder, "nvidia/nccl/lib", NCCL), "wheel") for folder in sys.path)
-
-
 def _cached_files() -> Iterator[tuple[Path, str]]:
     try:
         listing = run_command(["ldconfig", "-p"]).decode(errors="replace")
     except Absent as error:
         raise Unreadable("ldconfig, which lists the libraries") from error
     return ((Path(path), "ldconfig") for name, path in _CACHE_LINE.findall(listing) if _NAMES.fullmatch(name))
-
-
-def _wheels() -> dict[str, str]:
-    folder = next((path.parents[3] for path, _ in _wheel_files() if path.exists()), None)
-    names = [path.stem.partition("-") for path in folder.glob("nvidia_nccl_*.dist-info")] if folder else []
-    return {name: version for name, _, version in sorted(names)}

@@ -8,7 +8,6 @@ _NAMES = {
     "memlock_bytes": resource.RLIMIT_MEMLOCK,
     "open_files": resource.RLIMIT_NOFILE,
     "stack_bytes": resource.RLIMIT_STACK,
-    "processes": resource.RLIMIT_NPROC,
 }
 
 
@@ -18,7 +17,6 @@ class Limits(Fact, kw_only=True, frozen=True):
     memlock_bytes: int | None = None
     open_files: int | None = None
     stack_bytes: int | None = None
-    processes: int | None = None
     max_open_files: int | None = None
     """Hard limit, to which NCCL and users may raise the soft one."""
 

@@ -24,7 +24,7 @@ def with_library(machine: TestMachine, name: str, **fields: Any) -> TestMachine:
 
 def with_first(machine: TestMachine, **fields: Any) -> TestMachine:
     """Returns the machine with another NCCL library in front of the others."""
-    library = {"name": "libnccl.so.2", "path": "/opt/nccl/libnccl.so.2", "size_bytes": 1} | fields
+    library = {"name": "libnccl.so.2", "path": "/opt/nccl/libnccl.so.2"} | fields
     return machine.with_fact("libraries", libraries=[library, *machine.facts["libraries"]["libraries"]])
 
 
@@ -46,11 +46,6 @@ def test_several_libraries_of_a_healthy_machine_are_no_finding(fields: dict[str,
     assert not with_first(load("dgx-h100"), **fields).examine("nccl-which").findings
 
 
-def test_two_wheels_in_one_folder_are_found() -> None:
-    wheels = {"nvidia_nccl_cu12": "2.27.5", "nvidia_nccl_cu13": "2.28.9"}
-    assert_only(load("hgx-h100-roce").with_fact("libraries", wheels=wheels), "nccl-which", severity="risk")
-
-
 def test_a_machine_without_nccl_runs_jobs_in_containers() -> None:
     library_checks = [check.name for check in checks_of("libraries")]
     result = with_library(load("p5-efa"), "libnccl.so.2").examine(*library_checks)
@@ -60,26 +55,17 @@ def test_a_machine_without_nccl_runs_jobs_in_containers() -> None:
     assert names <= set(result.not_applicable)
 
 
-def test_a_label_of_another_version_is_found() -> None:
-    machine = load("dgx-h100").with_variables(NCCL_VERSION="2.15.5-1")
-    assert_only(machine, "nccl-version-label", subject="NCCL_VERSION", severity="risk")
-
-
 @pytest.mark.parametrize(
-    ("name", "version", "variables", "effect"),
+    ("name", "version", "effect"),
     [
-        ("hgx-h100-roce", "2.20.5", {}, "GID index 0"),
-        ("dgx-h100", "2.17.1", {}, "hangs"),
-        ("p5-efa", "2.18.3", {}, "no NVLS"),
-        ("p5-efa", "2.19.4", {}, "104 of 280"),
-        ("dgx-h100", "2.19.3", {"NCCL_IB_QPS_PER_CONNECTION": "4"}, "splits"),
-        ("dgx-h100", "2.25.1", {"NCCL_CROSS_NIC": "1"}, "slower"),
-        ("gb200-tray", "2.28.3", {}, "fewer multiprocessors"),
+        ("hgx-h100-roce", "2.20.5", "GID index 0"),
+        ("dgx-h100", "2.17.1", "hangs"),
+        ("p5-efa", "2.18.3", "no NVLS"),
+        ("p5-efa", "2.19.4", "104 of 280"),
     ],
 )
-def test_a_known_defect_is_found(name: str, version: str, variables: dict[str, str], effect: str) -> None:
-    machine = with_library(load(name), "libnccl.so.2", version=version).with_fact("libraries", wheels={})
-    machine = machine.with_variables(**variables)
+def test_a_known_defect_is_found(name: str, version: str, effect: str) -> None:
+    machine = with_library(load(name), "libnccl.so.2", version=version)
     assert_only(machine, "nccl-known-defect")
     assert effect in machine.examine("nccl-known-defect").findings[0].problem
 
@@ -105,7 +91,6 @@ def test_an_unlimited_stack_crashes_old_releases_on_gb200() -> None:
         ("dgx-h100", "2.20.5", {}),  # no RoCE
         ("hgx-h100-roce", "2.20.5", {"NCCL_IB_GID_INDEX": "3"}),
         ("dgx-a100", "2.17.1", {}),  # no NVLS
-        ("gb200-tray", "2.28.7", {}),
         ("p5-efa", "2.23.4", {}),
     ],
 )
@@ -129,29 +114,15 @@ def test_the_compatibility_library_is_no_mismatch() -> None:
     assert not machine.examine().findings
 
 
-@pytest.mark.parametrize("name", ["libcuda.so.1", "libnvidia-ml.so.1"])
-def test_an_empty_library_of_the_driver_breaks_jobs(name: str) -> None:
-    machine = with_library(load("dgx-h100"), name, size_bytes=0)
-    assert_only(machine, "libnvidia-empty", subject=name, severity="broken")
-
-
-def test_libraries_that_are_not_found_are_undecided() -> None:
+def test_a_libcuda_that_is_not_found_is_undecided() -> None:
     machine = load("workstation").with_fact("libraries", libraries=[])
-    result = machine.examine("driver-cuda-compat", "libnvidia-empty")
-    assert not result.findings
-    assert len(result.could_not_check) == 2
+    assert machine.examine("driver-cuda-compat").could_not_check
 
 
 @pytest.mark.parametrize("line", ["export NCCL_IB_TC=106", "NCCL_IB_TC = 106", "NCCL_IB_TC"])
 def test_a_line_that_nccl_ignores_is_found(line: str) -> None:
     machine = load("dgx-h100").with_file("etc/nccl.conf", f"NCCL_IB_SL=1\n#comment\n\n{line}")
     assert_only(machine, "hidden-nccl-conf", severity="risk")
-
-
-def test_a_variable_that_replaces_a_line_is_found() -> None:
-    machine = load("dgx-h100").with_file("etc/nccl.conf", "NCCL_IB_TC=106\nNCCL_DEBUG=WARN")
-    assert not machine.with_variables(NCCL_IB_TC="106", NCCL_DEBUG="INFO").examine().findings
-    assert_only(machine.with_variables(NCCL_IB_TC="96"), "hidden-nccl-conf", subject="NCCL_IB_TC")
 
 
 def test_a_named_file_that_does_not_exist_is_found() -> None:
@@ -195,7 +166,16 @@ def test_a_named_plugin_that_does_not_exist_is_found(variable: str, check: str) 
 
 
 @pytest.mark.parametrize(
-    ("value", "count"), [("ofi", 0), ("libnccl-net.so", 0), ("none", 0), ("gIB", 1), ("ofi,spcx", 1)]
+    ("value", "count"),
+    [
+        ("ofi", 0),
+        ("libnccl-net.so", 0),
+        ("none", 0),
+        ("libsite.so", 0),
+        ("gIB", 1),
+        ("libnccl-net-gIB.so", 1),
+        ("ofi,spcx", 1),
+    ],
 )
 def test_a_plugin_is_found_by_name(value: str, count: int) -> None:
     assert len(load("p5-efa").with_variables(NCCL_NET_PLUGIN=value).examine("net-plugin").findings) == count

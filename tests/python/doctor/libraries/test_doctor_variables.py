@@ -30,22 +30,13 @@ HARMFUL = [
     ("dgx-h100", "NCCL_NET_GDR_READ", "0", "slow"),
     ("dgx-h100", "NCCL_IB_TIMEOUT", "14", "risk"),
     ("dgx-h100", "NCCL_IB_TIMEOUT", "32", "risk"),
-    ("dgx-h100", "NCCL_IB_RETRY_CNT", "13", "risk"),
-    ("hgx-h100-roce", "NCCL_IB_QPS_PER_CONNECTION", "32", "risk"),
     ("dgx-h100", "NCCL_IB_ADAPTIVE_ROUTING", "0", "risk"),
     ("dgx-h100", "NCCL_MAX_NCHANNELS", "4", "slow"),
     ("dgx-h100", "NCCL_MAX_CTAS", "4", "slow"),
-    ("dgx-h100", "NCCL_NTHREADS", "128", "slow"),
     ("dgx-h100", "NCCL_BUFFSIZE", "65536", "slow"),
-    ("dgx-h100", "NCCL_NCHANNELS_PER_NET_PEER", "8", "risk"),
     ("dgx-h100", "NCCL_PXN_DISABLE", "1", "risk"),
     ("dgx-h100", "NCCL_P2P_PXN_LEVEL", "0", "risk"),
     ("dgx-h100", "NCCL_GRAPH_FILE", "/opt/graph.xml", "risk"),
-    ("dgx-h100", "NCCL_IGNORE_DISABLED_P2P", "1", "risk"),
-    ("dgx-h100", "NCCL_DEBUG", "TRACE", "risk"),
-    ("dgx-h100", "NCCL_CHECK_POINTERS", "1", "risk"),
-    ("dgx-h100", "NCCL_LAUNCH_MODE", "GROUP", "risk"),
-    ("p5-efa", "NCCL_TUNER_PLUGIN", "none", "risk"),
     ("p5-efa", "OFI_NCCL_PROTOCOL", "SENDRECV", "slow"),
     ("p5-efa", "FI_PROVIDER", "tcp;ofi_rxm", "slow"),
     ("p5-efa", "FI_EFA_USE_DEVICE_RDMA", "0", "slow"),
@@ -75,7 +66,8 @@ HARMLESS = [
     ("p5-efa", "FI_PROVIDER", "efa"),
     ("p5-efa", "FI_PROVIDER", "^tcp"),
     ("p5-efa", "FI_EFA_USE_HUGE_PAGE", "0"),
-    ("dgx-h100", "NCCL_ASYNC_ERROR_HANDLING", "1"),  # PyTorch's
+    ("dgx-h100", "NCCL_ASYNC_ERROR_HANDLING", "true"),  # PyTorch's
+    ("dgx-h100", "OFI_NCCL_MIN_NCHANNELS", "1"),  # its plugin is not in the search path
     ("dgx-h100", "NCCL_VERSION", "2.28.9-1"),  # images set it
     ("dgx-h100", "NCCL_TESTS_DEVICE", "0"),
     ("dgx-h100", "NCCL_HOME", "/usr/local/nccl"),
@@ -240,7 +232,6 @@ def test_the_environment_precedes_a_configuration_file() -> None:
         ("NCCL_MIN_CHANNELS", "NCCL_MIN_NCHANNELS"),
         ("NCCL_IB_HCAS", "NCCL_IB_HCA"),
         ("OFI_NCCL_PROTOCOLS", "OFI_NCCL_PROTOCOL"),
-        ("TORCH_NCCL_ASYNC_ERROR_HANDLNG", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
     ],
 )
 def test_a_misspelled_name_is_unknown(variable: str, suggestion: str) -> None:
@@ -255,10 +246,8 @@ def test_a_name_of_the_loaded_library_is_known() -> None:
     assert not machine.examine("env-unknown").findings
 
 
-def test_a_similar_name_is_undecided_without_a_library() -> None:
-    result = load("workstation").with_variables(NCCL_IB_HCAS="1").examine("env-unknown")
-    assert not result.findings
-    assert "NCCL_IB_HCAS" in result.could_not_check[0].missing
+def test_no_name_is_unknown_without_a_library() -> None:
+    assert load("workstation").with_variables(NCCL_IB_HCAS="1").examine("env-unknown").not_applicable
 
 
 @pytest.mark.parametrize(
@@ -307,15 +296,3 @@ def test_a_selection_of_other_nics_is_found(value: str, severity: str, text: str
 @pytest.mark.parametrize("value", ["mlx5", "=mlx5_0,mlx5_3:1", "^mlx5_9", "mlx5_0,mlx5_10"])
 def test_a_usual_selection_of_nics_is_no_finding(value: str) -> None:
     assert not load("dgx-h100").with_variables(NCCL_IB_HCA=value).examine("env-nccl-ib-hca").findings
-
-
-@pytest.mark.parametrize(("value", "text"), [("0,1,1", "twice"), ("0,8", "GPU 8")])
-def test_an_invalid_selection_of_gpus_breaks_jobs(value: str, text: str) -> None:
-    machine = load("dgx-h100").with_variables(CUDA_VISIBLE_DEVICES=value)
-    assert_only(machine, "cuda-visible-order", severity="broken")
-    assert text in machine.examine("cuda-visible-order").findings[0].problem
-
-
-@pytest.mark.parametrize("value", ["7,6,5,4,3,2,1,0", "3", "GPU-0a1b2c3d", "MIG-0a1b"])
-def test_a_valid_selection_of_gpus_is_no_finding(value: str) -> None:
-    assert not load("dgx-h100").with_variables(CUDA_VISIBLE_DEVICES=value).examine("cuda-visible-order").findings

@@ -88,14 +88,4 @@ CHECKS: tuple[Check[Machine], ...] = (
             machine, "memory", ("memory.max", "memory.limit_in_bytes"), 2 << 30, lambda size: f"{size / 2**30:g} GiB"
         ),
     ),
-    Check(
-        name="nproc-threads",
-        area="host",
-        reads="pids.max of the process's control groups",
-        rule="The limit allows at least 50 threads for each GPU.",
-        source="containers/podman#17647",
-        cost="NCCL cannot start its threads, and the job ends.",
-        fix="raise or remove the limit: podman run --pids-limit=-1, or TasksMax=infinity of the service",
-        examine=lambda machine: _examine(machine, "pids", ("pids.max",), 50, lambda count: f"{count:g} threads"),
-    ),
 )

@@ -1,10 +1,11 @@
-"""Kernel modules that GPUs and NICs need for collectives."""
+"""Kernel modules: drivers of GPUs and NICs, and the support of GPUDirect RDMA by a peer memory module or DMA-BUF."""
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.pci import AMAZON, AMD, MELLANOX, NVIDIA, device_folders, gpus
+from busbw.doctor.parts.pci import AMAZON, AMD, DEVICES, MELLANOX, NVIDIA, device_folders, gpus, rdma_devices
 
 _NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
     (NVIDIA, "0x0302", "0x", "broken", "nvidia"),
@@ -13,15 +14,21 @@ _NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
     (AMAZON, "0x0200", "0xefa", "slow", "efa"),
 )
 """Vendor, PCI class, beginning of the device id, severity without the module, and module."""
+_PEER_MEMORY = (
+    "sys/module/nvidia_peermem/version",
+    "sys/kernel/mm/memory_peers/nv_mem/version",
+    "sys/kernel/mm/memory_peers/nv_mem_nc/version",
+)
+"""The paths that NCCL tests."""
+_DRIVER, _KERNEL = "proc/driver/nvidia/version", "proc/sys/kernel/osrelease"
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
-    vendors = {folder: machine.word(f"{folder}/vendor") for folder in device_folders(machine)}
+def _examine_drivers(machine: Machine) -> Iterator[Finding]:
     needed: dict[str, Severity] = {
         module: severity
-        for folder, folder_vendor in vendors.items()
+        for folder in device_folders(machine)
         for vendor, pci_class, device, severity, module in _NEEDS
-        if folder_vendor == vendor
+        if machine.word(f"{folder}/vendor") == vendor
         and machine.word(f"{folder}/class").startswith(pci_class)
         and machine.word(f"{folder}/device").startswith(device)
         # A device of a virtual machine belongs to another driver, vfio-pci.
@@ -40,13 +47,49 @@ def _examine(machine: Machine) -> Iterator[Finding]:
             )
 
 
-CHECK = Check(
-    name="kernel-modules",
-    area="host",
-    reads="/sys/bus/pci/devices/*/{vendor,device,class,driver}, /sys/module",
-    rule="The modules nvidia, amdgpu, mlx5_ib and efa are loaded if the machine has devices for them.",
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-    cost="Without its driver a GPU is lost. Without RDMA, NCCL uses sockets, at a tenth of the bandwidth or less.",
-    fix="sudo modprobe MODULE",
-    examine=_examine,
+def _examine_gpudirect(machine: Machine) -> Iterator[Finding]:
+    # GeForce GPUs, which are displays, have no GPUDirect RDMA. The EFA driver has its own support.
+    has_gpu = any(
+        gpu.vendor == NVIDIA and machine.word(f"{DEVICES}/{gpu.bus_id}/class").startswith("0x0302")
+        for gpu in gpus(machine)
+    )
+    if not has_gpu or not any(nic.vendor != AMAZON for nic in rdma_devices(machine)):
+        raise NotApplicable("no data center GPU of NVIDIA with an InfiniBand or RoCE device")
+    if any(machine.has(path) for path in _PEER_MEMORY):
+        return
+    driver, release = machine.text(_DRIVER), machine.word(_KERNEL)
+    version = tuple(map(int, re.findall(r"\d+", release)[:2]))
+    if "Open Kernel Module" not in driver or version < (5, 12):
+        yield Finding(
+            severity="slow",
+            problem="neither nvidia-peermem nor DMA-BUF is available, so NCCL cannot use GPUDirect RDMA",
+            evidence=(
+                Evidence(source="/sys/module/nvidia_peermem", value="does not exist"),
+                Evidence(source=f"/{_DRIVER}", value=driver.partition("\n")[0]),
+                Evidence(source=f"/{_KERNEL}", value=release),
+            ),
+        )
+
+
+CHECKS = (
+    Check(
+        name="kernel-modules",
+        area="host",
+        reads="/sys/bus/pci/devices/*/{vendor,device,class,driver}, /sys/module",
+        rule="The modules nvidia, amdgpu, mlx5_ib and efa are loaded if the machine has devices for them.",
+        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        cost="Without its driver a GPU is lost. Without RDMA, NCCL uses sockets, at a tenth of the bandwidth or less.",
+        fix="sudo modprobe MODULE",
+        examine=_examine_drivers,
+    ),
+    Check(
+        name="gdr-module",
+        area="host",
+        reads="/sys/module/nvidia_peermem, /sys/kernel/mm/memory_peers, /proc/driver/nvidia/version, kernel release",
+        rule="A peer memory module is loaded, or the open driver runs on a kernel from 5.12 on (DMA-BUF).",
+        source="NVIDIA/nccl#1676",
+        cost="Data between nodes goes through host memory: 10 of 180 GB/s in NVIDIA/nccl#1676, 33 of 93 in #1412.",
+        fix="sudo modprobe nvidia-peermem; echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf",
+        examine=_examine_gpudirect,
+    ),
 )

@@ -16,12 +16,11 @@ _COUNTERS: dict[str, tuple[int, Severity]] = {
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    devices = (*gpus(machine), *rdma_devices(machine))
-    labels = {
-        bridge: f"the bridge {bridge} above {device.label}"
-        for device in devices
-        for bridge in bridges_above(machine, device.bus_id)
-    } | {device.bus_id: device.label for device in devices}
+    labels: dict[str, str] = {}
+    for device in (*gpus(machine), *rdma_devices(machine)):
+        labels[device.bus_id] = device.label
+        for bridge in bridges_above(machine, device.bus_id):
+            labels.setdefault(bridge, f"the bridge {bridge} above {device.label}")
     counters = {f"{DEVICES}/{bus_id}/aer_dev_{kind}": (bus_id, kind) for bus_id in labels for kind in _COUNTERS}
     grown = growths(machine, counters, r"TOTAL_ERR_\w+ +(\d+)")
     if not grown:

@@ -1,20 +1,19 @@
 """Width and speed of the PCIe links of GPUs, RDMA devices and the bridges above them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.pci import DEVICES, PciLink, gpus, links_above, rdma_devices, rdma_gbit
+from busbw.doctor.parts.pci import DEVICES, gpus, links_above, rdma_devices, rdma_gbit
 from busbw.doctor.parts.platform import is_virtual
 
 _PAYLOAD_SHARE = 0.85
 """Share of a link's rate that GPUDirect reaches: 400 Gbit/s NICs move 26 to 28 GB/s through 31.5 GB/s (Gen5 x8)."""
 
 
-def _examine(
-    machine: Machine, name: str, values: Callable[[PciLink], tuple[float, float]], unit: str
-) -> Iterator[Finding]:
+def _examine(machine: Machine, name: str, unit: str) -> Iterator[Finding]:
+    """Yields the links with a lower width or speed than possible."""
     nics = rdma_devices(machine)
     # The speed of a link to a GPU drops while the GPU is idle; its width does not.
     devices = (*nics, *(gpus(machine) if name == "width" else ()))
@@ -27,15 +26,17 @@ def _examine(
         raise NotApplicable("no GPU or RDMA device below a PCIe port")
     best: dict[tuple[str, int], float] = {}
     for link, device, depth in links.values():
-        best[device.model, depth] = max(values(link)[0], best.get((device.model, depth), 0.0))
+        best[device.model, depth] = max(getattr(link, name), best.get((device.model, depth), 0.0))
     trusts_ports = not is_virtual(machine)
     for link, device, depth in links.values():
-        now, possible = values(link)
+        now, possible = getattr(link, name), getattr(link, f"max_{name}")
         # A slot can be narrower by design. It is a defect if an equal device has more, or on a physical NIC.
         is_defect = now < best[device.model, depth] or (depth == 0 and device in nics and trusts_ports)
         if 0 < now < possible and is_defect:
             label = device.label if depth == 0 else f"the bridge {link.lower} above {device.label}"
             gbit = rdma_gbit(machine, device.label) or max((rdma_gbit(machine, nic.label) for nic in nics), default=0.0)
+            # GPUDirect between devices below one switch does not cross the bridges above it.
+            has_cost = gbit and depth == 0
             yield Finding(
                 severity="slow",
                 subject=label,
@@ -44,10 +45,7 @@ def _examine(
                     machine.evidence(f"{DEVICES}/{link.lower}/current_link_{name}"),
                     Evidence(source="what both ends of the link support", value=f"{possible:g}"),
                 ),
-                # GPUDirect between devices below one switch does not cross the bridges above it.
-                damage=Damage(nic_share=min(1.0, link.gbps * _PAYLOAD_SHARE * 8 / gbit))
-                if gbit and not depth
-                else None,
+                damage=Damage(nic_share=min(1.0, link.gbps * _PAYLOAD_SHARE * 8 / gbit)) if has_cost else None,
             )
 
 
@@ -60,7 +58,7 @@ CHECKS: tuple[Check[Machine], ...] = (
         source="NVIDIA/NVSentinel#890",
         cost="Half of the lanes halve the rate of the device: a 400 Gbit/s NIC on Gen5 x8 moves 26 to 28 of 49 GB/s.",
         fix="reseat the card; if it remains, check the retimer's firmware and the BIOS's bifurcation of the slot",
-        examine=lambda machine: _examine(machine, "width", lambda link: (link.width, link.max_width), " lanes"),
+        examine=lambda machine: _examine(machine, "width", " lanes"),
     ),
     Check(
         name="pcie-speed",
@@ -70,6 +68,6 @@ CHECKS: tuple[Check[Machine], ...] = (
         source="NVIDIA/NVSentinel#890",
         cost="A 400 Gbit/s NIC on Gen4 x16 moves about 25 of 49 GB/s, on Gen3 about 13.",
         fix="reseat the card; set the speed of the slot to automatic in the BIOS; update the retimer's firmware",
-        examine=lambda machine: _examine(machine, "speed", lambda link: (link.speed, link.max_speed), " GT/s"),
+        examine=lambda machine: _examine(machine, "speed", " GT/s"),
     ),
 )

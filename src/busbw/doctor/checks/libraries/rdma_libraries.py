@@ -2,23 +2,30 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.checks.libraries.nccl_which import installed_nccl
-from busbw.doctor.facts.libraries import VERBS, Libraries
+from busbw.doctor.checks.libraries.nccl_library import installed_nccl
+from busbw.doctor.facts.libraries import NET_PLUGINS, VERBS, Libraries
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.traits import rdma_kinds
 
+_SEARCH_PATH = "ldconfig -p and LD_LIBRARY_PATH"
 _PROVIDERS = "etc/libibverbs.d"
 _PROVIDER = {"efa": "efa", "infiniband": "mlx5", "roce": "mlx5"}
+_PLUGIN_FOLDERS = tuple(
+    f"opt/{root}/lib{folder}"
+    for root in ("amazon/ofi-nccl", "aws-ofi-nccl")
+    for folder in ("", "64", "/x86_64-linux-gnu", "/aarch64-linux-gnu")
+)
+"""Folders of Amazon's installer. Jobs often add them to LD_LIBRARY_PATH themselves."""
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+def _examine_verbs(machine: Machine) -> Iterator[Finding]:
     installed_nccl(machine)
     kinds = rdma_kinds(machine)
     if not kinds:
         raise NotApplicable("no RDMA device")
     if not machine.fact(Libraries).find(VERBS):
-        evidence = Evidence(source="ldconfig -p and LD_LIBRARY_PATH", value=f"no {VERBS}")
+        evidence = Evidence(source=_SEARCH_PATH, value=f"no {VERBS}")
         yield Finding(severity="slow", subject=VERBS, problem=f"{VERBS} is not installed", evidence=(evidence,))
         return
     files = machine.names(_PROVIDERS)
@@ -29,13 +36,35 @@ def _examine(machine: Machine) -> Iterator[Finding]:
             yield Finding(severity="slow", subject=provider, problem=problem, evidence=(evidence,))
 
 
-CHECK = Check(
-    name="rdma-core-version",
-    area="libraries",
-    reads=f"{VERBS} in the search path of the dynamic linker; names in /{_PROVIDERS}",
-    rule="libibverbs and its drivers for the RDMA devices are installed where NCCL is.",
-    source="https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
-    cost="NCCL finds no RDMA device and uses TCP sockets between nodes.",
-    fix="install rdma-core (libibverbs1 and ibverbs-providers) in the image, for EFA the EFA installer",
-    examine=_examine,
+def _examine_efa(machine: Machine) -> Iterator[Finding]:
+    nccl = installed_nccl(machine)
+    if "efa" not in rdma_kinds(machine):
+        raise NotApplicable("no EFA device")
+    if not machine.fact(Libraries).find(NET_PLUGINS) and not any(map(machine.names_or_none, _PLUGIN_FOLDERS)):
+        evidence = Evidence(source=_SEARCH_PATH, value=f"{nccl[0].path}, but no {NET_PLUGINS}")
+        problem = "EFA devices are present, but NCCL finds no libnccl-net.so of aws-ofi-nccl"
+        yield Finding(severity="slow", problem=problem, evidence=(evidence,))
+
+
+CHECKS = (
+    Check(
+        name="rdma-core-version",
+        area="libraries",
+        reads=f"{VERBS} in the search path of the dynamic linker; names in /{_PROVIDERS}",
+        rule="libibverbs and its drivers for the RDMA devices are installed where NCCL is.",
+        source="https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
+        cost="NCCL finds no RDMA device and uses TCP sockets between nodes.",
+        fix="install rdma-core (libibverbs1 and ibverbs-providers) in the image, for EFA the EFA installer",
+        examine=_examine_verbs,
+    ),
+    Check(
+        name="efa-plugin",
+        area="libraries",
+        reads="EFA devices; libnccl-net*.so in the search path of the dynamic linker and in Amazon's folders",
+        rule="A machine with EFA and NCCL has aws-ofi-nccl.",
+        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",
+        cost="NCCL uses TCP sockets between nodes, not EFA.",
+        fix="install aws-ofi-nccl with the EFA installer, and add /opt/amazon/ofi-nccl/lib to LD_LIBRARY_PATH",
+        examine=_examine_efa,
+    ),
 )

@@ -1,4 +1,4 @@
-"""Variables that do not do what their user wants: unknown, without effect, contradictory, or not a number."""
+"""Settings that do not do what their user wants: unknown, without effect, contradictory, or in a wrong form."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,24 +8,23 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION
+from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import Libraries
-from busbw.doctor.model.check import Check, Finding, Unreadable
+from busbw.doctor.facts.user_configuration import UserConfiguration
+from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.nccl_settings import Setting, is_value, read_settings
+from busbw.doctor.parts.nccl_settings import Setting, configuration_lines, is_name, is_value, read_settings
 from busbw.near_misses import near_misses
 
 _MIN_SIMILARITY = 0.88
 """Similarity of a misspelled name to the right one. Names of sites that resemble no name of NCCL are ignored."""
-_NUMBER = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)\s*")
-
-
-class _Names(Struct, frozen=True):
-    """Content of known_variables.toml."""
-
-    families: str
-    numbers: str
-    texts: str
-    torch: str
+_OTHER_PROGRAMS = re.compile(
+    r"NCCL_(?:(?:FASTRAK|GIB|GPUDIRECTTCPX|IBEXT|INSPECTOR|LLCM|PLUGIN|PROFILER?|SHARP|SHIMNET|TESTS|TUNER)_.*"
+    "|ASYNC_ERROR_HANDLING|BLOCKING_WAIT|DESYNC_DEBUG|ENABLE_TIMING|USE_TENSOR_REGISTER_ALLOCATOR_HOOK|TIMEOUT)"
+)
+"""Names of plugins and tools, and of PyTorch."""
+_NO_NUMBER = re.compile(r"true|false|yes|no|on|off|(\d+) ?[KMG](?:i?B)?", re.IGNORECASE)
+"""Values that users mean as a number. No variable of NCCL that holds a text has such a value."""
 
 
 class _Contradiction(Struct, array_like=True, frozen=True):
@@ -43,19 +42,9 @@ class _Table(Struct, frozen=True):
 
     contradictory: tuple[_Contradiction, ...]
     obsolete: dict[str, str]
-    general: dict[str, tuple[str, str, str]]
 
 
-_KNOWN = msgspec.toml.decode(Path(__file__).with_name("known_variables.toml").read_bytes(), type=_Names)
 _TABLE = msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes(), type=_Table)
-_NUMERIC = frozenset(f"NCCL_{name}" for name in _KNOWN.numbers.split())
-_NAMES = {
-    *_NUMERIC,
-    *_TABLE.obsolete,
-    *(f"NCCL_{name}" for name in _KNOWN.texts.split()),
-    *(f"TORCH_NCCL_{name}" for name in _KNOWN.torch.split()),
-}
-_FAMILIES = tuple(f"NCCL_{name}" for name in _KNOWN.families.split())
 
 
 def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None = None) -> Finding:
@@ -69,31 +58,32 @@ def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None =
 
 
 def _examine_unknown(machine: Machine) -> Iterator[Finding]:
-    for setting in read_settings(machine).values():
-        name = setting.name
-        if name in _NAMES or name.startswith(_FAMILIES) or not name.startswith(("NCCL_", "OFI_NCCL_", "TORCH_NCCL_")):
-            continue
-        variables = machine.fact(Libraries).variables
-        near = near_misses(name, _NAMES | set(variables or ()), min_similarity=_MIN_SIMILARITY)
-        if near and variables is None:
-            raise Unreadable(f"an NCCL library, to decide if {name} is one of its variables")
-        if near and variables is not None and name not in variables:
-            problem = f"no library knows the variable {name}; the nearest name is {near[0]}"
-            yield _finding(setting, problem, fix=f"rename {name} to {near[0]}, or {setting.fix}")
+    nccl = installed_nccl(machine)[0]
+    known = machine.fact(Libraries).variables
+    if known is None:
+        raise Unreadable(f"names of variables in {nccl.path}")
+    for name, setting in read_settings(machine).items():
+        is_checked = name.startswith(("NCCL_", "OFI_NCCL_")) and not _OTHER_PROGRAMS.fullmatch(name)
+        if is_checked and name not in known and name not in _TABLE.obsolete:
+            # The plugin of EFA may be in a folder that only jobs search.
+            names = [each for each in known if each.startswith("OFI_") == name.startswith("OFI_")]
+            for near in near_misses(name, names, min_similarity=_MIN_SIMILARITY)[:1]:
+                problem = f"no library knows the variable {name}; the nearest name is {near}"
+                yield _finding(setting, problem, fix=f"rename {name} to {near}, or {setting.fix}")
 
 
 def _examine_numbers(machine: Machine) -> Iterator[Finding]:
-    for setting in read_settings(machine).values():
-        if setting.name in _NUMERIC and not _NUMBER.fullmatch(setting.value):
-            number = re.match(r"\s*[+-]?\d+", setting.value)
-            problem = f"{setting.text} is no number; NCCL takes it for {number[0].strip() if number else 0}"
-            yield _finding(setting, problem, fix=f"set {setting.name} to a number, or {setting.fix}")
+    for name, setting in read_settings(machine).items():
+        match = _NO_NUMBER.fullmatch(setting.value)
+        if match and name.startswith("NCCL_") and not _OTHER_PROGRAMS.fullmatch(name):
+            problem = f"{setting.text} is no number; NCCL takes it for {match[1] or 0}"
+            yield _finding(setting, problem, fix=f"set {name} to a number, or {setting.fix}")
 
 
 def _examine_obsolete(machine: Machine) -> Iterator[Finding]:
-    for setting in read_settings(machine).values():
-        if setting.name in _TABLE.obsolete:
-            yield _finding(setting, f"{setting.name} has no effect: {_TABLE.obsolete[setting.name]}")
+    for name, setting in read_settings(machine).items():
+        if name in _TABLE.obsolete:
+            yield _finding(setting, f"{name} has no effect: {_TABLE.obsolete[name]}")
 
 
 def _examine_contradictions(machine: Machine) -> Iterator[Finding]:
@@ -104,23 +94,67 @@ def _examine_contradictions(machine: Machine) -> Iterator[Finding]:
             yield _finding(first, f"{first.text} contradicts {second.text}: {each.effect}", second)
 
 
-_EXAMINE: dict[str, Callable[[Machine], Iterator[Finding]]] = {
-    "env-unknown": _examine_unknown,
-    "env-not-number": _examine_numbers,
-    "env-obsolete": _examine_obsolete,
-    "env-contradictory": _examine_contradictions,
-}
+def _examine_files(machine: Machine) -> Iterator[Finding]:
+    named = read_settings(machine).get("NCCL_CONF_FILE")
+    if named and machine.fact(UserConfiguration).lines is None:
+        yield _finding(named, f"{named.text} does not exist")
+    for path, line in configuration_lines(machine):
+        name, equals, _ = line.partition("=")
+        if not equals or not is_name(name):
+            yield Finding(
+                severity="risk",
+                problem=f'NCCL ignores the line "{line[:80]}" of {path}',
+                evidence=(Evidence(source=path, value=line[:80]),),
+                fix=f"write NAME=value without blanks and without export in {path}",
+            )
 
-CHECKS = tuple(
-    Check(
-        name=name,
-        area="libraries",
-        reads="variables in the environment and in NCCL's configuration files",
-        rule=rule,
-        source=DOCUMENTATION,
-        cost=cost,
-        fix=fix,
-        examine=_EXAMINE[name],
+
+def _check(
+    name: str, examine: Callable[[Machine], Iterator[Finding]], *, rule: str, cost: str, fix: str
+) -> Check[Machine]:
+    reads = "variables in the environment and in NCCL's configuration files"
+    return Check(
+        name=name, area="libraries", reads=reads, rule=rule, source=DOCUMENTATION, cost=cost, fix=fix, examine=examine
     )
-    for name, (rule, cost, fix) in _TABLE.general.items()
+
+
+CHECKS = (
+    _check(
+        "env-unknown",
+        _examine_unknown,
+        rule="NCCL or one of its plugins knows each variable with their prefix.",
+        cost="The library ignores the variable silently, so the job runs with the default.",
+        fix="correct the name",
+    ),
+    _check(
+        "env-not-number",
+        _examine_numbers,
+        rule="No variable of NCCL has a word such as true, or a number with a unit such as 8M.",
+        cost="NCCL reads the leading digits, and 0 for words.",
+        fix="set the variable to a number",
+    ),
+    _check(
+        "env-obsolete",
+        _examine_obsolete,
+        rule="No variable is set that NCCL no longer has.",
+        cost="The variable has no effect, so the job runs with the default.",
+        fix="unset the variable",
+    ),
+    _check(
+        "env-contradictory",
+        _examine_contradictions,
+        rule="No setting disables what another one demands.",
+        cost="NCCL ignores one of the settings, or fails.",
+        fix="remove one of the settings",
+    ),
+    Check(
+        name="hidden-nccl-conf",
+        area="libraries",
+        reads="/etc/nccl.conf; ~/.nccl.conf, or the file that NCCL_CONF_FILE names",
+        rule="Each line of NCCL's configuration files sets a variable.",
+        source=DOCUMENTATION,
+        cost="Jobs run without the settings of the file.",
+        fix="correct the file",
+        examine=_examine_files,
+    ),
 )

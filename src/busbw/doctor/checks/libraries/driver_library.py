@@ -1,0 +1,35 @@
+"""CUDA's library of the driver, which must have the version of the kernel module."""
+
+import re
+from collections.abc import Iterator
+
+from busbw.doctor.facts.libraries import CUDA, Libraries
+from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import require_gpus
+
+_DRIVER = "proc/driver/nvidia/version"
+
+
+def _examine(machine: Machine) -> Iterator[Finding]:
+    require_gpus(machine)
+    module = re.search(r"Module.*?\s(\d{3,}\.[\d.]+)\s", machine.text(_DRIVER) + "\n")
+    cuda = next((each for each in machine.fact(Libraries).find(CUDA) if each.version), None)
+    if not module or not cuda or not cuda.version:
+        raise Unreadable("the versions of the driver's kernel module and of libcuda.so.1")
+    evidence = (Evidence(source=cuda.path, value=cuda.version), Evidence(source=f"/{_DRIVER}", value=module[1]))
+    if cuda.version != module[1] and "/compat/" not in cuda.path:
+        problem = f"libcuda.so.1 has version {cuda.version}, the kernel module of the driver {module[1]}"
+        yield Finding(severity="broken", problem=problem, evidence=evidence)
+
+
+CHECK = Check(
+    name="driver-cuda-compat",
+    area="libraries",
+    reads="/proc/driver/nvidia/version; file name of libcuda.so.1",
+    rule="libcuda.so.1 has the version of the kernel module, or is CUDA's compatibility library.",
+    source="https://docs.nvidia.com/deploy/cuda-compatibility/",
+    cost="CUDA and NVML end with `driver/library version mismatch`.",
+    fix="reboot, or unload and load the modules of the driver, after an update of the driver",
+    examine=_examine,
+)

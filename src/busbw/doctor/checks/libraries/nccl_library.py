@@ -1,0 +1,106 @@
+"""NCCL that programs load: another version than the installed one, or one with a known defect."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from busbw.doctor.facts.libraries import NCCL, Libraries, Library
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import require_gpus
+from busbw.doctor.parts.nccl_settings import read_settings
+from busbw.doctor.parts.traits import has_traits
+
+
+class _Defect(Struct, array_like=True, frozen=True):
+    """Row of nccl_defects.toml."""
+
+    since: str
+    before: str
+    traits: str
+    unless_set: str
+    severity: Severity
+    effect: str
+    fix: str
+    source: str
+
+
+_DEFECTS = msgspec.toml.decode(
+    Path(__file__).with_name("nccl_defects.toml").read_bytes(), type=dict[str, tuple[_Defect, ...]]
+)["defects"]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def installed_nccl(machine: Machine) -> tuple[Library, ...]:
+    """Returns the NCCL libraries, the first one first. Raises NotApplicable if jobs must bring their own."""
+    require_gpus(machine)
+    libraries = machine.fact(Libraries).find(NCCL)
+    if not libraries:
+        raise NotApplicable("no NCCL library is installed")
+    return libraries
+
+
+def _evidence(library: Library) -> Evidence:
+    return Evidence(source=f"{library.path} ({library.origin})", value=library.version or "unknown version")
+
+
+def _examine_versions(machine: Machine) -> Iterator[Finding]:
+    first, *others = installed_nccl(machine)
+    different = [each for each in others if each.version and first.version and each.version != first.version]
+    if different and first.origin.startswith("LD_"):
+        texts = [f"{each.version} by {each.origin}" for each in (first, *different)]
+        yield Finding(
+            severity="risk",
+            problem=f"programs load different versions of NCCL: {', '.join(texts)}",
+            evidence=tuple(map(_evidence, (first, *different))),
+        )
+
+
+def _examine_defects(machine: Machine) -> Iterator[Finding]:
+    library = installed_nccl(machine)[0]
+    version = library.version or ""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})*", version):
+        raise Unreadable(f"the version of {library.path}")
+    settings = read_settings(machine)
+    for defect in _DEFECTS:
+        if (
+            _numbers(defect.since) <= _numbers(version) < _numbers(defect.before)
+            and defect.unless_set not in settings
+            and has_traits(machine, defect.traits)
+        ):
+            yield Finding(
+                severity=defect.severity,
+                problem=f"NCCL {version} {defect.effect} ({defect.source})",
+                evidence=(Evidence(source=library.path, value=version),),
+                fix=defect.fix,
+            )
+
+
+CHECKS = (
+    Check(
+        name="nccl-which",
+        area="libraries",
+        reads="LD_PRELOAD, LD_LIBRARY_PATH, the wheel of NCCL, ldconfig -p; the libraries' content",
+        rule="No variable puts another version of NCCL in front of the installed one.",
+        source="verl-project/verl#6621",
+        cost="A job may run an older NCCL than its user thinks, with that version's defects and speed.",
+        fix="remove the library that is not wanted from LD_PRELOAD and LD_LIBRARY_PATH",
+        examine=_examine_versions,
+    ),
+    Check(
+        name="nccl-known-defect",
+        area="libraries",
+        reads="version of the NCCL library; GPUs, RDMA devices and variables that a defect needs",
+        rule="No release with a known defect is loaded on a machine that meets the defect's condition.",
+        source="https://docs.nvidia.com/deeplearning/nccl/release-notes/",
+        cost="Collectives hang, crash or are slow; each finding states the effect.",
+        fix="update NCCL",
+        examine=_examine_defects,
+    ),
+)

@@ -1,0 +1,46 @@
+"""NICs that NCCL_IB_HCA selects: names that are missing, or that select others as well."""
+
+from collections.abc import Iterator
+
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.nccl_settings import read_settings
+from busbw.doctor.parts.nics import is_permitted
+
+_RDMA = "sys/class/infiniband"
+
+
+def _examine(machine: Machine) -> Iterator[Finding]:
+    devices = machine.names_or_none(_RDMA)
+    if not devices:
+        raise NotApplicable("no RDMA device")
+    setting = read_settings(machine).get("NCCL_IB_HCA")
+    if setting is None or setting.value.startswith("^"):
+        return
+    exact = "=" if setting.value.startswith("=") else ""
+    words = [word for word in setting.value.removeprefix("=").split(",") if word]
+    names = {word.partition(":")[0] for word in words}
+    selected = {word: [each for each in devices if is_permitted(f"{exact}{word}", each)] for word in words}
+    for word, found in selected.items():
+        others = sorted({*found} - names)
+        if found and not (others and word.partition(":")[0] in found):
+            continue
+        others_text = ", ".join(others)
+        yield Finding(
+            severity="risk" if any(selected.values()) else "slow",
+            subject=setting.name,
+            problem=f"{word} in NCCL_IB_HCA selects {f'also {others_text}' if found else 'no device of this machine'}",
+            evidence=(setting.evidence, Evidence(source=f"/{_RDMA}", value=", ".join(devices))),
+        )
+
+
+CHECK = Check(
+    name="env-nccl-ib-hca",
+    area="libraries",
+    reads="NCCL_IB_HCA in the environment and in NCCL's configuration files; /sys/class/infiniband",
+    rule="NCCL_IB_HCA names existing devices, and selects no others by a common prefix.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    cost="NCCL uses other NICs than intended, fewer of them, or TCP sockets.",
+    fix="export NCCL_IB_HCA==DEVICE,DEVICE with the exact names of /sys/class/infiniband",
+    examine=_examine,
+)

@@ -1,0 +1,125 @@
+"""GPUs and cores that Slurm grants: on this node, and to a task of a job."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from busbw.doctor.facts.device_nodes import DeviceNodes
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.parts.job import tasks_on_node, variables_of_slurm_job
+from busbw.doctor.parts.pci import DRIVER_GPUS
+from busbw.doctor.parts.platform import allowed_cpus
+
+_DAEMON = ("var/run/slurmd.pid", "sys/fs/cgroup/system.slice/slurmd.service")
+_CPUS = "sys/devices/system/cpu"
+
+
+def _examine_gres(machine: Machine) -> Iterator[Finding]:
+    is_in_job = "SLURM_JOB_ID" in machine.fact(Environment).variables
+    if not is_in_job and not any(machine.has(path) for path in _DAEMON):
+        raise NotApplicable("Slurm does not run here")
+    name = machine.word("proc/sys/kernel/hostname").partition(".")[0]
+    try:
+        text = machine.output("scontrol", "show", "node", name)
+    except Absent as error:
+        raise NotApplicable("scontrol is not installed") from error
+    line = re.search(r"^\s*Gres=(.*)$", text, re.MULTILINE)
+    gres = line[1] if line else ""
+    granted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:[^,:(]+:)?(\d{1,9})", gres)))
+    gpus = machine.names_or_none(DRIVER_GPUS)
+    if not granted or not gpus or re.search(r"\d+g\.\d+gb", gres):
+        raise NotApplicable("Slurm does not manage whole NVIDIA GPUs here")
+    models = Counter(machine.text(f"{DRIVER_GPUS}/{gpu}/information").partition("\n")[0] for gpu in gpus)
+    # A GPU for the display may be left out of Slurm's configuration.
+    if granted not in (len(gpus), models.most_common(1)[0][1]):
+        yield Finding(
+            severity="risk",
+            problem=f"Slurm may grant {granted} GPUs of this node, but the driver has {len(gpus)}",
+            evidence=(
+                Evidence(source=f"scontrol show node {name}", value=f"Gres={gres}"),
+                Evidence(source=f"/{DRIVER_GPUS}", value=f"{len(gpus)} GPUs"),
+            ),
+        )
+
+
+def _examine_gpu_bind(machine: Machine) -> Iterator[Finding]:
+    variables = variables_of_slurm_job(machine)
+    granted = int(variables.get("SLURM_GPUS_ON_NODE", "0"))
+    usable = [name for name in machine.fact(DeviceNodes).usable if re.fullmatch(r"nvidia\d+", name)]
+    # Slurm counts each part of a GPU with MIG, and parts have no peers.
+    has_parts = "MIG" in variables.get("CUDA_VISIBLE_DEVICES", "")
+    if granted < 2 or tasks_on_node(variables) < 2 or not usable or has_parts:
+        raise NotApplicable("no tasks that share several GPUs of a node")
+    if len(usable) < granted:
+        yield Finding(
+            severity="slow",
+            problem=f"this task can open {len(usable)} of the {granted} GPUs that its step has on the node",
+            evidence=(
+                Evidence(source="device nodes that can be opened", value=" ".join(usable)),
+                Evidence(source="SLURM_GPUS_ON_NODE", value=str(granted)),
+            ),
+        )
+
+
+def _examine_cores(machine: Machine) -> Iterator[Finding]:
+    variables = variables_of_slurm_job(machine)
+    if not any(name in variables for name in ("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")):
+        raise NotApplicable("the job has no GPUs")
+    cpus = allowed_cpus(machine)
+    first = re.split("[,-]", cpus)[0]
+    core = machine.word(f"{_CPUS}/cpu{first}/topology/thread_siblings_list")
+    is_single_core = cpus in (first, core) and core != machine.word(f"{_CPUS}/online")
+    requested = variables.get("SLURM_CPUS_PER_TASK", "not set")
+    has_requested = requested.isdecimal() and int(requested) > 2
+    # A step with one task on a node may be this examination alone; other steps of the job may have more cores.
+    is_rank = tasks_on_node(variables) > 1
+    if is_single_core and (has_requested or is_rank):
+        is_lost = has_requested and "SRUN_CPUS_PER_TASK" not in variables
+        wanted = f"{requested} CPUs (SLURM_CPUS_PER_TASK)" if has_requested else "several cores"
+        yield Finding(
+            severity="slow" if is_rank else "risk",
+            problem=f"this task may run only on CPU {cpus}, one core, instead of {wanted}",
+            evidence=(
+                Evidence(source="/proc/self/status", value=f"Cpus_allowed_list: {cpus}"),
+                Evidence(source="SLURM_CPUS_PER_TASK", value=requested),
+            ),
+            # srun of Slurm 22.05 and 23.02 ignores the number of CPUs that the job requested.
+            fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun" if is_lost else None,
+        )
+
+
+CHECKS = (
+    Check(
+        name="slurm-gres-count",
+        area="scheduler",
+        reads="scontrol show node (Gres), /proc/driver/nvidia/gpus",
+        rule="Slurm's GRES of the node counts as many GPUs as the driver.",
+        source="https://slurm.schedmd.com/gres.conf.html",
+        cost="Jobs never get the GPUs that are left out; too many drain the node at its next registration.",
+        fix="compare slurmd -C and slurmd -G with Gres= in slurm.conf and gres.conf, then scontrol reconfigure",
+        examine=_examine_gres,
+    ),
+    Check(
+        name="slurm-gpu-bind",
+        area="scheduler",
+        reads="/dev/nvidia*, SLURM_GPUS_ON_NODE, SLURM_TASKS_PER_NODE",
+        rule="Each task can open all GPUs of its step on the node. CUDA_VISIBLE_DEVICES may select one.",
+        source="NVIDIA/nccl#1066",
+        cost="Ranks cannot map the memory of hidden GPUs: NCCL fails, or uses host memory instead of NVLink.",
+        fix="use --gpus-per-node=N instead of --gpus-per-task, or srun --gpu-bind=none; with Enroot also "
+        "ENROOT_RESTRICT_DEV=n",
+        examine=_examine_gpu_bind,
+    ),
+    Check(
+        name="slurm-cpuset",
+        area="scheduler",
+        reads="/proc/self/status (Cpus_allowed_list), SLURM_CPUS_PER_TASK, SRUN_CPUS_PER_TASK, SLURM_TASKS_PER_NODE",
+        rule="A task of a job with GPUs may run on more than one core.",
+        source="NVIDIA/nccl-tests#57",
+        cost="All threads of a rank share one core, so NCCL's network threads wait; half the bandwidth and more.",
+        fix="srun --cpus-per-task=N, with N = CPUs of the node / tasks on it, or srun --cpu-bind=none",
+        examine=_examine_cores,
+    ),
+)
