@@ -9,6 +9,7 @@ from pathlib import Path
 from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process, Rank
 from busbw.doctor.nccl_log.source import UnfinishedError, read_lines
 from busbw.files import path_text
+from busbw.system import System
 from busbw.units import plain
 
 READ_LIMIT_S = 3.0
@@ -37,8 +38,13 @@ _COMMUNICATOR = re.compile(
 )
 
 
-def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S) -> NcclLog:
+def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, system: System | None = None) -> NcclLog:
     """Reads one or several files of one job. A path "-" is standard input.
+
+    Args:
+        paths: Files of the log.
+        limit_s: Time limit.
+        system: System of the nodes, if the user named it.
 
     Raises:
         UsageError: A file cannot be opened.
@@ -64,9 +70,7 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S) -> NcclL
     for message in messages:
         if message.host not in glued:
             kinds[_kind(message)].append(message)
-    return NcclLog(
-        messages=kinds["other"], communicators=_communicators(kinds["rank"]), channels=kinds["channel"], unread=unread
-    )
+    return NcclLog(kinds["other"], _communicators(kinds["rank"]), kinds["channel"], unread, system)
 
 
 def _kind(message: Message) -> str:
