@@ -129,7 +129,7 @@ def _examine(root: Path | None, capture_path: Path | None, checks: tuple[Check[A
         result = examine_node("", Machine(recording), checks).result  # with its values, so that a capture holds them
     if capture_path is not None:
         names = () if root else names_of_this_machine()
-        capture = redacted(capture_of(recording, node="", busbw_version=__version__), names)
+        capture = redacted(capture_of(recording, busbw_version=__version__), names)
         write_whole(capture_path, archive_bytes(capture), flag="--capture")
     return result
 
