@@ -8,9 +8,8 @@ import click
 from busbw import __version__
 from busbw.cli.doctor.check_list import check_list_lines, check_list_object
 from busbw.cli.doctor.exit_codes import exit_code_of
-from busbw.cli.doctor.export_options import EXPORTS
+from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.doctor.launched import DoctorGroup
-from busbw.cli.doctor.log import log_result
 from busbw.cli.doctor.selection import condition_of, select, selection_options
 from busbw.cli.doctor.several_nodes import capture_paths, gathered_records, print_own_record, records_of_captures
 from busbw.cli.doctor.text import result_lines
@@ -20,8 +19,10 @@ from busbw.cli.options.launcher_options import refuse_options_before
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.doctor.catalog import ALL_AREAS, MACHINE_AREAS
+from busbw.doctor.log_examination import examine_log
 from busbw.doctor.model.check import Check
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.nccl_log.reader import read_nccl_log
 from busbw.doctor.node_record import examine_node, merge_records
 from busbw.doctor.open_machine import open_machine
 from busbw.doctor.result import Result
@@ -30,6 +31,7 @@ from busbw.doctor.sources.redaction import names_of_this_machine, redacted
 from busbw.errors import ExitCode, UsageError
 from busbw.json_output import json_object
 from busbw.launchers import LAUNCHERS
+from busbw.launchers.machine_types.named_system import named_system
 from busbw.terminal import activity, console
 
 
@@ -106,7 +108,8 @@ def doctor(
         raise UsageError("--capture concerns one machine", remedy="remove it, or the other inputs")
     with activity("examining"):
         if log_paths:
-            result = log_result(log_paths, system_name, checks)
+            system = None if system_name is None else named_system(system_name)
+            result = examine_log(read_nccl_log(log_paths, system=system), checks)
         elif merge:
             result = merge_records(gathered_records(), checks)
         elif len(paths) > 1:
@@ -126,7 +129,7 @@ def _examine(root: Path | None, capture_path: Path | None, checks: tuple[Check[A
         result = examine_node("", Machine(recording), checks).result  # with its values, so that a capture holds them
     if capture_path is not None:
         names = () if root else names_of_this_machine()
-        capture = redacted(capture_of(recording, node="", busbw_version=__version__), names)
+        capture = redacted(capture_of(recording, busbw_version=__version__), names)
         write_whole(capture_path, archive_bytes(capture), flag="--capture")
     return result
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from busbw.cli.doctor.export_options import EXPORTS
+from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.lazy import LazyGroup
 from busbw.cli.options.export_options import write_exports
 from busbw.cli.options.launcher_options import option_words, split_launcher_options

@@ -1,6 +1,7 @@
 """Options that select checks and findings: `--check`, `--ignore` and `--fail-on`."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -39,19 +40,15 @@ class Condition(Struct, kw_only=True, frozen=True):
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options `--check`, `--ignore` and `--fail-on`: parameters `only`, `ignored` and `fail_on`."""
-    options = (
-        ("--check", "only", "NAME,...", _parse_names, "Run only these checks; repeatable."),
-        ("--ignore", "ignored", "NAME,...", _parse_names, "Do not run these checks; repeatable."),
-        (
-            "--fail-on",
-            "fail_on",
-            "WHAT,...",
-            _parse_conditions,
-            "Exit with 1 or 5 only for these: NAME, broken, slow, risk, cost:10%; repeatable.",
-        ),
-    )
-    for flag, name, metavar, parse, text in reversed(options):
-        command = click.option(flag, name, multiple=True, metavar=metavar, callback=parse, help=text)(command)
+    names: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse}
+    conditions = names | {"metavar": "WHAT,...", "callback": partial(_parse, conditions=SEVERITIES)}
+    condition_help = "Exit with 1 or 5 only for these: NAME, broken, slow, risk, cost:10%; repeatable."
+    for option in (
+        click.option("--fail-on", "fail_on", help=condition_help, **conditions),
+        click.option("--ignore", "ignored", help="Do not run these checks; repeatable.", **names),
+        click.option("--check", "only", help="Run only these checks; repeatable.", **names),
+    ):
+        command = option(command)
     return command
 
 
@@ -81,29 +78,16 @@ def condition_of(words: Sequence[str]) -> Condition | None:
     )
 
 
-def _parse_names(_context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
-    words = _words(texts)
+def _parse(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...], *, conditions: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Returns the names of checks in the texts, and the other conditions that are permitted."""
+    words = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+    names = [*(check.name for check in all_checks()), *conditions]
     for word in words:
-        _require_known(word, option, [])
-    return words
-
-
-def _parse_conditions(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
-    words = _words(texts)
-    for word in words:
-        if word.startswith(_COST):
+        if conditions and word.startswith(_COST):
             Fraction().convert(word.removeprefix(_COST), option, context)
-        else:
-            _require_known(word, option, SEVERITIES)
+        elif word not in names:
+            remedy = f"{suggestion(word, names)}`busbw doctor --list` shows the checks"
+            raise UsageError(f'{option.opts[0]}: no check is named "{word}"', remedy=remedy)
     return words
-
-
-def _words(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
-
-
-def _require_known(word: str, option: click.Parameter, others: Sequence[str]) -> None:
-    names = [*(check.name for check in all_checks()), *others]
-    if word not in names:
-        remedy = f"{suggestion(word, names)}`busbw doctor --list` shows the checks"
-        raise UsageError(f'{option.opts[0]}: no check is named "{word}"', remedy=remedy)

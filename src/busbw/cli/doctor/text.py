@@ -2,22 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+import msgspec
+from msgspec import UNSET
 from rich.text import Text
 
-from busbw.cli.doctor.node_groups import grouped_by_node
 from busbw.cli.doctor.wrapping import wrapped
+from busbw.doctor.catalog import checks_of
 from busbw.doctor.cost import Cost
 from busbw.doctor.model.check import SEVERITIES, Severity
 from busbw.doctor.node_record import ALL_CHECKS
 from busbw.doctor.result import Missing, ReportedFinding, Result
-from busbw.units import count_text, number_text
+from busbw.units import count_text, names_text, number_text
 
+_Part = TypeVar("_Part", ReportedFinding, Missing)
 _Labeled: TypeAlias = tuple[ReportedFinding, str]
 """A finding, and a label that names its nodes."""
 
 _STYLES: dict[Severity, str] = {"broken": "bold red", "slow": "bold yellow", "risk": "bold cyan"}
+_MAX_NAMES = 4
 _TITLE_WIDTH = max(map(len, SEVERITIES)) + 2
 
 
@@ -25,12 +29,12 @@ def result_lines(result: Result) -> Iterator[Text]:
     """Yields the counts, the findings, the other checks, and the measurement to run if nothing was found."""
     yield Text(_counts_text(result), style="bold")
     yield Text()
-    for _, group in groupby(grouped_by_node(result.findings, result), key=_group_key):
+    for _, group in groupby(_grouped_by_node(result.findings, result), key=_group_key):
         yield from _finding_lines(tuple(group))
         yield Text()
     yield from wrapped("passed: ", ", ".join(result.passed) or "none")
     yield from wrapped("not applicable: ", ", ".join(result.not_applicable) or "none")
-    by_reason = sorted(grouped_by_node(result.could_not_check, result), key=_place_and_reason)
+    by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_place_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_place_and_reason):
         names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
         yield from wrapped("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
@@ -38,6 +42,27 @@ def result_lines(result: Result) -> Iterator[Text]:
         yield Text()
         yield from wrapped("next: ", "no cause of slow collectives was found; measure with `busbw run all_reduce`,")
         yield from wrapped("      ", "or locate a slow part of several machines with `busbw find LAUNCHER`")
+
+
+def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_Part, str]]:
+    """Yields the first of the parts that differ only in node and evidence, and a label that names their nodes."""
+    groups: dict[bytes, list[_Part]] = {}
+    for part in parts:
+        fields = msgspec.to_builtins(part)
+        common = {name: value for name, value in fields.items() if name not in {"node", "evidence"}}
+        groups.setdefault(msgspec.json.encode(common), []).append(part)
+    differences = {check.name for check in checks_of("nodes")}
+    node_count = len(result.nodes) if result.nodes is not UNSET else 1
+    for group in groups.values():
+        nodes = [part.node for part in group if isinstance(part.node, str)]
+        if len(nodes) == node_count > 1:
+            yield group[0], f"on all {node_count} nodes: "
+        elif len(nodes) > 1:
+            yield group[0], f"on {len(nodes)} of {node_count} nodes ({names_text(nodes, _MAX_NAMES)}): "
+        elif nodes and group[0].check not in differences:
+            yield group[0], f"{nodes[0]}: "
+        else:
+            yield group[0], ""  # the text of a difference names its node
 
 
 def _counts_text(result: Result) -> str:

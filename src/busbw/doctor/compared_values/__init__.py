@@ -43,8 +43,6 @@ class ComparedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     """count: number of matches; first: the first; set: different ones; list: all, with the number of equal ones."""
     absent: str = ""
     """Value if the file or the match is absent. Empty: the value is then unknown."""
-    tolerance: float = 0.0
-    """Relative difference up to which numbers count as equal."""
 
 
 class _Group(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -91,19 +89,16 @@ def _read_value(machine: Machine, value: ComparedValue) -> Items:
         if not value.absent:
             raise
         matches = []
-    if value.reduce == "first":
-        matches = matches[:1]
-    matches = [text for text in matches if text]
-    if not matches:
+    counts = Counter(filter(None, matches[:1] if value.reduce == "first" else matches))
+    if not counts:
         if not value.absent:
             raise Absent(f"{value.title} in /{value.path}")
         return (value.absent,)
     if value.reduce == "count":
-        return (str(len(matches)),)
-    counts = Counter(matches)
-    if value.reduce == "set":
-        return tuple(sorted(counts))[:_MAX_ITEMS]
-    return tuple(f"{count} x {text}" if count > 1 else text for text, count in sorted(counts.items()))[:_MAX_ITEMS]
+        return (str(counts.total()),)
+    shows_number = value.reduce == "list"
+    items = (f"{count} x {text}" if count > 1 and shows_number else text for text, count in sorted(counts.items()))
+    return tuple(items)[:_MAX_ITEMS]
 
 
 def _matches(machine: Machine, value: ComparedValue) -> Iterator[str]:

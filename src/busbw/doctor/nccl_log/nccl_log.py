@@ -1,25 +1,55 @@
 """Content of a log of NCCL: messages, communicators and connections."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from busbw.doctor.model.check import Evidence, NotApplicable, Unreadable
-from busbw.doctor.nccl_log.message import Message, Process
 from busbw.system import System
+from busbw.units import shorten
 
 _CHANNEL = re.compile(
-    r"Channel \d+(?:/(?P<index>\d+))? : (?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> (?P<receiver>\d+)"
+    r"Channel \d+(?:/0)? : (?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> (?P<receiver>\d+)"
     r"\[(?P<receiver_gpu>[0-9a-f]+)\](?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
 )
+"""Connection for collectives. Those of send and receive operations have index 1 instead of 0."""
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")
 _NETWORK = re.compile(r"Using network (\S.*)$")
 
 
-@dataclass(frozen=True)
-class Rank:
+class Process(NamedTuple):
+    """The writer of a message. Host and process id are empty if the log does not name them."""
+
+    host: str
+    pid: str
+
+
+class Message(NamedTuple):
+    """One message of NCCL."""
+
+    process: Process
+    level: str
+    """INFO or WARN. VERSION for the line with NCCL's version, which every level prints."""
+    text: str
+    """Text without header. For warnings with the place in NCCL's source: "transport/nvls.cc:379 Failed to bind"."""
+    place: str
+    """Line of the log: "job.log line 12"."""
+
+    @property
+    def host(self) -> str:
+        """Host of the writer. Empty if unknown."""
+        return self.process.host
+
+    @property
+    def evidence(self) -> Evidence:
+        """The message as evidence."""
+        return Evidence(source=self.place, value=shorten(f"{self.host}: {self.text}", 240))
+
+
+class Rank(NamedTuple):
     """A rank of a communicator."""
 
     process: Process
@@ -50,22 +80,14 @@ class Communicator:
         """True if some ranks are on nodes that NVLink does not connect."""
         return len(self.hosts) > 1 and not (self.uses_mnnvl and self.node_count == 1)
 
-    @property
-    def is_complete(self) -> bool:
-        """True if the log contains every rank."""
-        return not self.is_ambiguous and len(self.ranks) == self.size
 
-
-@dataclass(frozen=True)
-class Connection:
-    """Connection of two ranks on known hosts."""
+class Connection(NamedTuple):
+    """Connection of two ranks on known hosts, for collectives."""
 
     host: str
     """Host of the side that printed it."""
     peer_host: str
     is_receive: bool
-    is_collective: bool
-    """False for the connections of send and receive operations (index 1)."""
     via: str
     """Transport: P2P/CUMEM/read, SHM/direct/direct, NET/IB/3/GDRDMA."""
     evidence: Evidence
@@ -103,15 +125,10 @@ class NcclLog:
         if not any(each.uses_network for each in self.communicators):
             raise NotApplicable("the job ran on one node or NVLink domain")
 
-    @cached_property
-    def warnings(self) -> list[Message]:
-        """Messages of level WARN."""
-        return [message for message in self.messages if message.level == "WARN"]
-
     def find(self, pattern: re.Pattern[str], *, is_warning: bool = False) -> Iterator[tuple[Message, re.Match[str]]]:
         """Yields the messages that contain a pattern; with `is_warning` only those of level WARN."""
-        for message in self.warnings if is_warning else self.messages:
-            match = pattern.search(message.text)
+        for message in self.messages:
+            match = None if is_warning and message.level != "WARN" else pattern.search(message.text)
             if match:
                 yield message, match
 
@@ -130,15 +147,10 @@ class NcclLog:
         """Variables that NCCL read: the first message by name and value."""
         return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
-    def variable(self, name: str, *values: str) -> Message | None:
-        """Returns a message that NCCL read one of these values of a variable; any value without `values`."""
+    def setting(self, values: Mapping[str, tuple[str, ...]]) -> Evidence | None:
+        """Returns evidence that NCCL read one of these values of a variable, by its name."""
         return next(
-            (
-                message
-                for (each, value), message in self.variables.items()
-                if each == name and (not values or value in values)
-            ),
-            None,
+            (each.evidence for (name, value), each in self.variables.items() if value in values.get(name, ())), None
         )
 
     @cached_property
@@ -158,25 +170,14 @@ class NcclLog:
 
     @cached_property
     def connections(self) -> list[Connection]:
-        """Connections with two hosts that are known without doubt."""
+        """Connections for collectives with two hosts that are known without doubt."""
         found = []
         for message in self.channels:
             match = _CHANNEL.match(message.text)
-            if match is None:
-                continue
-            peer_host = self._peer_host(message.process, match)
-            if peer_host is None:
-                continue
-            found.append(
-                Connection(
-                    host=message.host,
-                    peer_host=peer_host,
-                    is_receive=match["side"] == "receive",
-                    is_collective=match["index"] in (None, "0"),
-                    via=match["via"],
-                    evidence=message.evidence,
-                )
-            )
+            peer_host = self._peer_host(message.process, match) if match else None
+            if match and peer_host is not None:
+                is_receive = match["side"] == "receive"
+                found.append(Connection(message.host, peer_host, is_receive, match["via"], message.evidence))
         return found
 
     def _peer_host(self, process: Process, match: re.Match[str]) -> str | None:

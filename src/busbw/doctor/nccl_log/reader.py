@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from busbw.doctor.nccl_log.message import Message, Process, find_message
-from busbw.doctor.nccl_log.nccl_log import Communicator, NcclLog, Rank
+from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process, Rank
 from busbw.doctor.nccl_log.source import UnfinishedError, read_lines
 from busbw.files import path_text
+from busbw.system import System
 from busbw.units import plain
 
 READ_LIMIT_S = 3.0
@@ -20,21 +20,31 @@ MAX_MESSAGES = 100_000
 _MAX_GLUED_RATIO = 10
 """Text and a host together, as "17node1", have fewer messages than the host by more than this factor."""
 
+_HEADER = re.compile(
+    rb"(?:(?P<host>[^\s:\[\]]{1,255}):(?P<pid>\d{1,10}):\d{1,10} )?\[-?\d{1,4}\] "
+    rb"(?P<source>\S{1,255}:\d{1,10} )?(?:\(\S{1,255}\) )?NCCL (?P<level>INFO|WARN) "
+)
+"""Header of a message, "node1:17:42 [3] transport/nvls.cc:379 NCCL WARN ". Some logs lack the host."""
+_VERSION = re.compile(rb"NCCL version \d")
 _RELEVANT = re.compile(
-    rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NCCL version|NET/|Using |NCCL_\w+ set|Setting affinity|NVLS multicast"
-    rb"|MNNVL |\d+ coll channels|Rank \d+ has|Could not|P2P is disabled|cuMem host|Failed to"
-    rb"|=== System|Pattern "
+    rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NCCL version|NET/|Using |NCCL_\w+ set|NVLS multicast"
+    rb"|MNNVL |\d+ coll channels|Rank \d+ has|Could not|Failed to|=== System|Pattern "
 )
 """Messages of level INFO that checks read, by their beginning."""
 _COMMUNICATOR = re.compile(
-    r"comm (?P<handle>0x\w+) rank (?P<rank>\d+) n[rR]anks (?P<size>\d+)(?: cudaDev (?P<device>\d+))?"
+    r"comm (?P<handle>0x\w+) rank (?P<rank>\d+) n[rR]anks (?P<size>\d+)(?: cudaDev \d+)?"
     r"(?: nvmlDev (?P<gpu>\d+))?(?: busId (?P<bus>\w+))?(?: commId (?P<id>0x\w+))?(?P<parent> parent)?"
-    r"(?: nNodes (?P<nodes>\d+) localRanks (?P<local>\d+) localRank \d+ MNNVL (?P<mnnvl>\d+))?"
+    r"(?: nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+ MNNVL (?P<mnnvl>\d+))?"
 )
 
 
-def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S) -> NcclLog:
+def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, system: System | None = None) -> NcclLog:
     """Reads one or several files of one job. A path "-" is standard input.
+
+    Args:
+        paths: Files of the log.
+        limit_s: Time limit.
+        system: System of the nodes, if the user named it.
 
     Raises:
         UsageError: A file cannot be opened.
@@ -60,9 +70,7 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S) -> NcclL
     for message in messages:
         if message.host not in glued:
             kinds[_kind(message)].append(message)
-    return NcclLog(
-        messages=kinds["other"], communicators=_communicators(kinds["rank"]), channels=kinds["channel"], unread=unread
-    )
+    return NcclLog(kinds["other"], _communicators(kinds["rank"]), kinds["channel"], unread, system)
 
 
 def _kind(message: Message) -> str:
@@ -84,8 +92,7 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
         if len(keys) >= MAX_MESSAGES:
             raise UnfinishedError(f"it has more than {MAX_MESSAGES} different messages")
         keys.add(key)
-        found = find_message(line)
-        if found is not None:
+        if (found := _find_message(line)) is not None:
             process, level, text = found
             yield Message(process, level, plain(text.decode(errors="replace").rstrip()), f"{name} line {number}")
 
@@ -104,8 +111,25 @@ def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
             return None
         if b"comm 0x" in line:
             return writer, line[mark:]
-    host = writer.rsplit(b":", 2)[0]
-    return host, line[mark:]
+    return writer.rsplit(b":", 2)[0], line[mark:]
+
+
+def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
+    """Returns process, level and text of the message in a line. None if there is no message.
+
+    Processes that share an output can write into each other's lines. Of several messages in a line, the end of the
+    first and the host of the others are not known, so the line is dropped.
+    """
+    header = _HEADER.search(line)
+    if header is None:
+        version = _VERSION.search(line)
+        return (Process("", ""), "VERSION", line[version.start() :]) if version else None
+    text = line[header.end() :]
+    if b"NCCL " in text and _HEADER.search(text):
+        return None
+    host, pid = header["host"] or b"", header["pid"] or b""
+    process = Process(plain(host.decode(errors="replace")), pid.decode())
+    return process, header["level"].decode(), (header["source"] or b"") + text
 
 
 def _communicators(messages: Sequence[Message]) -> list[Communicator]:
@@ -131,7 +155,6 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
             by_handle[handle] = communicator
     for each in found.values():
         # Machines of the same name are not one host.
-        each.is_ambiguous |= len({(rank.process.host, rank.gpu_names) for rank in each.ranks.values()}) < len(
-            each.ranks
-        )
+        gpus = {(rank.process.host, rank.gpu_names) for rank in each.ranks.values()}
+        each.is_ambiguous |= len(gpus) < len(each.ranks)
     return list(found.values())

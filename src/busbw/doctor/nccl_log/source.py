@@ -1,10 +1,9 @@
-"""Yields the lines of a log until a time limit, from a file, a pipe or standard input, compressed by gzip or not."""
+"""Yields the lines of a log until a time limit, from a file, a pipe or standard input."""
 
 import os
 import select
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from busbw.files import path_text
 _BLOCK_BYTES = 1 << 20
 _MAX_LINE_BYTES = 1 << 16
 """A longer line is read in parts. NCCL's messages are shorter."""
-_GZIP = b"\x1f\x8b"
 
 
 class UnfinishedError(Exception):
@@ -30,10 +28,12 @@ def read_lines(path: Path, end: float) -> Iterator[bytes]:
 
     Raises:
         UsageError: The log cannot be opened.
-        UnfinishedError: The time is over, or the rest is damaged.
+        UnfinishedError: The time is over.
     """
     rest = b""
-    for block in _text_blocks(path, end):
+    for block in _blocks(path, end):
+        if block.startswith(b"\x1f\x8b"):
+            raise UsageError(f"--log: {path_text(path)} is compressed (gzip)", remedy="decompress it first")
         *lines, rest = (rest + block).split(b"\n")
         yield from lines
         if len(rest) > _MAX_LINE_BYTES:
@@ -42,31 +42,10 @@ def read_lines(path: Path, end: float) -> Iterator[bytes]:
     yield rest
 
 
-def _text_blocks(path: Path, end: float) -> Iterator[bytes]:
-    blocks = _blocks(path, end)
-    first = next(blocks, b"")
-    if not first.startswith(_GZIP):
-        yield first
-        yield from blocks
-        return
-    decoder = zlib.decompressobj(wbits=31)
-    packed = first
-    try:
-        while packed or (packed := next(blocks, b"")):
-            yield decoder.decompress(packed, _BLOCK_BYTES)
-            packed = decoder.unconsumed_tail
-            if decoder.eof:
-                packed, decoder = decoder.unused_data, zlib.decompressobj(wbits=31)
-            _raise_if_over(end)
-    except zlib.error as error:
-        raise UnfinishedError("its compressed data is damaged") from error
-
-
 def _blocks(path: Path, end: float) -> Iterator[bytes]:
     """Yields blocks of bytes. Waits for a pipe until the time is over."""
-    is_stdin = str(path) == "-"
     try:
-        descriptor = os.dup(sys.stdin.fileno()) if is_stdin else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.dup(sys.stdin.fileno()) if str(path) == "-" else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             while True:
                 if not select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
@@ -75,14 +54,10 @@ def _blocks(path: Path, end: float) -> Iterator[bytes]:
                 if not block:
                     return
                 yield block
-                _raise_if_over(end)
+                if time.monotonic() > end:
+                    raise UnfinishedError("the time limit is over")
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"--log: cannot read {path_text(path)}: {reason}", remedy="pass a readable log") from error
-
-
-def _raise_if_over(end: float) -> None:
-    if time.monotonic() > end:
-        raise UnfinishedError("the time limit is over")

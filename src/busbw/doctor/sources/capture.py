@@ -32,8 +32,6 @@ class Manifest(Struct, kw_only=True, frozen=True):
 
     format: int = FORMAT
     busbw_version: str = ""
-    node: str = ""
-    """Name for the node in findings."""
     folders: dict[str, tuple[str, ...]] = {}
     targets: dict[str, str] = {}
     """Keys without symbolic links, by the key that was asked for."""
@@ -88,13 +86,12 @@ class Capture:
             raise Unreadable(plain(self.manifest.unreadable[key]))
 
 
-def capture_of(recording: Recording, *, node: str, busbw_version: str) -> Capture:
+def capture_of(recording: Recording, *, busbw_version: str) -> Capture:
     """Returns a capture with everything that was recorded."""
     files, folders, targets = _values(recording.files), _values(recording.folders), _values(recording.targets)
     errors = {**_errors(recording.targets), **_errors(recording.folders), **_errors(recording.files)}
     manifest = Manifest(
         busbw_version=busbw_version,
-        node=node,
         folders={key: tuple(sorted(names)) for key, names in folders.items()},
         targets={key: target for key, target in targets.items() if target != key or key not in files},
         absent=tuple(sorted(key for key, error in errors.items() if isinstance(error, Absent))),

@@ -5,11 +5,11 @@ Names of interfaces and RDMA devices stay. Evidence stays readable.
 """
 
 import getpass
-import hashlib
 import re
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 
 import msgspec
@@ -21,15 +21,18 @@ from busbw.secret_variables import may_be_secret
 
 _ENVIRONMENT = f"{FACTS}environment.json"
 _PSEUDONYM = re.compile(r"(?:host|domain|user|name|serial|secret)-\d+")
-_TOKEN = r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|xox[abp]-)[\w-]{8,}"
-_SECRET = r"(?i)(?:token|passw(?:or)?d|secret|api_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;&]+)"
-_CLOUD_HOST = r"\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w.-]+)?\b"
-_ACCOUNT = (
-    r"(?<![\w.+-])[\w.+-]+@(?![\w.:-]*\.(?:service|socket|target|timer|slice)\b)[\w-]+(?:\.[\w-]+)+|(?<=\[)[\w.-]+(?=@)"
-)
-_HOME = r"(?:^|(?<=[/\s:=\"'(,]))home/([^/\s:;,'\"<>()%]+)"
-_LABELED_NAME = r"\b(?:NodeName|NodeHostName|NodeAddr|Owner|UserId|Account|Partitions)=([^\s(]+)"
-_SERIAL = r"(?i)(?:(?<!/)serial(?:[ _]?(?:number|no|num))?|\b(?:vendor )?sn)[\"']?[ \t]*[:=>][ \t]*[\"']?([\w.-]{3,})"
+_NAMES = {
+    r"\b(?:gh[opsru]_|github_pat_|glpat-|hf_|xox[abp]-)[\w-]{8,}": "secret",
+    r"(?i)(?:token|passw(?:or)?d|secret|api_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;&]+)": "secret",
+    r"\bip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w.-]+)?\b": "host",  # in clouds
+    r"(?<![\w.+-])[\w.+-]+@(?![\w.:-]*\.(?:service|socket|target|timer|slice)\b)[\w-]+(?:\.[\w-]+)+": "user",
+    r"(?<=\[)[\w.-]+(?=@)": "user",
+    r"(?:^|(?<=[/\s:=\"'(,]))home/([^/\s:;,'\"<>()%]+)": "user",
+    r"\b(?:NodeName|NodeHostName|NodeAddr|Owner|UserId|Account|Partitions)=([^\s(]+)": "name",
+    r"(?i)(?:(?<!/)serial(?:[ _]?n(?:umber|um|o))?|\b(?:vendor )?sn)[\"']?"
+    r"[ \t]*[:=>][ \t]*[\"']?([\w.-]{3,})": "serial",
+}
+"""Kinds of names, by their patterns. The first group of a pattern is the name, otherwise the match."""
 _UUID = r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9a-fA-F])"
 _CONTAINER = r"(?<![0-9a-fA-F])[0-9a-f]{64}(?![0-9a-fA-F])"
 _HARDWARE = (
@@ -41,12 +44,6 @@ _IPV6 = r"(?<![\w:.])(?:[0-9a-fA-F]{0,4}:){2,7}(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-
 _IPV4 = r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]|-\w)"
 _EXPLODED_LENGTH = 39
 """Length of an IPv6 address with all digits."""
-_HEXADECIMAL_ADDRESSES = {
-    "net/route": re.compile(r"(?<=\t)[0-9A-F]{8}(?=\t)"),
-    "net/if_inet6": re.compile(r"\b[0-9a-f]{32}\b"),
-    "net/ipv6_route": re.compile(r"\b[0-9a-f]{32}\b"),
-}
-"""Addresses in files of the kernel, by the ends of the files' keys."""
 _VERSION_WORDS = ("version", "firmware", "driver", "fw", "pkg", "release")
 """Words before numbers that look like an address."""
 _VARIABLE_WITH_NAME = re.compile(
@@ -75,12 +72,10 @@ def redacted(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture
         key(folder): tuple(key(f"{folder}/{name}").rpartition("/")[2] for name in entries)
         for folder, entries in sorted(manifest.folders.items())
     }
-    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
     return Capture(
         files,
         Manifest(
             busbw_version=manifest.busbw_version,
-            node=f"node-{digest[:6]}",
             folders=folders,
             targets={key(link): key(target) for link, target in sorted(manifest.targets.items())},
             absent=tuple(map(key, manifest.absent)),
@@ -131,13 +126,7 @@ class _Redaction:
         known_name = rf"(?<![A-Za-z0-9])(?:{longest_first})(?![A-Za-z0-9])" if kinds else r"(?!)"
         rules: dict[str, Callable[[re.Match[str]], str]] = {
             known_name: lambda match: self._pseudonyms.name(kinds[match[0]], match[0]),
-            _TOKEN: lambda match: self._name("secret", match),
-            _SECRET: lambda match: self._name("secret", match),
-            _CLOUD_HOST: lambda match: self._name("host", match),
-            _ACCOUNT: lambda match: self._name("user", match),
-            _HOME: lambda match: self._name("user", match),
-            _LABELED_NAME: lambda match: self._name("name", match),
-            _SERIAL: lambda match: self._name("serial", match),
+            **{pattern: partial(self._name, kind) for pattern, kind in _NAMES.items()},
             _UUID: lambda match: f"00000000-0000-4000-8000-{self._pseudonyms.number('UUID', match[0].lower()):012x}",
             _CONTAINER: lambda match: f"{self._pseudonyms.number('container', match[0]):064x}",
             _HARDWARE: self._hardware,
@@ -168,9 +157,6 @@ class _Redaction:
         name = key.rpartition("/")[2].lower()
         if "serial" in name and text.strip():
             text = self._pseudonyms.name("serial", text.strip())
-        for end, pattern in _HEXADECIMAL_ADDRESSES.items():
-            if key.endswith(end):
-                text = pattern.sub(self._hexadecimal_address, text)
         # The word in front makes a version of four numbers no address.
         before = "version: " if any(word in name for word in _VERSION_WORDS) else ""
         return self.text(before + text).removeprefix(before).encode(errors="surrogateescape")
@@ -212,10 +198,3 @@ class _Redaction:
             if not any(word in before for word in _VERSION_WORDS):
                 return str(self._pseudonyms.ipv4(IPv4Address(match[0])))
         return match[0]
-
-    def _hexadecimal_address(self, match: re.Match[str]) -> str:
-        value = bytes.fromhex(match[0])
-        if len(value) == 16:
-            return self._pseudonyms.ipv6(IPv6Address(value)).packed.hex()
-        # The byte order of x86 and Arm.
-        return self._pseudonyms.ipv4(IPv4Address(value[::-1])).packed[::-1].hex().upper()

@@ -1,7 +1,8 @@
 """Checks for known messages of NCCL, from lines.toml."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from importlib.resources import files
 
 import msgspec
@@ -25,30 +26,24 @@ class _Line(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     shown_with: str | None = None
 
 
-def _examiner(line: _Line) -> Callable[[NcclLog], Iterator[Finding]]:
-    pattern = re.compile(line.pattern)
-
-    def examine(log: NcclLog) -> Iterator[Finding]:
-        if line.info:
-            log.require_info()
-        if line.shown_with and not any(True for _ in log.find(re.compile(line.shown_with))):
-            raise NotApplicable("NCCL_DEBUG_SUBSYS hides these messages")
-        found = list(log.find(pattern, is_warning=not line.info))
-        if not found:
-            return
-        message, match = found[0]
-        by_host = {each.host: each for each, _ in reversed(found)}
-        groups = {name: text or "" for name, text in match.groupdict().items()}
-        others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""
-        values = {**groups, "host": message.host or "a host"}
-        yield Finding(
-            severity=line.severity,
-            problem=line.problem.format_map(values) + others,
-            evidence=tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
-            subject=groups.get("part") or message.host or None,
-        )
-
-    return examine
+def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
+    if line.info:
+        log.require_info()
+    if line.shown_with and not any(True for _ in log.find(re.compile(line.shown_with))):
+        raise NotApplicable("NCCL_DEBUG_SUBSYS hides these messages")
+    found = list(log.find(re.compile(line.pattern), is_warning=not line.info))
+    if not found:
+        return
+    message, match = found[0]
+    by_host = {each.host: each for each, _ in reversed(found)}
+    groups = {name: text or "" for name, text in match.groupdict().items()}
+    others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""
+    yield Finding(
+        severity=line.severity,
+        problem=line.problem.format_map({**groups, "host": message.host or "a host"}) + others,
+        evidence=tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
+        subject=groups.get("part") or message.host or None,
+    )
 
 
 _LINES = msgspec.toml.decode((files("busbw.doctor.checks.log") / "lines.toml").read_bytes(), type=dict[str, _Line])
@@ -63,7 +58,7 @@ CHECKS = tuple(
         source=line.source,
         cost=line.cost,
         fix=line.fix,
-        examine=_examiner(line),
+        examine=partial(_examine, line),
     )
     for name, line in _LINES.items()
 )

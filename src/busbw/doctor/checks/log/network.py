@@ -32,12 +32,10 @@ def _examine_network(log: NcclLog) -> Iterator[Finding]:
     if not on_sockets:
         return
     host, message = next(iter(on_sockets.items()))
-    reasons = [next(log.find(pattern), (None, None))[0] for pattern in _REASONS]
-    reason = next((each for each in reasons if each is not None), None)
+    reason = next((each for pattern in _REASONS for each, _ in log.find(pattern)), None)
     others = {name for name, _ in log.networks.values()} - {"Socket"}
-    expects_rdma = (
-        bool(others) or any(True for _ in log.find(_EXPECTS_RDMA)) or "set" in (reason.text if reason else "")
-    )
+    is_chosen = reason is not None and " set " in reason.text
+    expects_rdma = is_chosen or any(True for _ in log.find(_EXPECTS_RDMA))
     yield Finding(
         severity="broken" if others else "slow" if expects_rdma else "risk",
         problem=f"NCCL uses TCP sockets on {len(on_sockets)} of {len(log.networks)} hosts, such as {host}"
@@ -47,31 +45,27 @@ def _examine_network(log: NcclLog) -> Iterator[Finding]:
     )
 
 
-def _adapters(log: NcclLog) -> dict[str, tuple[frozenset[str], Evidence]]:
-    """Returns names of the InfiniBand and RoCE adapters that NCCL uses, by host."""
+def _examine_adapters(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
-    found: dict[str, tuple[frozenset[str], Evidence]] = {}
+    adapters: dict[str, frozenset[str]] = {}
+    evidence: dict[str, Evidence] = {}
     for message, match in log.find(_ADAPTERS):
         if message.host:
-            before = found.get(message.host, (frozenset(), message.evidence))
-            found[message.host] = (before[0] | frozenset(_ADAPTER.findall(match["list"])), before[1])
-    return found
-
-
-def _examine_adapters(log: NcclLog) -> Iterator[Finding]:
-    adapters = _adapters(log)
+            names = frozenset(_ADAPTER.findall(match["list"]))
+            adapters[message.host] = adapters.get(message.host, frozenset()) | names
+            evidence.setdefault(message.host, message.evidence)
     if not adapters:
         raise NotApplicable("the job uses no InfiniBand or RoCE")
     # The most frequent set is the reference: on single hosts, a storage adapter can be active too.
-    sets = Counter(names for names, _ in adapters.values())
+    sets = Counter(adapters.values())
     usual = max(sets, key=lambda names: (sets[names], len(names)))
-    for host, (names, evidence) in adapters.items():
+    for host, names in adapters.items():
         if len(names) < len(usual):
             yield Finding(
                 severity="slow",
                 problem=f"{host} uses {len(names)} adapters, other hosts use {len(usual)} "
                 f"(without {', '.join(sorted(usual - names))})",
-                evidence=(evidence,),
+                evidence=(evidence[host],),
                 subject=host,
                 damage=Damage(nic_share=len(names) / len(usual)),
             )

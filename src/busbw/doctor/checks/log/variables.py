@@ -38,7 +38,7 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "other than Google Cloud": lambda log: (
         not any(name.startswith(("FasTrak", "GPUDirectTCPX", "gIB")) for name, _ in log.networks.values())
     ),
-    "other than Azure": lambda _log: True,
+    "other than Azure": lambda _log: None,
 }
 """Predicates of parts/traits.py for the machines of a log. None if the log does not tell."""
 

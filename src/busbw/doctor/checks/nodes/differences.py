@@ -17,31 +17,18 @@ def _examine(value: ComparedValue, severity: Severity, nodes: Sequence[NodeValue
     by_node = {node.node: node.values[value.check] for node in nodes if value.check in node.values}
     if not by_node:
         raise NotApplicable(f"no node has a value of {value.title}")
-    classes = _classes(by_node, value.tolerance)
-    counts = Counter(classes.values())
+    counts = Counter(by_node.values())
     usual, count = counts.most_common(1)[0]
     if count >= _MIN_MAJORITY and 2 * count > len(by_node):
         for node, own in by_node.items():
-            if classes[node] != usual:
+            if own != usual:
                 yield _odd_node(value, severity, node, own, usual, f"{count} of {len(by_node)} nodes")
     elif len(counts) > 1:
-        yield _disagreement(value, classes)
+        yield _disagreement(value, by_node)
     without_value = [node for node in nodes if node.node not in by_node]
     if without_value:
         missing = without_value[0].missing.get(value.check, f"a value of {value.title}")
         raise Unreadable(f"{missing} on {names_text([node.node for node in without_value], _MAX_NAMES)}")
-
-
-def _classes(by_node: dict[str, Items], tolerance: float) -> dict[str, Items]:
-    """Returns the value that stands for that of each node: numbers within the tolerance have the same one."""
-    if not tolerance:
-        return by_node
-    classes: dict[str, Items] = {}
-    first: Items = ("0",)
-    for node, own in sorted(by_node.items(), key=lambda each: int(each[1][0])):
-        first = first if int(own[0]) <= int(first[0]) * (1 + tolerance) else own
-        classes[node] = first
-    return classes
 
 
 def _odd_node(value: ComparedValue, severity: Severity, node: str, own: Items, usual: Items, majority: str) -> Finding:
@@ -54,9 +41,9 @@ def _odd_node(value: ComparedValue, severity: Severity, node: str, own: Items, u
     )
 
 
-def _disagreement(value: ComparedValue, classes: dict[str, Items]) -> Finding:
+def _disagreement(value: ComparedValue, by_node: dict[str, Items]) -> Finding:
     groups: dict[Items, list[str]] = {}
-    for node, own in classes.items():
+    for node, own in by_node.items():
         groups.setdefault(own, []).append(node)
     common = tuple(set.intersection(*map(set, groups)))
     texts = [f"{_text(_without(own, common))} on {names_text(nodes, _MAX_NAMES)}" for own, nodes in groups.items()]

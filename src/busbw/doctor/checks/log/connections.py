@@ -1,0 +1,102 @@
+"""Transports between ranks: NVLink within a node, and GPUDirect RDMA between nodes."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from busbw.doctor.model.check import Check, Finding, NotApplicable, Unreadable
+from busbw.doctor.nccl_log.nccl_log import Connection, Message, NcclLog
+
+_PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
+"""Variables with the values that turn P2P off."""
+_GPUDIRECT_OFF = {"NCCL_NET_GDR_LEVEL": ("LOC", "0"), "NCCL_DMABUF_ENABLE": ("0",)}
+"""Variables with the values that turn GPUDirect RDMA off."""
+_DISABLED = re.compile(r"NET/IB\w* : GPU Direct RDMA Disabled for HCA (?P<index>\d+) '(?P<name>[^']+)'")
+_RDMA = re.compile(r"NET/IB[^/]*/(?P<adapter>\d+)")
+_NEWER_MODULE = 23
+"""First minor version of NCCL 2 that knows the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
+
+
+def _by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
+    found: dict[str, list[Connection]] = {}
+    for each in connections:
+        found.setdefault(each.host, []).append(each)
+    return found
+
+
+def _examine_peers(log: NcclLog) -> Iterator[Finding]:
+    log.require_info()
+    inside = _by_host(each for each in log.connections if each.host == each.peer_host)
+    if not inside:
+        raise NotApplicable("the log has no connection within a node")
+    setting = log.setting(_PEERS_OFF)
+    for host, own in inside.items():
+        slow = [each for each in own if each.via.startswith(("SHM", "direct", "NET/"))]
+        if not slow or log.has_nvlink is False:
+            continue  # usual between the sockets of a PCIe machine
+        if log.has_nvlink is None and setting is None:
+            raise Unreadable("the kind of GPUs; name it with --system")
+        transport = slow[0].via.split("/")[0].replace("direct", "SHM")
+        yield Finding(
+            severity="slow",
+            problem=f"{len(slow)} of {len(own)} connections between GPUs of {host} use {transport} instead of NVLink",
+            evidence=(slow[0].evidence, *((setting,) if setting else ())),
+            subject=host,
+        )
+
+
+def _examine_gpudirect(log: NcclLog) -> Iterator[Finding]:
+    log.require_network()
+    connections = _by_host(each for each in log.connections if _RDMA.match(each.via))
+    disabled: dict[str, dict[str, Message]] = {}
+    for message, match in log.find(_DISABLED):
+        used = {rdma["adapter"] for each in connections.get(message.host, ()) if (rdma := _RDMA.match(each.via))}
+        if message.host and match["index"] in (used or {match["index"]}):  # others carry no data
+            disabled.setdefault(message.host, {}).setdefault(match["name"], message)
+    if not connections and not disabled:
+        raise NotApplicable("the log has no InfiniBand or RoCE connection of known hosts")
+    for host, adapters in disabled.items():
+        yield Finding(
+            severity="slow",
+            problem=f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}",
+            evidence=(next(iter(adapters.values())).evidence,),
+            subject=host,
+            fix="update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"
+            if log.minor_version is not None and log.minor_version < _NEWER_MODULE
+            else None,
+        )
+    setting = log.setting(_GPUDIRECT_OFF)
+    for host, own in connections.items():
+        received = [each for each in own if each.is_receive]
+        staged = [each for each in received if "/GDRDMA" not in each.via]
+        if staged and host not in disabled:
+            yield Finding(
+                severity="slow" if setting or len(staged) < len(received) else "risk",
+                problem=f"{len(staged)} of {len(received)} connections to {host} copy data through host memory",
+                evidence=(staged[0].evidence, *((setting,) if setting else ())),
+                subject=host,
+            )
+
+
+CHECKS = (
+    Check(
+        name="log-peers",
+        area="log",
+        reads='"via P2P", "via SHM" and "via NET" messages of ranks on one host',
+        rule="GPUs of a node with NVLink are connected by P2P.",
+        source="NVIDIA/nccl#324",
+        cost="NVLink is not used: data goes through host memory or the network.",
+        fix="unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; give each rank all GPUs of the job, and all ranks one /dev/shm",
+        examine=_examine_peers,
+    ),
+    Check(
+        name="log-gpudirect",
+        area="log",
+        reads='"GPU Direct RDMA Disabled for HCA" messages, "[receive] via NET/IB" messages without GDRDMA',
+        rule="GPUDirect RDMA is on: the adapters of the job write received data into GPU memory.",
+        source="NVIDIA/nccl#1676",
+        cost="Data is copied through host memory: 180 GB/s between two nodes fell to 10 GB/s.",
+        fix="modprobe nvidia_peermem, or the open driver with kernel 5.12 or newer (DMA-BUF); unset NCCL_NET_GDR_LEVEL "
+        "and NCCL_DMABUF_ENABLE; nvidia-smi topo -m shows the distance of GPU and adapter",
+        examine=_examine_gpudirect,
+    ),
+)
