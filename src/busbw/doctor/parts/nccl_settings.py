@@ -11,7 +11,7 @@ from busbw.doctor.facts.user_configuration import UserConfiguration
 from busbw.doctor.model.check import Evidence
 from busbw.doctor.model.machine import Machine
 
-SYSTEM_FILE = "etc/nccl.conf"
+_SYSTEM_FILE = "etc/nccl.conf"
 _ENVIRONMENT = "environment"
 
 
@@ -41,35 +41,24 @@ class Setting(Struct, kw_only=True, frozen=True):
 
 def read_settings(machine: Machine) -> dict[str, Setting]:
     """Returns the settings that are in effect, by name. NCCL prefers the environment, then the user's file."""
-    settings: dict[str, Setting] = {}
-    for each in [*environment_settings(machine), *file_settings(machine)]:
-        settings.setdefault(each.name, each)
-    return settings
-
-
-def environment_settings(machine: Machine) -> tuple[Setting, ...]:
-    """Returns the variables of the process that are not empty. NCCL treats an empty one as not set."""
-    variables = machine.fact(Environment).variables
-    return tuple(
-        Setting(name=name, value=value.strip(), origin=_ENVIRONMENT)
-        for name, value in variables.items()
+    # NCCL treats an empty variable as not set.
+    settings = {
+        name: Setting(name=name, value=value.strip(), origin=_ENVIRONMENT)
+        for name, value in machine.fact(Environment).variables.items()
         if value.strip()
-    )
-
-
-def file_settings(machine: Machine) -> Iterator[Setting]:
-    """Yields the settings of the configuration files, in NCCL's order."""
+    }
     for origin, line in configuration_lines(machine):
         name, equals, value = line.partition("=")
         if equals and is_name(name):
-            yield Setting(name=name, value=value.strip(), origin=origin)
+            settings.setdefault(name, Setting(name=name, value=value.strip(), origin=origin))
+    return settings
 
 
 def configuration_lines(machine: Machine) -> Iterator[tuple[str, str]]:
     """Yields path and text of each line in NCCL's configuration files that is no comment."""
     user = machine.fact(UserConfiguration)
     yield from _with_origin(user.path, user.lines or ())
-    yield from _with_origin(f"/{SYSTEM_FILE}", (machine.optional(SYSTEM_FILE) or "").splitlines())
+    yield from _with_origin(f"/{_SYSTEM_FILE}", (machine.optional(_SYSTEM_FILE) or "").splitlines())
 
 
 def _with_origin(path: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:

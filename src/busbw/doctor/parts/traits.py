@@ -56,7 +56,6 @@ TRAITS: dict[str, Callable[[Machine], bool]] = {
     "NVLink": lambda machine: _are(_NVLINK, machine, 2),
     "NVLS": lambda machine: _are(_SWITCHED, machine, 8) or _are(_GRACE_BLACKWELL, machine, 2),
     "MNNVL": lambda machine: _are(_GRACE_BLACKWELL, machine),
-    "Blackwell": lambda machine: _are(re.compile("B[23]00"), machine),
     "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _are(_NVLINK, machine),
     "GPUs": lambda machine: bool(gpu_names(machine)),
     "RDMA": lambda machine: bool(rdma_kinds(machine)),
