@@ -12,13 +12,13 @@ from msgspec import Struct
 from busbw.doctor.model.check import NotApplicable, Unreadable
 from busbw.doctor.model.machine import Absent, Machine, shown
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.pci import AMAZON, DEVICES, PciDevice, gpus, rdma_devices
+from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, PciDevice, gpus, rdma_devices
 from busbw.topology.sources.pci_paths import chain_of
 
 Kind: TypeAlias = Literal["InfiniBand", "RoCE", "EFA"]
 Value = TypeVar("Value", bound=Hashable)
 
-INFINIBAND, NETWORK = "sys/class/infiniband", "sys/class/net"
+NETWORK = "sys/class/net"
 
 
 class Port(Struct, kw_only=True, frozen=True):

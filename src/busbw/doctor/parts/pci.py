@@ -10,11 +10,11 @@ from busbw.topology.sources.link_rates import pcie_gbps, pcie_generation
 from busbw.topology.sources.pci_paths import PciLocation, chain_of
 
 DEVICES, DRIVER_GPUS = "sys/bus/pci/devices", "proc/driver/nvidia/gpus"
+INFINIBAND = "sys/class/infiniband"
 NVIDIA, AMD, MELLANOX, AMAZON = "0x10de", "0x1002", "0x15b3", "0x1d0f"
 """Vendor ids."""
 _GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
 """Classes of GPUs by vendor: display, 3D and other display controllers, processing accelerators."""
-_INFINIBAND = "sys/class/infiniband"
 
 
 class PciDevice(Struct, kw_only=True, frozen=True):
@@ -80,9 +80,9 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
 def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
     """Returns the RDMA devices on PCI. Devices of software, such as rxe0, are not among them."""
     found: list[PciDevice] = []
-    for name in machine.names_or_none(_INFINIBAND):
+    for name in machine.names_or_none(INFINIBAND):
         try:
-            chain = chain_of(Path(machine.target(f"{_INFINIBAND}/{name}/device")))
+            chain = chain_of(Path(machine.target(f"{INFINIBAND}/{name}/device")))
         except Absent:
             chain = None
         if chain:
@@ -92,7 +92,7 @@ def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
 
 def rdma_gbit(machine: Machine, name: str) -> float:
     """Returns the rate of an RDMA device's first port in Gbit/s. 0 if unknown."""
-    rate = re.match(r"([\d.]+) Gb", machine.optional(f"{_INFINIBAND}/{name}/ports/1/rate") or "")
+    rate = re.match(r"([\d.]+) Gb", machine.optional(f"{INFINIBAND}/{name}/ports/1/rate") or "")
     return float(rate[1]) if rate else 0.0
 
 

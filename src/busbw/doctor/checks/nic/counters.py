@@ -13,7 +13,8 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Un
 from busbw.doctor.model.machine import Machine, shown
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
-from busbw.doctor.parts.nics import INFINIBAND, NETWORK, Kind, Port, compute_ports
+from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports
+from busbw.doctor.parts.pci import INFINIBAND
 
 
 class _Entry(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

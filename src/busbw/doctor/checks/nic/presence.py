@@ -7,8 +7,8 @@ from contextlib import suppress
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Absent, Machine
-from busbw.doctor.parts.nics import INFINIBAND, compute_ports
-from busbw.doctor.parts.pci import AMAZON, DEVICES, device_folders, rdma_devices
+from busbw.doctor.parts.nics import compute_ports
+from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, device_folders, rdma_devices
 
 _PRODUCT = "sys/class/dmi/id/product_name"
 _EFA_DEVICES = {

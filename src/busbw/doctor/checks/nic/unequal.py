@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.nics import INFINIBAND, NETWORK, Kind, Port, compute_ports, usual
-from busbw.doctor.parts.pci import MELLANOX
+from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports, usual
+from busbw.doctor.parts.pci import INFINIBAND, MELLANOX
 
 _MIN_MTU = 4200
 """Bytes for an RDMA packet with 4096 bytes of data and its headers. RDMA uses the next lower power of two."""
