@@ -32,11 +32,11 @@ def test_check_names_the_findings_in_a_slow_log(slow_log: Path, capsys: pytest.C
     assert main(["check", str(slow_log)]) == 5
     printed = " ".join(capsys.readouterr().out.split())
     assert "cause?" in printed
-    assert "[log-staging]" in printed
+    assert "[log-gpudirect]" in printed
     assert "busbw doctor --log slow.log shows evidence, cost and fix" in printed
     main(["check", "--json", str(slow_log)])
     causes = json.loads(capsys.readouterr().out)["causes"]["slow.log"]
-    assert {cause["check"] for cause in causes} == {"log-staging"}
+    assert {cause["check"] for cause in causes} == {"log-gpudirect"}
 
 
 def test_check_names_no_cause_without_messages_of_nccl(slow_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,9 +47,9 @@ def test_check_names_no_cause_without_messages_of_nccl(slow_log: Path, capsys: p
 
 def test_a_report_names_the_findings_unless_it_is_redacted(slow_log: Path) -> None:
     main(["report", str(slow_log), "-o", "whole.html"])
-    assert "[log-staging]" in Path("whole.html").read_text()
+    assert "[log-gpudirect]" in Path("whole.html").read_text()
     main(["report", str(slow_log), "--redact", "-o", "redacted.html"])
-    assert "log-staging" not in Path("redacted.html").read_text()
+    assert "log-gpudirect" not in Path("redacted.html").read_text()
 
 
 def test_find_leads_to_the_checks_of_the_node(capsys: pytest.CaptureFixture[str]) -> None:

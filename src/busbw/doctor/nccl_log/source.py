@@ -27,12 +27,12 @@ def read_lines(path: Path, end: float) -> Iterator[bytes]:
         end: Time of `time.monotonic` at which the reading stops.
 
     Raises:
-        UsageError: The log cannot be opened.
+        UsageError: The log cannot be opened, or is compressed.
         UnfinishedError: The time is over.
     """
     rest = b""
-    for block in _blocks(path, end):
-        if block.startswith(b"\x1f\x8b"):
+    for index, block in enumerate(_blocks(path, end)):
+        if index == 0 and block.startswith(b"\x1f\x8b"):
             raise UsageError(f"--log: {path_text(path)} is compressed (gzip)", remedy="decompress it first")
         *lines, rest = (rest + block).split(b"\n")
         yield from lines

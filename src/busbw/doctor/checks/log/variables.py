@@ -47,11 +47,10 @@ def _examine(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     done = _OTHER_CHECKS | (_PXN if log.node_count < 3 else set())
     for row in HARMFUL_VALUES:
-        value, message = next(
-            ((value, message) for (name, value), message in log.variables.items() if name == row.variable), ("", None)
-        )
-        if message is None or row.variable in done or not is_value(value, row.values):
+        values = [(value, message) for (name, value), message in log.variables.items() if name == row.variable]
+        if row.variable in done or not values or not is_value(values[0][0], row.values):
             continue
+        value, message = values[0]
         traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue
