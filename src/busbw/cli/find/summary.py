@@ -178,9 +178,9 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
             yield f"{_INDENT}{cost}"
         yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
     yield from answers([], summary.undecided)
+    yield from removal_lines(summary.findings)
     if summary.accused:
         yield "busbw doctor looks for the cause on a node, and busbw doctor LAUNCHER on all nodes of a job."
-    yield from removal_lines(summary.findings)
 
 
 def power_lines(summary: FindSummary) -> Iterator[str]:

@@ -6,6 +6,7 @@ import subprocess
 import time
 from contextlib import suppress
 from signal import SIGKILL
+from threading import RLock
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent
@@ -28,6 +29,7 @@ class Commands:
     def __init__(self) -> None:
         self._end_s = time.monotonic() + ALL_COMMANDS_LIMIT_S
         self._running: set[_Process] = set()
+        self._lock = RLock()  # a signal handler may call `close` in a thread that holds it
 
     def output(self, words: list[str]) -> bytes:
         """Returns the standard output of a command.
@@ -37,11 +39,12 @@ class Commands:
             Unreadable: It failed, printed too much, or did not end in time.
         """
         command = shlex.join(words)
-        limit_s = min(COMMAND_LIMIT_S, self._end_s - time.monotonic())
-        if limit_s <= 0:
-            raise Unreadable(f"time to run {command}")
-        process = _start(words)
-        self._running.add(process)
+        with self._lock:  # `close` must know each started process
+            limit_s = min(COMMAND_LIMIT_S, self._end_s - time.monotonic())
+            if limit_s <= 0:
+                raise Unreadable(f"time to run {command}")
+            process = _start(words)
+            self._running.add(process)
         try:
             output, has_ended = _read(process, limit_s)
         finally:
@@ -57,8 +60,10 @@ class Commands:
 
     def close(self) -> None:
         """Kills all running commands, and lets no other one start."""
-        self._end_s = 0.0
-        for process in tuple(self._running):
+        with self._lock:
+            self._end_s = 0.0
+            running = tuple(self._running)
+        for process in running:
             _kill(process)
 
 
