@@ -1,7 +1,6 @@
 """Reads values of a machine for checks, from a tree: the machine itself, or a capture of it."""
 
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
@@ -162,11 +161,6 @@ def fact_key(fact_type: Named) -> str:
 def shown(path: str) -> str:
     """Returns a path as users know it: with a slash in front."""
     return f"/{path.removeprefix(LATER)}"
-
-
-def lines_of(text: str) -> Iterator[str]:
-    """Yields the lines of a text that are not empty, without surrounding blanks."""
-    return (line.strip() for line in text.splitlines() if line.strip())
 
 
 def _sort_key(name: str) -> list[tuple[int, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
-from busbw.doctor.model.machine import Machine, lines_of, shown
+from busbw.doctor.model.machine import Machine, shown
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
 from busbw.units import count_text
@@ -16,7 +16,7 @@ def _folders(machine: Machine, controller: str) -> tuple[str, ...]:
     """Returns the folders of the groups, from the root to the process's own. Those above a container are absent."""
     is_unified = machine.has(f"{_ROOT}/cgroup.controllers")
     root = _ROOT if is_unified else f"{_ROOT}/{controller}"
-    for line in lines_of(machine.text("proc/self/cgroup")):
+    for line in machine.text("proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers if is_unified else controller in controllers.split(","):
             parts = [part for part in path.split("/") if part not in ("", "..")]

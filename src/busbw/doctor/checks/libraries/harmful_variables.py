@@ -47,11 +47,11 @@ _DAMAGES: dict[str, Callable[[Machine], Damage | None]] = {
 
 def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Finding]:
     setting = read_settings(machine).get(rows[0].variable)
-    matching = (
-        row for row in rows if setting and is_value(setting.value, row.values) and has_traits(machine, row.traits)
-    )
-    row = next(matching, None)
-    if setting and row:
+    if setting is None:
+        return
+    for row in rows:
+        if not is_value(setting.value, row.values) or not has_traits(machine, row.traits):
+            continue
         yield Finding(
             severity=row.severity,
             subject=setting.name,
@@ -60,6 +60,7 @@ def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Findi
             damage=_DAMAGES[row.damage](machine),
             fix=setting.fix,
         )
+        return  # The first row that matches decides.
 
 
 def _check(rows: tuple[HarmfulValue, ...]) -> Check[Machine]:

@@ -10,13 +10,7 @@ from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.pci import DRIVER_GPUS
 
 _DEFAULT = "/var/run/nvidia-topologyd/virtualTopology.xml"
-_ELEMENT = re.compile(r"<pci\b[^>]*>")
-_GPU_CLASSES = ("0x0300", "0x0302")
-
-
-def _attribute(element: str, name: str) -> str:
-    match = re.search(rf'\b{name}="([^"]*)"', element)
-    return match[1] if match else ""
+_GPU = re.compile(r'<pci\b(?=[^<>]*\bclass="0x030[02])[^<>]*\bbusid="([^"<>]*)"')
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
@@ -31,8 +25,7 @@ def _examine(machine: Machine) -> Iterator[Finding]:
         problem = f"{setting.text} does not exist, so NCCL detects the topology itself"
         yield Finding(severity="risk", problem=problem, evidence=(setting.evidence,), fix=setting.fix)
         return
-    gpus = [each for each in _ELEMENT.findall(text) if _attribute(each, "class").startswith(_GPU_CLASSES)]
-    listed = {_attribute(each, "busid").lower() for each in gpus}
+    listed = {bus_id.lower() for bus_id in _GPU.findall(text)}
     missing = [each for each in machine.names(DRIVER_GPUS) if each.lower() not in listed]
     if listed and missing:
         yield Finding(
