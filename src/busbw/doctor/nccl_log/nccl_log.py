@@ -1,5 +1,6 @@
 """Content of a log of NCCL: messages, communicators and connections."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -141,6 +142,14 @@ class NcclLog:
     def node_count(self) -> int:
         """Number of nodes of the largest communicator. 1 if unknown."""
         return max((len(each.hosts) for each in self.communicators), default=1)
+
+    @cached_property
+    def uses_nvls(self) -> bool | None:
+        """True if NCCL reduces in the NVLink switch of the named system for this number of ranks. None if unknown."""
+        if self.system is None:
+            return None
+        sizes = [math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators]
+        return self.system.nvls is not None and (not sizes or max(sizes) >= self.system.nvls.from_ranks.value)
 
     @cached_property
     def variables(self) -> dict[tuple[str, str], Message]:

@@ -210,3 +210,14 @@ def test_consequences_come_last(tmp_path: Path) -> None:
 def test_a_log_tells_the_traits_on_which_variables_depend() -> None:
     traits = {trait for row in HARMFUL_VALUES for trait in row.traits.split(", ") if trait}
     assert traits - set(TRAITS) <= {"virtual machine", "no nvidia_peermem"}
+
+
+def test_too_few_ranks_do_not_reduce_in_the_switch(tmp_path: Path) -> None:
+    # NCCL chooses a ring for fewer than five H100s, also with NVLS.
+    message = "NCCL_NVLS_ENABLE set by environment to 0."
+    two, eight = (with_messages(healthy_log(Job(nodes=1, gpus=gpus)), message) for gpus in (2, 8))
+    assert found(examine(tmp_path, two, system="h100-sxm")) == []
+    (finding,) = examine(tmp_path, eight, system="h100-sxm").findings
+    assert (finding.check, finding.severity) == ("log-variables", "slow")
+    assert isinstance(finding.cost, Cost)
+    assert finding.cost.busbw_now_gbps < finding.cost.busbw_fixed_gbps

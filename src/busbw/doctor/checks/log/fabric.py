@@ -16,8 +16,8 @@ def _examine_nvls(log: NcclLog) -> Iterator[Finding]:
     found = list(log.find(_MULTICAST))
     if not found:
         raise NotApplicable("the log has no message about NVLS")
-    if all(match["no"] for _, match in found) and not (log.system and log.system.nvls):
-        return  # GPUs without NVLS
+    if log.uses_nvls is False or (log.uses_nvls is None and all(match["no"] for _, match in found)):
+        return  # GPUs without NVLS, or too few of them
     missing = {message.host: message for message, match in reversed(found) if match["no"]}
     for host, message in missing.items():
         yield Finding(

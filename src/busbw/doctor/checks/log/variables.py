@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
 from busbw.doctor.model.check import Check, Finding
+from busbw.doctor.model.damage import Damage
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.parts.nccl_settings import is_value
 
@@ -29,7 +30,7 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     "GPUs": lambda _log: True,
     "NVLink": lambda log: log.has_nvlink,
     "several PCIe GPUs": lambda log: None if log.has_nvlink is None else not log.has_nvlink,
-    "NVLS": lambda log: None if log.system is None else log.system.nvls is not None,
+    "NVLS": lambda log: log.uses_nvls,
     "MNNVL": _has(r"fabric UUID [0.]*[1-9a-f]"),
     "RDMA": _has("NET/IB : Using|NET/OFI"),
     "InfiniBand or RoCE": _has("NET/IB : Using"),
@@ -60,6 +61,7 @@ def _examine(log: NcclLog) -> Iterator[Finding]:
             problem=f"{row.variable}={value}: {row.effect}",
             evidence=(message.evidence,),
             subject=row.variable,
+            damage=Damage(nvls=False) if row.damage == "nvls" else None,
             fix=f"unset {row.variable}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
         )
 
@@ -70,7 +72,7 @@ CHECK = Check(
     reads='"set by environment to" messages',
     rule="No variable has a value that does harm on the job's machines (the checks env-...).",
     source=DOCUMENTATION,
-    cost="Depends on the variable.",
+    cost="NCCL leaves out the part or the algorithm that the finding names.",
     fix="unset the variable",
     examine=_examine,
 )
