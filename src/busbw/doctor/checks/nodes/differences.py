@@ -6,6 +6,7 @@ from functools import partial
 
 from busbw.doctor.compared_values import ComparedValue, Items, NodeValues, compared_values
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.tree import COMMANDS, FACTS
 from busbw.units import names_text, shorten
 
 _MIN_MAJORITY = 3
@@ -32,13 +33,15 @@ def _examine(value: ComparedValue, severity: Severity, nodes: Sequence[NodeValue
 
 
 def _odd_node(value: ComparedValue, severity: Severity, node: str, own: Items, usual: Items, majority: str) -> Finding:
-    usual_text, own_text = _text(_without(usual, own)), _text(_without(own, usual))
-    return Finding(
-        severity=severity,
-        subject=node,
-        problem=f"{majority} have {value.title} {usual_text}; {node} has {own_text}",
-        evidence=(Evidence(source=f"{node}: /{value.path}", value=_text(own)),),
-    )
+    lacks, has = _without(usual, own), _without(own, usual)
+    if lacks and has:
+        problem = f"{majority} have {value.title} {_text(lacks)}; {node} has {_text(has)}"
+    elif has:
+        problem = f"{node} has {value.title} {_text(has)}, which {majority} lack"
+    else:
+        problem = f"{node} lacks {value.title} {_text(lacks)}, which {majority} have"
+    evidence = Evidence(source=f"{node}: {_place(value)}", value=_text(own))
+    return Finding(severity=severity, subject=node, problem=problem, evidence=(evidence,))
 
 
 def _disagreement(value: ComparedValue, by_node: dict[str, Items]) -> Finding:
@@ -51,10 +54,20 @@ def _disagreement(value: ComparedValue, by_node: dict[str, Items]) -> Finding:
         severity="risk",
         problem=f"nodes differ in {value.title}: {'; '.join(texts)}",
         evidence=tuple(
-            Evidence(source=f"{names_text(nodes, _MAX_NAMES)}: /{value.path}", value=_text(own))
+            Evidence(source=f"{names_text(nodes, _MAX_NAMES)}: {_place(value)}", value=_text(own))
             for own, nodes in groups.items()
         ),
     )
+
+
+def _place(value: ComparedValue) -> str:
+    """Returns where a value is read, as users know it: a file, a command, or a fact."""
+    places = []
+    for path in value.path.replace("{}", "*").split(" & "):
+        is_file = not path.startswith((COMMANDS, FACTS))
+        name = path.removeprefix(COMMANDS).removeprefix(FACTS)
+        places.append(f"/{path}" if is_file else name.replace(".json#", ": "))
+    return ", ".join(places)
 
 
 def _without(items: Items, others: Items) -> Items:
@@ -63,14 +76,14 @@ def _without(items: Items, others: Items) -> Items:
 
 
 def _text(items: Items) -> str:
-    return shorten(", ".join(items) or "none of these", _MAX_LENGTH)
+    return shorten(", ".join(items) or "none", _MAX_LENGTH)
 
 
 CHECKS = tuple(
     Check(
         name=value.check,
         area="nodes",
-        reads=f"/{value.path}",
+        reads=_place(value),
         rule=f"All nodes have the same {value.title}.",
         source=group.source,
         cost=group.cost,
