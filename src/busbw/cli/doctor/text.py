@@ -17,6 +17,8 @@ from busbw.doctor.result import Missing, ReportedFinding, Result
 from busbw.units import count_text, names_text, number_text
 
 _Part = TypeVar("_Part", ReportedFinding, Missing)
+_VARIABLE_PREFIX = "env-"
+"""Beginning of the names of checks of variables."""
 _Labeled: TypeAlias = tuple[ReportedFinding, str]
 """A finding, and a label that names its nodes."""
 
@@ -32,8 +34,8 @@ def result_lines(result: Result) -> Iterator[Text]:
     for _, group in groupby(_grouped_by_node(result.findings, result), key=_group_key):
         yield from _finding_lines(tuple(group))
         yield Text()
-    yield from wrapped("passed: ", ", ".join(result.passed) or "none")
-    yield from wrapped("not applicable: ", ", ".join(result.not_applicable) or "none")
+    yield from wrapped("passed: ", _names_text(result.passed))
+    yield from wrapped("not applicable: ", _names_text(result.not_applicable))
     by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_place_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_place_and_reason):
         names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
@@ -63,6 +65,13 @@ def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_
             yield group[0], f"{nodes[0]}: "
         else:
             yield group[0], ""  # the text of a difference names its node
+
+
+def _names_text(names: Sequence[str]) -> str:
+    """Returns the names, with those of variables as a number: there are dozens, and most variables are not set."""
+    variables = [name for name in names if name.startswith(_VARIABLE_PREFIX)]
+    others = [name for name in names if name not in variables]
+    return ", ".join([*others, *([f"{_VARIABLE_PREFIX}... ({len(variables)})"] if variables else [])]) or "none"
 
 
 def _counts_text(result: Result) -> str:
