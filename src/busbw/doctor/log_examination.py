@@ -9,6 +9,7 @@ from busbw.doctor.checks.log.lines import ORDER
 from busbw.doctor.examination import examine
 from busbw.doctor.model.check import Check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
+from busbw.doctor.node_record import ALL_CHECKS
 from busbw.doctor.result import Missing, Result
 
 CHECK_LIMIT_S = 1.5
@@ -21,7 +22,7 @@ def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) ->
     """
     if not log.messages and not log.has_info:
         missing = "messages of NCCL; run the job with NCCL_DEBUG=INFO" + (f" ({log.unread})" if log.unread else "")
-        return Result(could_not_check=(Missing(check="log", missing=missing),))
+        return Result(could_not_check=(Missing(check=ALL_CHECKS, missing=missing),))
     checks = sorted(checks_of("log") if checks is None else checks, key=lambda check: ORDER.get(check.name, -1))
     result = examine(checks, log, system=log.system, nodes=log.node_count, limit_s=CHECK_LIMIT_S)
     if log.unread is None:

@@ -30,6 +30,13 @@ def test_a_healthy_log_exits_with_0(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "Could not check" not in capsys.readouterr().out
 
 
+def test_a_log_without_messages_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "job.log", ["no message of NCCL"])
+    assert main(["doctor", "--log", path]) == 3
+    assert main(["doctor", "--log", path, "--fail-on", "log-network"]) == 3
+    assert "could not check: messages of NCCL" in capsys.readouterr().out
+
+
 def test_a_finding_names_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "job.log", SLOW)
     assert main(["doctor", "--log", path, "--system", "h100-sxm", "--json"]) == 5
