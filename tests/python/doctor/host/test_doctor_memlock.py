@@ -16,3 +16,9 @@ def test_a_small_limit_breaks_rdma() -> None:
 def test_a_capability_of_the_first_user_namespace_ignores_the_limit(user_map: str, findings: int) -> None:
     machine = load("dgx-h100").with_fact("limits", memlock_bytes=65536).with_file("proc/self/status", IPC_LOCK)
     assert len(machine.with_file("proc/self/uid_map", user_map).examine("memlock").findings) == findings
+
+
+def test_without_rdma_devices_the_limit_does_no_harm() -> None:
+    for machine in (load("laptop"), load("workstation"), load("container").without("dev/infiniband")):
+        result = machine.with_fact("limits", memlock_bytes=8 << 20).examine("memlock")
+        assert result.not_applicable == ("memlock",)

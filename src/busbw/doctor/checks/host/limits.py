@@ -16,9 +16,11 @@ _IPC_LOCK = 14
 
 def _examine_memory(machine: Machine) -> Iterator[Finding]:
     limit_bytes = machine.fact(Limits).memlock_bytes
+    if not any(name.startswith("uverbs") for name in machine.names_or_none("dev/infiniband")):
+        raise NotApplicable("no RDMA device that this process can open")
     if limit_bytes is not None and limit_bytes < _ENOUGH_BYTES and not _may_ignore_limit(machine):
         yield Finding(
-            severity="broken" if machine.names_or_none("sys/class/infiniband") else "risk",
+            severity="broken",
             problem=f"locked memory is limited to {limit_bytes >> 10} KiB; RDMA needs it unlimited",
             evidence=(Evidence(source="ulimit -l", value=f"{limit_bytes >> 10}"),),
         )
@@ -47,8 +49,8 @@ CHECKS = (
     Check(
         name="memlock",
         area="host",
-        reads="limit of locked memory of this process (ulimit -l), CapEff in /proc/self/status",
-        rule="The limit is unlimited, or at least 64 GiB, or the process has CAP_IPC_LOCK.",
+        reads="limit of locked memory of this process (ulimit -l), CapEff in /proc/self/status; /dev/infiniband",
+        rule="With RDMA devices, the limit is unlimited, or at least 64 GiB, or the process has CAP_IPC_LOCK.",
         source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         cost="NCCL ends with `ibv_reg_mr failed` or `ibv_create_qp failed` when it registers buffers.",
         fix="add `* - memlock unlimited` to /etc/security/limits.conf; for Slurm set LimitMEMLOCK=infinity for slurmd",
