@@ -11,6 +11,7 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Se
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts import pci
+from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.doctor.parts.nics import usual
 
 Rule = Callable[[Machine, Sequence[Gpu]], Iterator[Finding]]
@@ -27,9 +28,11 @@ def pci_gpus(machine: Machine) -> tuple[pci.PciDevice, ...]:
 
 
 def require_gpus(machine: Machine) -> None:
-    """Raises NotApplicable if the machine has no NVIDIA GPU."""
+    """Raises NotApplicable if the machine or the container has no NVIDIA GPU."""
     if not machine.names_or_none(pci.DRIVER_GPUS) and not pci_gpus(machine):
         raise NotApplicable("no NVIDIA GPU")
+    if is_container_without_gpu(machine):
+        raise NotApplicable("this container has no GPU")
 
 
 def read_nvml(machine: Machine) -> Gpus:

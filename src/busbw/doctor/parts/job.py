@@ -7,6 +7,8 @@ from busbw.doctor.model.check import NotApplicable
 from busbw.doctor.model.machine import Machine
 
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
+_GPU_NODE = re.compile(r"nvidia\d+|kfd")
+"""Names of device nodes of GPUs of NVIDIA, and of all GPUs of AMD."""
 
 
 def variables_of_slurm_job(machine: Machine) -> dict[str, str]:
@@ -43,3 +45,19 @@ def variables_of_container(machine: Machine) -> dict[str, str]:
     if not is_container or "SLURM_JOB_ID" in variables:
         raise NotApplicable("this process is in no container of Docker, Podman or Kubernetes")
     return variables
+
+
+def is_container_without_gpu(machine: Machine) -> bool:
+    """True in a container without device nodes of GPUs, although it sees the host's GPUs in /sys and /proc.
+
+    Raises:
+        Unreadable: The environment variables or the names of device nodes cannot be read.
+    """
+    names = machine.names_or_none("dev")  # absent from old captures
+    if not names or any(map(_GPU_NODE.fullmatch, names)):
+        return False
+    try:
+        variables_of_container(machine)
+    except NotApplicable:
+        return False
+    return True

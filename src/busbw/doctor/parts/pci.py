@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.topology.sources.link_rates import pcie_gbps, pcie_generation
 from busbw.topology.sources.pci_paths import PciLocation, chain_of
 
@@ -61,13 +62,15 @@ def device_folders(machine: Machine) -> tuple[str, ...]:
 
 
 def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
-    """Returns the GPUs of NVIDIA and AMD, in the order of bus ids.
+    """Returns the GPUs of NVIDIA and AMD, in the order of bus ids. None in a container without a GPU.
 
     Args:
         machine: Machine with the GPUs.
         of_host: Also GPUs that the NVIDIA driver does not list, such as those of the host outside a container.
     """
     found: list[PciDevice] = []
+    if not of_host and is_container_without_gpu(machine):
+        return ()
     known = machine.names_or_none(DRIVER_GPUS)
     for folder in device_folders(machine):
         vendor = machine.word(f"{folder}/vendor")

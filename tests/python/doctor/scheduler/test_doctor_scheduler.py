@@ -1,5 +1,6 @@
 """Checks of the area scheduler: one change of a healthy machine yields one finding, and false alarms yield none."""
 
+import pytest
 from doctor_machines import TestMachine, assert_only, load
 
 SLURM = load("nd-h100-v5")
@@ -139,3 +140,14 @@ def test_a_container_with_too_few_rdma_devices() -> None:
     assert not findings(nodes("nvidia0", "infiniband/uverbs0"), "k8s-rdma-resources")
     own_namespace = eight_gpus.without("sys/class/infiniband")
     assert own_namespace.examine("k8s-rdma-resources").not_applicable
+
+
+@pytest.mark.parametrize("name", ["dgx-h100", "mi300x"])
+def test_a_container_without_gpus_is_not_judged_by_those_of_the_host(name: str) -> None:
+    # The kernel's /sys and /proc show all devices of the host, but no driver answers.
+    pod = load(name).with_variables(KUBERNETES_SERVICE_HOST="10.96.0.1").without("dev").without("facts/gpus")
+    pod = pod.with_file("dev/null", "").with_fact("devicenodes", usable=[])
+    pod = pod.with_fact("limits", memlock_bytes=8 << 20)
+    result = pod.with_fact("filesystems", shm_total_bytes=64 << 20, shm_free_bytes=64 << 20).examine()
+    assert not result.findings
+    assert not result.could_not_check

@@ -7,6 +7,7 @@ from contextlib import suppress
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.doctor.parts.nics import compute_ports
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, device_folders, rdma_devices
 
@@ -74,6 +75,8 @@ def _examine_device_files(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)
     if any(name.startswith("uverbs") for name in machine.names_or_none(_DEVICE_FILES)):
         return
+    if is_container_without_gpu(machine):
+        raise NotApplicable("a container without a GPU")
     if len([name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]) == 1:
         raise NotApplicable("a container with one GPU")
     yield Finding(
