@@ -7,6 +7,14 @@ from busbw.doctor.model.machine import Machine
 
 CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 
+_BOOT_S = 120
+"""Time after boot in which services start, GPUs register at the fabric, and ports get their addresses."""
+
+
+def has_just_booted(machine: Machine) -> bool:
+    """True if the fabric manager or the subnet manager may not have had the time to configure this machine."""
+    return float(machine.word("proc/uptime").split()[0]) < _BOOT_S
+
 
 def is_virtual(machine: Machine) -> bool:
     """True in a virtual machine, which offers the clock of its hypervisor."""

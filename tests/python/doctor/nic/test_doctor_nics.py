@@ -76,6 +76,12 @@ def test_a_fabric_without_a_subnet_manager() -> None:
     assert len(result.findings) == 8
 
 
+def test_a_subnet_manager_needs_time_after_boot() -> None:
+    result = inactive(DGX, ALL, "2: INIT", "5: LinkUp").with_file("proc/uptime", "40.12 9.00").examine()
+    assert not result.findings
+    assert [each.check for each in result.could_not_check] == ["ib-subnet-manager"]
+
+
 def test_an_active_port_without_a_subnet_manager() -> None:
     machine = DGX.with_file(f"{port_of('mlx5_4')}/sm_lid", "0x0")
     assert_only(machine, "ib-subnet-manager", subject="mlx5_4")

@@ -8,10 +8,9 @@ from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
+from busbw.doctor.parts.platform import has_just_booted
 
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
-_BOOT_S = 120
-"""Registration takes up to a minute after boot."""
 _HEALTH: tuple[tuple[int, Severity, str], ...] = (
     (0, "slow", "has degraded NVLink bandwidth"),
     (2, "risk", "waits for the recovery of NVLink routes"),
@@ -30,7 +29,7 @@ def _judge_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         raise NotApplicable("no NVLink fabric")
     has_booted = True
     for gpu, fabric in fabrics:
-        if fabric.state == _IN_PROGRESS and float(machine.word("proc/uptime").split()[0]) < _BOOT_S:
+        if fabric.state in (_NOT_STARTED, _IN_PROGRESS) and has_just_booted(machine):
             has_booted = False
         elif fabric.state != _COMPLETED:
             text = "not registered" if fabric.state == _NOT_STARTED else "still registering"
@@ -64,6 +63,8 @@ def _examine_service(machine: Machine) -> Iterator[Finding]:
     is_registered = False
     with suppress(Unreadable, NotApplicable):
         is_registered = all(gpu.fabric and gpu.fabric.state == _COMPLETED for gpu in reporting(machine, "fabric")[0])
+    if not is_registered and values["ActiveState"] == "inactive" and has_just_booted(machine):
+        raise Unreadable("the final state of the fabric manager; the node has just booted")
     yield Finding(
         severity="risk" if is_registered else "broken",
         problem=f"the fabric manager is {values['ActiveState']}",
@@ -106,7 +107,7 @@ CHECKS = (
     Check(
         name="fabric-manager-service",
         area="gpu",
-        reads=" ".join(_SERVICE),
+        reads=f"{' '.join(_SERVICE)}; NVML: fabric; /proc/uptime",
         rule="The service nvidia-fabricmanager is active on a machine with NVLink switches.",
         source="https://github.com/NVIDIA/nccl/issues/1488",
         cost="CUDA fails with error 802; a running job goes on, but lost links and NVLS are not set up again.",

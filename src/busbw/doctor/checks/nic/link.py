@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Finding
+from busbw.doctor.model.check import Check, Finding, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import compute_ports
 from busbw.doctor.parts.pci import gpus
+from busbw.doctor.parts.platform import has_just_booted
 
 _MIN_PORTS = 4
 """Number of NICs from which on a node with GPUs is one of a cluster, and not a workstation without a cable."""
@@ -35,7 +36,10 @@ def _examine_state(machine: Machine) -> Iterator[Finding]:
 
 
 def _examine_subnet_manager(machine: Machine) -> Iterator[Finding]:
-    for port in compute_ports(machine, "InfiniBand"):
+    ports = compute_ports(machine, "InfiniBand")
+    if any(port.lacks_subnet_manager for port in ports) and has_just_booted(machine):
+        raise Unreadable("the final state of the ports; the node has just booted")
+    for port in ports:
         is_active_without = port.is_active and int(machine.word(f"{port.folder}/sm_lid"), 0) == 0
         if port.lacks_subnet_manager or is_active_without:
             yield Finding(
@@ -60,7 +64,7 @@ CHECKS = (
     Check(
         name="ib-subnet-manager",
         area="nic",
-        reads="/sys/class/infiniband/NIC/ports/1/state, phys_state, sm_lid",
+        reads="/sys/class/infiniband/NIC/ports/1/state, phys_state, sm_lid; /proc/uptime",
         rule="A subnet manager configures each port of InfiniBand with a link.",
         source="https://github.com/facebookresearch/gcm",
         cost="The port stays INIT and carries no data: NCCL leaves it out, or jobs end with error 12.",
