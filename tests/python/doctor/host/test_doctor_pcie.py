@@ -121,6 +121,16 @@ def test_an_iommu_that_translates_is_slow() -> None:
     assert_only(machine, "iommu-mode", severity="slow")
 
 
+def test_the_iommu_does_no_harm_to_a_single_gpu() -> None:
+    gpus = load("workstation")
+    for bus_id in ("0000:01:00.0", "0000:41:00.0"):
+        gpus = gpus.with_target(f"{DEVICES}/{bus_id}/iommu_group", "sys/kernel/iommu_groups/3")
+    gpus = gpus.with_file("sys/kernel/iommu_groups/3/type", "DMA-FQ")
+    assert gpus.examine("iommu-mode").findings
+    one = gpus.without(f"{DEVICES}/0000:41:00.0").without("proc/driver/nvidia/gpus/0000:41:00.0")
+    assert one.examine("iommu-mode").not_applicable
+
+
 def test_a_group_that_cannot_be_read_is_not_judged() -> None:
     machine = load("hgx-h100-roce").without("sys/kernel/iommu_groups/40/type")
     assert machine.examine("iommu-mode").could_not_check

@@ -56,8 +56,8 @@ def _share_groups(machine: Machine, ports: dict[str, str]) -> bool:
 
 def _examine_iommu(machine: Machine) -> Iterator[Finding]:
     devices = _devices(machine)
-    if not devices:
-        raise NotApplicable("no GPU or RDMA device")
+    if len(devices) < 2:
+        raise NotApplicable("no two GPUs or RDMA devices that exchange data")
     groups = {device.label: f"{DEVICES}/{device.bus_id}/iommu_group" for device in devices}
     # Without a group the IOMMU is off.
     types = {label: f"{machine.target(group)}/type" for label, group in groups.items() if machine.has(group)}
