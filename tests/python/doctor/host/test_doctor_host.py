@@ -75,6 +75,13 @@ def test_a_virtual_machine_has_no_governor() -> None:
     assert load("nd-h100-v5").examine("cpu-governor").not_applicable
 
 
+def test_a_cpu_that_is_offline_has_no_governor() -> None:
+    machine = load("dgx-a100").with_file("sys/devices/system/cpu/online", "0-1,3-127")
+    path = POLICIES.replace("{0..3}", "2")
+    machine = machine.unreadable(f"{path}/scaling_driver", f"{path}/scaling_governor")
+    assert machine.examine("cpu-governor").passed
+
+
 def test_a_governor_that_is_busy_is_not_judged() -> None:
     path = POLICIES.replace("{0..3}", "2")
     assert load("dgx-a100").unreadable(f"{path}/scaling_governor").examine("cpu-governor").could_not_check

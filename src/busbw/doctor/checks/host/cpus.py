@@ -18,7 +18,12 @@ def _examine_governor(machine: Machine) -> Iterator[Finding]:
     if not gpus(machine) and not rdma_devices(machine):
         raise NotApplicable("no GPU or RDMA device")
     counts: Counter[str] = Counter()
+    online = set(parse_ranges(machine.text(f"{_CPUS}/online")) or ())
     for policy in machine.names_or_none(_POLICIES):
+        # The kernel keeps the folder of a CPU that is offline, but refuses to read it.
+        number = policy.removeprefix("policy")
+        if number.isdecimal() and online and int(number[:9]) not in online:
+            continue
         is_hardware = machine.optional(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
         name = "energy_performance_preference" if is_hardware else "scaling_governor"
         counts[machine.optional(f"{_POLICIES}/{policy}/{name}") or "unknown"] += 1
