@@ -141,6 +141,8 @@ def test_a_job_with_some_of_the_gpus_is_no_fault(variables: dict[str, str]) -> N
     assert machine.examine("gpu-count").findings
     assert not machine.with_variables(**variables).examine("gpu-count").findings
     assert not machine.with_fact("gpus", hidden=6).examine("gpu-count").findings
+    adopted = machine.with_fact("devicenodes", usable=["nvidia0"], denied=["nvidia1"])
+    assert not adopted.examine("gpu-count").findings
 
 
 def test_a_gpu_of_another_model_or_driver_is_a_choice() -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from busbw.doctor.facts.device_nodes import DeviceNodes
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.machine import Machine, shown
@@ -42,6 +43,11 @@ def _examine_count(machine: Machine) -> Iterator[Finding]:
 
 def _is_limited(machine: Machine, gpus: int) -> bool:
     """True if a container or a scheduler may have given this process only some of the node's GPUs."""
+    with suppress(Unreadable):
+        nodes = machine.fact(DeviceNodes)
+        # A session that pam_slurm_adopt puts into a job has no variable of Slurm.
+        if any(re.fullmatch(r"nvidia\d+", name) for name in nodes.denied):
+            return True
     variables = machine.fact(Environment).variables
     if "SLURM_JOB_ID" in variables:
         return variables.get("SLURM_GPUS_ON_NODE") != str(gpus)
@@ -76,7 +82,7 @@ CHECKS = (
     Check(
         name="gpu-count",
         area="gpu",
-        reads="/sys/bus/pci/devices, /proc/driver/nvidia/gpus, NVML: bus_id",
+        reads="/sys/bus/pci/devices, /proc/driver/nvidia/gpus, /dev/nvidia*, NVML: bus_id",
         rule="The driver and NVML report all GPUs of a model that are on the bus, except those hidden by a container.",
         source="https://github.com/Azure/azurehpc-health-checks",
         cost="Jobs do not start, or run with fewer GPUs.",
