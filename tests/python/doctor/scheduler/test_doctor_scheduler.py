@@ -142,6 +142,18 @@ def test_a_container_with_too_few_rdma_devices() -> None:
     assert own_namespace.examine("k8s-rdma-resources").not_applicable
 
 
+def test_a_container_with_one_of_many_virtual_functions_of_each_nic() -> None:
+    names = (*(f"nvidia{index}" for index in range(8)), *(f"infiniband/uverbs{index}" for index in range(8)))
+    pod = nodes(*names, "nvidiactl", "nvidia-uvm")
+    for index in range(24):
+        bus_id = f"0000:18:{index // 8 + 1:02x}.{index % 8}"
+        pod = pod.with_target(f"sys/class/infiniband/mlx5_{index + 20}/device", f"sys/devices/pci0000:15/{bus_id}")
+        pod = pod.with_target(f"sys/bus/pci/devices/{bus_id}/physfn", "sys/devices/pci0000:15/0000:18:00.0")
+        for name, value in (("vendor", "0x15b3"), ("device", "0x101e"), ("class", "0x020700")):
+            pod = pod.with_file(f"sys/bus/pci/devices/{bus_id}/{name}", value)
+    assert not findings(pod, "k8s-rdma-resources")
+
+
 @pytest.mark.parametrize("name", ["dgx-h100", "mi300x"])
 def test_a_container_without_gpus_is_not_judged_by_those_of_the_host(name: str) -> None:
     # The kernel's /sys and /proc show all devices of the host, but no driver answers.

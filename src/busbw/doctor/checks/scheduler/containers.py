@@ -8,6 +8,7 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import pci_gpus
 from busbw.doctor.parts.job import variables_of_container
+from busbw.doctor.parts.pci import DEVICES, rdma_devices
 
 _CONTROL = ("nvidiactl", "nvidia-uvm")
 _MIN_SHARE = 0.4
@@ -52,7 +53,10 @@ def _examine_nics(machine: Machine) -> Iterator[Finding]:
     nodes, names = _nodes(machine)
     gpus = len(set(names) & set(nodes.usable))
     nics = sum(name.startswith("infiniband/uverbs") for name in nodes.usable)
-    all_gpus, all_nics = len(pci_gpus(machine)), len(machine.names_or_none("sys/class/infiniband"))
+    devices = rdma_devices(machine)
+    # A NIC can have many virtual functions, and a container gets one of each.
+    physical = [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")]
+    all_gpus, all_nics = len(pci_gpus(machine)), len(physical or devices)
     if not (gpus and nics and all_gpus and all_nics):
         raise NotApplicable("no GPUs and RDMA devices in this container")
     # Devices for storage may be left out: up to half of all, as in a tray of GB200.
