@@ -196,6 +196,12 @@ def test_other_protocols_are_not_judged() -> None:
 def test_a_network_of_link_local_addresses() -> None:
     machine = ROCE.with_file(f"{port_of('mlx5_{0..7}')}/gids/{{2,3}}", "0000:0000:0000:0000:0000:0000:0000:0000")
     assert {finding.severity for finding in machine.examine("roce-gid").findings} == {"risk"}
+    # One NIC may have an address for another purpose, such as the Internet.
+    first = {f"{port_of('mlx5_0')}/gids/{index}": ROCE.files[f"{port_of('mlx5_0')}/gids/{index}"] for index in (2, 3)}
+    for path, address in first.items():
+        machine = machine.with_file(path, address)
+    findings = machine.examine("roce-gid").findings
+    assert [finding.severity for finding in findings] == ["risk"] * 7
 
 
 def test_the_gid_index() -> None:

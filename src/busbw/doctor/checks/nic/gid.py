@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.nics import Port, compute_ports
+from busbw.doctor.parts.nics import Port, compute_ports, usual
 
 _ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
 _LINK_LOCAL = "fe80:"
@@ -18,11 +18,12 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
     index = setting.value if setting and setting.value.isdecimal() else None
     reachable = {port.label: _is_reachable(machine, port) for port in ports}
+    has_routers = usual(reachable.values())
     for port in ports:
         if not reachable[port.label]:
             yield Finding(
-                # A network without routers also works with local addresses, but not for some NICs only.
-                severity="broken" if any(reachable.values()) else "risk",
+                # A network without routers also works with local addresses, but not for a few NICs only.
+                severity="broken" if has_routers else "risk",
                 subject=port.label,
                 problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
                 evidence=(Evidence(source=f"/{port.folder}/gids", value="only link-local GIDs, or none"),),
