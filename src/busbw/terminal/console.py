@@ -32,6 +32,8 @@ def console(stream: TextIO | None = None) -> Console:
     is_plain = forbids_color or not output.isatty()
     return StreamConsole(
         file=output,
+        # Rich would write nothing at a width of 0, which some terminals without a size state.
+        width=terminal_width() if os.environ.get("COLUMNS") == "0" else None,
         color_system=None if is_plain else "standard",
         force_terminal=None if output.isatty() else False,  # None: Rich decides; False: no terminal
         no_color=is_plain,

@@ -396,3 +396,11 @@ def test_the_p99_of_device_samples_is_not_that_of_the_time() -> None:
     shown = "\n".join(line.plain for line in log_lines(log(table(rows=rows)), width=200, draw=False))
     assert "device p99 us" in shown
     assert shown.count("p99 us") == 2
+
+
+def test_a_terminal_without_a_width_gets_all_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    console().print("1 finding")
+    assert capsys.readouterr().out == "1 finding\n"
