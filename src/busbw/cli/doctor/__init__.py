@@ -103,6 +103,10 @@ def doctor(
     if node_record:
         print_own_record(roots, checks)
         return ExitCode.GOOD
+    if log_paths and roots:
+        raise UsageError("--log and --root exclude each other", remedy="remove one of them")
+    if system_name is not None and not log_paths:
+        raise UsageError("--system concerns the nodes of --log", remedy="add --log FILE, or remove --system")
     paths = capture_paths(roots)
     if capture is not None and (log_paths or merge or len(paths) > 1):
         raise UsageError("--capture concerns one machine", remedy="remove it, or the other inputs")

@@ -118,6 +118,8 @@ def test_selection(
         (["--junit", "no-folder/x"], "cannot write no-folder/x"),
         (["--capture", "no-folder/x"], "cannot write no-folder/x"),
         (["--log", "-", "--capture", "x"], "--capture concerns one machine"),
+        (["--log", "-", "--root", "."], "--log and --root exclude each other"),
+        (["--system", "h100-sxm"], "--system concerns the nodes of --log"),
     ],
 )
 def test_usage_errors(here: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
