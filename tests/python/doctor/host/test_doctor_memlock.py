@@ -22,3 +22,13 @@ def test_without_rdma_devices_the_limit_does_no_harm() -> None:
     for machine in (load("laptop"), load("workstation"), load("container").without("dev/infiniband")):
         result = machine.with_fact("limits", memlock_bytes=8 << 20).examine("memlock")
         assert result.not_applicable == ("memlock",)
+
+
+def test_a_server_with_a_nic_and_without_gpus_is_not_broken() -> None:
+    server = load("hgx-h100-roce").without("proc/driver/nvidia")
+    for path in [path for path, content in server.files.items() if path.endswith("/class") and "0x0302" in content]:
+        server = server.without(path.removesuffix("/class"))
+    findings = server.with_fact("limits", memlock_bytes=8 << 20).examine("memlock").findings
+    assert [finding.severity for finding in findings] == ["risk"]
+    ordinary = server.with_file("sys/class/net/ens{10..17}np0/mtu", "1500")
+    assert not ordinary.examine("nic-mtu").findings

@@ -20,7 +20,8 @@ def _examine_memory(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no RDMA device that this process can open")
     if limit_bytes is not None and limit_bytes < _ENOUGH_BYTES and not _may_ignore_limit(machine):
         yield Finding(
-            severity="broken",
+            # Without a GPU, the RDMA device may serve as an ordinary network interface only.
+            severity="broken" if gpus(machine) else "risk",
             problem=f"locked memory is limited to {limit_bytes >> 10} KiB; RDMA needs it unlimited",
             evidence=(Evidence(source="ulimit -l", value=f"{limit_bytes >> 10}"),),
         )

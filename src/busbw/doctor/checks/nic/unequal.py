@@ -7,7 +7,7 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Se
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports, usual
-from busbw.doctor.parts.pci import INFINIBAND, MELLANOX
+from busbw.doctor.parts.pci import INFINIBAND, MELLANOX, gpus
 
 _MIN_MTU = 4200
 """Bytes for an RDMA packet with 4096 bytes of data and its headers. RDMA uses the next lower power of two."""
@@ -61,6 +61,8 @@ def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
 
 def _examine_mtu(machine: Machine) -> Iterator[Finding]:
     yield from _differing(_mtu, "slow", "RoCE")(machine)
+    if not gpus(machine):
+        return  # The NICs may be ordinary network interfaces.
     ports = [port for port in compute_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
     readings = [_mtu(machine, port) for port in ports]
     if readings and all(machine.number(source[1:]) < _MIN_MTU for source, _ in readings):
