@@ -66,7 +66,7 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
 
     Args:
         machine: Machine with the GPUs.
-        of_host: Also GPUs that the NVIDIA driver does not list, such as those of the host outside a container.
+        of_host: Also GPUs that this process cannot use, such as those of the host outside a container.
     """
     found: list[PciDevice] = []
     if not of_host and is_container_without_gpu(machine):
@@ -74,10 +74,18 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
     known = machine.names_or_none(DRIVER_GPUS)
     for folder in device_folders(machine):
         vendor = machine.word(f"{folder}/vendor")
-        is_visible = of_host or not known or vendor != NVIDIA or folder.rpartition("/")[2] in known
-        if is_visible and machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ()):
+        is_listed = of_host or not known or vendor != NVIDIA or folder.rpartition("/")[2] in known
+        is_gpu = is_listed and machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ())
+        if is_gpu and (of_host or vendor != AMD or _has_node(machine, folder)):
             found.append(_device(machine, folder, f"GPU{len(found)}"))
     return tuple(found)
+
+
+def _has_node(machine: Machine, folder: str) -> bool:
+    """True if /dev has the node of an AMD GPU, or if that is unknown. A container has only those of its own GPUs."""
+    nodes = {name for name in machine.names_or_none(f"{folder}/drm") if name.startswith("renderD")}
+    present = machine.names_or_none("dev/dri") if nodes else ()
+    return not present or not nodes.isdisjoint(present)
 
 
 def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:

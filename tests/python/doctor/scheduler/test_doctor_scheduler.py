@@ -163,3 +163,12 @@ def test_a_container_without_gpus_is_not_judged_by_those_of_the_host(name: str) 
     result = pod.with_fact("filesystems", shm_total_bytes=64 << 20, shm_free_bytes=64 << 20).examine()
     assert not result.findings
     assert not result.could_not_check
+
+
+def test_a_container_with_one_of_several_amd_gpus() -> None:
+    pod = load("mi300x").with_fact("filesystems", shm_total_bytes=64 << 20, shm_free_bytes=64 << 20)
+    bus_ids = [path.split("/")[4] for path, content in pod.files.items() if content == "0x120000"]
+    for index, bus_id in enumerate(bus_ids):
+        pod = pod.with_file(f"sys/bus/pci/devices/{bus_id}/drm/renderD{128 + 8 * index}/dev", "226:128")
+    assert findings(pod, "shm-size")
+    assert pod.with_file("dev/dri/renderD136", "").examine("shm-size").not_applicable
