@@ -177,24 +177,37 @@ XID = "NVRM: Xid (PCI:0000:52:00): "
 
 
 @pytest.mark.parametrize(
-    ("text", "severity"),
+    ("text", "is_fault"),
     [
-        ("79, pid=2112, name=python3, GPU has fallen off the bus.", "broken"),
-        ("119, pid=7132, name=python3, Timeout after 45s of waiting for RPC response from GPU2 GSP!", "broken"),
-        ("74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 3(0x10000, 0x0, 0x0)", "risk"),
-        ("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 09 (0x025525c6 0x00000000 0x00000000)", "broken"),
-        ("31, pid=48211, name=python3, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS", None),
-        ("43, pid=48211, name=python3, Ch 00000010", None),
-        ("145, RLW_CTRL Nonfatal XC0 i0 Link 09 (0x025525c6 0x00000000 0x00000000)", None),
-        ("154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", None),
+        ("79, pid=2112, name=python3, GPU has fallen off the bus.", True),
+        ("119, pid=7132, name=python3, Timeout after 45s of waiting for RPC response from GPU2 GSP!", True),
+        ("74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 3(0x10000, 0x0, 0x0)", True),
+        ("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 09 (0x025525c6 0x00000000 0x00000000)", True),
+        ("31, pid=48211, name=python3, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS", False),
+        ("43, pid=48211, name=python3, Ch 00000010", False),
+        ("145, RLW_CTRL Nonfatal XC0 i0 Link 09 (0x025525c6 0x00000000 0x00000000)", False),
+        ("154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", False),
     ],
 )
-def test_xids(text: str, severity: str | None) -> None:
+def test_xids(text: str, is_fault: bool) -> None:
     machine = with_kernel_log(load(DGX), f"[349000.000123] {XID}{text}")
-    if severity:
-        assert_only(machine, "gpu-xid", subject="0000:52:00.0", severity=severity)
+    if is_fault:
+        assert_only(machine, "gpu-xid", subject="0000:52:00.0", severity="risk")
     else:
         assert not machine.examine().findings
+
+
+def test_an_xid_of_a_partitioned_gpu() -> None:
+    line = f"[349000.000123] {XID.replace(')', ' GPU-I:05)')}95, pid=2112, Uncontained memory error"
+    assert_only(with_kernel_log(load(DGX), line), "gpu-xid", subject="0000:52:00.0")
+
+
+def test_a_single_gpu_may_have_no_links() -> None:
+    machine = load(DGX)
+    only = machine.with_fact(
+        "gpus", gpus=[machine.facts["gpus"]["gpus"][0] | {"nvlinks": {"count": 18, "inactive": list(range(18))}}]
+    )
+    assert "nvlink-inactive" in only.examine("nvlink-inactive").not_applicable
 
 
 @pytest.mark.parametrize(

@@ -10,26 +10,26 @@ from busbw.doctor.parts.kernel_log import recent_lines
 
 _WINDOW_S = 7200
 """Older events are ignored, because a reset in the meantime may have corrected them."""
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)[0-9.]*\): (\d+),(.*)")
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)[^)]*\): (\d+),(.*)")
 _SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), Fatal")
 _RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")
 _RECOVERED = "to 0x0 (None)"
 """End of Xid 154 after a reset."""
 _LINK_XIDS = range(144, 151)
 """NVLink of Blackwell. Only lines with "Fatal" matter."""
-_XIDS: dict[int, tuple[Severity, str]] = {
-    48: ("broken", "uncorrectable memory error"),
-    62: ("broken", "internal controller halted"),
-    64: ("broken", "row remapping failed"),
-    74: ("risk", "NVLink error"),
-    79: ("broken", "GPU has fallen off the bus"),
-    94: ("risk", "contained memory error"),
-    95: ("broken", "uncontained memory error"),
-    119: ("broken", "GSP does not answer"),
-    120: ("broken", "GSP error"),
-    140: ("broken", "unrecovered ECC error"),
-    143: ("broken", "GPU initialization failed"),
-    **dict.fromkeys(_LINK_XIDS, ("broken", "fatal NVLink error")),
+_XIDS: dict[int, str] = {
+    48: "uncorrectable memory error",
+    62: "internal controller halted",
+    64: "row remapping failed",
+    74: "NVLink error",
+    79: "GPU has fallen off the bus",
+    94: "contained memory error",
+    95: "uncontained memory error",
+    119: "GSP does not answer",
+    120: "GSP error",
+    140: "unrecovered ECC error",
+    143: "GPU initialization failed",
+    **dict.fromkeys(_LINK_XIDS, "fatal NVLink error"),
 }
 """Errors of hardware and driver. Applications cause 13, 31, 43, 45 and often 109, so they are missing here."""
 
@@ -52,8 +52,9 @@ def _examine_xids(machine: Machine) -> Iterator[Finding]:
             elif xid in _XIDS and (xid not in _LINK_XIDS or re.search(r"\bFatal\b", match[3])):
                 errors[bus_id, xid] = line
     for (bus_id, xid), line in errors.items():
-        severity, text = _XIDS[xid]
-        yield _finding(severity, bus_id, f"the GPU {bus_id} reported Xid {xid} within the last 2 hours: {text}", line)
+        # Not every driver logs the reset of one GPU, so the error may be corrected. Other checks judge its state.
+        problem = f"the GPU {bus_id} reported Xid {xid} within the last 2 hours: {_XIDS[xid]}"
+        yield _finding("risk", bus_id, problem, line)
 
 
 def _examine_sxids(machine: Machine) -> Iterator[Finding]:

@@ -29,6 +29,8 @@ def _judge_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
     if not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
         raise NotApplicable("no NVLink switch")
+    if len(gpus) == 1:
+        raise NotApplicable("one GPU, which may be that of a virtual machine without NVLinks")
     for gpu in gpus:
         active = _links(gpu).active
         usual = max(_links(each).active for each in gpus if each.name == gpu.name) or _links(gpu).count
