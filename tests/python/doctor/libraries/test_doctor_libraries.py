@@ -195,3 +195,11 @@ def test_libibverbs_and_its_driver_are_needed(name: str, driver: str) -> None:
     assert_only(with_library(load(name), "libibverbs.so.1"), "rdma-core-version", severity="slow")
     assert_only(load(name).without(f"etc/libibverbs.d/{driver}.driver"), "rdma-core-version", subject=driver)
     assert load(name).without("etc/libibverbs.d").examine("rdma-core-version").could_not_check
+
+
+def test_a_libcuda_without_the_version_of_the_driver_is_undecided() -> None:
+    path = "/usr/lib/wsl/lib/libcuda.so.1.1"
+    machine = with_library(load("dgx-a100"), "libcuda.so.1", path=path, version="1.1")
+    result = machine.examine("driver-cuda-compat")
+    assert result.could_not_check
+    assert not result.findings

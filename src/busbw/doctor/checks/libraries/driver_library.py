@@ -15,7 +15,8 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     module = re.search(r"Module.*?\s(\d{3,}\.[\d.]+)\s", machine.text(_DRIVER) + "\n")
     cuda = next((each for each in machine.fact(Libraries).find(CUDA) if each.version), None)
-    if not module or not cuda or not cuda.version:
+    # Jetson and WSL name the library after CUDA's interface: libcuda.so.1.1.
+    if not module or not cuda or not cuda.version or not re.match(r"\d{3,}\.", cuda.version):
         raise Unreadable("the versions of the driver's kernel module and of libcuda.so.1")
     evidence = (Evidence(source=cuda.path, value=cuda.version), Evidence(source=f"/{_DRIVER}", value=module[1]))
     if cuda.version != module[1] and "/compat/" not in cuda.path:
