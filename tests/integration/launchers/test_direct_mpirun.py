@@ -20,10 +20,9 @@ pytestmark = pytest.mark.skipif(bool(reason := skip_reason()), reason=reason)
 
 PROGRAM = installed_in() / "all_reduce_perf"
 SMALL = ["-b", "8", "-e", "4K", "-f", "8", "-n", "2"]
-# MPICH's process manager ends in an assertion of its own if it learns of a dead process while it closes the connection
-# to that process (seen once with 5.0.2). It then loses the output of all other processes.
-HYDRA_CRASH = re.compile(r"^\[proxy:.*pmip_cb\.c:\d+\): assert", re.MULTILINE)
-MAX_CRASHES_OF_HYDRA = 3
+# MPICH kills all processes as soon as it learns of a dead one. In about a third of the jobs (5.0.2), this happens before
+# process 0 has printed why the job ends.
+ATTEMPTS = {"openmpi": 1, "mpich": 10}
 # Called as ssh is, with options, an address and a command for a shell. The last number of a host's address is its index
 # in the network plus 10.
 AGENT = r"""#!/bin/sh
@@ -95,10 +94,10 @@ def test_processes_on_two_hosts_are_one_job(job: DirectJob) -> None:
 
 
 def test_a_job_that_fails_ends_as_a_whole(job: DirectJob) -> None:
-    for _ in range(MAX_CRASHES_OF_HYDRA):
+    for _ in range(ATTEMPTS[job.family]):
         ended = job.run("--fault", "die:rank=3,phase=timing")
         assert ended.code != 0
-        if not HYDRA_CRASH.search(ended.stderr):
+        if "rank 3" in ended.stderr:
             break
     assert "rank 3" in ended.stderr
 
