@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(bool(reason := skip_reason()), reason=reason)
 
 PROGRAM = installed_in() / "all_reduce_perf"
 SMALL = ["-b", "8", "-e", "4K", "-f", "8", "-n", "2"]
-# MPICH kills all processes as soon as it learns of a dead one. In about a third of the jobs (5.0.2), this happens before
+# MPICH kills all processes as soon as it learns of a dead one. In about a third of the jobs (5.0.2), this is before
 # process 0 has printed why the job ends.
 ATTEMPTS = {"openmpi": 1, "mpich": 10}
 # Called as ssh is, with options, an address and a command for a shell. The last number of a host's address is its index
