@@ -6,10 +6,11 @@ yardstick is the expectation for the system, or a reference.
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -23,9 +24,7 @@ from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import find_system, system_option
-from busbw.cli.possible_causes import cause_sentences, causes_in_log
 from busbw.cli.speed import figure_texts
-from busbw.doctor.result import ReportedFinding
 from busbw.errors import ExitCode
 from busbw.json_output import encode_item, print_object
 from busbw.judge import (
@@ -43,6 +42,9 @@ from busbw.store import read_named_logs
 from busbw.terminal import activity, terminal_width
 from busbw.terminal import console as make_console
 from busbw.units import count_text, plain, size_range_text, size_text
+
+if TYPE_CHECKING:
+    from busbw.doctor.result import ReportedFinding
 
 
 @click.command()
@@ -122,14 +124,23 @@ def check(
         console.print(plain(note), style="yellow")
     detailed = in_order(judged, worst_first=has_logs) if show_all else [summary.worst]
     _print_verdicts(console, summary, detailed, has_logs=has_logs)
-    for name, findings in causes.items():
-        sentences = cause_sentences(findings, f"busbw doctor --log {shlex.quote(name)}")
-        _print_sentences(console, "cause?", (f"{name}: {each}" if has_logs else each for each in sentences))
+    if causes:
+        _print_causes(console, causes, has_logs=has_logs)
     return EXIT_OF[grade]
 
 
-def _causes(names: Sequence[str]) -> dict[str, tuple[ReportedFinding, ...]]:
+def _print_causes(console: Console, causes: "Mapping[str, Sequence[ReportedFinding]]", *, has_logs: bool) -> None:
+    from busbw.cli.possible_causes import cause_sentences  # slow, and without use for most logs
+
+    for name, findings in causes.items():
+        sentences = cause_sentences(findings, f"busbw doctor --log {shlex.quote(name)}")
+        _print_sentences(console, "cause?", (f"{name}: {each}" if has_logs else each for each in sentences))
+
+
+def _causes(names: Sequence[str]) -> "dict[str, tuple[ReportedFinding, ...]]":
     """Returns the findings in the messages of NCCL in these files, if they have such messages."""
+    from busbw.cli.possible_causes import causes_in_log  # slow, and without use for a good log
+
     causes = {name: causes_in_log(Path(name)) for name in names}
     return {name: findings for name, findings in causes.items() if findings}
 
