@@ -1,15 +1,13 @@
 """Selects the system description of an examined machine, for the costs of findings."""
 
-import re
 from contextlib import suppress
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.pci import INFINIBAND, rate_gbit
 from busbw.doctor.parts.traits import gpu_names
 from busbw.system import System
 from busbw.system.detect import DetectedMachine, NetworkPort, system_of_machine
-
-_INFINIBAND = "sys/class/infiniband"
 
 
 def system_of(machine: Machine) -> System | None:
@@ -30,10 +28,9 @@ def system_of(machine: Machine) -> System | None:
 def _rdma_ports(machine: Machine) -> tuple[NetworkPort, ...]:
     ports: list[NetworkPort] = []
     with suppress(Unreadable):
-        for device in machine.names_or_none(_INFINIBAND):
-            for port in machine.names_or_none(f"{_INFINIBAND}/{device}/ports"):
-                rate = machine.optional(f"{_INFINIBAND}/{device}/ports/{port}/rate") or ""
-                gbit = re.match(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec", rate)
+        for device in machine.names_or_none(INFINIBAND):
+            for port in machine.names_or_none(f"{INFINIBAND}/{device}/ports"):
+                gbit = rate_gbit(machine.optional(f"{INFINIBAND}/{device}/ports/{port}/rate") or "")
                 kind = "EFA" if device.startswith(("efa", "rdmap")) else "InfiniBand"
-                ports.append(NetworkPort(name=device, kind=kind, gbit=float(gbit[1]) if gbit else None))
+                ports.append(NetworkPort(name=device, kind=kind, gbit=gbit))
     return tuple(ports)

@@ -9,7 +9,7 @@ from busbw.doctor.model.tree import LATER
 
 
 def growths(machine: Machine, paths: Iterable[str], pattern: str = r"^(\d+)") -> dict[str, int]:
-    """Returns the growth of each counter that exists. All together take one second, unlike `Machine.growth`.
+    """Returns the growth of each counter that exists. All together take one second.
 
     Args:
         machine: Machine to read.

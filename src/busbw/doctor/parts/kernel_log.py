@@ -4,6 +4,7 @@ import re
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.platform import uptime_s
 
 _LINE = re.compile(r"(?:<\d+>)?\[ *(\d{1,12})\.\d+\] *(.*)")
 
@@ -14,8 +15,8 @@ def recent_lines(machine: Machine, window_s: int) -> list[str]:
     Raises:
         Unreadable: The log cannot be read, or its lines have no time.
     """
-    uptime_s = float(machine.word("proc/uptime").split()[0])
+    start_s = uptime_s(machine) - window_s
     matches = [match for line in machine.output("dmesg").splitlines() if (match := _LINE.match(line))]
     if not matches:
         raise Unreadable("lines with times in the kernel log")
-    return [match[2] for match in matches if int(match[1]) >= uptime_s - window_s]
+    return [match[2] for match in matches if int(match[1]) >= start_s]

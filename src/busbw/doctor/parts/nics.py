@@ -1,6 +1,5 @@
 """NICs with RDMA, and those over which a job communicates between nodes."""
 
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
@@ -12,7 +11,7 @@ from msgspec import Struct
 from busbw.doctor.model.check import NotApplicable, Unreadable
 from busbw.doctor.model.machine import Absent, Machine, shown
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, PciDevice, gpus, rdma_devices
+from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices
 from busbw.topology.sources.pci_paths import chain_of
 
 Kind: TypeAlias = Literal["InfiniBand", "RoCE", "EFA"]
@@ -99,7 +98,7 @@ def _is_other_protocol(machine: Machine, device: PciDevice) -> bool:
 def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[str, ...]) -> Port:
     folder = f"{INFINIBAND}/{device.label}/ports/{number}"
     link_layer = machine.word(f"{folder}/link_layer")
-    rate = re.match(r"\d{1,6}(?:\.\d+)?(?= Gb/sec)", machine.word(f"{folder}/rate"))
+    rate = rate_gbit(machine.word(f"{folder}/rate"))
     if rate is None:
         raise Unreadable(f"a rate in {shown(folder)}/rate")
     return Port(
@@ -108,7 +107,7 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
         kind="EFA" if device.vendor == AMAZON else "InfiniBand" if link_layer == "InfiniBand" else "RoCE",
         state=machine.word(f"{folder}/state").partition(":")[2].strip(),
         physical_state=machine.word(f"{folder}/phys_state").partition(":")[2].strip(),
-        rate_gbit=float(rate[0]),
+        rate_gbit=rate,
         model=f"{device.model}:{machine.optional(f'{INFINIBAND}/{device.label}/board_id') or ''}",
         bus_id=device.bus_id,
         interfaces=interfaces,

@@ -103,8 +103,13 @@ def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
 
 def rdma_gbit(machine: Machine, name: str) -> float:
     """Returns the rate of an RDMA device's first port in Gbit/s. 0 if unknown."""
-    rate = re.match(r"([\d.]+) Gb", machine.optional(f"{INFINIBAND}/{name}/ports/1/rate") or "")
-    return float(rate[1]) if rate else 0.0
+    return rate_gbit(machine.optional(f"{INFINIBAND}/{name}/ports/1/rate") or "") or 0.0
+
+
+def rate_gbit(text: str) -> float | None:
+    """Returns the Gbit/s in the file `rate` of an RDMA port, such as "400 Gb/sec (4X NDR)". None for another form."""
+    rate = re.match(r"\d{1,6}(?:\.\d+)?(?= Gb/sec)", text)
+    return float(rate[0]) if rate else None
 
 
 def location(machine: Machine, bus_id: str) -> PciLocation | None:

@@ -11,9 +11,14 @@ _BOOT_S = 120
 """Time after boot in which services start, GPUs register at the fabric, and ports get their addresses."""
 
 
+def uptime_s(machine: Machine) -> float:
+    """Returns the time since boot in seconds."""
+    return float(machine.word("proc/uptime").split()[0])
+
+
 def has_just_booted(machine: Machine) -> bool:
     """True if the fabric manager or the subnet manager may not have had the time to configure this machine."""
-    return float(machine.word("proc/uptime").split()[0]) < _BOOT_S
+    return uptime_s(machine) < _BOOT_S
 
 
 def is_virtual(machine: Machine) -> bool:
