@@ -18,10 +18,10 @@ LIMIT_S = 4.0
 class _Outcome(Generic[Subject]):
     """Findings of one check so far. Its thread changes it."""
 
-    def __init__(self, check: Check[Subject]) -> None:
+    def __init__(self, check: Check[Subject], limit_s: float) -> None:
         self.check = check
         self.findings: list[Finding] = []
-        self.missing: str | None = f"the check did not end within {LIMIT_S:g} s"
+        self.missing: str | None = f"the check did not end within {limit_s:.2g} s"
         self.is_applicable = True
 
     def run(self, subject: Subject) -> None:
@@ -58,7 +58,7 @@ def examine(
         limit_s: Time limit of all checks together.
     """
     end = time.monotonic() + limit_s
-    outcomes = [_Outcome(check) for check in checks]
+    outcomes = [_Outcome(check, limit_s) for check in checks]
     # A reading can block for ever in the kernel, so the program must be able to end without these threads.
     threads = [Thread(target=outcome.run, args=(subject,), daemon=True) for outcome in outcomes]
     for thread in threads:
