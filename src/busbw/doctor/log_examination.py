@@ -9,8 +9,7 @@ from busbw.doctor.checks.log.lines import ORDER
 from busbw.doctor.examination import examine
 from busbw.doctor.model.check import Check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
-from busbw.doctor.node_record import ALL_CHECKS
-from busbw.doctor.result import Missing, Result
+from busbw.doctor.result import ALL_CHECKS, Missing, Result
 
 CHECK_LIMIT_S = 1.5
 

@@ -14,13 +14,11 @@ from busbw.doctor.examination import LIMIT_S, examine
 from busbw.doctor.machine_system import system_of
 from busbw.doctor.model.check import Check
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.result import Missing, Result, sort_key
+from busbw.doctor.result import ALL_CHECKS, Missing, Result, sort_key
 from busbw.system import System
 
 _SYSTEM_LIMIT_S = 1.0
 """Time limit to recognize the system, for the costs."""
-ALL_CHECKS = "all"
-"""Name of a check that stands for all those of a node without a record."""
 
 
 class NodeRecord(Struct, kw_only=True, frozen=True):

@@ -8,6 +8,8 @@ from busbw.doctor.cost import Cost
 from busbw.doctor.model.check import SEVERITIES, Check, Evidence, Finding, Severity, Subject
 
 FORMAT = 1
+ALL_CHECKS = "all"
+"""Name of a check that stands for all those of a node without a record, or of a log without messages."""
 
 
 class ReportedFinding(Struct, kw_only=True, frozen=True):

@@ -2,8 +2,7 @@
 
 from busbw.cli.doctor.selection import Condition
 from busbw.doctor.catalog import all_checks
-from busbw.doctor.node_record import ALL_CHECKS
-from busbw.doctor.result import Result
+from busbw.doctor.result import ALL_CHECKS, Result
 from busbw.errors import ExitCode
 
 _ANYTHING_BAD = Condition(severities=frozenset(("broken", "slow")))

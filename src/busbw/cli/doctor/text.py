@@ -12,8 +12,7 @@ from busbw.cli.doctor.wrapping import wrapped
 from busbw.doctor.catalog import checks_of
 from busbw.doctor.cost import Cost
 from busbw.doctor.model.check import SEVERITIES, Severity
-from busbw.doctor.node_record import ALL_CHECKS
-from busbw.doctor.result import Missing, ReportedFinding, Result
+from busbw.doctor.result import ALL_CHECKS, Missing, ReportedFinding, Result
 from busbw.units import count_text, names_text, number_text
 
 _Part = TypeVar("_Part", ReportedFinding, Missing)

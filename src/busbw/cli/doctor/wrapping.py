@@ -11,7 +11,7 @@ from busbw.terminal import terminal_width
 from busbw.units import plain
 
 
-def wrapped(title: str, text: str, *, style: str = "", title_style: str = "") -> Iterator[Text]:
+def wrapped(title: str, text: str, *, title_style: str = "") -> Iterator[Text]:
     """Yields the lines of a text after a title. Further lines are indented to the end of the title."""
     has_width = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
     indent = " " * len(title)
@@ -22,5 +22,5 @@ def wrapped(title: str, text: str, *, style: str = "", title_style: str = "") ->
             shown, terminal_width() - len(indent), break_long_words=False, break_on_hyphens=False, tabsize=4
         )
         for part in (parts or [shown]) if has_width else [shown]:
-            yield Text.assemble((title if first else indent, title_style), (part, style))
+            yield Text.assemble((title if first else indent, title_style), part)
             first = False

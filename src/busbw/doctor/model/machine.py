@@ -127,15 +127,6 @@ class Machine:
         """
         return self.text(command_key(words))
 
-    def growth(self, path: str) -> int:
-        """Returns the growth of a counter within a second.
-
-        Raises:
-            Unreadable: It cannot be read.
-        """
-        before = self.number(path)
-        return self.number(LATER + path) - before
-
     def fact(self, fact_type: type[FactType]) -> FactType:
         """Returns a fact of this type.
 
