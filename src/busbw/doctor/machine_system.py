@@ -28,8 +28,8 @@ def system_of(machine: Machine) -> System | None:
 def _rdma_ports(machine: Machine) -> tuple[NetworkPort, ...]:
     ports: list[NetworkPort] = []
     with suppress(Unreadable):
-        for device in machine.names_or_none(INFINIBAND):
-            for port in machine.names_or_none(f"{INFINIBAND}/{device}/ports"):
+        for device in machine.names_or_empty(INFINIBAND):
+            for port in machine.names_or_empty(f"{INFINIBAND}/{device}/ports"):
                 gbit = rate_gbit(machine.optional(f"{INFINIBAND}/{device}/ports/{port}/rate") or "")
                 kind = "EFA" if device.startswith(("efa", "rdmap")) else "InfiniBand"
                 ports.append(NetworkPort(name=device, kind=kind, gbit=gbit))

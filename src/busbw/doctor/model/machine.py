@@ -81,7 +81,7 @@ class Machine:
         """
         return tuple(sorted(map(plain, self._tree.names(folder)), key=_sort_key))
 
-    def names_or_none(self, folder: str) -> tuple[str, ...]:
+    def names_or_empty(self, folder: str) -> tuple[str, ...]:
         """Returns the names in a folder. Empty if it does not exist.
 
         Raises:

@@ -29,7 +29,7 @@ def pci_gpus(machine: Machine) -> tuple[pci.PciDevice, ...]:
 
 def require_gpus(machine: Machine) -> None:
     """Raises NotApplicable if the machine or the container has no NVIDIA GPU."""
-    if not machine.names_or_none(pci.DRIVER_GPUS) and not pci_gpus(machine):
+    if not machine.names_or_empty(pci.DRIVER_GPUS) and not pci_gpus(machine):
         raise NotApplicable("no NVIDIA GPU")
     if is_container_without_gpu(machine):
         raise NotApplicable("this container has no GPU")
@@ -114,4 +114,4 @@ def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:
 
 def has_nvswitch(machine: Machine) -> bool:
     """True if the driver lists NVLink switches, as on a DGX or HGX baseboard of NVLink 2 to 4."""
-    return bool(machine.names_or_none("proc/driver/nvidia-nvswitch/devices"))
+    return bool(machine.names_or_empty("proc/driver/nvidia-nvswitch/devices"))

@@ -53,7 +53,7 @@ def is_container_without_gpu(machine: Machine) -> bool:
     Raises:
         Unreadable: The environment variables or the names of device nodes cannot be read.
     """
-    names = machine.names_or_none("dev")  # absent from old captures
+    names = machine.names_or_empty("dev")  # absent from old captures
     if not names or any(map(_GPU_NODE.fullmatch, names)):
         return False
     try:

@@ -117,7 +117,7 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
 def _interfaces(machine: Machine) -> dict[str, tuple[str, ...]]:
     """Returns the network interfaces of each PCI device."""
     found: dict[str, tuple[str, ...]] = {}
-    for name in machine.names_or_none(NETWORK):
+    for name in machine.names_or_empty(NETWORK):
         with suppress(Absent):
             bus_id = (chain_of(Path(machine.target(f"{NETWORK}/{name}/device"))) or ("",))[-1]
             found[bus_id] = (*found.get(bus_id, ()), name)

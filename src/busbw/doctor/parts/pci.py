@@ -71,7 +71,7 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
     found: list[PciDevice] = []
     if not of_host and is_container_without_gpu(machine):
         return ()
-    known = machine.names_or_none(DRIVER_GPUS)
+    known = machine.names_or_empty(DRIVER_GPUS)
     for folder in device_folders(machine):
         vendor = machine.word(f"{folder}/vendor")
         is_listed = of_host or not known or vendor != NVIDIA or folder.rpartition("/")[2] in known
@@ -83,15 +83,15 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
 
 def _has_node(machine: Machine, folder: str) -> bool:
     """True if /dev has the node of an AMD GPU, or if that is unknown. A container has only those of its own GPUs."""
-    nodes = {name for name in machine.names_or_none(f"{folder}/drm") if name.startswith("renderD")}
-    present = machine.names_or_none("dev/dri") if nodes else ()
+    nodes = {name for name in machine.names_or_empty(f"{folder}/drm") if name.startswith("renderD")}
+    present = machine.names_or_empty("dev/dri") if nodes else ()
     return not present or not nodes.isdisjoint(present)
 
 
 def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
     """Returns the RDMA devices on PCI. Devices of software, such as rxe0, are not among them."""
     found: list[PciDevice] = []
-    for name in machine.names_or_none(INFINIBAND):
+    for name in machine.names_or_empty(INFINIBAND):
         try:
             chain = chain_of(Path(machine.target(f"{INFINIBAND}/{name}/device")))
         except Absent:

@@ -23,7 +23,7 @@ _GRACE_BLACKWELL = re.compile("GB[23]00")
 
 def gpu_names(machine: Machine) -> tuple[str, ...]:
     """Returns the product names of the GPUs that the NVIDIA driver lists."""
-    texts = [machine.text(f"{DRIVER_GPUS}/{bus_id}/information") for bus_id in machine.names_or_none(DRIVER_GPUS)]
+    texts = [machine.text(f"{DRIVER_GPUS}/{bus_id}/information") for bus_id in machine.names_or_empty(DRIVER_GPUS)]
     models = [re.search(r"^Model:\s*(.+)$", text, re.MULTILINE) for text in texts]
     return tuple(model[1].strip() for model in models if model)
 
@@ -68,7 +68,7 @@ TRAITS: dict[str, Callable[[Machine], bool]] = {
     "unlimited stack": lambda machine: machine.fact(Limits).stack_bytes is None,
     "proprietary driver": lambda machine: "Open Kernel" not in machine.text("proc/driver/nvidia/version"),
     "only nvidia_peermem": lambda machine: (
-        machine.has("sys/module/nvidia_peermem") and not machine.names_or_none("sys/kernel/mm/memory_peers")
+        machine.has("sys/module/nvidia_peermem") and not machine.names_or_empty("sys/kernel/mm/memory_peers")
     ),
     "no nvidia_peermem": lambda machine: not machine.has("sys/module/nvidia_peermem"),
     "other than Google Cloud": lambda machine: not _is_vendor(machine, "Google"),

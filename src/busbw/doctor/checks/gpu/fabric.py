@@ -76,7 +76,7 @@ def _judge_imex(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     variables = machine.fact(Environment).variables
     if variables.get("SLURM_NNODES") == "1" or not any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus):
         raise NotApplicable("NVLink does not leave the node")
-    if not machine.names_or_none(_IMEX_CHANNELS):
+    if not machine.names_or_empty(_IMEX_CHANNELS):
         yield Finding(
             severity="risk",
             problem="there is no IMEX channel, so NVLink between nodes cannot be used",

@@ -18,7 +18,7 @@ _DEAD_WIDTH = "63"
 
 def _examine_count(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
-    listed = machine.names_or_none(DRIVER_GPUS)
+    listed = machine.names_or_empty(DRIVER_GPUS)
     on_bus = pci_gpus(machine)
     models = {gpu.model for gpu in on_bus if gpu.bus_id in listed}
     for device in on_bus:

@@ -19,7 +19,7 @@ def _examine_governor(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no GPU or RDMA device")
     counts: Counter[str] = Counter()
     online = set(parse_ranges(machine.text(f"{_CPUS}/online")) or ())
-    for policy in machine.names_or_none(_POLICIES):
+    for policy in machine.names_or_empty(_POLICIES):
         # The kernel keeps the folder of a CPU that is offline, but refuses to read it.
         number = policy.removeprefix("policy")
         if number.isdecimal() and online and int(number[:9]) not in online:

@@ -16,7 +16,7 @@ _IPC_LOCK = 14
 
 def _examine_memory(machine: Machine) -> Iterator[Finding]:
     limit_bytes = machine.fact(Limits).memlock_bytes
-    if not any(name.startswith("uverbs") for name in machine.names_or_none("dev/infiniband")):
+    if not any(name.startswith("uverbs") for name in machine.names_or_empty("dev/infiniband")):
         raise NotApplicable("no RDMA device that this process can open")
     if limit_bytes is not None and limit_bytes < _ENOUGH_BYTES and not _may_ignore_limit(machine):
         yield Finding(

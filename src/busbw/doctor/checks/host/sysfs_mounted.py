@@ -8,10 +8,10 @@ from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    bus_ids = machine.names_or_none(DRIVER_GPUS)
+    bus_ids = machine.names_or_empty(DRIVER_GPUS)
     if not bus_ids:
         raise NotApplicable("no GPU of NVIDIA with a driver")
-    listed = machine.names_or_none(DEVICES)
+    listed = machine.names_or_empty(DEVICES)
     missing = [bus_id for bus_id in bus_ids if bus_id not in listed]
     if missing:
         yield Finding(

@@ -11,7 +11,7 @@ _RDMA = "sys/class/infiniband"
 
 
 def _examine(machine: Machine) -> Iterator[Finding]:
-    devices = machine.names_or_none(_RDMA)
+    devices = machine.names_or_empty(_RDMA)
     if not devices:
         raise NotApplicable("no RDMA device")
     setting = read_settings(machine).get("NCCL_IB_HCA")

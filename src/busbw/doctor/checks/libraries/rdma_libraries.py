@@ -40,7 +40,7 @@ def _examine_efa(machine: Machine) -> Iterator[Finding]:
     nccl = installed_nccl(machine)
     if "efa" not in rdma_kinds(machine):
         raise NotApplicable("no EFA device")
-    if not machine.fact(Libraries).find(NET_PLUGINS) and not any(map(machine.names_or_none, _PLUGIN_FOLDERS)):
+    if not machine.fact(Libraries).find(NET_PLUGINS) and not any(map(machine.names_or_empty, _PLUGIN_FOLDERS)):
         evidence = Evidence(source=_SEARCH_PATH, value=f"{nccl[0].path}, but no {NET_PLUGINS}")
         problem = "EFA devices are present, but NCCL finds no libnccl-net.so of aws-ofi-nccl"
         yield Finding(severity="slow", problem=problem, evidence=(evidence,))

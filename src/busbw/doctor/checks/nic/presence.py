@@ -73,7 +73,7 @@ def _examine_efa(machine: Machine) -> Iterator[Finding]:
 
 def _examine_device_files(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)
-    if any(name.startswith("uverbs") for name in machine.names_or_none(_DEVICE_FILES)):
+    if any(name.startswith("uverbs") for name in machine.names_or_empty(_DEVICE_FILES)):
         return
     if is_container_without_gpu(machine):
         raise NotApplicable("a container without a GPU")

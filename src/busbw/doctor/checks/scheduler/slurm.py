@@ -28,7 +28,7 @@ def _examine_gres(machine: Machine) -> Iterator[Finding]:
     line = re.search(r"^\s*Gres=(.*)$", text, re.MULTILINE)
     gres = line[1] if line else ""
     granted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:[^,:(]+:)?(\d{1,9})", gres)))
-    gpus = machine.names_or_none(DRIVER_GPUS)
+    gpus = machine.names_or_empty(DRIVER_GPUS)
     if not granted or not gpus or re.search(r"\d+g\.\d+gb", gres):
         raise NotApplicable("Slurm does not manage whole NVIDIA GPUs here")
     models = Counter(machine.text(f"{DRIVER_GPUS}/{gpu}/information").partition("\n")[0] for gpu in gpus)
