@@ -115,9 +115,10 @@ class JobMonitor {
   }
 
   /// Returns the failure with the diagnosis, or nothing if the job has not failed.
-  std::optional<Failure> failure() const {
+  std::optional<Failure> failure() {
     auto failure = job_.failure();
     if (failure && failure->exit == ExitCode::rank_lost) {
+      if (!has_diagnosed_) diagnose();  // the ranks may end before check() sees that one was lost
       failure->details = details_;
       // Another failure may have been recorded first. A long message is recorded in part, so compare the beginning.
       failure->timed_out = !stall_message_.empty() && stall_message_.starts_with(failure->message);

@@ -11,7 +11,8 @@ from busbw.cli.main import main
 from .launchers.launching import launch
 from .programs import Programs, read_records
 
-LATE = ["-b", "256", "-e", "1K", "-f", "2", "-n", "10", "-c", "0", "--fault", "delay:rank=2,us=3000"]
+# Longer than the waits for a processor on a busy machine.
+LATE = ["-b", "256", "-e", "1K", "-f", "2", "-n", "10", "-c", "0", "--fault", "delay:rank=2,us=20000"]
 HOST = socket.gethostname()
 
 
