@@ -1,0 +1,1 @@
+"""Traces: the operations that a job called, per rank."""

@@ -1,0 +1,162 @@
+"""Layout of a trace file, as in common/trace/format.hpp. schema/trace.md describes the fields."""
+
+from enum import IntEnum, IntFlag
+
+import numpy as np
+
+MAGIC = b"busbwtrc"
+VERSION = 1
+HEADER_BYTES = 4096
+RECORD_BYTES = 64
+UNKNOWN_BYTE = 0xFF
+UNKNOWN_INDEX = 0xFFFF
+UNKNOWN_COUNT = 0xFFFFFFFF
+
+
+class Kind(IntEnum):
+    """First byte of a record."""
+
+    NONE = 0
+    OPERATION = 1
+    COMMUNICATOR = 2
+    MEMBERS = 3
+
+
+class Function(IntEnum):
+    """Called function; the names are those of collectives.toml where it has the collective."""
+
+    ALL_REDUCE = 0
+    ALL_GATHER = 1
+    REDUCE_SCATTER = 2
+    BROADCAST = 3
+    REDUCE = 4
+    GATHER = 5
+    SCATTER = 6
+    ALLTOALL = 7
+    SEND = 8
+    RECV = 9
+    PUT_SIGNAL = 10
+    SIGNAL = 11
+    WAIT_SIGNAL = 12
+    OTHER = 255
+
+
+class Algorithm(IntEnum):
+    """Algorithm of NCCL, or a kind of kernel outside its list."""
+
+    TREE = 0
+    RING = 1
+    COLLNET_DIRECT = 2
+    COLLNET_CHAIN = 3
+    NVLS = 4
+    NVLS_TREE = 5
+    PAT = 6
+    SYMMETRIC = 7
+    COPY_ENGINE = 8
+    UNKNOWN = 255
+
+
+class Protocol(IntEnum):
+    """Protocol of NCCL."""
+
+    LL = 0
+    LL128 = 1
+    SIMPLE = 2
+    UNKNOWN = 255
+
+
+class Flag(IntFlag):
+    """Bits of the field `flags` of an operation."""
+
+    CAPTURED = 1
+    GRAPH_REPLAY = 2
+    IN_PLACE = 4
+    IS_IN_PLACE_KNOWN = 8
+    DEVICE_BYTES = 16
+
+
+class DeviceClock(IntEnum):
+    """Clock of the device times."""
+
+    NONE = 0
+    HOST = 1
+    GPU = 2
+
+
+OPERATION = np.dtype(
+    [
+        ("kind", "u1"),
+        ("function", "u1"),
+        ("datatype", "u1"),
+        ("redop", "u1"),
+        ("communicator", "<u2"),
+        ("stream", "<u2"),
+        ("peer", "<i4"),
+        ("group", "<u4"),
+        ("count", "<u8"),
+        ("enqueue_ns", "<u8"),
+        ("device_start_ns", "<u8"),
+        ("device_end_ns", "<u8"),
+        ("algorithm", "u1"),
+        ("protocol", "u1"),
+        ("channels", "u1"),
+        ("flags", "u1"),
+        ("network_steps", "<u4"),
+        ("thread", "<u4"),
+        ("host_ns", "<u4"),
+    ]
+)
+COMMUNICATOR = np.dtype(
+    [
+        ("kind", "u1"),
+        ("is_id_unique", "u1"),
+        ("communicator", "<u2"),
+        ("rank", "<i4"),
+        ("size", "<i4"),
+        ("nodes", "<i4"),
+        ("id", "<u8"),
+        ("name", "S40"),
+    ]
+)
+MEMBERS = np.dtype(
+    [("kind", "u1"), ("count", "u1"), ("communicator", "<u2"), ("first", "<u4"), ("members", "<i4", (14,))]
+)
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("header_bytes", "<u4"),
+        ("record_count", "<u8"),
+        ("lost_count", "<u8"),
+        ("max_bytes", "<u8"),
+        ("start_realtime_ns", "<u8"),
+        ("start_monotonic_ns", "<u8"),
+        ("pid", "<i4"),
+        ("rank", "<i4"),
+        ("size", "<i4"),
+        ("nccl_version", "<u4"),
+        ("device_clock", "u1"),
+        ("is_closed", "u1"),
+        ("plugin_interface", "u1"),
+        ("reserved", "u1", (5,)),
+        ("host", "S256"),
+        ("program", "S256"),
+        ("producer", "S128"),
+    ]
+)
+DATATYPE_NAMES = (
+    "int8",
+    "uint8",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "half",
+    "float",
+    "double",
+    "bfloat16",
+    "f8e4m3",
+    "f8e5m2",
+)
+DATATYPE_BYTES = np.array([1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1])
+REDOP_NAMES = ("sum", "prod", "max", "min", "avg")

@@ -1,0 +1,69 @@
+"""A trace in memory: the operations of all recorded ranks of a job. Every reader and importer produces it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.traces.format import DeviceClock
+
+Operations = NDArray[np.void]
+"""Structured array of dtype `format.OPERATION`. `communicator` is an index of `Trace.communicators`; other fields are as
+in the file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Communicator:
+    """A communicator of the job."""
+
+    identity: str
+    """Equal for all ranks of the communicator, and unlike all others: the hexadecimal id, or name and members."""
+    name: str = ""
+    """Name that the program gave it, such as the process group of PyTorch; may be empty."""
+    size: int
+    """Number of ranks."""
+    members: tuple[int | None, ...]
+    """Rank of the job for each rank of the communicator. None: not recorded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankTrace:
+    """The recorded operations of one rank of the job."""
+
+    rank: int
+    """Rank of the job: of the launcher, or else of the largest communicator."""
+    host: str = ""
+    pid: int | None = None
+    source: str = ""
+    """File that was read."""
+    producer: str = ""
+    nccl_version: str = ""
+    """Such as "2.28.9". Empty: unknown."""
+    device_clock: DeviceClock = DeviceClock.NONE
+    start_ns: int = 0
+    """Unix time of `enqueue_ns` 0, by the clock of the host. 0: unknown."""
+    operations: Operations = field(repr=False)
+    """In the order of the calls."""
+    own_ranks: dict[int, int] = field(default_factory=dict)
+    """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
+    lost_count: int = 0
+    """Operations that the recorder could not store."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """A recording of one job."""
+
+    name: str
+    ranks: tuple[RankTrace, ...]
+    """Ordered by `rank`, without repetitions."""
+    communicators: tuple[Communicator, ...]
+    problems: tuple[str, ...] = ()
+    """What is missing or contradictory, as sentences for users. The rest of the trace is valid."""
+
+    @property
+    def size(self) -> int:
+        """Number of ranks of the job, also those that were not recorded."""
+        known = [member for one in self.communicators for member in one.members if member is not None]
+        sizes = [one.size for one in self.communicators]
+        return max([*(rank.rank + 1 for rank in self.ranks), *(member + 1 for member in known), *sizes], default=0)
