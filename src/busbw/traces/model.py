@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from busbw.traces.format import DeviceClock
 
 Operations = NDArray[np.void]
-"""Structured array of dtype `format.OPERATION`. `communicator` is an index of `Trace.communicators`; other fields are as
-in the file."""
+"""Structured array of dtype `format.OPERATION`. `communicator` is an index of `Trace.communicators`.
+
+All other fields are as in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
