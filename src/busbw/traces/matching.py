@@ -26,7 +26,7 @@ class MatchedOperations:
     communicator: int
     function: Function
     ranks: tuple[int, ...]
-    """Indices of `Trace.ranks`. Of `SEND`: the sender and the receiver, whose operations are `RECV`."""
+    """Indices of `Trace.ranks`. Of `SEND`: the sender, and the receiver with its `RECV`."""
     indices: Indices = field(repr=False)
     """[operations, ranks]: index of the operation in the operations of each rank; -1: not recorded or ambiguous."""
 
