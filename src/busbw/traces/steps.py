@@ -64,7 +64,7 @@ def find_steps(operations: Operations) -> Steps | None:
 
 
 def _mix(values: NDArray[np.integer]) -> Signatures:
-    mixed = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed: Signatures = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(32)
