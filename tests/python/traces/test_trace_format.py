@@ -37,7 +37,8 @@ def test_fields_have_the_offsets_and_sizes_of_the_header(tmp_path: Path) -> None
     expected = []
     for structure, dtype in STRUCTURES.items():
         for name in dtype.names or ():
-            field_type, offset = (dtype.fields or {})[name][:2]
+            assert dtype.fields
+            field_type, offset = dtype.fields[name][:2]
             expected.append(f"{structure} {name} {offset} {field_type.itemsize}")
     assert found.split("\n")[:-1] == expected
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from busbw.traces.read.process_ranks import local_identities, split_ranks
 from busbw.units import count_text, names_text
 
 _MAX_COMMUNICATORS = 2**16 - 1
-_MAX_MEMBERS = 2**24
+_MAX_MEMBERS = 2**22
 """Of all communicators together. A damaged size must not exhaust the memory."""
 _MAX_NAMES = 8
 
@@ -84,10 +85,10 @@ def _select_run(files: Sequence[ProcessFile], problems: list[str]) -> list[Proce
             own = {(entry.id, entry.rank) for entry in file.communicators.values() if entry.id is not None}
             (repeated if own & seen else selected).append(file)
             seen |= own
-    for left_out, reason in ((older, "are of older runs"), (repeated, "have ranks that another file has")):
+    for left_out, reason in ((older, "they are of older runs"), (repeated, "another one has the same ranks")):
         if left_out:
             names = names_text(sorted(file.name for file in left_out), _MAX_NAMES)
-            problems.append(f"{count_text(len(left_out), 'file')} of this directory {reason} and left out: {names}")
+            problems.append(f"{count_text(len(left_out), 'file')} left out, because {reason}: {names}")
     return selected
 
 
@@ -157,10 +158,10 @@ def _make_communicators(numbered: Sequence[tuple[int, _RankPart]], problems: lis
             left_out += 1
             continue
         members: dict[int, int] = {}
-        for rank, entry in recorded:
-            for place, member in (*entry.members.items(), (entry.rank, rank)):
-                contradictory += members.setdefault(place, member) != member
-            contradictory += entry.size != size
+        own = ((entry.rank, rank) for rank, entry in recorded)
+        for place, member in chain(own, *(entry.members.items() for _, entry in recorded)):
+            contradictory += members.setdefault(place, member) != member
+        contradictory += sum(entry.size != size for _, entry in recorded)
         communicators.append(
             Communicator(
                 identity=str(identity),

@@ -14,7 +14,7 @@ from busbw.units import count_text, plain
 _MAX_COUNT = 2**60
 _MAX_TIME_NS = 2**62
 """A larger number is a negative difference."""
-_MAX_COMMUNICATOR_SIZE = 2**20
+_MAX_RANKS = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,9 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
         found, own = int(header["version"]), layout.VERSION
         problems.append(f"{name} has version {found} of the format, but this busbw reads version {own}; it is left out")
         return None
+    if not -1 <= header["rank"] < _MAX_RANKS:
+        problems.append(f"{name} has an invalid rank of its process")
+        header["rank"] = -1
     reserved = int(header["record_count"])
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
@@ -102,7 +105,7 @@ def _read_communicators(name: str, records: Operations, problems: list[str]) -> 
     rejected = 0
     for record in records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR):
         index, rank, size = int(record["communicator"]), int(record["rank"]), int(record["size"])
-        if index in communicators or not 0 <= rank < size <= _MAX_COMMUNICATOR_SIZE:
+        if index in communicators or not 0 <= rank < size <= _MAX_RANKS:
             rejected += 1
             continue
         communicators[index] = CommunicatorEntry(
@@ -118,7 +121,7 @@ def _read_communicators(name: str, records: Operations, problems: list[str]) -> 
             rejected += 1
             continue
         members = record["members"][:count].tolist()
-        entry.members.update((first + place, one) for place, one in enumerate(members) if 0 <= one < 2**24)
+        entry.members.update((first + place, one) for place, one in enumerate(members) if 0 <= one < _MAX_RANKS)
     if rejected:
         problems.append(f"{name}: {count_text(rejected, 'record')} of communicators are not valid and left out")
     return communicators
