@@ -156,19 +156,16 @@ bool TraceFile::contains(const void* address) const noexcept {
 void* TraceFile::take_slot() noexcept {
   // The first check keeps `record_count` from growing without end after the limit.
   if (header_->record_count.load(std::memory_order_relaxed) >= open_records_.load(std::memory_order_relaxed))
-    return lose();
+    return nullptr;
   const std::uint64_t slot = header_->record_count.fetch_add(1);
-  if (slot >= open_records_) return lose();
+  if (slot >= open_records_) return nullptr;
   const std::uint64_t chunk = slot / kChunkRecords;
   if (slot % kChunkRecords == kChunkRecords / 2) reserve_chunk(chunk + kChunksAhead);
-  if (!is_reserved_[chunk].load(std::memory_order_acquire)) return lose();
+  if (!is_reserved_[chunk].load(std::memory_order_acquire)) return nullptr;
   return base_ + kHeaderBytes + slot * kRecordBytes;
 }
 
-void* TraceFile::lose() noexcept {
-  header_->lost_count.fetch_add(1, std::memory_order_relaxed);
-  return nullptr;
-}
+void TraceFile::count_lost() noexcept { header_->lost_count.fetch_add(1, std::memory_order_relaxed); }
 
 void TraceFile::reserve_chunk(std::uint64_t chunk) noexcept {
   const std::uint64_t begin = kHeaderBytes + chunk * kChunkBytes;

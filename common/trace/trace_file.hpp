@@ -55,8 +55,12 @@ class TraceFile {
   Record* take() noexcept {
     static_assert(sizeof(Record) == kRecordBytes);
     void* const slot = take_slot();
-    return slot == nullptr ? nullptr : new (slot) Record{};
+    if (slot != nullptr) return new (slot) Record{};
+    count_lost();
+    return nullptr;
   }
+  /// Counts a record that cannot be taken for another reason.
+  void count_lost() noexcept;
   /// True if `address` is in a record of this file.
   bool contains(const void* address) const noexcept;
   /// Header, for facts that become known later, such as `nccl_version`.
@@ -69,7 +73,6 @@ class TraceFile {
 
  private:
   void* take_slot() noexcept;
-  void* lose() noexcept;
   void reserve_chunk(std::uint64_t chunk) noexcept;
 
   std::filesystem::path path_;
