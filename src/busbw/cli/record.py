@@ -68,7 +68,7 @@ def record(
         target = _make_directory(directory) if directory else new_run(Path(), _default_name())
     variables = {
         _PLUGIN_VARIABLE: str(library),
-        "BUSBW_TRACE_DIRECTORY": os.path.abspath(target),
+        "BUSBW_TRACE_DIRECTORY": str(target.absolute()),
         "BUSBW_TRACE_DEVICE_TIMES": device_times,
         **({} if max_bytes is None else {"BUSBW_TRACE_MAX_BYTES": str(max_bytes)}),
     }
