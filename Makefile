@@ -5,7 +5,7 @@ VENV := .venv/bin
 export PATH := $(CURDIR)/$(VENV):$(PATH)
 JOBS ?= $(shell nproc)
 CPP := $(shell git ls-files -- 'common/*.[ch]pp' 'engine/*.[ch]pp' 'engine/*.cu' 'engine/*.cuh' 'fastpath/*.[ch]pp' \
-       'fastpath/*.cu' 'fastpath/*.cuh' 'tests/common/*.[ch]pp' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp')
+       'fastpath/*.cu' 'fastpath/*.cuh' 'profiler/*.[ch]pp' 'tests/common/*.[ch]pp' 'tests/engine/*.[ch]pp' 'tests/fastpath/*.[ch]pp' 'tests/profiler/*.[ch]pp')
 
 .PHONY: help run gpu check test lint format docs bench wheel install-test gpu-test image-test kube-test
 

@@ -20,3 +20,10 @@ busbw_add_fake(fake_nccl_own_count nccl.cpp VERSION=900 BARE)
 busbw_add_fake(fake_nccl_broken nccl.cpp VERSION=22809 BROKEN)
 busbw_add_fake(fake_nccl_mute nccl.cpp VERSION=0 MUTE)
 busbw_add_fake(fake_pmix pmix.cpp)
+busbw_add_fake(fake_profiled_nccl_2_28 profiled_nccl.cpp VERSION=22809)
+busbw_add_fake(fake_profiled_nccl_2_31_1 profiled_nccl.cpp VERSION=23101)
+busbw_add_fake(fake_profiled_nccl_2_31_2 profiled_nccl.cpp VERSION=23102)
+
+# The tests load the profiler plugin as NCCL does.
+add_dependencies(engine_tests busbw_profiler)
+target_compile_definitions(engine_tests PRIVATE BUSBW_PROFILER="$<TARGET_FILE:busbw_profiler>")

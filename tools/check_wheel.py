@@ -11,9 +11,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-MAX_BYTES = {"busbw-engine": 12_000_000, "libbusbw_nccl.so": 24_000_000}
+MAX_BYTES = {"busbw-engine": 12_000_000, "libbusbw_nccl.so": 24_000_000, "libbusbw_profiler.so": 2_000_000}
 """Maximum unpacked sizes. The library has a kernel for each method, type and operator, for every type of GPU."""
 LIBRARY = "busbw/lib/libbusbw_nccl.so"
+PROFILER = "busbw/lib/libbusbw_profiler.so"
 """Path of the fast path's library in the wheel. It must not be in the folder of programs."""
 COLLECTIVES = Path(__file__).parents[1] / "src/busbw/collectives.toml"
 PROGRAMS = re.compile(r"busbw-[^/]+\.data/scripts/([^/]+)")
@@ -38,13 +39,19 @@ def find_problems(wheel: Path) -> list[str]:
     problems = [f"the program {name} is missing" for name in required_programs if name not in path_by_program]
     if "-0cpu-" not in wheel.name and LIBRARY not in sizes:
         problems.append(f"{LIBRARY} is missing")
+    if PROFILER not in sizes:
+        problems.append(f"{PROFILER} is missing")
     shared_files = {match[1] for name in sizes if (match := SHARED_FILE.fullmatch(name))}
     problems += [f"{file} is missing" for file in SHARED_FILES if file not in shared_files]
     tables = [name for name in sizes if re.fullmatch(r"busbw/fastpath/tables/sm_\d+\.txt", name)]
     if not tables:
         problems.append("the tables of the fast path are missing")
     problems += [f"{name} belongs in busbw/lib" for name in path_by_program if ".so" in name]
-    paths = {"busbw-engine": path_by_program.get("busbw-engine", ""), "libbusbw_nccl.so": LIBRARY}
+    paths = {
+        "busbw-engine": path_by_program.get("busbw-engine", ""),
+        "libbusbw_nccl.so": LIBRARY,
+        "libbusbw_profiler.so": PROFILER,
+    }
     for file, path in paths.items():
         size = sizes.get(path, 0)
         if size > MAX_BYTES[file]:

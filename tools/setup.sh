@@ -167,7 +167,7 @@ make_venv() {
 # Succeeds if the installed busbw is newer than all sources and their directories.
 busbw_is_current() {
   [ -e $stamps/busbw ] && [ -x $venv/bin/busbw ] &&
-    [ -z "$(find common engine fastpath share src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
+    [ -z "$(find common engine fastpath profiler share src cmake CMakeLists.txt pyproject.toml -name __pycache__ -prune -o \
       -newer $stamps/busbw -print -quit)" ]
 }
 

@@ -64,7 +64,7 @@ enum Flag : std::uint8_t {
 };
 
 /// Clock of the device times.
-enum class DeviceClock : std::uint8_t {
+enum class TraceClock : std::uint8_t {
   none = 0,
   host = 1,  // the clock of enqueue_ns
   gpu = 2,   // global timer of the GPU in ns, with an unknown offset to other clocks
@@ -100,8 +100,8 @@ struct alignas(kRecordBytes) CommunicatorRecord {
   std::atomic<Kind> kind;
   std::uint8_t is_id_unique;  // 1: other ranks of the communicator have the same id
   std::uint16_t communicator;  // index that operations use
-  std::int32_t rank;
-  std::int32_t size;
+  std::int32_t rank;   // -1: unknown
+  std::int32_t size;   // -1: unknown, before NCCL 2.27
   std::int32_t nodes;  // -1: unknown
   std::uint64_t id;
   std::array<char, 40> name;  // padded with NUL; may be empty
@@ -132,7 +132,7 @@ struct Header {
   std::int32_t rank;  // of the process in its job, from the launcher; -1: unknown
   std::int32_t size;  // number of processes of the job; -1: unknown
   std::uint32_t nccl_version;  // 22809 for 2.28.9; 0: unknown
-  DeviceClock device_clock;
+  TraceClock device_clock;
   std::uint8_t is_closed;  // 1: the process ended the file itself
   std::uint8_t plugin_interface;  // version of ncclProfiler that NCCL used; 0: none
   std::array<std::uint8_t, 5> reserved;

@@ -47,6 +47,9 @@ COMMANDS_WITHOUT_TABLE = {FLOWS: "find", EACH_NODE: "doctor"}
 FASTPATH_LIBRARY = "libbusbw_nccl.so"
 """Fast-path library (docs/explanation/fast-path.md)."""
 
+PROFILER_LIBRARY = "libbusbw_profiler.so"
+"""Profiler plugin for NCCL, which records a job."""
+
 _PRELOAD = "LD_PRELOAD"
 _NCCL_LIBRARY = "BUSBW_NCCL_LIBRARY"
 """Path of the NCCL library that the engine loads."""

@@ -18,6 +18,7 @@ from busbw.units import plain, shorten
 COMMANDS = {
     "run": "Measures one collective on this machine; shows table, curve and verdict.",
     "launch": "Measures one collective on many machines through their launcher.",
+    "record": "Runs a program and records the collectives that it calls.",
     "import": "Reads logs of this and other programs; shows tables and refused lines.",
     "show": "Shows a run or a log: hardware, table, curves, warnings.",
     "runs": "Lists the runs in the store, filtered by collective, host, time and more.",

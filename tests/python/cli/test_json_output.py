@@ -46,6 +46,7 @@ TESTED_ELSEWHERE = {
 WITHOUT_JSON = {
     "run": "prints the engine's table; its data is the record, a file of JSON lines with a schema version",
     "launch": "prints the engine's table; its data is the record, as with run",
+    "record": "prints the output of its command; its data is the trace",
     "export": "prints the format that its argument names, of which json has a schema version",
     "report": "writes an HTML page",
 }

@@ -25,7 +25,7 @@ _NOT_READ = {"ARRAY_INX", "TEST_ONLY", "SLURM_HOSTFILE", "LC_ALL"}
 
 def sources() -> Iterator[tuple[str, str]]:
     """Yields path and text of each source file of the installed programs."""
-    for folder in ("common", "engine", "fastpath", "src/busbw"):
+    for folder in ("common", "engine", "fastpath", "profiler", "src/busbw"):
         for path in (ROOT / folder).rglob("*"):
             name = str(path.relative_to(ROOT))
             if path.suffix in {".cpp", ".hpp", ".cu", ".py"} and not name.startswith(_FROM_LOGS):

@@ -10,7 +10,18 @@ import pytest
 from conftest import ROOT
 
 OLD_S, STAMP_S, NEW_S = 1_000_000_000, 1_000_000_100, 1_000_000_200
-SOURCES = ["common", "engine", "fastpath", "src", "cmake", "deploy", "share", "CMakeLists.txt", "pyproject.toml"]
+SOURCES = [
+    "common",
+    "engine",
+    "fastpath",
+    "profiler",
+    "src",
+    "cmake",
+    "deploy",
+    "share",
+    "CMakeLists.txt",
+    "pyproject.toml",
+]
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ WHOLE = {
     f"{SCRIPTS}/busbw-engine": 100,
     **{f"{SCRIPTS}/{name}_perf": 10 for name in COLLECTIVES},
     "busbw/lib/libbusbw_nccl.so": 100,
+    "busbw/lib/libbusbw_profiler.so": 100,
     "busbw/fastpath/tables/sm_90.txt": 10,
     f"{SHARE}/man/man1/busbw.1": 10,
     f"{SHARE}/man/man1/all_reduce_perf.1": 10,
@@ -36,13 +37,17 @@ def checked(folder: Path, files: dict[str, int], build_tag: str = "1gpu") -> tup
 
 
 def test_a_whole_wheel_passes(tmp_path: Path) -> None:
-    assert checked(tmp_path, WHOLE) == (0, "busbw-engine: 100 bytes\nlibbusbw_nccl.so: 100 bytes\n")
+    assert checked(tmp_path, WHOLE) == (
+        0,
+        "busbw-engine: 100 bytes\nlibbusbw_nccl.so: 100 bytes\nlibbusbw_profiler.so: 100 bytes\n",
+    )
 
 
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
         ("busbw/lib/libbusbw_nccl.so", "busbw/lib/libbusbw_nccl.so is missing"),
+        ("busbw/lib/libbusbw_profiler.so", "busbw/lib/libbusbw_profiler.so is missing"),
         (f"{SCRIPTS}/hypercube_perf", "the program hypercube_perf is missing"),
         (f"{SCRIPTS}/busbw-engine", "the program busbw-engine is missing"),
         ("busbw/fastpath/tables/sm_90.txt", "the tables of the fast path are missing"),

@@ -1,0 +1,89 @@
+#pragma once
+// Writer of one trace file (format.hpp). Threads take records without locks. The file is mapped, and its disk space is
+// reserved ahead of use, so that a full disk loses records and never raises SIGBUS in the recorded job.
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "common/os/descriptor.hpp"
+#include "common/os/environment.hpp"
+#include "common/trace/format.hpp"
+
+namespace busbw::trace {
+
+inline constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{256} << 20;
+
+/// Place and size limit of a trace file.
+struct TraceSettings {
+  std::filesystem::path directory;  // is created if it does not exist
+  std::uint64_t max_bytes = kDefaultMaxBytes;
+};
+
+/// Returns the settings in BUSBW_TRACE_DIRECTORY and BUSBW_TRACE_MAX_BYTES, or nothing if no directory is set. Throws
+/// UsageError if the size is invalid.
+std::optional<TraceSettings> trace_settings(Environment environment);
+
+/// Facts for the header that the writer cannot know. Clocks are read by the caller.
+struct TraceOrigin {
+  std::string producer;  // "busbw-engine 0.1.0"
+  std::uint64_t start_realtime_ns = 0;
+  std::uint64_t start_monotonic_ns = 0;
+  std::int32_t rank = -1;  // of the process in its job; -1: unknown
+  std::int32_t size = -1;  // number of processes of the job; -1: unknown
+};
+
+/// The trace file of this process. All functions except the constructor may be called by any thread.
+class TraceFile {
+ public:
+  /// Creates `HOST-PID.trace`. Throws EnvironmentError with the reason if this is impossible.
+  TraceFile(const TraceSettings& settings, const TraceOrigin& origin);
+  /// Closes the file and unmaps it, so that no record may be used any more.
+  ~TraceFile();
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+
+  /// Returns a record of zeros, or null if the record is lost. The caller fills it and stores `kind` last, with
+  /// std::memory_order_release. The record stays writable after `close`, but then does not reach the file.
+  template <class Record>
+  Record* take() noexcept {
+    static_assert(sizeof(Record) == kRecordBytes);
+    void* const slot = take_slot();
+    if (slot != nullptr) return new (slot) Record{};
+    count_lost();
+    return nullptr;
+  }
+  /// Counts a record that cannot be taken for another reason.
+  void count_lost() noexcept;
+  /// True if `address` is in a record of this file.
+  bool contains(const void* address) const noexcept;
+  /// Header, for facts that become known later, such as `nccl_version`.
+  Header& header() noexcept { return *header_; }
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Cuts the file to its used length and marks it as complete. Later records are lost. Does nothing in a child of
+  /// the process that created the file.
+  void close() noexcept;
+
+ private:
+  void* take_slot() noexcept;
+  void reserve_chunk(std::uint64_t chunk) noexcept;
+
+  std::filesystem::path path_;
+  Descriptor file_;
+  pid_t pid_;
+  std::byte* base_ = nullptr;
+  std::size_t mapped_bytes_ = 0;
+  Header* header_ = nullptr;
+  std::uint64_t max_records_ = 0;
+  std::atomic<std::uint64_t> open_records_{0};  // max_records_, or 0 after `close`
+  std::unique_ptr<std::atomic<bool>[]> is_reserved_;  // for each chunk
+};
+
+}  // namespace busbw::trace

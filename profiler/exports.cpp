@@ -1,0 +1,168 @@
+// The plugin's tables of functions, one for each version of NCCL's interface. They translate events for the recorder.
+#include <string_view>
+#include <type_traits>
+
+#include "profiler/names.hpp"
+#include "profiler/nccl_profiler.hpp"
+#include "profiler/recorder.hpp"
+
+namespace busbw::profiler {
+namespace {
+
+std::string_view text(const char* value) { return value == nullptr ? std::string_view() : value; }
+std::uint8_t text(std::uint8_t number) { return number; }
+
+template <class Name, class Removed>
+Task task_of(const Collective<Name, Removed>& event, int rank) {
+  return {.function = function_of(text(event.function)),
+          .datatype = datatype_of(text(event.datatype)),
+          .count = event.count,
+          .peer = event.root,
+          .rank = rank,
+          .algorithm = algorithm_of(text(event.algorithm)),
+          .protocol = protocol_of(text(event.protocol)),
+          .channels = event.channels,
+          .send = event.send,
+          .receive = event.receive};
+}
+
+template <class Name>
+Task task_of(const Transfer<Name>& event, int rank) {
+  return {.function = function_of(text(event.function)),
+          .datatype = datatype_of(text(event.datatype)),
+          .count = event.count,
+          .peer = event.peer,
+          .rank = rank};
+}
+
+template <class Event>
+Call call_of(const Event& event, int root) {
+  return {.function = function_of(text(event.function)),
+          .datatype = datatype_of(text(event.datatype)),
+          .count = event.count,
+          .root = root,
+          .stream = event.stream,
+          .is_captured = event.is_captured};
+}
+
+/// Versions 1 to 3.
+template <class Event>
+void* start_task(void* context, const Named<Event>& named, int rank) {
+  Recorder::instance().identify(context, {.id = named.id, .name = named.name, .rank = rank});
+  return Recorder::instance().start_task(context, task_of(named.event, rank));
+}
+
+/// Version 4.
+template <class Event>
+void* start_task(void* context, const Event& event, int rank) {
+  return Recorder::instance().start_task(context, task_of(event, rank));
+}
+
+/// Handles the events that all versions have in common.
+template <class EventDescriptor>
+void* start_common_event(const EventDescriptor& event) {
+  Recorder& recorder = Recorder::instance();
+  if (event.type == kKernelChannel) return recorder.start_kernel(event.parent, event.kernel_channel.gpu_ns);
+  const ProxyOperation& operation = event.proxy_operation;
+  if (event.type == kProxyOperation && operation.is_send != 0)
+    recorder.add_network_steps(event.parent, operation.pid, operation.steps);
+  return nullptr;
+}
+
+/// Versions 1 to 4, which do not report calls.
+template <class EventDescriptor>
+int start_event(void* context, void** handle, EventDescriptor* event) {
+  switch (event->type) {
+    case kCollective: *handle = start_task(context, event->collective, event->rank); break;
+    case kTransfer: *handle = start_task(context, event->transfer, event->rank); break;
+    default: *handle = start_common_event(*event);
+  }
+  return 0;
+}
+
+template <int version>
+int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
+  Recorder& recorder = Recorder::instance();
+  Task task{.rank = event->rank};
+  void* plan = nullptr;
+  switch (event->type) {
+    case kGroupCall: *handle = recorder.start_group(event->group_call.depth > 1); return 0;
+    case kCollectiveCall: {
+      const CollectiveCall& call = event->collective_call;
+      *handle = recorder.start_call(context, event->parent, call_of(call, call.root));
+      return 0;
+    }
+    case kTransferCall:  // the peer follows with the task
+      *handle = recorder.start_call(context, event->parent, call_of(event->transfer_call, -1));
+      return 0;
+    case kGroup: *handle = recorder.start_plan(); return 0;
+    case kCollective:
+      task = task_of(event->collective, event->rank);
+      plan = event->collective.plan;
+      if (version >= 7 && event->collective.is_symmetric) {
+        task.algorithm = trace::Algorithm::symmetric;
+        task.protocol = trace::Protocol::unknown;
+      }
+      break;
+    case kTransfer:
+      task = task_of(event->transfer, event->rank);
+      task.channels = event->transfer.channels;
+      plan = event->transfer.plan;
+      break;
+    case kCopyEngineCollective: task.algorithm = trace::Algorithm::copy_engine; break;
+    default: *handle = start_common_event(*event); return 0;
+  }
+  *handle = recorder.start_called_task(event->parent, plan, task);
+  return 0;
+}
+
+int stop_event(void* handle) {
+  Recorder::instance().stop(handle);
+  return 0;
+}
+
+int record_state(void* handle, int state, StateArguments* arguments) {
+  if (state == kKernelChannelStop && arguments != nullptr) Recorder::instance().stop_kernel(handle, arguments->gpu_ns);
+  return 0;
+}
+
+int finalize(void*) { return 0; }
+
+// `init` always succeeds. After a failure NCCL would unload the plugin while other communicators use it.
+template <int version>
+int init_v1(void** context, int* mask) {
+  *context = Recorder::instance().add_communicator({}, version, __builtin_return_address(0), mask);
+  return 0;
+}
+
+int init_v4(void** context, int* mask, const char* name, std::uint64_t id, int nodes, int ranks, int rank, Logger) {
+  *context = Recorder::instance().add_communicator(
+      {.id = id, .name = name, .rank = rank, .size = ranks, .nodes = nodes}, 4, __builtin_return_address(0), mask);
+  return 0;
+}
+
+template <int version>
+int init_v5(void** context, std::uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Logger) {
+  *context =
+      Recorder::instance().add_communicator({.id = id, .name = name, .rank = rank, .size = ranks, .nodes = nodes},
+                                            version, __builtin_return_address(0), mask);
+  return 0;
+}
+
+__attribute__((destructor)) void close_trace() { Recorder::instance().close(); }
+
+constexpr const char* kName = "busbw";
+
+}  // namespace
+}  // namespace busbw::profiler
+
+using namespace busbw::profiler;  // NOLINT: NCCL finds the tables by their C names
+
+#define BUSBW_EXPORT extern "C" __attribute__((visibility("default"))) const
+BUSBW_EXPORT InterfaceV1 ncclProfiler_v1{kName, init_v1<1>, start_event, stop_event, record_state, finalize};
+BUSBW_EXPORT InterfaceV2 ncclProfiler_v2{kName, init_v1<2>, start_event, stop_event, record_state, finalize};
+BUSBW_EXPORT InterfaceV3 ncclProfiler_v3{kName, init_v1<3>, start_event, stop_event, record_state, finalize};
+BUSBW_EXPORT InterfaceV4 ncclProfiler_v4{kName, init_v4, start_event, stop_event, record_state, finalize};
+BUSBW_EXPORT InterfaceV5 ncclProfiler_v5{kName, init_v5<5>, start_event_of_call<5>, stop_event, record_state, finalize};
+BUSBW_EXPORT InterfaceV5 ncclProfiler_v6{kName, init_v5<6>, start_event_of_call<6>, stop_event, record_state, finalize};
+BUSBW_EXPORT InterfaceV5 ncclProfiler_v7{kName, init_v5<7>, start_event_of_call<7>, stop_event, record_state, finalize};

@@ -1,0 +1,24 @@
+#pragma once
+// NCCL's names of functions, element types, algorithms and protocols, as numbers of a trace. Version 1 of the interface
+// has NCCL's internal numbers instead of names.
+#include <cstdint>
+#include <string_view>
+
+#include "common/trace/format.hpp"
+
+namespace busbw::profiler {
+
+/// Such as "AllReduce".
+trace::Function function_of(std::string_view name);
+trace::Function function_of(std::uint8_t number);
+/// Such as "ncclFloat16". NCCL has no name for uint8 and reports it as "Unknown".
+std::uint8_t datatype_of(std::string_view name);
+std::uint8_t datatype_of(std::uint8_t number);
+/// Such as "RING".
+trace::Algorithm algorithm_of(std::string_view name);
+trace::Algorithm algorithm_of(std::uint8_t number);
+/// Such as "LL128".
+trace::Protocol protocol_of(std::string_view name);
+trace::Protocol protocol_of(std::uint8_t number);
+
+}  // namespace busbw::profiler

@@ -1,0 +1,331 @@
+#include "profiler/recorder.hpp"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "common/os/environment.hpp"
+#include "common/support/stderr_message.hpp"
+#include "common/support/version.hpp"
+#include "common/trace/launched_process.hpp"
+#include "common/values/types.hpp"
+#include "profiler/nccl_profiler.hpp"
+#include "profiler/wanted_events.hpp"
+
+namespace busbw::profiler {
+namespace {
+
+using trace::CommunicatorRecord;
+using trace::Function;
+using trace::Kind;
+using trace::OperationRecord;
+
+// Records are aligned to 64 bytes, so that the low bits of a handle can tell what it is.
+enum Tag : unsigned { kNoTag = 0, kGroupTag = 1, kPlanTag = 2, kCallTag = 3, kTaskTag = 4, kKernelTag = 5 };
+constexpr std::uintptr_t kTagMask = trace::kRecordBytes - 1;
+
+void* handle_of(const void* record, Tag tag) {
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(record) | tag);
+}
+
+unsigned tag_of(const void* handle) { return reinterpret_cast<std::uintptr_t>(handle) & kTagMask; }
+
+std::uint64_t clock_ns(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void copy_communicator(CommunicatorRecord& record, const Membership& membership) {
+  record.id = membership.id;
+  record.is_id_unique = membership.id != 0 ? 1 : 0;
+  record.size = membership.size;
+  record.nodes = membership.nodes;
+  if (membership.name != nullptr) std::strncpy(record.name.data(), membership.name, record.name.size() - 1);
+}
+
+bool has_root(Function function) {
+  return function == Function::broadcast || function == Function::reduce || function == Function::gather ||
+         function == Function::scatter;
+}
+
+std::int32_t peer_of(Function function, std::int32_t peer) {
+  return has_root(function) || function == Function::send || function == Function::recv ? peer : -1;
+}
+
+/// Returns the in-place flags. The buffer with the data of one rank is a part of the other buffer.
+std::uint8_t in_place_flags(const OperationRecord& record, const Task& task) {
+  if (task.send == nullptr || task.receive == nullptr || record.datatype == trace::kUnknownByte) return 0;
+  auto send = reinterpret_cast<std::uintptr_t>(task.send);
+  auto receive = reinterpret_cast<std::uintptr_t>(task.receive);
+  const std::uintptr_t offset = record.count * size_bytes(static_cast<Dtype>(record.datatype)) * task.rank;
+  switch (record.function) {
+    case Function::all_gather: receive += offset; break;
+    case Function::reduce_scatter: send += offset; break;
+    case Function::all_reduce:
+    case Function::broadcast:
+    case Function::reduce:
+    case Function::alltoall: break;
+    default: return 0;
+  }
+  return trace::kIsInPlaceKnown | (send == receive ? trace::kInPlace : 0);
+}
+
+}  // namespace
+
+Recorder& Recorder::instance() {
+  static Recorder& recorder = *new Recorder;
+  return recorder;
+}
+
+Recorder::Recorder() {
+  // A child must not write to the file of its parent. The mutex may have been locked by a thread that it lacks.
+  pthread_atfork(nullptr, nullptr, [] {
+    Recorder& recorder = instance();
+    recorder.file_ = nullptr;
+    new (&recorder.opening_) std::mutex;
+  });
+}
+
+trace::TraceFile* Recorder::open(int interface, const void* caller) noexcept {
+  const std::lock_guard lock(opening_);
+  if (trace::TraceFile* const file = file_.load(); file != nullptr || has_failed_) return file;
+  has_failed_ = true;
+  try {
+    const auto settings = trace::trace_settings(process_environment);
+    if (!settings) return nullptr;
+    const WantedEvents wanted = wanted_events(process_environment, interface, nccl_version_of(caller));
+    const auto process = trace::launched_process(process_environment);
+    start_ns_ = clock_ns(CLOCK_MONOTONIC);
+    auto* const file = new trace::TraceFile(*settings, {.producer = "busbw-profiler " + std::string(version()),
+                                                        .start_realtime_ns = clock_ns(CLOCK_REALTIME),
+                                                        .start_monotonic_ns = start_ns_,
+                                                        .rank = process.rank,
+                                                        .size = process.size});
+    file->header().nccl_version = static_cast<std::uint32_t>(wanted.nccl_version);
+    file->header().plugin_interface = static_cast<std::uint8_t>(interface);
+    if ((wanted.mask & kKernelChannel) != 0) file->header().device_clock = trace::TraceClock::gpu;
+    mask_ = wanted.mask;
+    communicators_ = groups_ = threads_ = 0;
+    for (auto& stream : streams_) stream = 0;
+    ++generation_;
+    has_failed_ = false;
+    file_ = file;  // never destroyed, because callbacks may come at any time
+    return file;
+  } catch (const std::exception& error) {
+    print_stderr("busbw record", error.what());
+    return nullptr;
+  }
+}
+
+void* Recorder::add_communicator(const Membership& membership, int interface, const void* caller, int* mask) noexcept {
+  *mask = 0;
+  trace::TraceFile* const file = open(interface, caller);
+  if (file == nullptr) return nullptr;
+  *mask = mask_;  // NCCL has one mask for all communicators
+  const std::uint32_t index = communicators_.fetch_add(1, std::memory_order_relaxed);
+  if (index >= trace::kUnknownIndex) return nullptr;
+  auto* const record = file->take<CommunicatorRecord>();
+  if (record == nullptr) return nullptr;
+  record->communicator = static_cast<std::uint16_t>(index);
+  record->rank = membership.rank;
+  copy_communicator(*record, membership);
+  // Without a rank, `identify` completes the record.
+  if (membership.rank >= 0) record->kind.store(Kind::communicator, std::memory_order_release);
+  return record;
+}
+
+void Recorder::identify(void* context, const Membership& membership) noexcept {
+  auto* const record = record_of<CommunicatorRecord>(context, kNoTag);
+  std::int32_t unknown = -1;
+  if (record == nullptr || membership.rank < 0 ||
+      !std::atomic_ref(record->rank).compare_exchange_strong(unknown, membership.rank))
+    return;
+  copy_communicator(*record, membership);
+  record->kind.store(Kind::communicator, std::memory_order_release);
+}
+
+void* Recorder::start_group(bool is_explicit) noexcept {
+  if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
+  ThreadState& thread = thread_state();
+  thread.first_call = nullptr;
+  thread.group = is_explicit ? groups_.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
+  thread.group_start_ns = now_ns();
+  return handle_of(nullptr, kGroupTag);
+}
+
+void* Recorder::start_call(void* context, void* group, const Call& call) noexcept {
+  OperationRecord* const record = take_operation(context);
+  if (record == nullptr) return nullptr;
+  record->function = call.function;
+  record->datatype = call.datatype;
+  record->count = call.count;
+  record->peer = peer_of(call.function, call.root);
+  record->stream = stream_number(call.stream);
+  record->flags = call.is_captured ? trace::kCaptured : 0;
+  if (tag_of(group) == kGroupTag) {
+    // NCCL reports an alltoall as several calls without a group of the program. They must stay together.
+    ThreadState& thread = thread_state();
+    if (thread.group == 0 && thread.first_call != nullptr) {
+      thread.group = groups_.fetch_add(1, std::memory_order_relaxed) + 1;
+      thread.first_call->group = thread.group;
+    }
+    if (thread.first_call == nullptr) thread.first_call = record;
+    record->group = thread.group;
+  }
+  record->kind.store(Kind::operation, std::memory_order_release);
+  return handle_of(record, kCallTag);
+}
+
+void* Recorder::start_plan() noexcept {
+  if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
+  thread_state().plan_group = 0;
+  return handle_of(nullptr, kPlanTag);
+}
+
+void* Recorder::start_called_task(void* call, void* plan, const Task& task) noexcept {
+  auto* record = record_of<OperationRecord>(call, kCallTag);
+  if (record == nullptr) return nullptr;
+  if ((record->flags & trace::kCaptured) != 0) {
+    const OperationRecord& captured = *record;
+    record = take_operation(captured.communicator);
+    if (record == nullptr) return nullptr;
+    record->function = captured.function;
+    record->datatype = captured.datatype;
+    record->count = captured.count;
+    record->stream = captured.stream;
+    record->peer = captured.peer;
+    record->flags = trace::kGraphReplay;
+    if (captured.group != 0 && tag_of(plan) == kPlanTag) {
+      ThreadState& thread = thread_state();
+      if (thread.plan_group == 0) thread.plan_group = groups_.fetch_add(1, std::memory_order_relaxed) + 1;
+      record->group = thread.plan_group;
+    }
+  }
+  complete(*record, task);
+  record->kind.store(Kind::operation, std::memory_order_release);
+  return handle_of(record, kTaskTag);
+}
+
+void* Recorder::start_task(void* context, const Task& task) noexcept {
+  OperationRecord* const record = take_operation(context);
+  if (record == nullptr) return nullptr;
+  record->function = task.function;
+  record->datatype = task.datatype;
+  record->count = task.count;
+  // NCCL changes these two functions to bytes before it reports them.
+  const bool is_in_bytes = task.function == Function::all_gather || task.function == Function::broadcast;
+  if (is_in_bytes && task.datatype == static_cast<std::uint8_t>(Dtype::int8)) record->flags = trace::kDeviceBytes;
+  complete(*record, task);
+  record->kind.store(Kind::operation, std::memory_order_release);
+  return handle_of(record, kTaskTag);
+}
+
+void* Recorder::start_kernel(void* task, std::uint64_t gpu_ns) noexcept {
+  auto* const record = record_of<OperationRecord>(task, kTaskTag);
+  if (record == nullptr) return nullptr;
+  std::uint64_t earliest = record->device_start_ns.load(std::memory_order_relaxed);
+  while (gpu_ns != 0 && (earliest == 0 || gpu_ns < earliest) &&
+         !record->device_start_ns.compare_exchange_weak(earliest, gpu_ns, std::memory_order_relaxed)) {
+  }
+  return handle_of(record, kKernelTag);
+}
+
+void Recorder::stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept {
+  auto* const record = record_of<OperationRecord>(kernel, kKernelTag);
+  if (record == nullptr) return;
+  std::uint64_t latest = record->device_end_ns.load(std::memory_order_relaxed);
+  while (gpu_ns > latest && !record->device_end_ns.compare_exchange_weak(latest, gpu_ns, std::memory_order_relaxed)) {
+  }
+}
+
+void Recorder::add_network_steps(void* task, int pid, int steps) noexcept {
+  auto* const record = record_of<OperationRecord>(task, kTaskTag);
+  if (record == nullptr || steps < 0 || file_.load(std::memory_order_acquire)->header().pid != pid) return;
+  record->network_steps.fetch_add(static_cast<std::uint32_t>(steps), std::memory_order_relaxed);
+}
+
+void Recorder::stop(void* handle) noexcept {
+  if (tag_of(handle) != kGroupTag || file_.load(std::memory_order_acquire) == nullptr) return;
+  ThreadState& thread = thread_state();
+  if (thread.group == 0 && thread.first_call != nullptr) {
+    const std::uint64_t host_ns = now_ns() - thread.group_start_ns;
+    thread.first_call->host_ns = static_cast<std::uint32_t>(std::min<std::uint64_t>(host_ns, trace::kUnknownCount - 1));
+  }
+  thread.first_call = nullptr;
+  thread.group = 0;
+}
+
+void Recorder::close() noexcept {
+  if (trace::TraceFile* const file = file_.load()) file->close();
+}
+
+Recorder::ThreadState& Recorder::thread_state() noexcept {
+  thread_local ThreadState state;
+  if (const std::uint32_t generation = generation_.load(std::memory_order_relaxed); state.generation != generation)
+    state = {.generation = generation, .number = threads_.fetch_add(1, std::memory_order_relaxed)};
+  return state;
+}
+
+template <class Record>
+Record* Recorder::record_of(const void* handle, unsigned tag) const noexcept {
+  const trace::TraceFile* const file = file_.load(std::memory_order_acquire);
+  if (file == nullptr || tag_of(handle) != tag) return nullptr;
+  void* const record = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(handle) & ~kTagMask);
+  return file->contains(record) ? static_cast<Record*>(record) : nullptr;
+}
+
+OperationRecord* Recorder::take_operation(const void* context) noexcept {
+  if (const auto* const communicator = record_of<CommunicatorRecord>(context, kNoTag))
+    return take_operation(communicator->communicator);
+  if (trace::TraceFile* const file = file_.load(std::memory_order_acquire)) file->count_lost();
+  return nullptr;
+}
+
+OperationRecord* Recorder::take_operation(std::uint16_t communicator) noexcept {
+  auto* const record = file_.load(std::memory_order_acquire)->take<OperationRecord>();
+  if (record == nullptr) return nullptr;
+  record->redop = trace::kUnknownByte;
+  record->communicator = communicator;
+  record->stream = trace::kUnknownIndex;
+  record->peer = -1;
+  record->enqueue_ns = now_ns();
+  record->algorithm = trace::Algorithm::unknown;
+  record->protocol = trace::Protocol::unknown;
+  record->channels = trace::kUnknownByte;
+  record->network_steps.store(trace::kUnknownCount, std::memory_order_relaxed);
+  record->thread = thread_state().number;
+  record->host_ns = trace::kUnknownCount;
+  return record;
+}
+
+std::uint16_t Recorder::stream_number(const void* stream) noexcept {
+  const std::uintptr_t key = reinterpret_cast<std::uintptr_t>(stream) + 1;
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    std::uintptr_t known = streams_[number].load(std::memory_order_relaxed);
+    if (known == key || (known == 0 && (streams_[number].compare_exchange_strong(known, key) || known == key)))
+      return static_cast<std::uint16_t>(number);
+  }
+  return trace::kUnknownIndex;
+}
+
+void Recorder::complete(OperationRecord& record, const Task& task) noexcept {
+  record.algorithm = task.algorithm;
+  record.protocol = task.protocol;
+  record.channels = task.channels == 0 ? trace::kUnknownByte : std::min<std::uint8_t>(task.channels, 254);
+  if (record.peer < 0) record.peer = peer_of(record.function, task.peer);
+  record.flags |= in_place_flags(record, task);
+  if ((mask_ & kProxyOperation) != 0) record.network_steps.store(0, std::memory_order_relaxed);
+}
+
+std::uint64_t Recorder::now_ns() const noexcept {
+  return std::max<std::uint64_t>(1, clock_ns(CLOCK_MONOTONIC) - start_ns_);
+}
+
+}  // namespace busbw::profiler

@@ -1,0 +1,113 @@
+#pragma once
+// Records the operations that NCCL reports, independent of the version of the interface. NCCL may report events late,
+// twice, in another order or not at all. So handles refer only to records of the mapped trace file, which stay valid.
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "common/trace/format.hpp"
+#include "common/trace/trace_file.hpp"
+
+namespace busbw::profiler {
+
+/// A communicator, as far as NCCL reports it. Values of -1 are unknown.
+struct Membership {
+  std::uint64_t id = 0;  // 0: unknown
+  const char* name = nullptr;
+  std::int32_t rank = -1;
+  std::int32_t size = -1;
+  std::int32_t nodes = -1;
+};
+
+/// A call of NCCL by the program.
+struct Call {
+  trace::Function function;
+  std::uint8_t datatype;
+  std::uint64_t count;
+  std::int32_t root;  // -1: none
+  const void* stream;
+  bool is_captured;
+};
+
+/// An operation that NCCL has enqueued, with the choices that it made. Members without a value are unknown.
+struct Task {
+  trace::Function function = trace::Function::other;
+  std::uint8_t datatype = trace::kUnknownByte;
+  std::uint64_t count = 0;
+  std::int32_t peer = -1;  // root or peer
+  std::int32_t rank = -1;  // of this process in the communicator
+  trace::Algorithm algorithm = trace::Algorithm::unknown;
+  trace::Protocol protocol = trace::Protocol::unknown;
+  std::uint8_t channels = 0;
+  const void* send = nullptr;
+  const void* receive = nullptr;
+};
+
+/// Recorder of this process. All functions may be called by any thread. Handles may be null, or of another process.
+class Recorder {
+ public:
+  /// Returns the recorder of this process, which is never destroyed, because callbacks may come during the exit.
+  static Recorder& instance();
+
+  /// Starts the trace file at the first call. Returns a context for the operations of the communicator, null if nothing
+  /// can be recorded. `interface` is NCCL's version of the interface. `caller` is an address in NCCL. Sets `mask` to
+  /// the wanted events.
+  void* add_communicator(const Membership&, int interface, const void* caller, int* mask) noexcept;
+  /// Completes a communicator without an id. Only the first call of a context has an effect.
+  void identify(void* context, const Membership&) noexcept;
+
+  void* start_group(bool is_explicit) noexcept;
+  void* start_call(void* context, void* group, const Call&) noexcept;
+  /// Starts the hand-over of the tasks of one kernel.
+  void* start_plan() noexcept;
+  /// Completes the record of a call. The task of a captured call gets a record of its own for every launch of the
+  /// graph.
+  void* start_called_task(void* call, void* plan, const Task&) noexcept;
+  /// Records a task of a version of the interface without calls.
+  void* start_task(void* context, const Task&) noexcept;
+  void* start_kernel(void* task, std::uint64_t gpu_ns) noexcept;
+  void stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept;
+  /// Adds transfers by the network to a task, if process `pid` has issued it.
+  void add_network_steps(void* task, int pid, int steps) noexcept;
+  void stop(void* handle) noexcept;
+
+  /// Ends the trace file. Later operations are lost.
+  void close() noexcept;
+
+ private:
+  /// State of one thread that calls NCCL.
+  struct ThreadState {
+    std::uint32_t generation = 0;  // of the trace file that the other members refer to
+    std::uint32_t number = 0;
+    std::uint32_t group = 0;       // number of the group of calls; 0 while it has at most one call
+    std::uint32_t plan_group = 0;  // number of the group of replayed calls
+    std::uint64_t group_start_ns = 0;
+    trace::OperationRecord* first_call = nullptr;
+  };
+
+  Recorder();
+  trace::TraceFile* open(int interface, const void* caller) noexcept;
+  ThreadState& thread_state() noexcept;
+  template <class Record>
+  Record* record_of(const void* handle, unsigned tag) const noexcept;
+  trace::OperationRecord* take_operation(const void* context) noexcept;
+  trace::OperationRecord* take_operation(std::uint16_t communicator) noexcept;
+  std::uint16_t stream_number(const void* stream) noexcept;
+  void complete(trace::OperationRecord&, const Task&) noexcept;
+  std::uint64_t now_ns() const noexcept;
+
+  std::atomic<trace::TraceFile*> file_{nullptr};
+  std::mutex opening_;
+  bool has_failed_ = false;
+  int mask_ = 0;
+  std::uint64_t start_ns_ = 0;
+  std::atomic<std::uint32_t> generation_{0};
+  std::atomic<std::uint32_t> communicators_{0};
+  std::atomic<std::uint32_t> groups_{0};
+  std::atomic<std::uint32_t> threads_{0};
+  // Streams in the order of appearance, each plus one, because the address of the default stream is 0.
+  std::array<std::atomic<std::uintptr_t>, 256> streams_{};
+};
+
+}  // namespace busbw::profiler

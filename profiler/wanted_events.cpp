@@ -1,0 +1,56 @@
+#include "profiler/wanted_events.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "common/libraries/opened_library.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
+#include "profiler/nccl_profiler.hpp"
+
+namespace busbw::profiler {
+namespace {
+
+// First version in which NCCL stamps the phases of a kernel as soon as a plugin asks for its device times. Small
+// collectives then take up to 13 % longer.
+constexpr int kCostlyDeviceTimes = 23102;
+
+std::string choice(Environment environment, const char* variable, std::initializer_list<const char*> choices) {
+  const std::string value = nonempty_variable(environment, variable).value_or(*choices.begin());
+  for (const char* const each : choices)
+    if (value == each) return value;
+  throw UsageError(fmt::format("{}: unknown value {}; set it to on or off", variable, printable_value(value)));
+}
+
+}  // namespace
+
+int nccl_version_of(const void* address) {
+  const std::string path = file_containing(address);
+  const std::unique_ptr<void, int (*)(void*)> library(
+      path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD), dlclose);
+  void* function = library ? dlsym(library.get(), "ncclGetVersion") : nullptr;
+  if (function == nullptr) function = dlsym(RTLD_DEFAULT, "ncclGetVersion");
+  int version = 0;
+  if (function == nullptr || reinterpret_cast<int (*)(int*)>(function)(&version) != 0) return 0;
+  return is_nccl_version(version) ? version : 0;
+}
+
+WantedEvents wanted_events(Environment environment, int interface, int nccl_version) {
+  const std::string device_times = choice(environment, "BUSBW_TRACE_DEVICE_TIMES", {"auto", "on", "off"});
+  const bool are_cheap = nccl_version != 0 ? nccl_version < kCostlyDeviceTimes : interface < 7;
+  // Before version 4 the times are those at which a thread of the host noticed the kernel.
+  const bool has_device_times = interface >= 4 && (device_times == "on" || (device_times == "auto" && are_cheap));
+  const bool has_network = choice(environment, "BUSBW_TRACE_NETWORK", {"off", "on"}) == "on";
+  int mask = kGroup | kCollective | kTransfer;
+  if (interface >= 5) mask |= kGroupCall | kCollectiveCall | kTransferCall;
+  if (interface >= 6) mask |= kCopyEngineCollective;
+  if (has_device_times) mask |= kKernelChannel;
+  if (has_network) mask |= kProxyOperation;
+  return {.mask = mask, .nccl_version = nccl_version};
+}
+
+}  // namespace busbw::profiler
