@@ -9,6 +9,7 @@ from pathlib import Path
 from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process, Rank
 from busbw.doctor.nccl_log.source import UnfinishedError, read_lines
 from busbw.files import path_text
+from busbw.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.system import System
 from busbw.units import plain
 
@@ -20,22 +21,13 @@ MAX_MESSAGES = 100_000
 _MAX_GLUED_RATIO = 10
 """Text and a host together, as "17node1", have fewer messages than the host by more than this factor."""
 
-_HEADER = re.compile(
-    rb"(?:(?P<host>[^\s:\[\]]{1,255}):(?P<pid>\d{1,10}):\d{1,10} )?\[-?\d{1,4}\] "
-    rb"(?P<source>\S{1,255}:\d{1,10} )?(?:\(\S{1,255}\) )?NCCL (?P<level>INFO|WARN) "
-)
-"""Header of a message, "node1:17:42 [3] transport/nvls.cc:379 NCCL WARN ". Some logs lack the host."""
+_HEADER = re.compile(HEADER)
 _VERSION = re.compile(rb"NCCL version \d")
 _RELEVANT = re.compile(
     rb"(?:\[Rank \d+\] )?(?:\w+ )?comm 0x|NCCL version|NET/|Using |NCCL_\w+ set|NVLS multicast"
     rb"|MNNVL |\d+ coll channels|Rank \d+ has|Could not|Failed to|=== System|Pattern "
 )
 """Messages of level INFO that checks read, by their beginning."""
-_COMMUNICATOR = re.compile(
-    r"comm (?P<handle>0x\w+) rank (?P<rank>\d+) n[rR]anks (?P<size>\d+)(?: cudaDev \d+)?"
-    r"(?: nvmlDev (?P<gpu>\d+))?(?: busId (?P<bus>\w+))?(?: commId (?P<id>0x\w+))?(?P<parent> parent)?"
-    r"(?: nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+ MNNVL (?P<mnnvl>\d+))?"
-)
 
 
 def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, system: System | None = None) -> NcclLog:
@@ -136,7 +128,7 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
     found: dict[str, Communicator] = {}
     by_handle: dict[tuple[Process, str], Communicator] = {}
     for message in messages:
-        match = _COMMUNICATOR.search(message.text) if message.host else None
+        match = COMMUNICATOR.search(message.text) if message.host else None
         if match is None:
             continue
         handle, size = (message.process, match["handle"]), int(match["size"])
@@ -145,7 +137,7 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
             if known is not None and known.size == size:
                 known.node_count, known.uses_mnnvl = int(match["nodes"]), match["mnnvl"] != "0"
                 known.evidence = message.evidence
-        elif match["parent"] or not message.text.endswith(("Init START", "Init COMPLETE")):
+        elif match["split"] or not message.text.endswith(("Init START", "Init COMPLETE")):
             by_handle.pop(handle, None)  # the log does not tell which ranks a part of a communicator has
         else:
             communicator = found.setdefault(match["id"] or f"{size} ranks", Communicator(size))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from busbw.traces.importers import chakra, flight_recorder, inspector, kineto, nccl_log
 from busbw.traces.model import Trace
 
 
@@ -36,5 +37,11 @@ class Importer:
     read: ImportFunction
 
 
-IMPORTERS: tuple[Importer, ...] = ()
+IMPORTERS: tuple[Importer, ...] = (
+    Importer(name="NCCL Inspector", recognizes=inspector.recognizes, read=inspector.read),
+    Importer(name="PyTorch flight recorder", recognizes=flight_recorder.recognizes, read=flight_recorder.read),
+    Importer(name="PyTorch profiler", recognizes=kineto.recognizes, read=kineto.read),
+    Importer(name="Chakra", recognizes=chakra.recognizes, read=chakra.read),
+    Importer(name="NCCL log", recognizes=nccl_log.recognizes, read=nccl_log.read),
+)
 """All importers, more specific ones first."""

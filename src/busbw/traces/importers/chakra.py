@@ -1,0 +1,225 @@
+"""Imports execution traces of Chakra: protocol buffers, one file NAME.RANK.et per rank.
+
+Only a few fields of few messages are needed, so the wire format is read here, without a library.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from busbw.files import path_text
+from busbw.traces.format import DeviceClock, Flag, Function
+from busbw.traces.importers.building import TraceBuilder
+from busbw.traces.importers.recording import open_recording, read_block
+from busbw.traces.importers.torch_operations import group_index, parse_ranks
+from busbw.traces.model import Trace
+
+_RANK = re.compile(r"(\d{1,7})\.et(?:\.gz)?\Z")
+_MAX_MESSAGE_BYTES = 1 << 26
+_SEND, _RECV, _COLLECTIVE = 5, 6, 7
+_FUNCTIONS = {
+    0: Function.ALL_REDUCE,
+    1: Function.REDUCE,
+    2: Function.ALL_GATHER,
+    3: Function.GATHER,
+    5: Function.BROADCAST,
+    6: Function.ALLTOALL,
+    7: Function.REDUCE_SCATTER,
+    8: Function.REDUCE_SCATTER,
+}
+"""By CollectiveCommType. The size of a scatter and a barrier is not known."""
+_INT8 = 0
+_Value = int | bytes
+
+
+class _Node(NamedTuple):
+    """A node of the graph."""
+
+    name: str
+    kind: int
+    duration_us: int
+    inputs: str
+    attributes: dict[str, _Value]
+
+
+def recognizes(beginning: bytes, path: Path) -> bool:
+    """True if the name ends with .et, and a message follows its length."""
+    try:
+        length, start = _varint(beginning, 0)
+    except ValueError:
+        return False
+    return (
+        bool(_RANK.search(path.name))
+        and length < _MAX_MESSAGE_BYTES
+        and beginning[start : start + 1] in (b"\n", b"\x12", b"")
+    )
+
+
+def read(paths: Sequence[Path]) -> Trace:
+    """Reads the traces of one job.
+
+    Raises:
+        UsageError: No trace has an operation, or one cannot be read.
+    """
+    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import chakra")
+    numbers = [int(match[1]) if (match := _RANK.search(path.name)) else number for number, path in enumerate(paths)]
+    groups: dict[str, list[int]] = {}
+    users: dict[str, list[int]] = {}
+    for path, number in zip(paths, numbers, strict=True):
+        for node in _nodes(builder, path):
+            if "process_group:init" in node.name:
+                groups |= _read_groups(node.inputs)
+            elif node.kind in (_SEND, _RECV, _COLLECTIVE):
+                members = users.setdefault(_group_name(node), [])
+                if number not in members:
+                    members.append(number)
+    for name in users.keys() - groups.keys():
+        builder.add_problem("{count} process groups have unknown ranks; the ranks that use one are taken")
+        groups[name] = sorted(users[name])
+    for path, number in zip(paths, numbers, strict=True):
+        rank = builder.rank(number, path_text(path))
+        rank.rank = number
+        for node in _nodes(builder, path):
+            if node.kind in (_SEND, _RECV, _COLLECTIVE):
+                _add(builder, number, node, groups[_group_name(node)])
+    return builder.build(
+        "Chakra tells only bytes and durations of operations, and no times, operators, groups and algorithms"
+    )
+
+
+def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) -> None:
+    rank = builder.rank(number, "")
+    index = group_index(builder, _group_name(node), len(members), members)
+    if index is None or number not in members:
+        builder.add_problem("{count} operations are left out, because the rank is not in the process group")
+        return
+    builder.join(rank, index, members.index(number))
+    size, count = len(members), _number(node, "comm_size")
+    function, peer = _FUNCTIONS.get(_number(node, "comm_type"), Function.OTHER), _number(node, "root")
+    if node.kind != _COLLECTIVE:
+        function = Function.SEND if node.kind == _SEND else Function.RECV
+        peer = _number(node, "comm_dst" if node.kind == _SEND else "comm_src")
+    elif function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
+        function, count = (function, count // size) if count % size == 0 else (Function.OTHER, count)
+    if node.duration_us:
+        rank.device_clock = DeviceClock.DURATION
+    rank.add(
+        function,
+        index,
+        count,
+        datatype=_INT8,
+        flags=Flag.DEVICE_BYTES,
+        peer=members.index(peer) if peer in members and node.kind != _COLLECTIVE else -1,
+        stream=rank.stream(_number(node, "stream")),
+        device_start_ns=int(node.duration_us > 0),
+        device_end_ns=1 + node.duration_us * 1000 if node.duration_us else 0,
+    )
+
+
+def _group_name(node: _Node) -> str:
+    value = node.attributes.get("pg_name", b"")
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _number(node: _Node, name: str) -> int:
+    """Returns an attribute. -1 if it is missing or no number."""
+    value = node.attributes.get(name, -1)
+    return value if isinstance(value, int) else -1
+
+
+def _read_groups(text: str) -> dict[str, list[int]]:
+    """Returns ranks by name of process groups from the input of the node that PyTorch writes for them."""
+    start, end = text.find("[{"), text.rfind("}]")
+    try:
+        groups = json.loads(text[start : end + 2].replace('\\"', '"'))
+    except (ValueError, RecursionError):
+        return {}
+    found = {}
+    for group in groups if isinstance(groups, list) else ():
+        if isinstance(group, dict):
+            members, is_complete = parse_ranks(group.get("ranks"))
+            if members and is_complete:
+                found[str(group.get("pg_name"))] = members
+    return found
+
+
+def _nodes(builder: TraceBuilder, path: Path) -> Iterator[_Node]:
+    """Yields the nodes. A damaged end is a problem."""
+    with open_recording(path) as file:
+        try:
+            for number, message in enumerate(_messages(file)):
+                if number:  # the first message describes the trace
+                    yield _parse_node(message)
+        except ValueError:
+            builder.add_problem(
+                f"the end of {path_text(path.name)} is missing or damaged; operations before it are used"
+            )
+
+
+def _messages(file: IO[bytes]) -> Iterator[bytes]:
+    """Yields the messages of a file, each of which follows its length."""
+    while byte := read_block(file, 1):
+        head = byte
+        while byte and byte[0] & 0x80 and len(head) <= 10:
+            byte = read_block(file, 1)
+            head += byte
+        length, _ = _varint(head, 0)
+        message = read_block(file, length) if length <= _MAX_MESSAGE_BYTES else b""
+        if len(message) != length:
+            raise ValueError
+        yield message
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Returns a number and the position after it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= len(data):
+            break
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ValueError
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
+    """Yields the fields of a message: numbers, and bytes of texts and messages."""
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position)
+        wire_type = key & 7
+        if wire_type == 0:
+            value, position = _varint(data, position)
+            yield key >> 3, value
+            continue
+        length = {1: 8, 5: 4}.get(wire_type)
+        if wire_type == 2:
+            length, position = _varint(data, position)
+        if length is None or position + length > len(data):
+            raise ValueError
+        yield key >> 3, data[position : position + length]
+        position += length
+
+
+def _parse_node(message: bytes) -> _Node:
+    name, kind, duration_us, inputs = b"", 0, 0, b""
+    attributes: dict[str, _Value] = {}
+    for number, value in _fields(message):
+        if isinstance(value, int):
+            kind = value if number == 3 else kind
+            duration_us = value if number == 7 else duration_us
+        elif number == 2:
+            name = value
+        elif number == 8:
+            inputs = next((text for key, text in _fields(value) if key == 1 and isinstance(text, bytes)), b"")
+        elif number == 10:
+            attribute = dict(_fields(value))
+            key = attribute.pop(1, b"")
+            attribute.pop(2, None)
+            if isinstance(key, bytes) and attribute:
+                attributes[key.decode(errors="replace")] = next(iter(attribute.values()))
+    return _Node(name.decode(errors="replace"), kind, duration_us, inputs.decode(errors="replace"), attributes)

@@ -1,0 +1,195 @@
+"""Imports dumps of PyTorch's flight recorder, as JSON or pickle: one file per rank, which its name ends with."""
+
+import io
+import pickle
+import re
+from collections.abc import Iterator, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from busbw.errors import UsageError
+from busbw.files import path_text
+from busbw.traces.format import DeviceClock
+from busbw.traces.importers.building import RankBuilder, TraceBuilder
+from busbw.traces.importers.json_stream import stream_json
+from busbw.traces.importers.recording import open_recording, read_block
+from busbw.traces.importers.torch_operations import (
+    TorchOperation,
+    add_operation,
+    group_index,
+    is_operation,
+    parse_ranks,
+)
+from busbw.traces.model import Trace
+
+_RANK = re.compile(r"(\d{1,7})(?:\.[a-z]+)*\Z", re.IGNORECASE)
+_PAIR = re.compile(r"(?P<function>send|recv) \d{1,7}(?:->|<-)(?P<peer>\d{1,7})")
+_BACKENDS = ("nccl", "rccl", "xccl")
+_PICKLE = b"\x80"
+_MAX_PICKLE_BYTES = 1 << 28
+_KEYS = (b"profiling_name", b"pg_status", b"nccl_comm_state")
+_FORM = "{count} entries with values of another form are left out"
+
+
+class _PlainUnpickler(pickle._Unpickler):  # the one in C reserves memory for any index that the file names
+    """Loads only numbers, texts and containers, so that a foreign file cannot run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
+
+    def persistent_load(self, identity: Any) -> Any:
+        raise pickle.UnpicklingError("references are not allowed")
+
+
+def recognizes(beginning: bytes, path: Path) -> bool:
+    """True for a dump of the flight recorder. `path` is not used."""
+    is_pickle = beginning[:1] == _PICKLE
+    return (is_pickle or beginning.lstrip()[:1] in (b"{", b"[")) and any(key in beginning for key in _KEYS)
+
+
+def read(paths: Sequence[Path]) -> Trace:
+    """Reads the dumps of one job.
+
+    Raises:
+        UsageError: No dump has an operation, or one cannot be read.
+    """
+    builder = TraceBuilder(
+        path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import flight recorder"
+    )
+    for path in paths:
+        rank = builder.rank(path, path_text(path))
+        match = _RANK.search(path.name)
+        rank.rank = int(match[1]) if match else None
+        reader = _RankReader(builder, rank)
+        dump = _load_pickle(path)
+        # The groups may follow the entries, so there are two passes.
+        for read_item in (reader.read_description, reader.read_entry):
+            for key, value in _stream(builder, path) if dump is None else _flatten(dump):
+                read_item(key, value)
+        rank.start_at_first_time()
+    return builder.build("the flight recorder does not tell operator, root, stream and algorithm of operations")
+
+
+def _stream(builder: TraceBuilder, path: Path) -> Iterator[tuple[str, Any]]:
+    """Yields the items of a JSON dump, each entry with the key "entries"."""
+    damage = f"the end of {path_text(path.name)} is missing or damaged; entries before it are used"
+    with open_recording(path) as file:
+        for key, value in stream_json(file, {"entries"}, lambda: builder.add_problem(damage)):
+            yield key or "entries", value
+
+
+def _flatten(dump: Any) -> Iterator[tuple[str, Any]]:
+    for key, value in dump.items() if isinstance(dump, dict) else (("entries", dump),):
+        if key == "entries" and isinstance(value, list):
+            yield from (("entries", entry) for entry in value)
+        else:
+            yield str(key), value
+
+
+def _load_pickle(path: Path) -> Any:
+    """Returns the content of a pickle. None if the file is none.
+
+    Raises:
+        UsageError: The file is damaged, too large, or has other objects than plain values.
+    """
+    with open_recording(path) as file:
+        content = read_block(file, _MAX_PICKLE_BYTES + 1)
+    if content[:1] != _PICKLE:
+        return None
+    if len(content) > _MAX_PICKLE_BYTES:
+        raise UsageError(f"{path_text(path)} is larger than 256 MiB", remedy="dump it as JSON")
+    try:
+        return _PlainUnpickler(io.BytesIO(content)).load()
+    except Exception as error:  # a damaged pickle raises nearly any exception
+        problem = f"{path_text(path)} is not a valid pickle of plain values"
+        raise UsageError(problem, remedy="dump it as JSON") from error
+
+
+class _RankReader:
+    """Reads the dump of one rank."""
+
+    def __init__(self, builder: TraceBuilder, rank: RankBuilder) -> None:
+        self._builder = builder
+        self._rank = rank
+        self._groups: dict[str, list[int]] = {}
+        self._group_key: tuple[Any, ...] = ()
+        self._group_count = 0
+        self._is_first = True
+
+    def read_description(self, key: str, value: Any) -> None:
+        """Reads the ranks of process groups."""
+        if key == "pg_config" and isinstance(value, dict):
+            for name, group in value.items():
+                members, is_complete = parse_ranks(group.get("ranks") if isinstance(group, dict) else None)
+                if is_complete:
+                    self._groups[str(name)] = members
+        elif key == "comm_lib_version" and isinstance(value, str):
+            self._rank.nccl_version = value
+
+    def read_entry(self, key: str, entry: Any) -> None:
+        """Reads an operation."""
+        if key == "entries":
+            try:
+                self._add(entry)
+            except (KeyError, TypeError, ValueError, OverflowError, AttributeError, IndexError):
+                self._builder.add_problem(_FORM)
+
+    def _add(self, entry: dict[str, Any]) -> None:
+        number, is_first = int(entry.get("record_id", 0)), self._is_first
+        self._is_first = False
+        if is_first and 0 < number < 1 << 62:
+            self._rank.lost_count = number
+            self._builder.add_problem(f"the buffer of rank {self._rank.rank} dropped its first {number:,} entries")
+        backend, _, title = str(entry["profiling_name"]).rpartition(":")
+        if (backend and backend not in _BACKENDS) or not is_operation(title):
+            return
+        name = str(entry["process_group"][0])
+        members = self._groups.get(name, [])
+        size = len(members)
+        if not size:
+            self._builder.add_problem("{count} entries of process groups with unknown ranks are left out")
+            return
+        index = group_index(self._builder, name, size, members)
+        if index is None:
+            return
+        if self._rank.rank in members:
+            self._builder.join(self._rank, index, members.index(self._rank.rank))
+        pair = _PAIR.match(title)
+        is_pair, sequence = bool(entry.get("is_p2p")), int(entry.get("collective_seq_id", -1))
+        # The operations of a group share their number.
+        group_key = (name, is_pair, int(entry.get("p2p_seq_id", 0)) if is_pair else sequence)
+        self._group_count += group_key != self._group_key
+        self._group_key = group_key
+        shapes = entry["input_sizes"], entry["output_sizes"]
+        splits = [[prod(shape) for shape in side] if len(side) == size > 1 else [] for side in shapes]
+        if title.startswith("all_to_all") and not all(splits):
+            self._builder.add_problem(
+                "{count} alltoall are taken as equal; the flight recorder does not tell their parts"
+            )
+        operation = TorchOperation(
+            name=title,
+            input_splits=splits[0],
+            output_splits=splits[1],
+            inputs=sum(prod(shape) for shape in shapes[0]),
+            outputs=sum(prod(shape) for shape in shapes[1]),
+            datatype=str(next(iter(entry.get("input_dtypes") or entry.get("output_dtypes") or ()), "")),
+            size=size,
+            peer=int(pair["peer"]) if pair else -1,
+        )
+        duration_ms = entry.get("duration_ms")
+        device = {}
+        if isinstance(duration_ms, int | float) and 0 < duration_ms < 1e9:
+            self._rank.device_clock = DeviceClock.DURATION
+            device = {"device_start_ns": 1, "device_end_ns": 1 + round(duration_ms * 1e6)}
+        add_operation(
+            self._builder,
+            self._rank,
+            index,
+            operation,
+            group=self._group_count,
+            enqueue_ns=int(entry["time_created_ns"]),
+            thread=self._rank.thread(entry.get("thread_id")),
+            sequence=-1 if is_pair else sequence,
+            **device,
+        )

@@ -1,0 +1,132 @@
+"""Imports logs of NCCL's Inspector: one JSON object per line and operation, one file per process."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from busbw.files import path_text
+from busbw.traces.format import Algorithm, DeviceClock, Flag, Function, Protocol
+from busbw.traces.importers.building import RankBuilder, TraceBuilder
+from busbw.traces.importers.recording import open_recording, read_lines
+from busbw.traces.model import Trace
+
+_KEYS = (b'"coll_perf"', b'"p2p_perf"', b'"inspector_output_format_version"')
+_FUNCTIONS = {function.name.replace("_", ""): function for function in Function}
+_ALGORITHMS = {one.name: one for one in Algorithm}
+_PROTOCOLS = {one.name: one for one in Protocol}
+_INT8 = 0
+
+
+class _Header(msgspec.Struct):
+    """The communicator of a record."""
+
+    id: str
+    rank: int
+    n_ranks: int
+    comm_name: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    """The process of a record."""
+
+    hostname: str = ""
+    pid: int | None = None
+
+
+class _Record(msgspec.Struct):
+    """A line."""
+
+    header: _Header | None = None
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    coll_perf: dict[str, Any] | None = None
+    p2p_perf: dict[str, Any] | None = None
+
+
+def recognizes(beginning: bytes, path: Path) -> bool:
+    """True for a log of the Inspector. `path` is not used."""
+    return beginning.lstrip()[:1] == b"{" and any(key in beginning for key in _KEYS)
+
+
+def read(paths: Sequence[Path]) -> Trace:
+    """Reads the logs of one job.
+
+    Raises:
+        UsageError: No log has an operation, or one cannot be read.
+    """
+    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import inspector")
+    ranks: dict[RankBuilder, None] = {}
+    decode = msgspec.json.Decoder(_Record).decode
+    for path in paths:
+        with open_recording(path) as file:
+            for line in read_lines(file):
+                try:
+                    _add(builder, ranks, decode(line), path_text(path))
+                except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
+                    builder.add_problem("{count} lines are damaged or have another form", int(bool(line.strip())))
+    _finish(builder, ranks)
+    return builder.build("the Inspector tells bytes instead of element types, and no streams, roots and groups")
+
+
+def _add(builder: TraceBuilder, ranks: dict[RankBuilder, None], record: _Record, source: str) -> None:
+    side, values = ("p2p", record.p2p_perf) if record.coll_perf is None else ("coll", record.coll_perf)
+    if values is None:
+        return  # a summary of the records before it
+    header = record.header
+    if header is None:
+        builder.add_problem("{count} records do not name their communicator and are left out")
+        return
+    name = "" if header.comm_name == "unknown" else header.comm_name
+    index = builder.communicator(f"{int(header.id, 16):016x}", header.n_ranks, name=name)
+    if index is None:
+        return
+    process = record.metadata.hostname, record.metadata.pid
+    rank = builder.rank(process, source)
+    if rank.own_ranks.get(index, header.rank) != header.rank:
+        builder.add_problem("a process has several ranks; operations of small communicators may be at another of them")
+        rank = builder.rank((*process, header.rank), source)
+    rank.host, rank.pid = process
+    ranks[rank] = None
+    builder.join(rank, index, header.rank)
+    duration_ns = round(values.get(f"{side}_exec_time_us", 0) * 1000)
+    if not str(values.get(f"{side}_timing_source", "kernel")).startswith("kernel"):
+        duration_ns = 0  # the time of the call on the host
+    times = values.get("event_trace_ts")
+    start_us = times.get(f"{side}_start_ts", 0) if isinstance(times, dict) else 0
+    if duration_ns > 0:
+        rank.device_clock = DeviceClock.DURATION
+    rank.add(
+        _FUNCTIONS.get(str(values[side]).upper(), Function.OTHER) if side in values else Function.OTHER,
+        index,
+        values.get(f"{side}_msg_size_bytes", -1),
+        datatype=_INT8,
+        flags=Flag.DEVICE_BYTES,
+        peer=values.get("p2p_peer", -1),
+        enqueue_ns=round(start_us * 1000),
+        device_start_ns=int(duration_ns > 0),
+        device_end_ns=1 + duration_ns if duration_ns > 0 else 0,
+        algorithm=_ALGORITHMS.get(str(values.get("coll_algo")).upper(), Algorithm.UNKNOWN),
+        protocol=_PROTOCOLS.get(str(values.get("coll_proto")).upper(), Protocol.UNKNOWN),
+        sequence=values.get("coll_sn", -1),
+    )
+
+
+def _finish(builder: TraceBuilder, ranks: dict[RankBuilder, None]) -> None:
+    for rank in ranks:
+        operations = rank.operations
+        for communicator, function in np.unique(operations[["communicator", "function"]]).tolist():
+            is_own = (operations["communicator"] == communicator) & (operations["function"] == function)
+            numbers = np.unique(rank.sequences[is_own & (rank.sequences >= 0)])
+            rank.lost_count += int(numbers[-1] - numbers[0]) + 1 - len(numbers) if len(numbers) else 0
+        has_times = bool(operations["enqueue_ns"].any())
+        order = np.argsort(operations["enqueue_ns"], kind="stable")
+        del operations
+        rank.select(order)
+        rank.start_at_first_time()
+        if not has_times:
+            builder.add_problem(
+                "without NCCL_INSPECTOR_DUMP_VERBOSE the times and the order between communicators are unknown"
+            )
+        builder.add_problem("{count} operations are missing: too small for the Inspector, or dropped", rank.lost_count)

@@ -1,0 +1,113 @@
+"""Reads a long JSON document piece by piece."""
+
+import codecs
+import json
+import re
+from collections.abc import Callable, Container, Iterator
+from typing import IO, Any
+
+from busbw.traces.importers.recording import read_block
+
+_BLOCK_BYTES = 1 << 20
+_MAX_VALUE_LENGTH = 1 << 26
+"""Maximum length of a piece, in characters. A longer one is damage, and would fill the memory."""
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_decode = json.JSONDecoder(strict=False).raw_decode
+
+
+class _DamageError(Exception):
+    """The rest of the document is not JSON."""
+
+
+class _Text:
+    """The part of the document that is in memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self._text = ""
+        self._position = 0
+        self._is_at_end = False
+
+    def _read(self) -> bool:
+        """Appends a block. False at the end. Blocks grow with an unfinished value, so that its cost remains linear."""
+        rest = self._text[self._position :]
+        block = read_block(self._file, max(_BLOCK_BYTES, len(rest)))
+        self._text, self._position = rest + self._decoder.decode(block), 0
+        self._is_at_end = not block
+        return not self._is_at_end
+
+    def peek(self) -> str:
+        """Returns the next character that is not blank. Empty at the end."""
+        while True:
+            self._position = _BLANKS.match(self._text, self._position).end()  # type: ignore[union-attr]
+            if self._position < len(self._text):
+                return self._text[self._position]
+            if not self._read():
+                return ""
+
+    def skip(self, expected: str) -> bool:
+        """Skips this character. False if it is not the next one."""
+        is_next = self.peek() == expected
+        self._position += is_next
+        return is_next
+
+    def require(self, expected: str) -> None:
+        """Skips this character, which must be the next one."""
+        if not self.skip(expected):
+            raise _DamageError
+
+    def end_item(self, closing: str) -> None:
+        """Skips a comma, unless the object or list ends."""
+        if not self.skip(",") and self.peek() != closing:
+            raise _DamageError
+
+    def value(self) -> Any:
+        """Returns the next value."""
+        self.peek()
+        while True:
+            try:
+                value, end = _decode(self._text, self._position)
+            except json.JSONDecodeError:
+                end = len(self._text)
+                if self._is_at_end or end - self._position > _MAX_VALUE_LENGTH:
+                    raise _DamageError from None
+            except (ValueError, RecursionError):  # a number with thousands of digits, deep nesting
+                raise _DamageError from None
+            if end < len(self._text) or self._is_at_end:
+                self._position = end
+                return value
+            self._read()
+
+
+def stream_json(file: IO[bytes], arrays: Container[str], on_damage: Callable[[], None]) -> Iterator[tuple[str, Any]]:
+    """Yields keys and values of an object in order, or the elements of a list with the key "".
+
+    Args:
+        file: The document.
+        arrays: Keys of lists, of which each element is yielded separately.
+        on_damage: Called if the document ends early or is not JSON. What precedes is yielded.
+    """
+    text = _Text(file)
+    try:
+        if text.peek() == "[":
+            yield from _elements(text, "")
+            return
+        text.require("{")
+        while not text.skip("}"):
+            key = text.value()
+            text.require(":")
+            if key in arrays and text.peek() == "[":
+                yield from _elements(text, key)
+            else:
+                yield str(key), text.value()
+            text.end_item("}")
+    except (_DamageError, TypeError):  # TypeError: the key is not a string
+        on_damage()
+
+
+def _elements(text: _Text, key: str) -> Iterator[tuple[str, Any]]:
+    text.require("[")
+    while not text.skip("]"):
+        yield key, text.value()
+        text.end_item("]")

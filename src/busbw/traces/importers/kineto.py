@@ -1,0 +1,205 @@
+"""Imports traces of PyTorch's profiler (Kineto, Chrome trace format): one file per rank."""
+
+import re
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from busbw.files import path_text
+from busbw.traces import format as layout
+from busbw.traces.format import DeviceClock
+from busbw.traces.importers.building import TraceBuilder
+from busbw.traces.importers.json_stream import stream_json
+from busbw.traces.importers.recording import open_recording
+from busbw.traces.importers.torch_operations import (
+    MAX_RANKS,
+    TorchOperation,
+    add_operation,
+    group_index,
+    is_operation,
+    parse_ranks,
+)
+from busbw.traces.model import Trace
+
+_FILE_RANK = re.compile(r"rank[-_]?(\d{1,7})", re.IGNORECASE)
+_NO_ID = -1
+_MAX_TIME_NS = 1 << 61
+
+
+def recognizes(beginning: bytes, path: Path) -> bool:
+    """True for a Chrome trace of PyTorch. `path` is not used."""
+    start = beginning.lstrip()[:1]
+    return start == b"{" and (b'"traceEvents"' in beginning or b'"schemaVersion"' in beginning)
+
+
+def read(paths: Sequence[Path]) -> Trace:
+    """Reads the traces of one job.
+
+    Raises:
+        UsageError: No trace has an operation, or one cannot be read.
+    """
+    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import kineto")
+    for path in paths:
+        _RankReader(builder, path).read()
+    return builder.build("PyTorch's profiler does not tell the operator and the algorithm of operations")
+
+
+class _RankReader:
+    """Reads the trace of one rank."""
+
+    def __init__(self, builder: TraceBuilder, path: Path) -> None:
+        self._builder = builder
+        self._path = path
+        self._rank = builder.rank(path, path_text(path))
+        match = _FILE_RANK.search(path.name)
+        self._rank.rank = int(match[1]) if match else None
+        self._job_groups: dict[str, list[int]] = {}
+        """Ranks of process groups by name, as the job describes them."""
+        self._indices: dict[tuple[str, int, str], tuple[int | None, list[int]]] = {}
+        """Communicator and its ranks by name, size and text of the ranks."""
+        self._base_ns = 0
+        self._group_count = 0
+        self._ids = array("q")
+        """"External id" of each operation, which its kernels share."""
+        self._is_call = array("b")
+        """1 for an operation from a call, 0 for one from the description of a kernel."""
+        self._kernels = [array("q") for _ in range(5)]
+        """"External id", start, end, stream and channels of each kernel."""
+
+    def read(self) -> None:
+        """Reads the file."""
+        damage = f"the end of {path_text(self._path.name)} is missing or damaged; operations before it are used"
+        with open_recording(self._path) as file:
+            for key, value in stream_json(file, {"traceEvents"}, lambda: self._builder.add_problem(damage)):
+                if key == "traceEvents" and isinstance(value, dict):
+                    try:
+                        self._read_event(value)
+                    except (KeyError, TypeError, ValueError, OverflowError):
+                        self._builder.add_problem("{count} events with values of another form are left out")
+                elif key == "distributedInfo" and isinstance(value, dict):
+                    self._read_job(value)
+                elif key == "baseTimeNanoseconds" and isinstance(value, int):
+                    self._base_ns = value
+        for index, members in self._indices.values():
+            if index is not None and self._rank.rank in members:
+                self._builder.join(self._rank, index, members.index(self._rank.rank))
+        self._join_kernels()
+        self._rank.start_at_first_time(self._base_ns)
+
+    def _read_job(self, job: dict[str, Any]) -> None:
+        if isinstance(number := job.get("rank"), int) and 0 <= number < MAX_RANKS:
+            self._rank.rank = number
+        version = job.get("nccl_version")
+        self._rank.nccl_version = version if isinstance(version, str) and version != "unknown" else ""
+        groups = job.get("pg_config")
+        for group in groups if isinstance(groups, list) else ():
+            if isinstance(group, dict):
+                members, is_complete = parse_ranks(group.get("ranks"))
+                if members and is_complete:
+                    self._job_groups[str(group.get("pg_name"))] = members
+
+    def _read_event(self, event: dict[str, Any]) -> None:
+        arguments, category = event.get("args"), event.get("cat")
+        if not isinstance(arguments, dict):
+            return
+        is_described = "Collective name" in arguments
+        identity = int(arguments.get("External id", _NO_ID))
+        if category == "cpu_op" and is_described:
+            times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.thread(event.get("tid"))}
+            self._add(arguments, identity, 1, times)
+        elif category in ("kernel", "Kernel") and (is_described or "nccl" in str(event.get("name")).lower()):
+            start, duration = _nanoseconds(event["ts"]), _nanoseconds(event["dur"])
+            grid = arguments.get("grid")
+            channels = int(grid[0]) if isinstance(grid, list) and grid else 0
+            stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
+            is_continued = bool(self._kernels[0]) and self._kernels[0][-1] == identity != _NO_ID
+            for column, value in zip(self._kernels, (identity, start, start + duration, stream, channels), strict=True):
+                column.append(value)
+            if is_described and not is_continued:
+                self._add(arguments, identity, 0, {"device_start_ns": start, "device_end_ns": start + duration})
+
+    def _add(self, arguments: dict[str, Any], identity: int, is_call: int, fields: dict[str, int]) -> None:
+        """Adds the operation of an event."""
+        size = int(arguments["Group size"])
+        name, ranks = str(arguments.get("Process Group Name", "")), str(arguments.get("Process Group Ranks"))
+        if not is_operation(str(arguments["Collective name"])):
+            return
+        known = self._indices.get((name, size, ranks))
+        if known is None:
+            members = self._members(arguments, name, size)
+            known = (group_index(self._builder, name, size, members), members)
+            self._indices[name, size, ranks] = known
+        index, members = known
+        peer = int(arguments.get("Rank", -1))
+        if peer < 0 and (other := arguments.get("Dst Rank", arguments.get("Src Rank"))) in members:
+            peer = members.index(other)
+        input_splits, has_inputs = parse_ranks(arguments.get("In split size", "[]"))
+        output_splits, has_outputs = parse_ranks(arguments.get("Out split size", "[]"))
+        operation = TorchOperation(
+            name=str(arguments["Collective name"]),
+            inputs=int(arguments["In msg nelems"]),
+            outputs=int(arguments["Out msg nelems"]),
+            datatype=str(arguments.get("dtype")),
+            size=size,
+            peer=peer,
+            input_splits=input_splits if has_inputs and has_outputs else (),
+            output_splits=output_splits if has_inputs and has_outputs else (),
+            are_splits_known=has_inputs and has_outputs,
+        )
+        if index is not None:
+            self._group_count += 1
+            added = add_operation(self._builder, self._rank, index, operation, group=self._group_count, **fields)
+            self._ids.extend([identity] * len(added))
+            self._is_call.extend([is_call] * len(added))
+
+    def _members(self, arguments: dict[str, Any], name: str, size: int) -> list[int]:
+        """Returns the ranks of a process group. Empty if they are not known: the trace cuts lists after 30 ranks."""
+        listed, is_complete = parse_ranks(arguments.get("Process Group Ranks"))
+        start, stride = arguments.get("Global rank start"), arguments.get("Global rank stride")
+        progression: list[int] = []
+        if isinstance(start, int) and isinstance(stride, int) and stride > 0 and 0 < size <= MAX_RANKS:
+            progression = list(range(start, start + stride * size, stride))
+        candidates = (listed if is_complete else [], self._job_groups.get(name, []), progression)
+        return next((members for members in candidates if len(members) == size), [])
+
+    def _join_kernels(self) -> None:
+        """Gives the operations the times of their kernels, and sorts them by their calls."""
+        ids, is_call = np.frombuffer(self._ids, np.int64), np.frombuffer(self._is_call, np.int8) > 0
+        operations = self._rank.operations
+        kernel_ids, starts, ends, streams, channels = (np.frombuffer(column, np.int64) for column in self._kernels)
+        order = np.argsort(kernel_ids, kind="stable")
+        names, firsts = np.unique(kernel_ids[order], return_index=True)
+        if len(names):
+            places = np.minimum(np.searchsorted(names, ids), len(names) - 1)
+            has_kernel = (names[places] == ids) & (ids != _NO_ID)
+            self._rank.device_clock = DeviceClock.HOST
+            for field, values in (
+                ("device_start_ns", np.minimum.reduceat(starts[order], firsts)),
+                ("device_end_ns", np.maximum.reduceat(ends[order], firsts)),
+                ("stream", streams[order][firsts]),
+                ("channels", np.maximum.reduceat(channels[order], firsts)),
+            ):
+                known = values[places[has_kernel]]
+                if field == "channels":
+                    known = np.where((known > 0) & (known < layout.UNKNOWN_BYTE), known, layout.UNKNOWN_BYTE)
+                operations[field][has_kernel] = known
+            count = int(np.count_nonzero(~np.isin(kernel_ids, ids)))
+            self._builder.add_problem("{count} kernels of NCCL have no call (coalesced calls or CUDA graphs)", count)
+        # A kernel describes its call too. That is used only if the call itself was not recorded.
+        kept = np.flatnonzero(is_call | ~np.isin(ids, ids[is_call]))
+        times = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"], operations["device_start_ns"])
+        kept = kept[np.argsort(times[kept], kind="stable")]
+        del operations
+        self._rank.select(kept)
+
+
+def _nanoseconds(microseconds: object) -> int:
+    if not isinstance(microseconds, int | float):
+        raise TypeError
+    nanoseconds = round(microseconds * 1000)
+    if not 0 <= nanoseconds < _MAX_TIME_NS:
+        raise ValueError
+    return nanoseconds

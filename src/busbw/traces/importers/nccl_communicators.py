@@ -1,0 +1,143 @@
+"""Communicators in logs of NCCL: a pointer names one in one process, until it is used again."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from busbw.traces.importers.building import RankBuilder, TraceBuilder
+
+Process = tuple[bytes, bytes]
+"""Host and process id. Empty if the log does not name them."""
+_INFERRED = (
+    "the log does not name {count} communicators of ranks, so they are inferred from sizes and order; "
+    "record with NCCL_DEBUG_SUBSYS=INIT,COLL"
+)
+
+
+@dataclass(eq=False)
+class NcclCommunicator:
+    """A communicator of one process."""
+
+    index: int
+    identity: str
+    rank: RankBuilder
+    size: int
+    own_rank: int | None
+    is_starting: bool
+    """True after the line "Init START", until "Init COMPLETE"."""
+    split_count: int = 0
+
+
+class NcclCommunicators:
+    """All communicators of a log."""
+
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder = builder
+        self._known: dict[tuple[Process, bytes], NcclCommunicator] = {}
+        self._inferred_counts: Counter[tuple[RankBuilder, int]] = Counter()
+        self._taken_ranks: dict[str, set[int]] = {}
+        """Ranks of inferred communicators."""
+
+    def find(self, process: Process, handle: bytes) -> NcclCommunicator | None:
+        """Returns the latest communicator with this pointer. None if the log did not introduce it."""
+        return self._known.get((process, handle))
+
+    def read_message(self, process: Process, match: re.Match[str], text: str, source: str) -> None:
+        """Reads the line "Init START" or "Init COMPLETE" of a rank."""
+        handle = match["handle"].encode()
+        size, own_rank = int(match["size"]), int(match["rank"])
+        is_start = "Init START" in text
+        known = self.find(process, handle)
+        if not is_start and "Init COMPLETE" not in text:
+            return
+        if not is_start and known and known.is_starting and (known.size, known.own_rank) == (size, own_rank):
+            known.is_starting = False
+            return
+        rank = self._rank(process, (match["device"] or "").encode(), source)
+        identity = self._identity(match["split_id"] or match["id"])
+        if match["split"] and not identity:
+            split = int(match["split_count"]) if match["split_count"] else None
+            identity = self._split_identity(process, match["parent"].encode(), split, match["color"] or "")
+        self._add(process, handle, rank, size, own_rank, identity, is_starting=is_start)
+
+    def read_call(self, process: Process, name: str, arguments: list[bytes], source: str) -> None:
+        """Reads a line of the call trace that creates a communicator.
+
+        Raises:
+            ValueError: The arguments have another form.
+        """
+        if name == "CommInitRank":
+            handle, size_text, id_text, own_rank_text, device = arguments
+        elif name == "CommSplit":
+            parent, color, _, handle, own_rank_text, size_text = arguments
+        else:
+            return
+        size, own_rank = int(size_text), int(own_rank_text)
+        known = self.find(process, handle)
+        if known and known.is_starting and (known.size, known.own_rank) == (size, own_rank):
+            return
+        if name == "CommInitRank":
+            rank, identity = self._rank(process, device, source), self._identity(id_text.decode())
+        else:
+            origin = self.find(process, parent)
+            rank = origin.rank if origin else self._rank(process, b"", source)
+            identity = self._split_identity(process, parent, None, color.decode())
+        self._add(process, handle, rank, size, own_rank, identity)
+
+    def infer(
+        self, process: Process, handle: bytes, size: int, own_rank: int | None, device: bytes, source: str
+    ) -> NcclCommunicator | None:
+        """Adds a communicator that the log did not introduce. None if its size is impossible."""
+        return self._add(process, handle, self._rank(process, device, source), size, own_rank, "")
+
+    def _add(
+        self,
+        process: Process,
+        handle: bytes,
+        rank: RankBuilder,
+        size: int,
+        own_rank: int | None,
+        identity: str,
+        *,
+        is_starting: bool = False,
+    ) -> NcclCommunicator | None:
+        identity = identity or self._inferred_identity(rank, size, own_rank)
+        index = self._builder.communicator(identity, size)
+        if index is None:
+            return None
+        if own_rank is not None:
+            self._builder.join(rank, index, own_rank)
+        added = NcclCommunicator(index, identity, rank, size, own_rank, is_starting)
+        self._known[process, handle] = added
+        return added
+
+    def _rank(self, process: Process, device: bytes, source: str) -> RankBuilder:
+        host, pid = process
+        rank = self._builder.rank((host, pid, device), source)
+        rank.host, rank.pid = host.decode(errors="replace"), int(pid) if pid else None
+        return rank
+
+    @staticmethod
+    def _identity(text: str | None) -> str:
+        """Returns the id of a communicator without leading 0x. Empty if it is zero or missing."""
+        number = int(text, 16) if text else 0
+        return f"{number:016x}" if number else ""
+
+    def _split_identity(self, process: Process, parent: bytes, split: int | None, color: str) -> str:
+        """Returns an identity that is equal for all ranks with the same color. Empty if the parent is not known."""
+        origin = self.find(process, parent)
+        if origin is None:
+            return ""
+        origin.split_count += 1
+        return f"{origin.identity}/{origin.split_count - 1 if split is None else split}/{color}"
+
+    def _inferred_identity(self, rank: RankBuilder, size: int, own_rank: int | None) -> str:
+        """Returns the identity of the next communicator of this size in which the rank is free."""
+        self._builder.add_problem(_INFERRED)
+        while True:
+            identity = f"size {size}, number {self._inferred_counts[rank, size]}"
+            self._inferred_counts[rank, size] += 1
+            taken = self._taken_ranks.setdefault(identity, set())
+            if len(taken) < size and own_rank not in taken:
+                taken.add(-1 - len(taken) if own_rank is None else own_rank)
+                return identity

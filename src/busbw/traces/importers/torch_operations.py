@@ -1,0 +1,174 @@
+"""Converts collectives as PyTorch describes them to calls of NCCL, for several recordings of PyTorch."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from busbw.traces import format as layout
+from busbw.traces.format import Flag, Function
+from busbw.traces.importers.building import RankBuilder, TraceBuilder
+
+_FUNCTIONS = {
+    "allreduce": Function.ALL_REDUCE,
+    "allgather": Function.ALL_GATHER,
+    "reducescatter": Function.REDUCE_SCATTER,
+    "alltoall": Function.ALLTOALL,
+    "broadcast": Function.BROADCAST,
+    "reduce": Function.REDUCE,
+    "gather": Function.GATHER,
+    "scatter": Function.SCATTER,
+    "send": Function.SEND,
+    "recv": Function.RECV,
+}
+"""Beginnings of names without underscores; longer ones precede."""
+_DATATYPES = {
+    "char": 0,
+    "int8": 0,
+    "byte": 1,
+    "uint8": 1,
+    "bool": 1,
+    "int": 2,
+    "int32": 2,
+    "uint32": 3,
+    "long": 4,
+    "int64": 4,
+    "uint64": 5,
+    "half": 6,
+    "float16": 6,
+    "float": 7,
+    "float32": 7,
+    "double": 8,
+    "float64": 8,
+    "bfloat16": 9,
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 10,
+    "float8_e5m2": 11,
+    "float8_e5m2fnuz": 11,
+}
+_NOT_OPERATIONS = ("wait", "init", "coalesced", "startcoalescing", "endcoalescing", "monitoredbarrier")
+_IN_PLACE = Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE
+_NUMBERS = re.compile(r"-?\d+")
+MAX_RANKS = 1 << 20
+
+
+class TorchOperation(NamedTuple):
+    """A collective of one rank."""
+
+    name: str
+    """Without "nccl:"."""
+    inputs: int
+    """Elements of all input tensors of this rank."""
+    outputs: int
+    datatype: str
+    size: int
+    """Number of ranks of the process group."""
+    peer: int = -1
+    """Root or peer, as rank of the process group."""
+    input_splits: Sequence[int] = ()
+    """Elements or rows for each rank. Empty: equal."""
+    output_splits: Sequence[int] = ()
+    are_splits_known: bool = True
+
+
+def datatype_number(name: object) -> int:
+    """Returns NCCL's number of an element type of PyTorch."""
+    return _DATATYPES.get(str(name).lower().removeprefix("torch."), layout.UNKNOWN_BYTE)
+
+
+def parse_ranks(value: object) -> tuple[list[int], bool]:
+    """Returns the numbers of a list or of its text, and True if none is left out ("...")."""
+    if isinstance(value, str):
+        return [int(text) for text in _NUMBERS.findall(value[: 1 << 24])], "..." not in value
+    is_list = isinstance(value, list) and all(isinstance(item, int) for item in value)
+    return (list(value), True) if isinstance(value, list) and is_list else ([], False)
+
+
+def group_index(builder: TraceBuilder, name: str, size: int, members: Sequence[int]) -> int | None:
+    """Returns the communicator of a process group. Its name is unique only together with its ranks."""
+    text = ",".join(map(str, members)) or f"{size} ranks"
+    return builder.communicator(f"{name}:{text}", size, name=name, members=members)
+
+
+def is_operation(name: str) -> bool:
+    """True unless the name is that of a wait, or of the begin or end of several collectives."""
+    return not name.lower().replace("_", "").startswith(_NOT_OPERATIONS)
+
+
+def add_operation(
+    builder: TraceBuilder, rank: RankBuilder, index: int, operation: TorchOperation, **fields: Any
+) -> Sequence[int]:
+    """Adds the calls of NCCL that PyTorch makes for a collective, and returns their numbers.
+
+    Args:
+        builder: Receives the problems.
+        rank: Receives the calls.
+        index: Communicator.
+        operation: The collective.
+        fields: Other arguments of `RankBuilder.add`. The group must be set.
+    """
+    name = operation.name.lower().replace("_", "")
+    inputs, outputs, size = operation.inputs, operation.outputs, operation.size
+    fields.setdefault("datatype", datatype_number(operation.datatype))
+    if "barrier" in name:  # PyTorch reduces one element, of a type that depends on its version
+        return (rank.add(Function.ALL_REDUCE, index, 1, **fields | {"datatype": layout.UNKNOWN_BYTE}),)
+    function = next((one for beginning, one in _FUNCTIONS.items() if name.startswith(beginning)), Function.OTHER)
+    count = max(inputs, outputs)
+    if function in (Function.ALL_GATHER, Function.GATHER):
+        count = inputs
+    elif function in (Function.REDUCE_SCATTER, Function.SCATTER):
+        count = outputs
+    is_uneven_gather = function == Function.ALL_GATHER and outputs != inputs * size
+    if is_uneven_gather or (function == Function.REDUCE_SCATTER and inputs != outputs * size):
+        builder.add_problem(
+            "{count} collectives with unequal sizes are counted by the broadcasts or reductions in them"
+        )
+        return ()
+    if function == Function.ALLTOALL:
+        parts = {*operation.input_splits, *operation.output_splits}
+        if len(parts) > 1 or (parts and not (operation.input_splits and operation.output_splits)):
+            return _add_pairs(builder, rank, index, operation, fields)
+        if not operation.are_splits_known or inputs != outputs or inputs % size:
+            builder.add_problem(
+                "{count} alltoall with unequal sizes have unknown sizes per rank; they are no alltoall here"
+            )
+            function, count = Function.OTHER, inputs
+        else:
+            count = inputs // size
+    if function in (
+        Function.BROADCAST,
+        Function.REDUCE,
+        Function.GATHER,
+        Function.SCATTER,
+        Function.SEND,
+        Function.RECV,
+    ):
+        fields["peer"] = operation.peer
+    if function in (Function.ALL_REDUCE, Function.BROADCAST, Function.REDUCE) and "oop" not in name:
+        fields["flags"] = _IN_PLACE
+    return (rank.add(function, index, count, **fields),)
+
+
+def _add_pairs(
+    builder: TraceBuilder, rank: RankBuilder, index: int, operation: TorchOperation, fields: dict[str, Any]
+) -> list[int]:
+    """Adds an alltoall with unequal sizes as PyTorch calls it: sends and receives in one group, without empty ones."""
+    added = []
+    counts = []
+    for splits, elements in ((operation.input_splits, operation.inputs), (operation.output_splits, operation.outputs)):
+        rows = sum(splits) if splits else operation.size
+        if (
+            (splits and len(splits) != operation.size)
+            or min(splits, default=0) < 0
+            or (elements % rows if rows else elements)
+        ):
+            builder.add_problem(
+                "{count} alltoall with unequal sizes have unknown sizes per rank; they are no alltoall here"
+            )
+            return [rank.add(Function.OTHER, index, operation.inputs, **fields | {"group": 0})]
+        width = elements // rows if rows else 0
+        counts.append([split * width for split in splits or [1] * operation.size])
+    for peer in range(operation.size):
+        for function, count in ((Function.SEND, counts[0][peer]), (Function.RECV, counts[1][peer])):
+            if count:
+                added.append(rank.add(function, index, count, **fields | {"peer": peer}))
+    return added
