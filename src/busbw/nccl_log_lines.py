@@ -10,7 +10,8 @@ HEADER = (
 COMMUNICATOR = re.compile(
     r"comm (?P<handle>0x\w+) rank (?P<rank>\d+) n[rR]anks (?P<size>\d+)(?: cudaDev (?P<device>\d+))?"
     r"(?: nvmlDev (?P<gpu>\d+))?(?: busId (?P<bus>\w+))?(?: commId (?P<id>0x\w+))?(?P<split> parent (?P<parent>\w+)"
-    r"(?: (?:split|child)Count (?P<split_count>\d+))?(?: color (?P<color>-?\d+) key -?\d+)?(?: commId (?P<split_id>0x\w+))?)?"
+    r"(?: (?:split|child)Count (?P<split_count>\d+))?(?: color (?P<color>-?\d+) key -?\d+)?"
+    r"(?: commId (?P<split_id>0x\w+))?)?"
     r"(?: nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+ MNNVL (?P<mnnvl>\d+))?"
 )
 """Message about a rank of a communicator. It ends with "Init START" or "Init COMPLETE"."""

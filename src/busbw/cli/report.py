@@ -15,7 +15,7 @@ from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
-from busbw.cli.possible_causes import cause_sentences, causes_in_log
+from busbw.cli.outcome.possible_causes import cause_sentences, causes_in_log
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.files import path_text

@@ -21,7 +21,7 @@ from busbw.cli.options.engine_flags import (
 )
 from busbw.cli.options.engine_words import EngineCommand, engine_words
 from busbw.cli.options.run_destination import destination_options, is_abandoned, open_destination
-from busbw.cli.outcome import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
+from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.job import as_pairs
@@ -97,7 +97,7 @@ def run(
 
 
 def _print_causes() -> None:
-    from busbw.cli.possible_causes import cause_sentences, causes_on_this_machine  # needed only for a slow run
+    from busbw.cli.outcome.possible_causes import cause_sentences, causes_on_this_machine  # needed only for a slow run
 
     causes = causes_on_this_machine()
     for sentence in cause_sentences(causes, "busbw doctor"):

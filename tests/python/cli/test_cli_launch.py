@@ -17,7 +17,7 @@ from launch_jobs import DRY_RUNS
 from polling import HANG_GUARD_S, is_running, wait_until
 
 from busbw.cli.main import main
-from busbw.cli.outcome import print_outcome
+from busbw.cli.outcome.summary import print_outcome
 from busbw.launchers import LAUNCHERS
 from busbw.launchers.machine_types.machine_type import load
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import GOLDEN_RECORD, ROOT, FakeEngine
 
 from busbw.cli.main import main
-from busbw.cli.speed import speed_sentence
+from busbw.cli.outcome.speed import speed_sentence
 from busbw.judge import judge
 from busbw.readers import read
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from busbw import records
-from busbw.cli import correctness
+from busbw.cli.outcome import correctness
 from busbw.records import CheckRecord, EndRecord, HeaderRecord, RowRecord, RunRecords
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "records.jsonl"

@@ -24,7 +24,7 @@ from busbw.cli.options.json_option import json_option
 from busbw.cli.options.nics_option import nics_option, parse_nics, sharp_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import find_system, system_option
-from busbw.cli.speed import figure_texts
+from busbw.cli.outcome.speed import figure_texts
 from busbw.errors import ExitCode
 from busbw.json_output import encode_item, print_object
 from busbw.judge import (
@@ -130,7 +130,7 @@ def check(
 
 
 def _print_causes(console: Console, causes: "Mapping[str, Sequence[ReportedFinding]]", *, has_logs: bool) -> None:
-    from busbw.cli.possible_causes import cause_sentences  # slow, and without use for most logs
+    from busbw.cli.outcome.possible_causes import cause_sentences  # slow, and without use for most logs
 
     for name, findings in causes.items():
         sentences = cause_sentences(findings, f"busbw doctor --log {shlex.quote(name)}")
@@ -139,7 +139,7 @@ def _print_causes(console: Console, causes: "Mapping[str, Sequence[ReportedFindi
 
 def _causes(names: Sequence[str]) -> "dict[str, tuple[ReportedFinding, ...]]":
     """Returns the findings in the messages of NCCL in these files, if they have such messages."""
-    from busbw.cli.possible_causes import causes_in_log  # slow, and without use for a good log
+    from busbw.cli.outcome.possible_causes import causes_in_log  # slow, and without use for a good log
 
     causes = {name: causes_in_log(Path(name)) for name in names}
     return {name: findings for name, findings in causes.items() if findings}

@@ -8,7 +8,7 @@ from busbw.cli.launch.options import LaunchOptions
 from busbw.cli.launch.slurm_steps import execute_steps
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.run_destination import destination_options
-from busbw.cli.outcome import plot_option
+from busbw.cli.outcome.summary import plot_option
 from busbw.errors import UsageError
 from busbw.launchers import slurm as launcher
 

@@ -15,7 +15,7 @@ from busbw.cli.launch.options import LaunchOptions
 from busbw.cli.launch.output_splitter import OutputSplitter, RecordFile
 from busbw.cli.launch.plain_progress import PlainProgress
 from busbw.cli.options.run_destination import open_destination, print_record_path
-from busbw.cli.outcome import finish_stdout, print_outcome, verified_exit_code
+from busbw.cli.outcome.summary import finish_stdout, print_outcome, verified_exit_code
 from busbw.errors import ExitCode
 from busbw.launchers import LaunchCallbacks, LaunchPlan
 from busbw.launchers.job.job import redact_token

@@ -22,7 +22,7 @@ from busbw.cli.options.engine_flags import parse_collective, parse_count, sweep_
 from busbw.cli.options.engine_words import engine_words
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
-from busbw.cli.outcome import plot_option
+from busbw.cli.outcome.summary import plot_option
 from busbw.engine import COMMANDS_WITHOUT_TABLE, EACH_NODE, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from busbw.cli.options.run_destination import is_abandoned
-from busbw.cli.outcome import record_kind
+from busbw.cli.outcome.summary import record_kind
 from busbw.errors import BusbwError, UsageError
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 import msgspec
 
-from busbw.cli.correctness import correctness_sentence
 from busbw.cli.options.run_destination import print_record_path
+from busbw.cli.outcome.correctness import correctness_sentence
 from busbw.errors import SIGNALLED, ExitCode
 from busbw.logs import Log
 from busbw.readers import busbw_records
@@ -153,7 +153,7 @@ def _crash_message(code: int) -> str:
 
 
 def _print_record_summary(path: Path, code: int, *, draw: bool) -> "Grade | None":
-    from busbw.cli.speed import speed_sentence  # slow, and not needed before the measurement
+    from busbw.cli.outcome.speed import speed_sentence  # slow, and not needed before the measurement
     from busbw.judge import judge, worst
 
     record = read(path)
