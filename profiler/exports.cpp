@@ -14,10 +14,7 @@ std::uint8_t text(std::uint8_t number) { return number; }
 
 template <class Name, class Removed>
 Task task_of(const Collective<Name, Removed>& event, int rank) {
-  return {.function = function_of(text(event.function)),
-          .datatype = datatype_of(text(event.datatype)),
-          .count = event.count,
-          .peer = event.root,
+  return {.peer = event.root,
           .rank = rank,
           .algorithm = algorithm_of(text(event.algorithm)),
           .protocol = protocol_of(text(event.protocol)),
@@ -28,34 +25,27 @@ Task task_of(const Collective<Name, Removed>& event, int rank) {
 
 template <class Name>
 Task task_of(const Transfer<Name>& event, int rank) {
-  return {.function = function_of(text(event.function)),
-          .datatype = datatype_of(text(event.datatype)),
-          .count = event.count,
-          .peer = event.peer,
-          .rank = rank};
+  return {.peer = event.peer, .rank = rank};
 }
 
 template <class Event>
-Call call_of(const Event& event, int root) {
+Call call_of(const Event& event) {
   return {.function = function_of(text(event.function)),
           .datatype = datatype_of(text(event.datatype)),
-          .count = event.count,
-          .root = root,
-          .stream = event.stream,
-          .is_captured = event.is_captured};
+          .count = event.count};
+}
+
+/// Version 4.
+template <class Event>
+void* start_task(void* context, const Event& event, int rank) {
+  return Recorder::instance().start_task(context, call_of(event), task_of(event, rank));
 }
 
 /// Versions 1 to 3.
 template <class Event>
 void* start_task(void* context, const Named<Event>& named, int rank) {
   Recorder::instance().identify(context, {.id = named.id, .name = named.name, .rank = rank});
-  return Recorder::instance().start_task(context, task_of(named.event, rank));
-}
-
-/// Version 4.
-template <class Event>
-void* start_task(void* context, const Event& event, int rank) {
-  return Recorder::instance().start_task(context, task_of(event, rank));
+  return start_task(context, named.event, rank);
 }
 
 /// Handles the events that all versions have in common.
@@ -87,14 +77,19 @@ int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
   void* plan = nullptr;
   switch (event->type) {
     case kGroupCall: *handle = recorder.start_group(event->group_call.depth > 1); return 0;
-    case kCollectiveCall: {
-      const CollectiveCall& call = event->collective_call;
-      *handle = recorder.start_call(context, event->parent, call_of(call, call.root));
+    case kCollectiveCall:
+    case kTransferCall: {
+      // The peer of a transfer follows with its task.
+      const bool is_collective = event->type == kCollectiveCall;
+      const CollectiveCall& collective = event->collective_call;
+      const TransferCall& transfer = event->transfer_call;
+      Call call = is_collective ? call_of(collective) : call_of(transfer);
+      call.root = is_collective ? collective.root : -1;
+      call.stream = is_collective ? collective.stream : transfer.stream;
+      call.is_captured = is_collective ? collective.is_captured : transfer.is_captured;
+      *handle = recorder.start_call(context, event->parent, call);
       return 0;
     }
-    case kTransferCall:  // the peer follows with the task
-      *handle = recorder.start_call(context, event->parent, call_of(event->transfer_call, -1));
-      return 0;
     case kGroup: *handle = recorder.start_plan(); return 0;
     case kCollective:
       task = task_of(event->collective, event->rank);

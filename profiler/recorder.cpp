@@ -161,24 +161,20 @@ void* Recorder::start_group(bool is_explicit) noexcept {
 }
 
 void* Recorder::start_call(void* context, void* group, const Call& call) noexcept {
-  OperationRecord* const record = take_operation(context);
+  if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
+  ThreadState& thread = thread_state();
+  const bool is_in_group = tag_of(group) == kGroupTag;
+  // The group was started within the first call, just before.
+  const bool is_first = is_in_group && thread.first_call == nullptr;
+  OperationRecord* const record = take_operation(context, call, is_first ? thread.group_start_ns : now_ns());
   if (record == nullptr) return nullptr;
-  record->function = call.function;
-  record->datatype = call.datatype;
-  record->count = call.count;
-  record->peer = peer_of(call.function, call.root);
   record->stream = stream_number(call.stream);
-  record->flags = call.is_captured ? trace::kCaptured : 0;
-  if (tag_of(group) == kGroupTag) {
-    // NCCL reports an alltoall as several calls without a group of the program. They must stay together.
-    ThreadState& thread = thread_state();
-    if (thread.group == 0 && thread.first_call != nullptr) {
-      thread.group = groups_.fetch_add(1, std::memory_order_relaxed) + 1;
-      thread.first_call->group = thread.group;
-    }
-    if (thread.first_call == nullptr) thread.first_call = record;
-    record->group = thread.group;
-  }
+  if (call.is_captured) record->flags = trace::kCaptured;
+  if (is_first) thread.first_call = record;
+  // NCCL reports an alltoall as several calls without a group of the program. They must stay together.
+  if (is_in_group && !is_first && thread.group == 0)
+    thread.first_call->group = thread.group = groups_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (is_in_group) record->group = thread.group;
   record->kind.store(Kind::operation, std::memory_order_release);
   return handle_of(record, kCallTag);
 }
@@ -194,7 +190,7 @@ void* Recorder::start_called_task(void* call, void* plan, const Task& task) noex
   if (record == nullptr) return nullptr;
   if ((record->flags & trace::kCaptured) != 0) {
     const OperationRecord& captured = *record;
-    record = take_operation(captured.communicator);
+    record = take_operation(captured.communicator, now_ns());
     if (record == nullptr) return nullptr;
     record->function = captured.function;
     record->datatype = captured.datatype;
@@ -213,15 +209,13 @@ void* Recorder::start_called_task(void* call, void* plan, const Task& task) noex
   return handle_of(record, kTaskTag);
 }
 
-void* Recorder::start_task(void* context, const Task& task) noexcept {
-  OperationRecord* const record = take_operation(context);
+void* Recorder::start_task(void* context, const Call& call, const Task& task) noexcept {
+  if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
+  OperationRecord* const record = take_operation(context, call, now_ns());
   if (record == nullptr) return nullptr;
-  record->function = task.function;
-  record->datatype = task.datatype;
-  record->count = task.count;
   // NCCL changes these two functions to bytes before it reports them.
-  const bool is_in_bytes = task.function == Function::all_gather || task.function == Function::broadcast;
-  if (is_in_bytes && task.datatype == static_cast<std::uint8_t>(Dtype::int8)) record->flags = trace::kDeviceBytes;
+  const bool is_in_bytes = call.function == Function::all_gather || call.function == Function::broadcast;
+  if (is_in_bytes && call.datatype == static_cast<std::uint8_t>(Dtype::int8)) record->flags = trace::kDeviceBytes;
   complete(*record, task);
   record->kind.store(Kind::operation, std::memory_order_release);
   return handle_of(record, kTaskTag);
@@ -281,21 +275,29 @@ Record* Recorder::record_of(const void* handle, unsigned tag) const noexcept {
   return file->contains(record) ? static_cast<Record*>(record) : nullptr;
 }
 
-OperationRecord* Recorder::take_operation(const void* context) noexcept {
-  if (const auto* const communicator = record_of<CommunicatorRecord>(context, kNoTag))
-    return take_operation(communicator->communicator);
-  if (trace::TraceFile* const file = file_.load(std::memory_order_acquire)) file->count_lost();
-  return nullptr;
+OperationRecord* Recorder::take_operation(const void* context, const Call& call, std::uint64_t enqueue_ns) noexcept {
+  const auto* const communicator = record_of<CommunicatorRecord>(context, kNoTag);
+  if (communicator == nullptr) {
+    file_.load(std::memory_order_acquire)->count_lost();
+    return nullptr;
+  }
+  OperationRecord* const record = take_operation(communicator->communicator, enqueue_ns);
+  if (record == nullptr) return nullptr;
+  record->function = call.function;
+  record->datatype = call.datatype;
+  record->count = call.count;
+  record->peer = peer_of(call.function, call.root);
+  return record;
 }
 
-OperationRecord* Recorder::take_operation(std::uint16_t communicator) noexcept {
+OperationRecord* Recorder::take_operation(std::uint16_t communicator, std::uint64_t enqueue_ns) noexcept {
   auto* const record = file_.load(std::memory_order_acquire)->take<OperationRecord>();
   if (record == nullptr) return nullptr;
   record->redop = trace::kUnknownByte;
   record->communicator = communicator;
   record->stream = trace::kUnknownIndex;
   record->peer = -1;
-  record->enqueue_ns = now_ns();
+  record->enqueue_ns = enqueue_ns;
   record->algorithm = trace::Algorithm::unknown;
   record->protocol = trace::Protocol::unknown;
   record->channels = trace::kUnknownByte;

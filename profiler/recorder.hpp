@@ -20,22 +20,19 @@ struct Membership {
   std::int32_t nodes = -1;
 };
 
-/// A call of NCCL by the program.
+/// An operation as the program called it.
 struct Call {
   trace::Function function;
   std::uint8_t datatype;
   std::uint64_t count;
-  std::int32_t root;  // -1: none
-  const void* stream;
-  bool is_captured;
+  std::int32_t root = -1;  // or peer; -1: none or unknown
+  const void* stream = nullptr;
+  bool is_captured = false;
 };
 
-/// An operation that NCCL has enqueued, with the choices that it made. Members without a value are unknown.
+/// Choices of NCCL for an operation that it has enqueued. Members without a value are unknown.
 struct Task {
-  trace::Function function = trace::Function::other;
-  std::uint8_t datatype = trace::kUnknownByte;
-  std::uint64_t count = 0;
-  std::int32_t peer = -1;  // root or peer
+  std::int32_t peer = -1;  // or root
   std::int32_t rank = -1;  // of this process in the communicator
   trace::Algorithm algorithm = trace::Algorithm::unknown;
   trace::Protocol protocol = trace::Protocol::unknown;
@@ -65,7 +62,7 @@ class Recorder {
   /// graph.
   void* start_called_task(void* call, void* plan, const Task&) noexcept;
   /// Records a task of a version of the interface without calls.
-  void* start_task(void* context, const Task&) noexcept;
+  void* start_task(void* context, const Call&, const Task&) noexcept;
   void* start_kernel(void* task, std::uint64_t gpu_ns) noexcept;
   void stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept;
   /// Adds transfers by the network to a task, if process `pid` has issued it.
@@ -91,8 +88,8 @@ class Recorder {
   ThreadState& thread_state() noexcept;
   template <class Record>
   Record* record_of(const void* handle, unsigned tag) const noexcept;
-  trace::OperationRecord* take_operation(const void* context) noexcept;
-  trace::OperationRecord* take_operation(std::uint16_t communicator) noexcept;
+  trace::OperationRecord* take_operation(const void* context, const Call&, std::uint64_t enqueue_ns) noexcept;
+  trace::OperationRecord* take_operation(std::uint16_t communicator, std::uint64_t enqueue_ns) noexcept;
   std::uint16_t stream_number(const void* stream) noexcept;
   void complete(trace::OperationRecord&, const Task&) noexcept;
   std::uint64_t now_ns() const noexcept;

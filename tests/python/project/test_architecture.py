@@ -136,7 +136,7 @@ def dependency_violations(found: Iterator[Dependency], allowed: dict[str, list[s
 
 
 def source_violations(root: Path) -> list[str]:
-    """Returns clocks outside measure/ and the recorder, misplaced libraries, and heavy headers in device files."""
+    """Returns forbidden clocks, libraries outside their files, and heavy headers in device files."""
     found = []
     for name, code in cpp_files(root):
         for header in re.findall(r"^\s*#\s*include\s*<([^>]+)", code, flags=re.MULTILINE):
