@@ -92,7 +92,7 @@ def test_operations_of_single_outliers_do_not_matter() -> None:
 
 def test_clocks_are_aligned_over_several_communicators() -> None:
     offsets = [0, 10**6, -(10**7), 10**8]
-    partitions = [split_ranks(4, 2), [(1, 2)]]
+    partitions: list[list[tuple[int, ...]]] = [split_ranks(4, 2), [(1, 2)]]
     calls = [Call(), Call(partition=1)]
     trace = make_trace(
         ranks=4, hosts=4, partitions=partitions, calls=calls, device_clock=DeviceClock.GPU, clock_offsets_ns=offsets
@@ -115,7 +115,7 @@ def test_a_few_operations_are_not_enough(steps: int) -> None:
 
 
 def test_a_clock_without_common_operations_is_not_aligned() -> None:
-    trace = make_trace(ranks=6, hosts=3, partitions=[[tuple(range(4))], [(4, 5)]], calls=[Call(), Call(partition=1)])
+    trace = make_trace(ranks=6, hosts=3, partitions=[[(0, 1, 2, 3)], [(4, 5)]], calls=[Call(), Call(partition=1)])
     alignment = align(trace)
     assert [one is None for one in alignment.maps] == [False] * 4 + [True] * 2
     assert alignment.error_ns is not None
