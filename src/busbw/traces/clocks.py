@@ -65,11 +65,6 @@ class ClockAlignment:
     basis: str
     """Sentence with the method and its assumption."""
 
-    @property
-    def offsets_ns(self) -> tuple[int | None, ...]:
-        """Time per rank to subtract from its times at the pivot of its map."""
-        return tuple(None if one is None else one.pivot_ns - one.result_ns for one in self.maps)
-
 
 def align_clocks(trace: Trace, matched: Sequence[MatchedOperations]) -> ClockAlignment:
     """Estimates offset and drift of each clock from the ends of operations that need data of all ranks."""

@@ -12,9 +12,9 @@ Indices = NDArray[np.intp]
 Signatures = NDArray[np.uint64]
 
 _ANCHOR_LENGTHS = (1, 4, 16, 64)
-"""Numbers of consecutive operations whose repetition suggests a period."""
+"""Numbers of consecutive operations. Their repetition suggests a period."""
 _MAX_CANDIDATES, _MIN_CANDIDATE_SHARE = 32, 0.01
-_BREAK_COST, _PERIOD_COST = 16.0, 1 / 32
+_BREAK_COST, _PERIOD_COST = 40.0, 1 / 18
 """Costs in unexplained operations, of an interruption and per operation of the period.
 
 So layers within a step, which each step interrupts, cost more than the step; an evaluation after many steps costs less

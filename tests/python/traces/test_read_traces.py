@@ -118,6 +118,12 @@ def test_ranks_that_nothing_tells_are_named(tmp_path: Path) -> None:
     assert any("numbered by file names" in problem for problem in read_trace(tmp_path).problems)
 
 
+def test_a_rank_that_called_nothing_is_a_rank(tmp_path: Path) -> None:
+    for rank in range(2):
+        write_file(tmp_path / f"{rank}.trace", [(0, 7, rank, 2)], make_operations([0] * rank), rank=rank)
+    assert counts(read_trace(tmp_path)) == [[], [1]]
+
+
 class TestSeveralRanksInAProcess:
     def test_threads_separate_them(self, tmp_path: Path) -> None:
         communicators = [(rank, 7, rank, 4) for rank in range(4)] + [
@@ -335,6 +341,15 @@ class TestDamagedFiles:
         assert found.ranks[0].lost_count == 12
         assert "12 operations could not be recorded" in found.problems[0]
 
+    def test_a_lost_operation_with_a_reserved_record_counts_once(self, file: Path) -> None:
+        damage(file, self.field_offset(3, "kind"), b"\0")
+        damage(file, offset_of(layout.HEADER, "lost_count"), b"\x02")
+        found = read_trace(file)
+        assert found.ranks[0].lost_count == 2
+        assert found.problems == (
+            "a.trace: 2 operations could not be recorded, because of the size limit, a full disk or a slow one",
+        )
+
     def test_damaged_bytes_cause_only_errors_with_a_message(self, tmp_path: Path) -> None:
         write_trace(make_trace(ranks=2, partitions=[[range(2)], [(0,), (1,)]], steps=2), tmp_path / "trace")
         source = random.Random(29)
@@ -384,10 +399,10 @@ class TestOtherFiles:
             received.extend(paths)
             return trace
 
-        importers = [
-            Importer(name=name, recognizes=lambda beginning, _, key=key: beginning.startswith(key), read=read)
-            for name, key in (("one", b"1"), ("two", b"2"))
-        ]
+        def make_importer(name: str, key: bytes) -> Importer:
+            return Importer(name=name, recognizes=lambda beginning, _: beginning.startswith(key), read=read)
+
+        importers = [make_importer("one", b"1"), make_importer("two", b"2")]
         monkeypatch.setattr("busbw.traces.read.IMPORTERS", tuple(importers))
         (tmp_path / "b.json").write_text("1...")
         with gzip.open(tmp_path / "a.json.gz", "wb") as file:

@@ -65,7 +65,7 @@ def test_records_have_the_documented_size() -> None:
         ("Algorithm", layout.Algorithm),
         ("Protocol", layout.Protocol),
         ("Flag", layout.Flag),
-        ("DeviceClock", layout.DeviceClock),
+        ("TraceClock", layout.DeviceClock),
     ],
 )
 def test_enumerations_have_the_values_of_the_header(name: str, enum: type[IntEnum]) -> None:

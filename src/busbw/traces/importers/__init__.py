@@ -1,30 +1,11 @@
 """Importers of recordings of other programs. Each makes a `Trace`; `IMPORTERS` is the list that readers try."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from busbw.traces.importers import chakra, flight_recorder, inspector, kineto, nccl_log
 from busbw.traces.model import Trace
-
-
-class Recognizer(Protocol):
-    """Decides from the beginning of a file, decompressed, and from its path."""
-
-    def __call__(self, beginning: bytes, path: Path) -> bool:
-        """Returns True if the importer can read the file. It must not accept files of other importers."""
-
-
-class ImportFunction(Protocol):
-    """Reads files of one format, one or more per rank."""
-
-    def __call__(self, paths: Sequence[Path]) -> Trace:
-        """Returns the trace of all files together.
-
-        Raises:
-            UsageError: No file has an operation, or a file cannot be read.
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +14,10 @@ class Importer:
 
     name: str
     """Name for messages, such as "PyTorch profiler"."""
-    recognizes: Recognizer
-    read: ImportFunction
+    recognizes: Callable[[bytes, Path], bool]
+    """True for a file with this beginning, decompressed, and this path. No other importer accepts the file."""
+    read: Callable[[Sequence[Path]], Trace]
+    """Returns the trace of all files together. It raises UsageError if none has an operation or can be read."""
 
 
 IMPORTERS: tuple[Importer, ...] = (

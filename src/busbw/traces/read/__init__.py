@@ -85,7 +85,7 @@ def _read_own_files(path: Path, files: Sequence[Path]) -> Trace:
     problems: list[str] = []
     processes = [process for file in files if (process := read_process_file(file, problems))]
     trace = join_processes(path.resolve().name, processes, problems)
-    if not trace.ranks:
+    if not any(len(rank.operations) for rank in trace.ranks):
         reasons = f": {'; '.join(trace.problems)}" if trace.problems else ""
         raise UsageError(
             f"{path_text(path)} has no operations{reasons}", remedy="check the messages of the recorded job"

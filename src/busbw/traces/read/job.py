@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -24,35 +24,33 @@ class _RankPart:
     """One rank of a process."""
 
     file: ProcessFile
-    identities: dict[int, Hashable]
-    """Of its communicators, by the index in the file. Equal for all ranks of a communicator."""
+    indices: dict[Hashable, int]
+    """Index in the file of each communicator, by an identity that all its ranks have."""
     is_whole_file: bool
 
-    @property
-    def own_ranks(self) -> dict[Hashable, int]:
-        """Rank in each communicator."""
-        return {identity: self.file.communicators[index].rank for index, identity in self.identities.items()}
+    def entry(self, identity: Hashable) -> CommunicatorEntry:
+        return self.file.communicators[self.indices[identity]]
 
 
 def join_processes(name: str, files: Sequence[ProcessFile], problems: list[str]) -> Trace:
     """Returns the trace. It appends a sentence to `problems` for all that is missing, ambiguous or contradictory."""
     parts = []
-    for file in _select_run([file for file in files if len(file.operations)], problems):
+    for file in _select_run([file for file in files if file.communicators], problems):
         sets, identities = split_ranks(file, problems), local_identities(file)
         parts += [
-            _RankPart(file, {index: identities[index] for index in sorted(indices)}, len(sets) == 1) for indices in sets
+            _RankPart(file, {identities[index]: index for index in sorted(indices)}, len(sets) == 1) for indices in sets
         ]
     _identify_communicators(parts, problems)
     numbered = sorted(_number_ranks(parts, problems).items())
     communicators = _make_communicators(numbered, problems)
-    indices = {communicator.identity: index for index, communicator in enumerate(communicators)}
-    ranks = tuple(_make_rank(rank, part, indices) for rank, part in numbered)
+    numbers = {communicator.identity: number for number, communicator in enumerate(communicators)}
+    ranks = tuple(_make_rank(rank, part, numbers) for rank, part in numbered)
     trace = Trace(name=name, ranks=ranks, communicators=communicators)
-    missing = sorted(set(range(trace.size)).difference(rank.rank for rank in ranks)) if ranks else []
-    if missing:
+    missing = np.setdiff1d(np.arange(trace.size), [rank for rank, _ in numbered])
+    if ranks and len(missing):
         which = names_text([str(rank) for rank in missing], _MAX_NAMES)
         problems.append(f"{count_text(len(missing), 'rank')} of {trace.size:,} not recorded: {which}")
-    return Trace(name=name, ranks=ranks, communicators=communicators, problems=tuple(problems))
+    return replace(trace, problems=tuple(problems))
 
 
 def _select_run(files: Sequence[ProcessFile], problems: list[str]) -> list[ProcessFile]:
@@ -100,90 +98,79 @@ def _process_place(file: ProcessFile) -> Hashable:
 
 
 def _identify_communicators(parts: Sequence[_RankPart], problems: list[str]) -> None:
-    """Replaces identities that are only valid in a file.
+    """Replaces identities that are only valid in a file by those of `Communicator`.
 
     Without ids, communicators of one size match in the order in which the ranks created them. Several communicators of
     one number and size match in the order of the ranks, which is correct for contiguous and for strided ranks.
     """
-    has_inference = False
     seen = defaultdict[Hashable, int](int)
     for part in sorted(parts, key=lambda one: int(one.file.header["rank"])):
-        for index, identity in part.identities.items():
-            if isinstance(identity, tuple):
-                key = (*identity, part.file.communicators[index].rank)
-                part.identities[index] = "-".join(map(str, ("inferred", *identity, seen[key])))
-                seen[key] += 1
-                has_inference = True
+        indices: dict[Hashable, int] = {}
+        for identity, index in part.indices.items():
+            if isinstance(identity, int):
+                indices[f"{identity:016x}"] = index
             else:
-                part.identities[index] = f"{identity:016x}"
-    if has_inference:
+                key = (identity, part.entry(identity).rank)
+                indices[f"inferred {identity} {seen[key]}"] = index
+                seen[key] += 1
+        part.indices = indices
+    if seen:
         problems.append("this NCCL gave no ids of communicators; their members are inferred from order and size")
 
 
 def _number_ranks(parts: Sequence[_RankPart], problems: list[str]) -> dict[int, _RankPart]:
     """Returns the parts by their rank in the job."""
-    launcher_ranks = [int(part.file.header["rank"]) for part in parts]
-    if all(part.is_whole_file for part in parts) and min(launcher_ranks, default=-1) >= 0:
-        numbered = dict(zip(launcher_ranks, parts, strict=True))
-        if len(numbered) == len(parts):
-            return numbered
-    common = set.intersection(*(set(part.own_ranks) for part in parts)) if parts else set()
-    sizes = {
-        identity: part.file.communicators[index].size for part in parts for index, identity in part.identities.items()
-    }
-    for identity in sorted(common, key=lambda one: sizes[one], reverse=True):
-        numbered = {part.own_ranks[identity]: part for part in parts}
-        if len(numbered) == len(parts):
-            return numbered
-    if parts:
-        problems.append("the launcher gave no ranks and no communicator has all; ranks are numbered by file names")
+    common = set[Hashable].intersection(*(set(part.indices) for part in parts)) if parts else set()
+    candidates = [
+        [part.entry(identity).rank for part in parts]
+        for identity in sorted(common, key=lambda one: parts[0].entry(one).size, reverse=True)
+    ]
+    if all(part.is_whole_file and part.file.header["rank"] >= 0 for part in parts):
+        candidates.insert(0, [int(part.file.header["rank"]) for part in parts])
+    for ranks in candidates:
+        if len(set(ranks)) == len(parts):
+            return dict(zip(ranks, parts, strict=True))
+    problems.append("the launcher gave no ranks and no communicator has all; ranks are numbered by file names")
     return dict(enumerate(parts))
 
 
 def _make_communicators(numbered: Sequence[tuple[int, _RankPart]], problems: list[str]) -> tuple[Communicator, ...]:
-    entries = defaultdict[Hashable, list[tuple[int, CommunicatorEntry]]](list)
+    recorded = defaultdict[Hashable, list[tuple[int, CommunicatorEntry]]](list)
     first_indices: dict[Hashable, int] = {}
     for rank, part in numbered:
-        for index, identity in part.identities.items():
-            entries[identity].append((rank, part.file.communicators[index]))
+        for identity, index in part.indices.items():
+            recorded[identity].append((rank, part.entry(identity)))
             first_indices[identity] = min(index, first_indices.get(identity, index))
     communicators: list[Communicator] = []
-    contradictory = left_out = 0
-    members_left = _MAX_MEMBERS
-    for identity in sorted(entries, key=lambda one: first_indices[one]):  # the order in which ranks created them
-        recorded = entries[identity]
-        size = max(entry.size for _, entry in recorded)
+    contradictory, members_left = 0, _MAX_MEMBERS
+    for identity in sorted(recorded, key=lambda one: first_indices[one]):  # the order in which ranks created them
+        entries = [entry for _, entry in recorded[identity]]
+        size = max(entry.size for entry in entries)
         members_left -= size
         if len(communicators) == _MAX_COMMUNICATORS or members_left < 0:
-            left_out += 1
-            continue
+            break
         members: dict[int, int] = {}
-        own = ((entry.rank, rank) for rank, entry in recorded)
-        for place, member in chain(own, *(entry.members.items() for _, entry in recorded)):
+        own = ((entry.rank, rank) for rank, entry in recorded[identity])
+        for place, member in chain(own, *(entry.members.items() for entry in entries)):
             contradictory += members.setdefault(place, member) != member
-        contradictory += sum(entry.size != size for _, entry in recorded)
-        communicators.append(
-            Communicator(
-                identity=str(identity),
-                name=next((entry.name for _, entry in recorded if entry.name), ""),
-                size=size,
-                members=tuple(map(members.get, range(size))),
-            )
-        )
+        contradictory += sum(entry.size != size for entry in entries)
+        name = next((entry.name for entry in entries if entry.name), "")
+        places = tuple(map(members.get, range(size)))
+        communicators.append(Communicator(identity=str(identity), name=name, size=size, members=places))
     if contradictory:
         problems.append(f"ranks disagree on {count_text(contradictory, 'member')} or sizes of communicators")
-    if left_out:
+    if left_out := len(recorded) - len(communicators):
         problems.append(f"{count_text(left_out, 'communicator')} beyond the maximum and their operations left out")
     return tuple(communicators)
 
 
-def _make_rank(rank: int, part: _RankPart, indices: dict[str, int]) -> RankTrace:
+def _make_rank(rank: int, part: _RankPart, numbers: dict[str, int]) -> RankTrace:
     header, operations = part.file.header, part.file.operations
-    numbers = {index: indices[str(identity)] for index, identity in part.identities.items() if str(identity) in indices}
-    if len(numbers) < len(part.file.communicators):
-        operations = operations[np.isin(operations["communicator"], list(numbers))]
+    known = {part.indices[identity]: numbers[str(identity)] for identity in part.indices if str(identity) in numbers}
+    if len(known) < len(part.file.communicators):
+        operations = operations[np.isin(operations["communicator"], list(known))]
     lookup = np.zeros(2**16, np.uint16)
-    lookup[list(numbers)] = list(numbers.values())
+    lookup[list(known)] = list(known.values())
     operations["communicator"] = lookup[operations["communicator"]]
     start_ns, version = int(header["start_realtime_ns"]), int(header["nccl_version"])
     return RankTrace(
@@ -196,6 +183,6 @@ def _make_rank(rank: int, part: _RankPart, indices: dict[str, int]) -> RankTrace
         device_clock=DeviceClock(int(header["device_clock"])),
         start_ns=start_ns if start_ns < 2**62 else 0,
         operations=operations,
-        own_ranks={numbers[index]: part.file.communicators[index].rank for index in numbers},
+        own_ranks={number: part.file.communicators[index].rank for index, number in known.items()},
         lost_count=part.file.lost_count,
     )

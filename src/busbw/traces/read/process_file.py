@@ -1,7 +1,6 @@
 """Reads the file of one process, and leaves out what is not valid in it."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,18 @@ from busbw.traces import format as layout
 from busbw.traces.model import Operations
 from busbw.units import count_text, plain
 
-_MAX_COUNT = 2**60
+_MAX_COUNT_BITS = 60
 _MAX_TIME_NS = 2**62
 """A larger number is a negative difference."""
 _MAX_RANKS = 2**20
+_KNOWN_VALUES = (
+    ("function", layout.Function, "functions"),
+    ("datatype", range(len(layout.DATATYPE_NAMES)), "element types"),
+    ("redop", range(len(layout.REDOP_NAMES)), "operators"),
+    ("algorithm", layout.Algorithm, "algorithms"),
+    ("protocol", layout.Protocol, "protocols"),
+)
+"""Fields with their values and their name. In all, 255 is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,20 +82,18 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
     reserved = int(header["record_count"])
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
-    missing = reserved - len(records)
-    if missing:
-        problems.append(f"{name} is truncated: it has {len(records):,} of {count_text(reserved, 'record')}")
     communicators = _read_communicators(name, records, problems)
-    operations, invalid = _valid_operations(name, records, set(communicators), problems)
-    if header["device_clock"] not in list(layout.DeviceClock):
-        problems.append(f"{name} has device times of an unknown clock, which are left out")
-        header["device_clock"] = layout.DeviceClock.NONE
-    if header["device_clock"] == layout.DeviceClock.NONE:
-        operations["device_start_ns"] = operations["device_end_ns"] = 0
-    stored_loss = int(header["lost_count"])
-    if stored_loss:
-        limit = "because of the size limit, a full disk or a slow one"
-        problems.append(f"{name}: {count_text(stored_loss, 'operation')} could not be recorded, {limit}")
+    operations, invalid = _select_operations(name, records, list(communicators), problems)
+    _clear_invalid_fields(name, header, operations, problems)
+    lost, missing = int(header["lost_count"]), reserved - len(records)
+    incomplete = _count_incomplete(records)
+    if lost:
+        reason = "because of the size limit, a full disk or a slow one"
+        problems.append(f"{name}: {count_text(lost, 'operation')} could not be recorded, {reason}")
+    elif missing:
+        problems.append(f"{name} is truncated: it has {len(records):,} of {count_text(reserved, 'record')}")
+    elif incomplete:
+        problems.append(f"{name}: {count_text(incomplete, 'record')} without content left out")
     if not header["is_closed"]:
         problems.append(f"{name} was not closed: its process was killed, or still runs")
     return ProcessFile(
@@ -96,7 +101,8 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
         header=header,
         communicators=communicators,
         operations=operations,
-        lost_count=stored_loss + missing + invalid,
+        # A lost operation may have a reserved record, so that both numbers have it.
+        lost_count=max(lost, missing + incomplete) + invalid,
     )
 
 
@@ -108,81 +114,67 @@ def _read_communicators(name: str, records: Operations, problems: list[str]) -> 
         if index in communicators or not 0 <= rank < size <= _MAX_RANKS:
             rejected += 1
             continue
-        communicators[index] = CommunicatorEntry(
-            id=int(record["id"]) if record["is_id_unique"] else None,
-            rank=rank,
-            size=size,
-            name=plain(bytes(record["name"]).decode(errors="replace")),
-            members={},
-        )
+        identity = int(record["id"]) if record["is_id_unique"] else None
+        text = plain(bytes(record["name"]).decode(errors="replace"))
+        communicators[index] = CommunicatorEntry(id=identity, rank=rank, size=size, name=text, members={})
     for record in records[records["kind"] == layout.Kind.MEMBERS].view(layout.MEMBERS):
         entry, first, count = communicators.get(int(record["communicator"])), int(record["first"]), int(record["count"])
         if entry is None or count > len(record["members"]) or first + count > entry.size:
             rejected += 1
             continue
-        members = record["members"][:count].tolist()
-        entry.members.update((first + place, one) for place, one in enumerate(members) if 0 <= one < _MAX_RANKS)
+        members = enumerate(record["members"][:count].tolist(), first)
+        entry.members.update((place, member) for place, member in members if 0 <= member < _MAX_RANKS)
     if rejected:
         problems.append(f"{name}: {count_text(rejected, 'record')} of communicators are not valid and left out")
     return communicators
 
 
-def _valid_operations(
-    name: str, records: Operations, declared: set[int], problems: list[str]
+def _select_operations(
+    name: str, records: Operations, declared: list[int], problems: list[str]
 ) -> tuple[Operations, int]:
-    """Returns a copy of the valid operations, with invalid fields unknown, and the number of the others."""
-    kinds = records["kind"]
-    is_operation = kinds == layout.Kind.OPERATION
-    used = np.zeros(2**16, bool)
-    used[list(declared)] = True
-    faults = {
-        "of unknown kinds": kinds > layout.Kind.MEMBERS,
-        "on communicators that were not declared": is_operation & ~used[records["communicator"]],
-        f"with counts over 2^{_MAX_COUNT.bit_length() - 1}": is_operation & (records["count"] > _MAX_COUNT),
-    }
+    """Returns a copy of the operations, and the number of those that are left out."""
+    is_operation = records["kind"] == layout.Kind.OPERATION
+    is_declared = np.zeros(2**16, bool)
+    is_declared[declared] = True
     is_valid = is_operation.copy()
-    for fault, mask in faults.items():
+    invalid = 0
+    for fault, mask in (
+        ("of unknown kinds", records["kind"] > max(layout.Kind)),
+        ("on communicators that were not declared", is_operation & ~is_declared[records["communicator"]]),
+        (f"with counts over 2^{_MAX_COUNT_BITS}", is_operation & (records["count"] > 2**_MAX_COUNT_BITS)),
+    ):
         is_valid &= ~mask
         if count := int(np.count_nonzero(mask)):
+            invalid += count
             problems.append(f"{name}: {count_text(count, 'record')} {fault} left out")
-    # Reserved records at the end are the last operations of a killed process. One before them is a gap.
-    last = int(np.flatnonzero(is_valid)[-1]) if is_valid.any() else 0
-    incomplete = int(np.count_nonzero(kinds[:last] == layout.Kind.NONE))
-    if incomplete:
-        problems.append(f"{name}: {count_text(incomplete, 'record')} without content left out")
-    invalid = incomplete + sum(int(np.count_nonzero(mask)) for mask in faults.values())
-    operations = records[is_valid]
-    _clear_invalid_fields(name, operations, problems)
-    return operations, invalid
+    return records[is_valid], invalid
 
 
-def _clear_invalid_fields(name: str, operations: Operations, problems: list[str]) -> None:
+def _count_incomplete(records: Operations) -> int:
+    """Returns the number of gaps. Records without content at the end are the last operations of a killed process."""
+    complete = np.flatnonzero(records["kind"])
+    return int(np.count_nonzero(records["kind"][: complete[-1]] == layout.Kind.NONE)) if len(complete) else 0
+
+
+def _clear_invalid_fields(name: str, header: np.void, operations: Operations, problems: list[str]) -> None:
     """Makes fields unknown that have no meaning, in place."""
-    starts, ends = operations["device_start_ns"], operations["device_end_ns"]
-    is_unordered = (starts != 0) & (ends != 0) & (ends < starts)
-    unknown = layout.UNKNOWN_BYTE
-    for fields, mask, value, fault in (
-        (("function",), _is_outside(operations["function"], layout.Function), layout.Function.OTHER, "functions"),
-        (("datatype",), operations["datatype"] >= len(layout.DATATYPE_NAMES), unknown, "element types"),
-        (("redop",), operations["redop"] >= len(layout.REDOP_NAMES), unknown, "operators"),
-        (("algorithm",), _is_outside(operations["algorithm"], layout.Algorithm), unknown, "algorithms"),
-        (("protocol",), _is_outside(operations["protocol"], layout.Protocol), unknown, "protocols"),
-        (("enqueue_ns",), operations["enqueue_ns"] >= _MAX_TIME_NS, 0, "times of the call"),
-        (
-            ("device_start_ns", "device_end_ns"),
-            is_unordered | (starts >= _MAX_TIME_NS) | (ends >= _MAX_TIME_NS),
-            0,
-            "device times",
-        ),
-    ):
-        is_invalid = mask & (operations[fields[0]] != value) if value == unknown else mask
+
+    def clear(is_invalid: NDArray[np.bool_], fields: tuple[str, ...], unknown: int, fault: str) -> None:
         if count := int(np.count_nonzero(is_invalid)):
             problems.append(f"{name}: {count_text(count, 'operation')} with invalid {fault}, which count as unknown")
             for field in fields:
-                operations[field][is_invalid] = value
+                operations[field][is_invalid] = unknown
 
-
-def _is_outside(values: NDArray[np.uint8], numbers: type[IntEnum]) -> NDArray[np.bool_]:
-    is_known = np.zeros(256, bool)
-    is_known[list(numbers)] = True
-    return ~is_known[values]
+    for field, values, fault in _KNOWN_VALUES:
+        is_invalid = np.ones(256, bool)
+        is_invalid[[*values, layout.UNKNOWN_BYTE]] = False
+        clear(is_invalid[operations[field]], (field,), layout.UNKNOWN_BYTE, fault)
+    clear(operations["enqueue_ns"] >= _MAX_TIME_NS, ("enqueue_ns",), 0, "times of the call")
+    starts, ends = operations["device_start_ns"], operations["device_end_ns"]
+    if header["device_clock"] not in list(layout.DeviceClock):
+        problems.append(f"{name} has device times of an unknown clock, which are left out")
+        header["device_clock"] = layout.DeviceClock.NONE
+    if header["device_clock"] == layout.DeviceClock.NONE:
+        starts[:] = ends[:] = 0
+    is_contradictory = (starts >= _MAX_TIME_NS) | (ends >= _MAX_TIME_NS) | ((ends != 0) & (ends < starts))
+    clear(is_contradictory, ("device_start_ns", "device_end_ns"), 0, "device times")
