@@ -26,6 +26,7 @@
 #include "output/private_stdout.hpp"
 #include "output/record_writer.hpp"
 #include "rendezvous/world/world.hpp"
+#include "replay/replay_step.hpp"
 #include "run/launched_run.hpp"
 #include "run/local_run.hpp"
 
@@ -71,7 +72,8 @@ Invocation read_invocation(std::string_view called_as, std::vector<std::string> 
   const std::string name(without_folder(called_as));
   if (const auto end = name.find(kProgramSuffix); end != name.npos && is_collective(name.substr(0, end)))
     return {name, name.substr(0, end), std::move(arguments)};
-  if (!arguments.empty() && (arguments.front() == kFlowsName || arguments.front() == kEachNodeName))
+  constexpr std::array other_programs{kFlowsName, kReplayName, kEachNodeName};
+  if (!arguments.empty() && std::ranges::find(other_programs, arguments.front()) != other_programs.end())
     return {fmt::format("{} {}", kEngineName, arguments.front()),
             arguments.front(),
             {arguments.begin() + 1, arguments.end()}};
@@ -105,6 +107,7 @@ std::string purpose_text(const Invocation& invocation) {
   if (invocation.program == kEngineName)
     return fmt::format("{} COLLECTIVE measures one of{}.", kEngineName, collectives_text());
   if (invocation.collective == kFlowsName) return "Measures rounds of flows between GPUs or host ranks for busbw find.";
+  if (invocation.collective == kReplayName) return "Replays one step of a job and measures its time.";
   const auto entry = std::ranges::find(kDescriptions, invocation.collective, &CollectiveDescription::name);
   return fmt::format("Measures {}, which {}.", entry->name, entry->description);
 }
@@ -140,7 +143,7 @@ int run(int argc, char** argv) {
   if (const auto* request = std::get_if<InfoRequest>(&parsed)) {
     switch (*request) {
       case InfoRequest::help:
-        fmt::print("{}", help_text(invocation.program, purpose_text(invocation), serves_flows));
+        fmt::print("{}", help_text(invocation.program, purpose_text(invocation), invocation.collective));
         break;
       case InfoRequest::version: fmt::print("{}", version_text()); break;
       case InfoRequest::devices: list_devices(invocation.program); break;

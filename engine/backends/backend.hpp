@@ -120,6 +120,12 @@ class Communicator {
   /// Runs a group of sends and receives that progress together, at most one of each per peer. All ranks call it equally
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
+  /// Delays the operations issued from now on by `seconds`, as if the device computed. Only for a communicator with
+  /// `timestamps`; otherwise the caller waits.
+  virtual void delay(double /*seconds*/) { throw std::logic_error("delay: this communicator has no device clock"); }
+  /// The operations issued from now on start after those that `other`, a communicator of the same rank, has issued so
+  /// far. Does nothing if each call returns when its operation is done.
+  virtual void wait_for(Communicator& /*other*/) {}
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   /// Operations between these two calls may start together, if the library supports it (ncclGroupStart).
@@ -195,6 +201,14 @@ class Backend {
   /// Creates the communicator of the ranks of `group`, and returns this rank's handle. `world`: all ranks of the job;
   /// a rank's number in it is its world rank.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
+  /// Creates a further communicator of this rank, of the ranks of `group`. Only these call it. It has the buffers of
+  /// `first`, the result of `connect`, which must outlive it. Its operations run at the same time as those of `first`,
+  /// if calls return before their operations are done. `layer`: 1 to the number of layers for which the backend was
+  /// made; communicators of one layer have no ranks in common.
+  virtual std::unique_ptr<Communicator> connect_further(Team& /*world*/, Team& /*group*/, Communicator& /*first*/,
+                                                        int /*layer*/) {
+    throw std::logic_error("connect_further: this backend has one communicator for each rank");
+  }
 };
 
 }  // namespace busbw

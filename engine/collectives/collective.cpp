@@ -15,13 +15,17 @@ double factor_value(std::string_view formula, int ranks) {
 }  // namespace
 
 Shape Collective::shape(std::size_t count, std::size_t element_bytes, int ranks) const {
+  const bool has_shares = facts_.sends_shares || facts_.receives_shares;
+  return call_shape(has_shares ? share_of(count, element_bytes, ranks) : count, ranks);
+}
+
+Shape Collective::call_shape(std::size_t param_count, int ranks) const {
   const auto [sends_shares, receives_shares] = std::pair(facts_.sends_shares, facts_.receives_shares);
-  const std::size_t part = sends_shares || receives_shares ? share_of(count, element_bytes, ranks) : count;
-  return {.send_count = sends_shares ? part * ranks : part,
-          .recv_count = receives_shares ? part * ranks : part,
-          .param_count = part,
-          .send_inplace_offset = receives_shares && !sends_shares ? part : 0,
-          .recv_inplace_offset = sends_shares && !receives_shares ? part : 0};
+  return {.send_count = sends_shares ? param_count * ranks : param_count,
+          .recv_count = receives_shares ? param_count * ranks : param_count,
+          .param_count = param_count,
+          .send_inplace_offset = receives_shares && !sends_shares ? param_count : 0,
+          .recv_inplace_offset = sends_shares && !receives_shares ? param_count : 0};
 }
 
 Traffic Collective::traffic(const Shape& shape, std::size_t element_bytes, int ranks) const {

@@ -90,6 +90,10 @@ class Collective {
 
   /// Returns the counts for one size. `count` is the requested bytes divided by the element size.
   virtual Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const;
+  /// Returns the counts of a call with this count argument.
+  Shape call_shape(std::size_t param_count, int ranks) const;
+  /// True if algbw and busbw are defined. Otherwise do not call `traffic`.
+  bool has_bandwidth() const { return !facts_.bus_factor.empty(); }
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const;
   /// Contents of the data that `rank` sends. Empty if it sends nothing.
   virtual Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const;

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <thread>
 
 namespace busbw {
 namespace {
@@ -21,6 +24,16 @@ double monotonic_s() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+void wait_until_s(double time_s, const std::function<void()>& check) {
+  constexpr double kPolledS = 200e-6;  // a sleeping thread wakes up to this much later
+  constexpr double kMaxSleepS = 0.1;
+  for (double left_s = time_s - monotonic_s(); left_s > 0; left_s = time_s - monotonic_s()) {
+    check();
+    if (left_s > kPolledS)
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left_s - kPolledS, kMaxSleepS)));
+  }
 }
 
 WallTime wall_time() {

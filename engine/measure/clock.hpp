@@ -1,11 +1,16 @@
 #pragma once
 // TIME IS READ HERE: the engine reads the host clock only through these functions.
+#include <functional>
 #include <string>
 
 namespace busbw {
 
 /// Seconds of a monotonic clock. Only differences are meaningful.
 double monotonic_s();
+
+/// Returns at `time_s` of that clock: sleeps for most of the time, then polls. Calls `check`, which may throw, at least
+/// ten times per second.
+void wait_until_s(double time_s, const std::function<void()>& check);
 
 /// Time of day in the formats of tables, records and file names.
 struct WallTime {

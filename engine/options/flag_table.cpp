@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "collectives/registry.hpp"
 #include "common/support/exit_code_meanings.hpp"
+#include "replay/replay_step.hpp"
 
 namespace busbw {
 namespace {
@@ -19,7 +21,7 @@ constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kGpu = "Only with GPUs (an error on the host backend)";
 constexpr std::string_view kTests = "For tests";
 
-// Help of a sweep and of `flows`; {} is the program.
+// Help of a sweep, of `flows` and of `replay`; {} is the program.
 constexpr const char* kSweepUsage =
     "Measures a sweep of sizes, checks the results, and prints nccl-tests' table with time, algbw and busbw.\n"
     "Example: {} -t 4 -b 8 -e 64M -f 2\n";
@@ -27,17 +29,31 @@ constexpr const char* kFlowsUsage =
     "Process 0 reads requests as JSON lines from standard input, until one asks to end. It writes one answer to each\n"
     "to standard output. -e limits the size of a flow (default 256M); the default of -T is 120.\n"
     "Example: busbw find --measure-with '{} -t 4'\n";
+constexpr const char* kReplayUsage =
+    "FILE holds a replay program (schema/trace.md) with the operations of one step of a job, for all ranks. The table "
+    "has\n"
+    "one row: size is the bytes that a rank sends or receives in a step, count its operations, time that of the last "
+    "rank\n"
+    "(-a 3). -c checks every kind of operation. `busbw replay` writes FILE from a trace.\n"
+    "Example: {} FILE -t 4\n";
 constexpr const char* kSweepEnvironment =
     "Environment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required average\n"
     "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library),\n"
     "NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n";
-constexpr const char* kFlowsEnvironment =
+constexpr const char* kShortEnvironment =
     "Environment: NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library).\n";
 
 /// Flags of `flows`.
 constexpr std::array<std::string_view, 10> kFlowsFlags{"--search",  "--nthreads", "--ngpus",    "--processes",
                                                        "--backend", "--library",  "--maxbytes", "--timeout",
                                                        "--records", "--fault"};
+
+/// Flags that `replay` does not have: those of a sweep, and those that change the order or overlap of the operations.
+constexpr std::array<std::string_view, 16> kNotReplayFlags{
+    "--minbytes",        "--maxbytes",  "--stepbytes", "--stepfactor",  "--sizes",
+    "--unalign",         "--datatype",  "--op",        "--root",        "--agg_iters",
+    "--placement",       "--ping-pong", "--search",    "--stream_null", "--device_implementation",
+    "--device_cta_count"};
 
 /// Returns a paragraph with every exit code, in lines of up to 120 characters.
 std::string exit_codes_text() {
@@ -122,7 +138,11 @@ const std::vector<Flag>& flag_table() {
   return flags;
 }
 
-bool applies_to_flows(const Flag& flag) { return std::ranges::find(kFlowsFlags, flag.long_name) != kFlowsFlags.end(); }
+bool applies_to(const Flag& flag, std::string_view collective) {
+  const auto has = [&](const auto& names) { return std::ranges::find(names, flag.long_name) != names.end(); };
+  if (collective == kFlowsName) return has(kFlowsFlags);
+  return collective != kReplayName || !has(kNotReplayFlags);
+}
 
 std::string spelling(std::string_view long_name) {
   const auto& flags = flag_table();
@@ -131,12 +151,14 @@ std::string spelling(std::string_view long_name) {
   return fmt::format("{} ({})", flag->short_name, long_name);
 }
 
-std::string help_text(std::string_view program, std::string_view purpose, bool serves_flows) {
-  std::string text = fmt::format("Usage: {} [options]\n{}\n", program, purpose);
-  text += fmt::format(fmt::runtime(serves_flows ? kFlowsUsage : kSweepUsage), program);
+std::string help_text(std::string_view program, std::string_view purpose, std::string_view collective) {
+  const bool serves_flows = collective == kFlowsName;
+  const bool replays = collective == kReplayName;
+  std::string text = fmt::format("Usage: {}{} [options]\n{}\n", program, replays ? " FILE" : "", purpose);
+  text += fmt::format(fmt::runtime(serves_flows ? kFlowsUsage : replays ? kReplayUsage : kSweepUsage), program);
   std::string_view section;
   for (const Flag& flag : flag_table()) {
-    if (serves_flows && !applies_to_flows(flag)) continue;
+    if (!applies_to(flag, collective)) continue;
     if (flag.section != section) text += fmt::format("\n{}:\n", flag.section);
     section = flag.section;
     const std::string names = flag.short_name.empty() ? fmt::format("    {}", flag.long_name)
@@ -149,7 +171,7 @@ std::string help_text(std::string_view program, std::string_view purpose, bool s
       "      --world                           print number of this process, of all processes, and the launcher\n"
       "      --version                         print the versions of program, backend and record schema\n"
       "\n";
-  text += serves_flows ? kFlowsEnvironment : kSweepEnvironment;
+  text += serves_flows || replays ? kShortEnvironment : kSweepEnvironment;
   text +=
       "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
       "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/reference/environment.md).\n";

@@ -24,14 +24,15 @@ struct Flag {
 /// Returns all flags in the order of the help.
 const std::vector<Flag>& flag_table();
 
-/// True if the flag applies to the program `flows`, which has no sweep, no check and no table.
-bool applies_to_flows(const Flag& flag);
+/// True if the program of this collective has the flag. `flows` and `replay` have no sweep, `flows` also no check and
+/// no table.
+bool applies_to(const Flag& flag, std::string_view collective);
 
 /// Returns a flag's names for messages: "-b (--minbytes)".
 std::string spelling(std::string_view long_name);
 
-/// Returns the complete text of --help. `purpose` is a sentence that says what the program measures. `serves_flows`:
-/// the program is `flows`.
-std::string help_text(std::string_view program, std::string_view purpose, bool serves_flows = false);
+/// Returns the complete text of --help. `purpose` is a sentence that says what the program measures. `collective`:
+/// "flows" and "replay" have fewer flags.
+std::string help_text(std::string_view program, std::string_view purpose, std::string_view collective = {});
 
 }  // namespace busbw

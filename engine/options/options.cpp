@@ -16,6 +16,8 @@
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
 #include "options/flag_table.hpp"
+#include "replay/buffer_slices.hpp"
+#include "replay/replay_step.hpp"
 #include "values/device_kernels.hpp"
 
 namespace busbw {
@@ -336,20 +338,48 @@ void read_outputs_and_backend(const FlagValues& flags, Options& options) {
   options.backend = flags.text("--backend", "auto");
 }
 
-/// Throws UsageError if a flag does not apply to flows.
-void require_flow_flags(const FlagValues& flags) {
+/// Throws UsageError if a flag does not apply to the program.
+void require_flags_of(const std::string& collective, const FlagValues& flags) {
   for (const Flag& flag : flag_table()) {
     const std::string name(flag.long_name);
-    if (flags.has(name) && !applies_to_flows(flag))
-      throw UsageError(
-          fmt::format("{} {}: flows has no such flag; drop it", spelling(name), printable_value(flags.text(name, ""))));
+    if (flags.has(name) && !applies_to(flag, collective))
+      throw UsageError(fmt::format("{} {}: {} has no such flag; drop it", spelling(name),
+                                   printable_value(flags.text(name, "")), collective));
   }
-  // Launchers add --records - to every command.
-  if (flags.text("--records", "-") != "-") throw flags.invalid_value("--records", "-, because flows writes no records");
+}
+
+/// Reads the program of `replay` from `file`, which is empty if it is missing.
+std::shared_ptr<const MatchedCalls> read_program(const std::string& program, const std::string& file) {
+  if (file.empty())
+    throw UsageError(fmt::format("{}: the file is missing; name the file of a replay program first", program));
+  return std::make_shared<const MatchedCalls>(read_replay_program(file));
+}
+
+/// Replaces the settings of a sweep by those of a replay.
+void configure_replay(Options& options) {
+  const ReplayProgram& program = options.replay->program();
+  if (program.ranks() != options.ranks())
+    throw UsageError(
+        fmt::format("{}: the program has {} ranks, the job has {}; start {} ranks (-t, -g, --processes, or "
+                    "a launcher)",
+                    printable_value(program.file), program.ranks(), options.ranks(), program.ranks()));
+  if (options.groups().size() > 1) throw UsageError("NCCL_TESTS_SPLIT: a replay has its own groups; unset it");
+  if (options.min_busbw_bytes_per_s) throw UsageError("NCCL_TESTS_MIN_BW: a replay has no busbw; unset it");
+  RunSettings& settings = options.settings;
+  options.data.dtypes = {Dtype::uint8};
+  options.data.root = 0;
+  settings.placement = "out";
+  if (!options.flags.has("--average")) settings.average = 3;  // the step ends with its last rank
+  const SliceBytes bytes = slice_bytes(*options.replay);
+  settings.min_bytes = std::max<std::uint64_t>(1, bytes.min_bytes);
+  settings.max_bytes = std::max(settings.min_bytes, bytes.max_bytes);
 }
 
 /// Replaces the defaults of a sweep by those of flows.
 void configure_flows(Options& options) {
+  // Launchers add --records - to every command.
+  if (options.flags.text("--records", "-") != "-")
+    throw options.flags.invalid_value("--records", "-, because flows writes no records");
   options.search = options.flags.text("--search", "");
   if (!options.search.empty() && options.flags.has("--processes"))
     throw UsageError("--search excludes --processes; start the processes with busbw find local");
@@ -364,6 +394,11 @@ void configure_flows(Options& options) {
 
 }  // namespace
 
+std::unique_ptr<Collective> Options::make_collective() const {
+  if (replay) return std::make_unique<ReplayDescription>(replay->program());
+  return busbw::make_collective(collective, collective_settings);
+}
+
 int Options::smallest_group() const {
   int smallest = ranks();
   for (const auto& [color, members] : groups()) smallest = std::min(smallest, static_cast<int>(members.size()));
@@ -374,7 +409,10 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
                                                  const std::vector<std::string>& arguments, Environment environment,
                                                  const std::function<int()>& launched_processes) {
   std::optional<InfoRequest> request;
-  const FlagValues flags = read_command_line(program, arguments, request);
+  // The file of a replay is no flag.
+  const bool has_file = collective == kReplayName && !arguments.empty() && !arguments.front().starts_with('-');
+  const FlagValues flags =
+      read_command_line(program, {arguments.begin() + (has_file ? 1 : 0), arguments.end()}, request);
   if (request) return *request;
 
   Options options;
@@ -383,10 +421,10 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   options.collective = collective;
   options.args = {program};
   options.args.insert(options.args.end(), arguments.begin(), arguments.end());
-  if (options.serves_flows())
-    require_flow_flags(flags);
-  else if (flags.has("--search"))
+  require_flags_of(collective, flags);
+  if (!options.serves_flows() && flags.has("--search"))
     throw UsageError("--search: only busbw-engine flows has this flag; drop it");
+  if (collective == kReplayName) options.replay = read_program(program, has_file ? arguments.front() : "");
   read_outputs_and_backend(flags, options);
   read_gpu_flags(flags, environment, options);
   read_sizes(flags, options);
@@ -403,6 +441,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   read_environment(environment, options);
   read_ranks(flags, launched_processes(), options);
   if (options.serves_flows()) configure_flows(options);
+  if (options.replay) configure_replay(options);
   return options;
 }
 

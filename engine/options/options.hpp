@@ -2,6 +2,7 @@
 // Converts nccl-tests' flags, those of busbw and NCCL_TESTS_* variables to one Options. Unclear input is a UsageError.
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "options/fault.hpp"
 #include "options/flag_values.hpp"
 #include "options/sweep.hpp"
+#include "replay/matched_calls.hpp"
 #include "values/run_result.hpp"
 #include "values/split.hpp"
 
@@ -31,6 +33,7 @@ struct Options {
   std::string records_path;              // --records; empty if absent, "-" for standard output
   int stdout_descriptor = 1;             // destination of the table, of records with "-", and of answers of flows
   int requests_descriptor = 0;           // source of the requests to flows
+  std::shared_ptr<const MatchedCalls> replay = {};  // the program of `replay`; null for other programs
   std::string search;                    // --search; empty: requests come from standard input
   std::string backend = "auto";          // name of a backend, or "auto"
   std::string nccl_library;              // --library; empty: search
@@ -53,6 +56,8 @@ struct Options {
   int smallest_group() const;
   /// True for the program `flows`, which measures on request and has no sweep.
   bool serves_flows() const { return collective == kFlowsName; }
+  /// Makes the measured collective, or a description of the replayed step.
+  std::unique_ptr<Collective> make_collective() const;
   /// Number of ranks of the job.
   int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
 };
@@ -60,7 +65,8 @@ struct Options {
 /// Information to print instead of measuring.
 enum class InfoRequest { help, version, devices, world };
 
-/// Parses `arguments`, which exclude the program's own name. Throws UsageError.
+/// Parses `arguments`, which exclude the program's own name. Those of `replay` begin with its file, which is read.
+/// Throws UsageError.
 /// Calls `launched_processes` once, and only if the program will measure. It returns the number of processes in this
 /// process's launched job.
 std::variant<Options, InfoRequest> parse_options(

@@ -112,6 +112,11 @@ void write_optional_us(JsonBuilder& json, const std::optional<double>& time_s) {
   }
 }
 
+void write_bandwidth(JsonBuilder& json, std::string_view key, const std::optional<double>& bytes_per_s) {
+  if (!bytes_per_s) return json.field(key, nullptr);
+  json.fixed_field(key, *bytes_per_s / kBytesPerGb, kDecimals);
+}
+
 /// Writes the totals of a complete run, as nccl-tests does.
 void write_totals(JsonBuilder& json, const RunEnd& end) {
   json.key("out_of_bounds");
@@ -193,7 +198,7 @@ void NcclTestsJson::write_result(const Row& row, bool several_groups) {
   json_.open_object();
   json_.field("size", row.size_bytes);
   json_.field("count", row.count);
-  json_.field("type", name(row.dtype));
+  json_.field("type", row.dtype_name());
   json_.field("redop", row.redop);
   json_.field("root", fmt::format("{:6}", row.root));
   write_placement(Placement::out_of_place, row.out_of_place);
@@ -215,8 +220,8 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
   } else {
     json_.fixed_field("time", measurement->time_s * kUsPerS, kDecimals);
   }
-  json_.fixed_field("alg_bw", measurement->algbw_bytes_per_s / kBytesPerGb, kDecimals);
-  json_.fixed_field("bus_bw", measurement->busbw_bytes_per_s / kBytesPerGb, kDecimals);
+  write_bandwidth(json_, "alg_bw", measurement->algbw_bytes_per_s);
+  write_bandwidth(json_, "bus_bw", measurement->busbw_bytes_per_s);
   json_.key("nwrong");
   if (measurement->check.state == CheckResult::State::checked) {
     json_.fixed(static_cast<double>(measurement->check.wrong_elements), kDecimals);

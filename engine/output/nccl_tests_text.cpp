@@ -167,7 +167,7 @@ std::string_view placement_text(Placement placement) {
 /// Returns "sum in float", or only the type if the collective does not reduce.
 std::string operation_text(const Row& row) {
   const bool reduces = !row.redop.empty() && row.redop != "none";
-  return reduces ? fmt::format("{} in {}", row.redop, name(row.dtype)) : std::string(name(row.dtype));
+  return reduces ? fmt::format("{} in {}", row.redop, row.dtype_name()) : std::string(row.dtype_name());
 }
 
 /// Appends the first wrong elements of one placement and the number of further ones.
@@ -210,11 +210,19 @@ std::string sum_text(const CaseRows& rows, std::optional<Measurement> Row::* pla
   double algbw = 0;
   double busbw = 0;
   for (const Row& row : rows) {
-    if (!(row.*placement)) return fmt::format("algbw {0} busbw {0} GB/s", kNotAvailable);
-    algbw += (row.*placement)->algbw_bytes_per_s;
-    busbw += (row.*placement)->busbw_bytes_per_s;
+    const auto& measurement = row.*placement;
+    if (!measurement || !measurement->algbw_bytes_per_s || !measurement->busbw_bytes_per_s)
+      return fmt::format("algbw {0} busbw {0} GB/s", kNotAvailable);
+    algbw += *measurement->algbw_bytes_per_s;
+    busbw += *measurement->busbw_bytes_per_s;
   }
   return fmt::format("algbw {:.2f} busbw {:.2f} GB/s", algbw / kBytesPerGb, busbw / kBytesPerGb);
+}
+
+/// Text of a column with a bandwidth.
+std::string bandwidth_text(const std::optional<double>& bytes_per_s) {
+  if (!bytes_per_s) return fmt::format("{:>{}}", kNotAvailable, kBandwidthWidth);
+  return column_number_text(*bytes_per_s / kBytesPerGb, kBandwidthWidth);
 }
 
 /// Returns the reason for a failed run. Empty if it succeeded or was ended by a signal or a closed output, because
@@ -315,7 +323,7 @@ void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {
 }
 
 void NcclTestsText::append_row(std::string& out, const Row& row) const {
-  append(out, "{:12}  {:12}  {:>8}  {:>6}  {:6}", row.size_bytes, row.count, name(row.dtype), row.redop, row.root);
+  append(out, "{:12}  {:12}  {:>8}  {:>6}  {:6}", row.size_bytes, row.count, row.dtype_name(), row.redop, row.root);
   append_placement(out, row.out_of_place);
   append_placement(out, row.in_place);
   if (settings_.report_timestamps) append(out, "{:>21}", row.timestamp);
@@ -326,8 +334,7 @@ void NcclTestsText::append_placement(std::string& out, const std::optional<Measu
   if (measurement) {
     const std::optional<double> time_s = settings_.report_cputime ? measurement->cpu_time_s : measurement->time_s;
     append(out, "  {:>{}}  {}  {}", time_s ? column_number_text(*time_s * kUsPerS, kTimeWidth) : kNotAvailable,
-           kTimeWidth, column_number_text(measurement->algbw_bytes_per_s / kBytesPerGb, kBandwidthWidth),
-           column_number_text(measurement->busbw_bytes_per_s / kBytesPerGb, kBandwidthWidth));
+           kTimeWidth, bandwidth_text(measurement->algbw_bytes_per_s), bandwidth_text(measurement->busbw_bytes_per_s));
   } else {
     append(out, "  {0:>{1}}  {0:>{2}}  {0:>{2}}", kNotAvailable, kTimeWidth, kBandwidthWidth);
   }
@@ -354,7 +361,7 @@ void NcclTestsText::append_inexact_check(std::string& out, const Row& row) {
     if (!*measurement) continue;
     const CheckResult& check = (*measurement)->check;
     if (check.state != CheckResult::State::checked || check.policy.empty() || check.policy == "exact") continue;
-    if (!named_inexact_checks_.emplace(row.dtype, row.redop).second) continue;
+    if (!named_inexact_checks_.emplace(row.dtype_name(), row.redop).second) continue;
     append_comment(out, fmt::format("Check of {}: {}", operation_text(row), check.policy));
   }
 }

@@ -46,7 +46,7 @@ class NcclTestsText : public Sink {
   std::string program_;
   RunSettings settings_;
   std::map<int, std::string> hosts_by_group_;  // text of the group's hosts by its color
-  std::set<std::pair<Dtype, std::string>> named_inexact_checks_;  // (type, operator), each named once
+  std::set<std::pair<std::string_view, std::string>> named_inexact_checks_;  // (type, operator), each named once
 };
 
 }  // namespace busbw

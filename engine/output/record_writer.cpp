@@ -284,7 +284,7 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   line_.field("requested_bytes", row.requested_bytes);
   line_.field("size_bytes", row.size_bytes);
   line_.field("count", row.count);
-  line_.field("dtype", name(row.dtype));
+  line_.field("dtype", row.dtype_name());
   line_.field("redop", reduces ? std::optional(row.redop) : std::nullopt);
   line_.field("root", row.root < 0 ? std::nullopt : std::optional(row.root));
   line_.field("placement", name(placement));
@@ -295,8 +295,8 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   line_.field("device_time_us", scaled(measurement.device_time_s, kUsPerS));
   line_.field("launch_time_us", scaled(measurement.launch_time_s, kUsPerS));
   line_.field("cpu_time_us", scaled(measurement.cpu_time_s, kUsPerS));
-  line_.field("algbw_gbps", measurement.algbw_bytes_per_s / kBytesPerGb);
-  line_.field("busbw_gbps", measurement.busbw_bytes_per_s / kBytesPerGb);
+  line_.field("algbw_gbps", scaled(measurement.algbw_bytes_per_s, 1 / kBytesPerGb));
+  line_.field("busbw_gbps", scaled(measurement.busbw_bytes_per_s, 1 / kBytesPerGb));
   write_statistics(line_, measurement.statistics);
   line_.field("stopped_by", stop_reason_text(measurement.stopped_by));
   write_check(line_, measurement.check);

@@ -9,7 +9,6 @@
 
 #include "backends/host/host_hardware.hpp"
 #include "backends/registry/backend_registry.hpp"
-#include "collectives/registry.hpp"
 #include "common/os/environment.hpp"
 #include "common/os/processors.hpp"
 #include "common/os/signal_mask.hpp"
@@ -88,14 +87,14 @@ class LaunchedProcess {
         choice_(choice),
         job_(job),
         watched_call_(no_progress_limit_s(options), [this](const Failure& failure) { abort_and_exit(failure); }),
-        collective_(make_collective(options.collective, options.collective_settings)),
+        collective_(options.make_collective()),
         backend_(watched_call_(choice.entry->opening, [&] { return make_backend(choice, options, world); })) {}
 
   JobResult run() {
+    require_replayable(options_, *backend_);
     const auto unsupported = unsupported_types(options_.data, *collective_, *backend_);
     const int ranks_on_host = world_.local_size * ranks_per_process(options_);
-    MemoryPlan memory = plan_memory(options_.settings, ranks_on_host, backend_->available_bytes(ranks_on_host),
-                                    backend_->work_bytes(ranks_on_host), backend_->least_free_device());
+    MemoryPlan memory = plan_run_memory(options_, *backend_, ranks_on_host);
     require_sample_memory(options_.settings, options_.ranks(), available_memory_bytes());
     const DataChoice data = agree_on_memory_and_types(memory, unsupported);
     RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);
@@ -193,7 +192,7 @@ JobResult run_launched(const Options& options, const World& world) {
   });
   const BackendChoice choice = watched_call(
       "looking for GPUs", [&] { return choose_backend(options, /*forks_follow=*/false, process_environment); });
-  const auto collective = make_collective(options.collective, options.collective_settings);
+  const auto collective = options.make_collective();
   require_group_sizes(options, *collective);
 
   LaunchedJob job(

@@ -3,7 +3,6 @@
 
 #include "backends/host/host_hardware.hpp"
 #include "backends/registry/backend_registry.hpp"
-#include "collectives/registry.hpp"
 #include "common/os/environment.hpp"
 #include "common/os/signal_mask.hpp"
 #include "common/support/stderr_message.hpp"
@@ -18,7 +17,7 @@ namespace busbw {
 
 JobResult run_local(const Options& options) {
   const SignalMask mask;
-  const auto collective = make_collective(options.collective, options.collective_settings);
+  const auto collective = options.make_collective();
   require_group_sizes(options, *collective);
   const CallWatchdog watched_call(no_progress_limit_s(options),
                                   [&](const Failure& failure) { print_stderr(options.program, failure.message); });
@@ -26,11 +25,11 @@ JobResult run_local(const Options& options) {
     return choose_backend(options, /*forks_follow=*/options.settings.processes > 1, process_environment);
   });
   const auto backend = watched_call(choice.entry->opening, [&] { return make_backend(choice, options, World{}); });
+  require_replayable(options, *backend);
   const auto unsupported = unsupported_types(options.data, *collective, *backend);
 
   const int ranks = options.ranks();
-  const MemoryPlan memory = plan_memory(options.settings, ranks, backend->available_bytes(ranks),
-                                        backend->work_bytes(ranks), backend->least_free_device());
+  const MemoryPlan memory = plan_run_memory(options, *backend, ranks);
   require_sample_memory(options.settings, ranks, available_memory_bytes());
   const RunPlan plan =
       make_plan(options, exclude_types(options.data, dtypes_of(unsupported)), *collective, memory.max_bytes);

@@ -72,7 +72,7 @@ void set_arrivals(const RunPlan& plan, const std::vector<RankReport>& ranks, Mea
 }
 
 Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report,
-                             const Traffic& traffic, const std::string& policy) {
+                             const std::optional<Traffic>& traffic, const std::string& policy) {
   const RunSettings& settings = plan.settings;
   Measurement measurement;
   measurement.iteration_s = last_rank_s(report.ranks);
@@ -91,9 +91,11 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
     measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, rank_average);
   set_arrivals(plan, report.ranks, measurement);
   measurement.rank_clocks = make_device_clocks(report.ranks);
-  const Bandwidth achieved = bandwidth(traffic, measurement.time_s);
-  measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
-  measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
+  if (traffic) {
+    const Bandwidth achieved = bandwidth(*traffic, measurement.time_s);
+    measurement.algbw_bytes_per_s = achieved.algbw_bytes_per_s;
+    measurement.busbw_bytes_per_s = achieved.busbw_bytes_per_s;
+  }
   // With graphs (-G), the first iteration has no sample. It counts as one of the iterations that -K skips.
   const int missing_samples = report.ranks.front().samples.skipped_iterations > 0;
   const auto skipped_samples = static_cast<std::size_t>(std::max(0, settings.per_iteration_skip - missing_samples));
@@ -159,7 +161,8 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   const std::size_t element_bytes = size_bytes(dtype);
   const int ranks = static_cast<int>(placements.begin()->second.ranks.size());
   const Shape shape = plan.collective.shape(label.requested_bytes / element_bytes, element_bytes, ranks);
-  const Traffic traffic = plan.collective.traffic(shape, element_bytes, ranks);
+  std::optional<Traffic> traffic;
+  if (plan.collective.has_bandwidth()) traffic = plan.collective.traffic(shape, element_bytes, ranks);
 
   Row row;
   row.group = label.group;
@@ -169,7 +172,7 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   row.requested_bytes = label.requested_bytes;
   row.size_bytes = std::max(shape.send_count, shape.recv_count) * element_bytes;
   row.count = shape.param_count;
-  row.dtype = dtype;
+  row.dtype = traffic ? std::optional(dtype) : std::nullopt;
   row.redop = label.configuration.redop_name;
   row.root = label.configuration.root;
   for (const auto& [placement, report] : placements) {
@@ -179,7 +182,7 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   add_late_ranks(plan, placements, label.ranks, row);
   for (auto* measurement : {&row.out_of_place, &row.in_place})
     if (*measurement) (*measurement)->warnings = measurement_warnings(plan.settings, **measurement, label.ranks);
-  add_rank_summary(plan, shape, element_bytes, traffic.bus_factor, row);
+  if (traffic) add_rank_summary(plan, shape, element_bytes, traffic->bus_factor, row);
   add_skipped_note(plan.settings, placements, row);
   row.timestamp = wall_time().local;
   return row;

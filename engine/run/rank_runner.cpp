@@ -18,6 +18,7 @@
 #include "measure/sampling/placement_sampling.hpp"
 #include "run/make_row.hpp"
 #include "run/rank_faults.hpp"
+#include "run/replay_runner.hpp"
 #include "watch/job_runner.hpp"
 
 namespace busbw {
@@ -223,7 +224,10 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
   if (plan.flow_pipes)
     return serve_flows(world, communicator, *plan.flow_pipes, plan.max_bytes,
                        backend.network_port(world.rank() - plan.first_rank), failure_message);
-  RankRun(plan, world, communicator, reporter, ranks).run_sweep();
+  if (plan.replay)
+    run_replay(plan, backend, world, communicator, fault_of(plan, world), ranks, reporter);
+  else
+    RankRun(plan, world, communicator, reporter, ranks).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_values(world, communicator.memory().value_or(MemoryUse{}));
     if (world.rank() == 0) reporter->memory(std::move(memory));

@@ -61,7 +61,8 @@ void Reporter::rows(const CaseRows& rows) {
 void Reporter::add_to_totals(const Measurement& measurement) {
   out_of_bounds_ += measurement.check.wrong_ranks;
   wrong_elements_ += measurement.check.wrong_elements;
-  busbw_sum_bytes_per_s_ += measurement.busbw_bytes_per_s;
+  if (!measurement.busbw_bytes_per_s) return;
+  busbw_sum_bytes_per_s_ += *measurement.busbw_bytes_per_s;
   ++measurements_;
 }
 

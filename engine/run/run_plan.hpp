@@ -1,6 +1,7 @@
 #pragma once
 // Input of every rank: the plan, which is fixed before the ranks start. run_setup makes it, rank_runner uses it.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "collectives/sweep_types.hpp"
 #include "flows/server.hpp"
 #include "options/fault.hpp"
+#include "replay/matched_calls.hpp"
 #include "values/run_result.hpp"
 #include "values/split.hpp"
 
@@ -24,6 +26,7 @@ struct RunPlan {
   int first_rank = 0;  // first rank of this process and its forks
   std::optional<Fault> fault = {};
   std::optional<ProtocolPipes> flow_pipes = {};  // if the job measures flows on request instead of the sweep
+  std::shared_ptr<const MatchedCalls> replay = {};  // if the job replays a program instead of the sweep
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
   int ranks() const { return settings.processes * ranks_per_process(); }

@@ -12,12 +12,16 @@
 #include "common/os/program_file.hpp"
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
+#include "common/support/printable.hpp"
 #include "common/support/stderr_message.hpp"
 #include "common/support/version.hpp"
+#include "common/values/quantity.hpp"
 #include "measure/clock.hpp"
 #include "output/nccl_tests_json.hpp"
 #include "output/nccl_tests_text.hpp"
 #include "output/record_writer.hpp"
+#include "replay/buffer_slices.hpp"
+#include "replay/replay_step.hpp"
 #include "watch/watchdog.hpp"
 
 namespace busbw {
@@ -55,6 +59,33 @@ void require_group_sizes(const Options& options, const Collective& collective) {
       throw UsageError(fmt::format("{}; change -t or the number of processes (--processes)", reason));
 }
 
+void require_replayable(const Options& options, const Backend& backend) {
+  if (!options.replay) return;
+  for (const DistinctCall& call : options.replay->distinct_calls()) {
+    const Collective* const collective = find_collective(call.function);
+    if (const auto limitation = backend.limitation_of(call.dtype, collective && collective->reduces()))
+      throw EnvironmentError(fmt::format("{} in {}: {}; {}, or replay another trace", name(call.dtype),
+                                         name(call.function), limitation->reason, limitation->remedy));
+  }
+  if (backend.traits().clock == BackendTraits::Clock::host) options.replay->require_blocking_order();
+}
+
+MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int ranks) {
+  try {
+    return plan_memory(options.settings, ranks, backend.available_bytes(ranks), backend.work_bytes(ranks),
+                       backend.least_free_device());
+  } catch (const EnvironmentError&) {
+    if (!options.replay) throw;
+    const SliceBytes bytes = slice_bytes(*options.replay);
+    const ReplayProgram& program = options.replay->program();
+    throw UsageError(
+        fmt::format("{}: {}: 2 buffers of {} for each of {} ranks do not fit into {} of free memory; use "
+                    "fewer ranks on this machine",
+                    printable_value(program.file), operation_text(program, bytes.rank, bytes.operation),
+                    size_text(bytes.min_bytes), ranks, size_text(backend.available_bytes(ranks))));
+  }
+}
+
 RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend& backend, const MemoryPlan& memory) {
   const WallTime now = wall_time();
   RunInfo info;
@@ -87,12 +118,16 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
                   std::uint64_t max_bytes) {
   Sweep sweep = plan_sweep(data, options.settings, collective, options.smallest_group());
   RunSettings settings = options.settings;
-  if (max_bytes < settings.max_bytes) {
+  if (options.replay) {
+    sweep.sizes_bytes = {step_bytes(options.replay->program())};
+    settings.max_bytes = max_bytes;
+  } else if (max_bytes < settings.max_bytes) {
     settings.max_bytes = max_bytes;
     sweep.sizes_bytes = sizes_between(settings.min_bytes, max_bytes, settings.step_factor, settings.step_bytes);
   }
   RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
   plan.fault = options.fault;
+  plan.replay = options.replay;
   if (options.serves_flows()) plan.flow_pipes = {options.requests_descriptor, options.stdout_descriptor};
   if (settings.placement != "in") plan.placements.push_back(Placement::out_of_place);
   if (settings.placement != "out") plan.placements.push_back(Placement::in_place);

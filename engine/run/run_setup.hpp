@@ -19,6 +19,14 @@ double no_progress_limit_s(const Options& options);
 /// Throws UsageError if the collective cannot run in one of the groups.
 void require_group_sizes(const Options& options, const Collective& collective);
 
+/// Throws if the backend cannot run the program of `replay`: EnvironmentError for an element type, UsageError for the
+/// order of its operations.
+void require_replayable(const Options& options, const Backend& backend);
+
+/// Plans the memory of `ranks` ranks on this machine. Throws the errors of plan_memory, and UsageError with the largest
+/// operation if a replay does not fit.
+MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int ranks);
+
 /// Information about the run for the header and the record. The ranks are added later.
 RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend& backend, const MemoryPlan& memory);
 

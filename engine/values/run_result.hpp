@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -168,8 +169,8 @@ struct Measurement {
   std::optional<double> device_time_s;
   std::optional<double> launch_time_s;
   std::optional<double> cpu_time_s;  // with -C
-  double algbw_bytes_per_s = 0;
-  double busbw_bytes_per_s = 0;
+  std::optional<double> algbw_bytes_per_s;  // none for a step of a job (replay)
+  std::optional<double> busbw_bytes_per_s;
   std::vector<double> rank_times_s;         // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;  // [rank in group]; empty without device time
   std::vector<double> rank_launch_times_s;  // [rank in group]; empty if a call returns only after its operation
@@ -197,14 +198,17 @@ struct Row {
   std::string collective;
   std::uint64_t requested_bytes = 0;  // size in the sweep
   std::uint64_t size_bytes = 0;  // the size column: max of bytes sent and received by a rank
-  std::uint64_t count = 0;  // the count column, in elements
-  Dtype dtype = Dtype::float32;
+  std::uint64_t count = 0;  // the count column, in elements; of a replay in operations
+  std::optional<Dtype> dtype = Dtype::float32;  // none for a step of a job, which has several types
   std::string redop;  // "sum", "none", or "" (hypercube)
   int root = -1;  // -1: no root
   std::optional<Measurement> out_of_place;
   std::optional<Measurement> in_place;
   std::string timestamp;  // local time at the row's end, "2026-11-21 08:16:39"
   std::vector<std::string> comments;  // '#' lines that follow the row (alltoallv's per-rank summary)
+
+  /// Text of the type column.
+  std::string_view dtype_name() const { return dtype ? name(*dtype) : "none"; }
 };
 
 /// Rows of all groups for one case (a size of a configuration), in group order; one row without NCCL_TESTS_SPLIT.
@@ -222,7 +226,7 @@ struct RunEnd {
   std::uint64_t wrong_elements = 0;  // over all rows
   bool timed_out = false;  // -T ended it
   bool output_failed = false;  // an output could not be completed, so the exit code is not 0
-  std::optional<double> average_busbw_bytes_per_s;  // none without rows
+  std::optional<double> average_busbw_bytes_per_s;  // none without rows with a busbw
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
   std::vector<MemoryUse> memory;  // [rank], with -M
 };

@@ -17,6 +17,7 @@
 #include "common/support/version.hpp"
 #include "options/backend_checks.hpp"
 #include "rendezvous/world/gpu_request.hpp"
+#include "replay/replay_communicators.hpp"
 
 namespace busbw {
 namespace {
@@ -31,7 +32,8 @@ std::unique_ptr<Backend> make_host(const Options& options, const World& world, c
         world.rank * ranks, ranks, std::string(version()),
         options.serves_flows() ? std::optional(world.local_rank * ranks) : std::nullopt);
   return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
-                                               std::string(version()));
+                                               std::string(version()),
+                                               options.replay ? layer_count(options.replay->program()) : 0);
 }
 
 std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, const GpuSurvey& survey) {
@@ -46,7 +48,8 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
                            .library = options.nccl_library,
                            .null_stream = options.null_stream,
                            .forks = world.size == 1 && settings.processes > 1,
-                           .gpus_per_thread = settings.gpus_per_thread};
+                           // Ranks of a replay issue different operations, so that no thread can issue for others.
+                           .gpus_per_thread = options.replay ? 1 : settings.gpus_per_thread};
   NcclOptions& flags = config.flags;
   if (settings.local_register == 1) flags.registration = RegistrationMode::local;
   if (settings.local_register == 2) flags.registration = RegistrationMode::symmetric;
@@ -54,7 +57,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
   flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
   flags.reports_memory = settings.report_memory;
-  flags.max_peers = make_collective(options.collective, options.collective_settings)->max_peers();
+  flags.max_peers = options.make_collective()->max_peers();
   if (options.serves_flows()) set_flow_environment();
   return make_nccl_backend(config, survey);
 }

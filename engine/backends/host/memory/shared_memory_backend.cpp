@@ -9,9 +9,11 @@
 
 namespace busbw {
 
-SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version)
+SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version,
+                                         int further_layers)
     : processes_(processes),
       ranks_(processes * threads_per_process),
+      layers_(1 + further_layers),
       version_(std::move(version)),
       cpu_name_(busbw::cpu_name()),
       cache_bytes_(last_cache_bytes()) {}
@@ -20,7 +22,7 @@ Device SharedMemoryBackend::device(int local_rank) const { return {local_rank, "
 
 std::size_t SharedMemoryBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
 
-std::size_t SharedMemoryBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks); }
+std::size_t SharedMemoryBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks, layers_); }
 
 std::vector<std::string> SharedMemoryBackend::warnings() const {
   const auto warning = oversubscription_warning(ranks_, static_cast<int>(allowed_processors().size()));
@@ -31,13 +33,23 @@ void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
   if (workspace_) throw std::logic_error("SharedMemoryBackend::reserve: called twice");
   if (ranks != ranks_)
     throw std::logic_error("SharedMemoryBackend::reserve: the rank count differs from the constructor's");
-  workspace_ = std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads);
+  workspace_ =
+      std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads, layers_);
 }
 
 std::unique_ptr<Communicator> SharedMemoryBackend::connect(Team& world, Team& group) {
+  return connect_layer(world, group, 0);
+}
+
+std::unique_ptr<Communicator> SharedMemoryBackend::connect_further(Team& world, Team& group, Communicator& /*first*/,
+                                                                   int layer) {
+  return connect_layer(world, group, layer);
+}
+
+std::unique_ptr<Communicator> SharedMemoryBackend::connect_layer(Team& world, Team& group, int layer) {
   if (!workspace_) throw std::logic_error("SharedMemoryBackend::connect: call reserve first");
   return std::make_unique<SharedMemoryCommunicator>(*workspace_, world, all_gather_values(group, world.rank()),
-                                                    group.rank(), cache_bytes_);
+                                                    group.rank(), cache_bytes_, layer);
 }
 
 }  // namespace busbw

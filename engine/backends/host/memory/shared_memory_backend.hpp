@@ -12,8 +12,8 @@ namespace busbw {
 /// See Backend. All ranks share one Workspace, which `reserve` creates before the fork.
 class SharedMemoryBackend final : public Backend {
  public:
-  /// `version` is the program's own version.
-  SharedMemoryBackend(int processes, int threads_per_process, std::string version);
+  /// `version` is the program's own version. `further_layers`: maximum layer of connect_further.
+  SharedMemoryBackend(int processes, int threads_per_process, std::string version, int further_layers = 0);
 
   const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
@@ -23,12 +23,16 @@ class SharedMemoryBackend final : public Backend {
   /// Warns about fewer processors than ranks.
   std::vector<std::string> warnings() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
-  /// Each rank can have one communicator at a time. `world` and this backend must outlive it.
+  /// Each rank can have one communicator of each layer at a time. `world` and this backend must outlive it.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
+  std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int layer) override;
 
  private:
+  std::unique_ptr<Communicator> connect_layer(Team& world, Team& group, int layer);
+
   int processes_;
   int ranks_;
+  int layers_;
   std::string version_;
   std::string cpu_name_;
   std::size_t cache_bytes_;

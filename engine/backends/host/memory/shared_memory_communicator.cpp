@@ -17,11 +17,13 @@ constexpr std::size_t kMinClaimBytes = std::size_t{2} << 10;
 }  // namespace
 
 SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, const Team& world,
-                                                   std::vector<int> world_ranks, int rank, std::size_t cache_bytes)
+                                                   std::vector<int> world_ranks, int rank, std::size_t cache_bytes,
+                                                   int layer)
     : HostMemoryCommunicator(std::move(world_ranks), rank),
       workspace_(workspace),
       world_(world),
       cache_bytes_(cache_bytes),
+      layer_(layer),
       sources_(world_ranks_.size()),
       destinations_(world_ranks_.size()) {}
 

@@ -14,10 +14,10 @@ namespace busbw {
 /// place or none.
 class SharedMemoryCommunicator final : public HostMemoryCommunicator {
  public:
-  /// `world_ranks`: world rank of each rank of the communicator. `cache_bytes`: last-level cache. The workspace and
-  /// `world` must outlive this.
+  /// `world_ranks`: world rank of each rank of the communicator. `cache_bytes`: last-level cache. `layer`: of the
+  /// workspace. The workspace and `world` must outlive this.
   SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> world_ranks, int rank,
-                           std::size_t cache_bytes);
+                           std::size_t cache_bytes, int layer = 0);
 
   std::span<std::byte> send_buffer() override { return workspace_.send_buffer(world_rank(rank_)); }
   std::span<std::byte> recv_buffer() override { return workspace_.recv_buffer(world_rank(rank_)); }
@@ -33,8 +33,8 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
 
  private:
-  RankControl& control(int rank) const { return workspace_.rank(world_rank(rank)); }
-  GroupControl& group() const { return workspace_.group(world_rank(0)); }
+  RankControl& control(int rank) const { return workspace_.rank(world_rank(rank), layer_); }
+  GroupControl& group() const { return workspace_.group(world_rank(0), layer_); }
   void barrier() { group().barrier.arrive_and_wait(size(), world_); }
 
   /// Publishes or stages this rank's data, and waits for all ranks. Afterwards sources_[r] is the data that rank r
@@ -50,6 +50,7 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   const Workspace& workspace_;
   const Team& world_;
   std::size_t cache_bytes_;
+  int layer_;
   bool staged_ = false;  // the current collective uses the staging areas
   std::size_t staging_index_ = 0;
   std::vector<const std::byte*> sources_;

@@ -31,22 +31,24 @@ struct RankControl {
   alignas(64) std::array<std::array<std::byte, kStagingBytes>, 2> staging;
 };
 
-/// Shared memory of a job. `rank` is a world rank. A rank belongs to one communicator at a time, so one control
-/// block per rank is enough. The state of a communicator is stored at the world rank of its first rank.
+/// Shared memory of a job. `rank` is a world rank. In each layer, a rank belongs to one communicator at a time, so one
+/// control block per rank and layer is enough. The state of a communicator is stored at the world rank of its first
+/// rank.
 class Workspace {
  public:
   /// Bytes that `ranks` ranks need in addition to their buffers.
-  static std::size_t control_bytes(int ranks);
+  static std::size_t control_bytes(int ranks, int layers = 1);
 
-  Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing);
+  Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing, int layers = 1);
 
-  GroupControl& group(int first_rank) const { return groups_[first_rank]; }
-  RankControl& rank(int rank) const { return ranks_[rank]; }
+  GroupControl& group(int first_rank, int layer = 0) const { return groups_[layer * rank_count_ + first_rank]; }
+  RankControl& rank(int rank, int layer = 0) const { return ranks_[layer * rank_count_ + rank]; }
   const Channels& channels() const { return channels_; }
   std::span<std::byte> send_buffer(int rank) const { return buffers_.send_buffer(rank); }
   std::span<std::byte> recv_buffer(int rank) const { return buffers_.recv_buffer(rank); }
 
  private:
+  int rank_count_;
   RankBuffers buffers_;
   GroupControl* groups_;
   RankControl* ranks_;

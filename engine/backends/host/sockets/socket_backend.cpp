@@ -71,8 +71,8 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   {
     const std::lock_guard lock(mutex_);
     // If the limit cannot be raised far enough, creating a socket throws the error.
-    raise_open_file_limit(static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(group.size()) +
-                          kOtherDescriptors);
+    connection_count_ += static_cast<std::size_t>(group.size());
+    raise_open_file_limit(connection_count_ + kOtherDescriptors);
   }
   const int local_rank = world.rank() - first_rank_;
   const auto port = network_port(local_rank);

@@ -31,9 +31,12 @@ class SocketBackend final : public Backend {
   /// The transport and, after ranks are connected, the local addresses that they use.
   std::vector<std::pair<std::string, std::string>> facts() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
-  /// Each rank can have one communicator at a time. `world` and this backend must outlive it. Throws the
-  /// errors of SocketMesh.
+  /// `world` and this backend must outlive the communicator. Throws the errors of SocketMesh.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
+  std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& /*first*/,
+                                                int /*layer*/) override {
+    return connect(world, group);
+  }
 
  private:
   void add_used_interfaces(const std::vector<Interface>& interfaces);
@@ -46,6 +49,7 @@ class SocketBackend final : public Backend {
   std::string cpu_name_;
   std::unique_ptr<RankBuffers> buffers_;
   mutable std::mutex mutex_;
+  std::size_t connection_count_ = 0;        // of all ranks of this process so far
   std::vector<Interface> used_interfaces_;  // of the connections so far, added by the ranks' threads
 };
 

@@ -1,0 +1,253 @@
+#include "replay/matched_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
+
+namespace busbw {
+namespace {
+
+UsageError problem(const ReplayProgram& program, int rank, std::size_t operation, const std::string& message) {
+  return UsageError(
+      fmt::format("{}: {}: {}", printable_value(program.file), operation_text(program, rank, operation), message));
+}
+
+/// Adds the calls of the operations from `first` to `end`, which form a group.
+void add_group(const std::vector<ReplayOperation>& operations, std::size_t first, std::size_t end,
+               std::vector<ReplayCall>& calls) {
+  const std::size_t first_call = calls.size();
+  std::map<std::pair<int, std::size_t>, ReplayCall> exchanges;           // by communicator and repetition
+  std::map<std::tuple<int, trace::Function, int>, std::size_t> repeats;  // of transfers with the same peer
+  for (std::size_t i = first; i < end; ++i) {
+    const ReplayOperation& operation = operations[i];
+    if (!operation.is_transfer()) {
+      calls.push_back({.communicator = operation.communicator, .operations = {i}});
+      continue;
+    }
+    const std::size_t repeat = repeats[{operation.communicator, operation.function, operation.peer}]++;
+    auto& exchange = exchanges[{operation.communicator, repeat}];
+    exchange.communicator = operation.communicator;
+    exchange.is_exchange = true;
+    exchange.operations.push_back(i);
+  }
+  // All ranks use this order, because the host backend runs the calls one after the other.
+  std::stable_sort(calls.begin() + static_cast<std::ptrdiff_t>(first_call), calls.end(),
+                   [](const ReplayCall& a, const ReplayCall& b) { return a.communicator < b.communicator; });
+  for (auto& [key, exchange] : exchanges) calls.push_back(std::move(exchange));
+  if (operations[first].group == 0) return;
+  calls[first_call].begins_group = true;
+  calls.back().ends_group = true;
+}
+
+std::vector<ReplayCall> make_calls(const std::vector<ReplayOperation>& operations) {
+  std::vector<ReplayCall> calls;
+  for (std::size_t first = 0; first < operations.size();) {
+    std::size_t end = first + 1;
+    while (operations[first].group != 0 && end < operations.size() && operations[end].group == operations[first].group)
+      ++end;
+    add_group(operations, first, end, calls);
+    first = end;
+  }
+  return calls;
+}
+
+/// Sets of calls that wait for each other. A call is a pair of rank and index.
+class CallSets {
+ public:
+  explicit CallSets(const std::vector<std::vector<ReplayCall>>& calls) {
+    std::size_t count = 0;
+    for (const auto& rank_calls : calls) {
+      first_of_rank_.push_back(count);
+      count += rank_calls.size();
+    }
+    parents_.resize(count);
+    std::iota(parents_.begin(), parents_.end(), std::size_t{0});
+  }
+  std::size_t find(int rank, std::size_t call) {
+    std::size_t element = first_of_rank_[static_cast<std::size_t>(rank)] + call;
+    while (parents_[element] != element) element = parents_[element] = parents_[parents_[element]];
+    return element;
+  }
+  void join(int rank_a, std::size_t call_a, int rank_b, std::size_t call_b) {
+    parents_[find(rank_a, call_a)] = find(rank_b, call_b);
+  }
+
+ private:
+  std::vector<std::size_t> first_of_rank_;
+  std::vector<std::size_t> parents_;
+};
+
+/// Position of an operation in the program.
+struct OperationPlace {
+  int rank;
+  std::size_t call;
+  std::size_t operation;
+};
+
+bool is_same_collective(const ReplayOperation& a, const ReplayOperation& b) {
+  return a.function == b.function && a.dtype == b.dtype && a.redop == b.redop && a.count == b.count && a.peer == b.peer;
+}
+
+}  // namespace
+
+MatchedCalls::MatchedCalls(ReplayProgram program) : program_(std::move(program)) {
+  for (const auto& operations : program_.operations) calls_.push_back(make_calls(operations));
+  match_collectives();
+  match_transfers();
+}
+
+void MatchedCalls::match_collectives() {
+  // [communicator][rank in it]: its collectives, in the order of the calls of the program
+  std::vector<std::map<int, std::vector<OperationPlace>>> collectives(program_.communicators.size());
+  for (std::size_t i = 0; i < program_.communicators.size(); ++i)
+    for (const int rank : program_.communicators[i]) collectives[i][rank];
+  for (int rank = 0; rank < program_.ranks(); ++rank)
+    for (std::size_t call = 0; call < of_rank(rank).size(); ++call)
+      if (const ReplayCall& one = of_rank(rank)[call]; !one.is_exchange)
+        collectives[static_cast<std::size_t>(one.communicator)][rank].push_back({rank, call, one.operations.front()});
+
+  const auto operation_at = [&](const OperationPlace& place) -> const ReplayOperation& {
+    return program_.operations[static_cast<std::size_t>(place.rank)][place.operation];
+  };
+  std::size_t match = 0;
+  for (const auto& by_rank : collectives) {
+    const auto& [reference_rank, reference] = *by_rank.begin();
+    for (const auto& [rank, places] : by_rank) {
+      for (std::size_t i = 0; i < std::max(places.size(), reference.size()); ++i) {
+        const bool is_missing_here = i >= places.size();
+        if (is_missing_here || i >= reference.size()) {
+          const OperationPlace& extra = is_missing_here ? reference[i] : places[i];
+          throw problem(
+              program_, extra.rank, extra.operation,
+              fmt::format("rank {} has no such operation; all ranks of a communicator must have the same ones",
+                          is_missing_here ? rank : reference_rank));
+        }
+        if (!is_same_collective(operation_at(places[i]), operation_at(reference[i])))
+          throw problem(program_, rank, places[i].operation,
+                        fmt::format("it differs from {}; all ranks of a communicator must have the same operations",
+                                    operation_text(program_, reference_rank, reference[i].operation)));
+        calls_[static_cast<std::size_t>(rank)][places[i].call].match = match + i;
+      }
+    }
+    for (std::size_t i = 0; i < reference.size(); ++i) {
+      const ReplayOperation& operation = operation_at(reference[i]);
+      kinds_.emplace_back(DistinctCall{operation.communicator, operation.function, operation.dtype, operation.redop,
+                                       operation.count, operation.peer, operation.in_place},
+                          match + i);
+    }
+    match += reference.size();
+  }
+}
+
+void MatchedCalls::match_transfers() {
+  struct Pair {
+    std::vector<OperationPlace> sends;
+    std::vector<OperationPlace> recvs;
+  };
+  std::map<std::tuple<int, int, int>, Pair> pairs;  // by communicator, sender and receiver
+  for (int rank = 0; rank < program_.ranks(); ++rank)
+    for (std::size_t call = 0; call < of_rank(rank).size(); ++call) {
+      const ReplayCall& exchange = of_rank(rank)[call];
+      if (!exchange.is_exchange) continue;
+      const auto& members = program_.communicators[static_cast<std::size_t>(exchange.communicator)];
+      const int own = static_cast<int>(std::ranges::find(members, rank) - members.begin());
+      for (const std::size_t index : exchange.operations) {
+        const ReplayOperation& operation = program_.operations[static_cast<std::size_t>(rank)][index];
+        if (operation.function == trace::Function::send)
+          pairs[{exchange.communicator, own, operation.peer}].sends.push_back({rank, call, index});
+        else
+          pairs[{exchange.communicator, operation.peer, own}].recvs.push_back({rank, call, index});
+      }
+    }
+
+  CallSets sets(calls_);
+  std::vector<std::pair<DistinctCall, OperationPlace>> transfers;
+  for (const auto& [key, pair] : pairs) {
+    const auto [communicator, from, to] = key;
+    for (std::size_t i = 0; i < std::max(pair.sends.size(), pair.recvs.size()); ++i) {
+      if (i >= pair.recvs.size())
+        throw problem(program_, pair.sends[i].rank, pair.sends[i].operation,
+                      "no receive belongs to it; replay a step with all ranks");
+      if (i >= pair.sends.size())
+        throw problem(program_, pair.recvs[i].rank, pair.recvs[i].operation,
+                      "no send belongs to it; replay a step with all ranks");
+      const OperationPlace& send = pair.sends[i];
+      const OperationPlace& recv = pair.recvs[i];
+      const auto& sent = program_.operations[static_cast<std::size_t>(send.rank)][send.operation];
+      const auto& received = program_.operations[static_cast<std::size_t>(recv.rank)][recv.operation];
+      if (program_.sent_bytes(sent) != program_.received_bytes(received))
+        throw problem(program_, send.rank, send.operation,
+                      fmt::format("its size differs from {}; use the same size",
+                                  operation_text(program_, recv.rank, recv.operation)));
+      sets.join(send.rank, send.call, recv.rank, recv.call);
+      transfers.emplace_back(
+          DistinctCall{.communicator = communicator, .transfers = {{from, to, program_.sent_bytes(sent)}}}, send);
+    }
+  }
+  const std::size_t first_match = kinds_.size();
+  for (int rank = 0; rank < program_.ranks(); ++rank)
+    for (std::size_t call = 0; call < of_rank(rank).size(); ++call)
+      if (ReplayCall& one = calls_[static_cast<std::size_t>(rank)][call]; one.is_exchange)
+        one.match = first_match + sets.find(rank, call);
+  for (auto& [kind, send] : transfers) kinds_.emplace_back(std::move(kind), of_rank(send.rank)[send.call].match);
+}
+
+void MatchedCalls::require_blocking_order() const {
+  std::map<std::size_t, std::vector<int>> ranks_of_match;  // with repetitions
+  for (int rank = 0; rank < program_.ranks(); ++rank)
+    for (const ReplayCall& call : of_rank(rank)) ranks_of_match[call.match].push_back(rank);
+  std::vector<std::size_t> next(calls_.size());
+  std::map<std::size_t, std::size_t> arrived;  // ranks that wait in a match
+  std::vector<int> runnable(calls_.size());
+  std::iota(runnable.begin(), runnable.end(), 0);
+  while (!runnable.empty()) {
+    const int rank = runnable.back();
+    runnable.pop_back();
+    const std::size_t position = next[static_cast<std::size_t>(rank)];
+    if (position == of_rank(rank).size()) continue;
+    const std::size_t match = of_rank(rank)[position].match;
+    const auto& waiting = ranks_of_match[match];
+    if (++arrived[match] < waiting.size()) continue;
+    for (const int member : waiting) {
+      ++next[static_cast<std::size_t>(member)];
+      runnable.push_back(member);
+    }
+  }
+  for (int rank = 0; rank < program_.ranks(); ++rank) {
+    const std::size_t position = next[static_cast<std::size_t>(rank)];
+    if (position == of_rank(rank).size()) continue;
+    throw problem(program_, rank, of_rank(rank)[position].operations.front(),
+                  "the ranks issue operations in different orders, so on the host they would wait for each other "
+                  "forever; replay it on GPUs");
+  }
+}
+
+std::vector<DistinctCall> MatchedCalls::distinct_calls() const {
+  std::set<DistinctCall> distinct;
+  // Transfers of one match run together, but only once for each pair of ranks.
+  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;         // by match and repetition
+  std::map<std::tuple<std::size_t, int, int>, std::size_t> repeats;  // of transfers between two ranks
+  for (const auto& [kind, match] : kinds_) {
+    if (kind.transfers.empty()) {
+      distinct.insert(kind);
+      continue;
+    }
+    const MatchedTransfer& transfer = kind.transfers.front();
+    const std::size_t repeat = repeats[{match, transfer.from, transfer.to}]++;
+    DistinctCall& exchange = exchanges[{match, repeat}];
+    exchange.communicator = kind.communicator;
+    exchange.transfers.push_back(transfer);
+  }
+  for (auto& [key, exchange] : exchanges) distinct.insert(std::move(exchange));
+  return {distinct.begin(), distinct.end()};
+}
+
+}  // namespace busbw

@@ -1,0 +1,70 @@
+#pragma once
+// Matches the operations of a replay program over its ranks. Ranks that disagree would hang.
+#include <compare>
+#include <cstddef>
+#include <vector>
+
+#include "replay/replay_program.hpp"
+
+namespace busbw {
+
+/// What a rank issues at once on one communicator: a collective, or transfers with at most one send and one receive for
+/// each peer, which Communicator::exchange runs.
+struct ReplayCall {
+  int communicator = 0;
+  bool is_exchange = false;
+  std::vector<std::size_t> operations = {};  // of the rank; one if it is a collective
+  bool begins_group = false;                 // the first call of a group
+  bool ends_group = false;                   // the last call of a group
+  std::size_t match = 0;                     // equal for calls that wait for each other
+};
+
+/// Data that one rank of a communicator sends to another one.
+struct MatchedTransfer {
+  int from = 0;
+  int to = 0;
+  std::size_t bytes = 0;
+
+  auto operator<=>(const MatchedTransfer&) const = default;
+};
+
+/// One kind of call, for the check. All ranks of the communicator take part.
+struct DistinctCall {
+  int communicator = 0;
+  trace::Function function = trace::Function::send;  // of a collective; send for an exchange
+  Dtype dtype = Dtype::uint8;
+  Redop redop = Redop::sum;
+  std::size_t count = 0;  // of a collective
+  int root = -1;
+  bool in_place = false;
+  std::vector<MatchedTransfer> transfers = {};  // of an exchange
+
+  auto operator<=>(const DistinctCall&) const = default;
+};
+
+/// A program with the calls of all ranks.
+class MatchedCalls {
+ public:
+  /// Throws UsageError, with rank and operation, if the ranks of a communicator do not call the same collectives, or if
+  /// a send or receive has no counterpart of its size.
+  explicit MatchedCalls(ReplayProgram program);
+
+  const ReplayProgram& program() const { return program_; }
+  /// Calls of a rank in order. In a group, the collectives come first.
+  const std::vector<ReplayCall>& of_rank(int rank) const { return calls_[static_cast<std::size_t>(rank)]; }
+  /// Throws UsageError if the ranks would wait for each other in a circle, should each call end before the next begins.
+  /// Operations of different communicators may be issued in any order on a GPU, but not on the host backend.
+  void require_blocking_order() const;
+  /// Every kind of call once, in an order that is the same in all processes.
+  std::vector<DistinctCall> distinct_calls() const;
+
+ private:
+  void match_collectives();
+  void match_transfers();
+
+  ReplayProgram program_;
+  std::vector<std::vector<ReplayCall>> calls_;                // [rank]
+  std::vector<std::pair<DistinctCall, std::size_t>> kinds_;   // collectives, and single transfers with their match
+};
+
+}  // namespace busbw

@@ -1,0 +1,43 @@
+#pragma once
+// The communicators of a replay program that one rank belongs to.
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "replay/replay_program.hpp"
+
+namespace busbw {
+
+/// Layer of each communicator, from 1. Communicators of one layer have no ranks in common.
+std::vector<int> communicator_layers(const ReplayProgram& program);
+/// Number of layers.
+int layer_count(const ReplayProgram& program);
+
+/// This rank's handles. A further communicator has the ranks of the program in ascending order.
+class ReplayCommunicators {
+ public:
+  /// Connects layer by layer, so that no rank waits for a communicator that others join later. All ranks of `world`
+  /// call it. All arguments must outlive this.
+  ReplayCommunicators(const ReplayProgram& program, Backend& backend, Team& world, Communicator& first);
+
+  /// The communicator that the rank has from Backend::connect.
+  Communicator& first() const { return first_; }
+  /// Null if the rank is not a member.
+  Communicator* find(int communicator) const {
+    const auto entry = communicators_.find(communicator);
+    return entry == communicators_.end() ? nullptr : entry->second.get();
+  }
+  /// All communicators of the rank except the first.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& [index, communicator] : communicators_) visit(*communicator);
+  }
+
+ private:
+  Communicator& first_;
+  std::vector<std::unique_ptr<Team>> teams_;
+  std::map<int, std::unique_ptr<Communicator>> communicators_;
+};
+
+}  // namespace busbw

@@ -1,0 +1,253 @@
+// Parses replay programs. Every part is checked, because a wrong operation would make the ranks hang.
+#include "replay/replay_program.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "collectives/registry.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
+
+namespace busbw {
+namespace {
+
+using nlohmann::json;
+using trace::Function;
+
+constexpr std::string_view kFormat = "busbw-replay 1";
+constexpr std::array<std::string_view, 5> kKeys{"format", "name", "ranks", "communicators", "operations"};
+constexpr std::size_t kMaxOperationBytes = std::size_t{1} << 62;
+
+/// A function that can be replayed.
+struct FunctionEntry {
+  Function function;
+  std::string_view name;
+  const CollectiveFacts* facts;  // null for send and recv
+};
+
+constexpr std::array<FunctionEntry, 10> kFunctions{{
+    {Function::all_reduce, facts::all_reduce.name, &facts::all_reduce},
+    {Function::all_gather, facts::all_gather.name, &facts::all_gather},
+    {Function::reduce_scatter, facts::reduce_scatter.name, &facts::reduce_scatter},
+    {Function::broadcast, facts::broadcast.name, &facts::broadcast},
+    {Function::reduce, facts::reduce.name, &facts::reduce},
+    {Function::gather, facts::gather.name, &facts::gather},
+    {Function::scatter, facts::scatter.name, &facts::scatter},
+    {Function::alltoall, facts::alltoall.name, &facts::alltoall},
+    {Function::send, "send", nullptr},
+    {Function::recv, "recv", nullptr},
+}};
+
+const CollectiveFacts* facts_of(Function function) {
+  return std::ranges::find(kFunctions, function, &FunctionEntry::function)->facts;
+}
+
+std::size_t data_bytes(const ReplayProgram& program, const ReplayOperation& operation, bool has_shares) {
+  const std::size_t shares = has_shares ? static_cast<std::size_t>(program.ranks_of(operation)) : 1;
+  return operation.count * size_bytes(operation.dtype) * shares;
+}
+
+/// Values of one document.
+class ProgramParser {
+ public:
+  explicit ProgramParser(const std::string& file) { program_.file = file; }
+
+  ReplayProgram parse(std::string_view text) {
+    json document;
+    try {
+      document = json::parse(text);
+    } catch (const json::parse_error& error) {
+      throw problem(fmt::format("byte {} is not JSON; write the file with busbw replay", error.byte));
+    }
+    if (!document.is_object()) throw problem("it is no JSON object; write the file with busbw replay");
+    for (const auto& [key, value] : document.items())
+      if (std::ranges::find(kKeys, key) == kKeys.end())
+        throw problem(fmt::format("unknown key \"{}\"; use {}", printable_value(key), fmt::join(kKeys, ", ")));
+    for (const std::string_view key : kKeys)
+      if (!document.contains(key)) throw problem(fmt::format("no key \"{0}\"; add \"{0}\"", key));
+    if (document["format"] != kFormat)
+      throw problem(fmt::format("its format is {}; use \"{}\"", printable_value(document["format"].dump()), kFormat));
+    if (!document["name"].is_string()) throw problem("\"name\" is no text; use a text");
+    program_.name = printable_value(document["name"].get<std::string>());
+    program_.operations.resize(whole_number<std::size_t>(document["ranks"], "\"ranks\"", 1, 65536));
+    parse_communicators(document["communicators"]);
+    parse_operations(document["operations"]);
+    return std::move(program_);
+  }
+
+ private:
+  UsageError problem(const std::string& message) const {
+    return UsageError(fmt::format("{}: {}", printable_value(program_.file), message));
+  }
+
+  const json& list(const json& value, const std::string& object) const {
+    if (!value.is_array()) throw problem(fmt::format("{} is no list; use a list", object));
+    return value;
+  }
+
+  template <class Number>
+  Number whole_number(const json& value, const std::string& object, std::int64_t min, std::int64_t max) const {
+    // A number above 2^63 is unsigned in the document.
+    const bool fits =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() ||
+         value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+    if (fits && value.get<std::int64_t>() >= min && value.get<std::int64_t>() <= max)
+      return static_cast<Number>(value.get<std::int64_t>());
+    throw problem(fmt::format("{} is {}; allowed: {} to {}", object, printable_value(value.dump()), min, max));
+  }
+
+  void parse_communicators(const json& value) {
+    for (const json& entry : list(value, "\"communicators\"")) {
+      const std::string object = fmt::format("communicator {}", program_.communicators.size());
+      std::vector<int> members;
+      std::set<int> known;
+      for (const json& member : list(entry, object)) {
+        members.push_back(whole_number<int>(member, "a rank of " + object, 0, program_.ranks() - 1));
+        if (!known.insert(members.back()).second)
+          throw problem(fmt::format("{} has rank {} twice; list each rank once", object, members.back()));
+      }
+      if (members.empty()) throw problem(fmt::format("{} has no ranks; list its ranks", object));
+      program_.communicators.emplace_back(known.begin(), known.end());
+      members_in_order_.push_back(std::move(members));
+    }
+  }
+
+  void parse_operations(const json& value) {
+    if (list(value, "\"operations\"").size() != program_.operations.size())
+      throw problem(fmt::format("\"operations\" has {} lists for {} ranks; add one list for each rank", value.size(),
+                                program_.ranks()));
+    std::size_t count = 0;
+    for (int rank = 0; rank < program_.ranks(); ++rank) {
+      const json& entries = list(value[static_cast<std::size_t>(rank)], fmt::format("the entry of rank {}", rank));
+      auto& operations = program_.operations[static_cast<std::size_t>(rank)];
+      operations.reserve(entries.size());
+      for (const json& entry : entries)
+        operations.push_back(
+            parse_operation(entry, rank, fmt::format("rank {}, operation {}", rank, operations.size())));
+      count += operations.size();
+    }
+    if (count == 0) throw problem("no rank has an operation; use a step with operations");
+  }
+
+  ReplayOperation parse_operation(const json& entry, int rank, const std::string& place) const {
+    if (!entry.is_array() || entry.size() != 9)
+      throw problem(fmt::format("{} is no list of nine values; see schema/trace.md", place));
+    const auto object = [&](const char* field) { return fmt::format("{}: the {}", place, field); };
+    const auto text = [&](std::size_t index, const char* field) -> std::string {
+      if (!entry[index].is_string()) throw problem(fmt::format("{} is no text; use its name", object(field)));
+      return entry[index].get<std::string>();
+    };
+    ReplayOperation operation;
+    operation.communicator = whole_number<int>(entry[0], object("communicator"), 0,
+                                               static_cast<std::int64_t>(program_.communicators.size()) - 1);
+    const auto& members = program_.communicators[static_cast<std::size_t>(operation.communicator)];
+    if (std::ranges::find(members, rank) == members.end())
+      throw problem(fmt::format("{}: communicator {} does not have rank {}; add the rank or remove the operation",
+                                place, operation.communicator, rank));
+
+    const std::string function = text(1, "function");
+    const auto known = std::ranges::find(kFunctions, function, &FunctionEntry::name);
+    if (known == kFunctions.end())
+      throw problem(fmt::format("{}: {} cannot be replayed; remove the operation", place, printable_value(function)));
+    operation.function = known->function;
+    const std::string dtype = text(2, "element type");
+    if (const auto parsed = dtype_of(dtype))
+      operation.dtype = *parsed;
+    else
+      throw problem(fmt::format("{} {} is unknown; use a type of -d", object("element type"), printable_value(dtype)));
+    parse_redop(text(3, "operator"), known->facts && known->facts->reduces, place, operation);
+
+    const auto max_count = kMaxOperationBytes / size_bytes(operation.dtype) / members.size();
+    operation.count = whole_number<std::size_t>(entry[4], object("count"), 0, static_cast<std::int64_t>(max_count));
+    const bool has_peer = !known->facts || known->facts->has_root;
+    operation.peer = whole_number<int>(entry[5], object(known->facts ? "root" : "peer"), has_peer ? 0 : -1,
+                                       has_peer ? static_cast<std::int64_t>(members.size()) - 1 : -1);
+    if (has_peer) {
+      const int peer_rank =
+          members_in_order_[static_cast<std::size_t>(operation.communicator)][static_cast<std::size_t>(operation.peer)];
+      operation.peer = static_cast<int>(std::ranges::find(members, peer_rank) - members.begin());
+    }
+    operation.group =
+        whole_number<std::uint32_t>(entry[6], object("group"), 0, std::numeric_limits<std::uint32_t>::max());
+    constexpr std::int64_t kMaxGapNs = 3'600'000'000'000;  // an hour, longer than any step
+    operation.gap_s =
+        static_cast<double>(whole_number<std::int64_t>(entry[7], object("gap in ns"), 0, kMaxGapNs)) * 1e-9;
+    operation.in_place = whole_number<int>(entry[8], object("in-place flag"), 0, 1) == 1;
+    if (operation.in_place && (!known->facts || operation.function == Function::alltoall))
+      throw problem(fmt::format("{}: NCCL defines no {} in place; use 0 for in place", place, function));
+    return operation;
+  }
+
+  void parse_redop(const std::string& redop, bool reduces, const std::string& place, ReplayOperation& operation) const {
+    const auto parsed = redop_of(redop);
+    if (reduces && !parsed)
+      throw problem(fmt::format("{}: the operator {} is unknown; use one of -o", place,
+                                redop.empty() ? "\"\"" : printable_value(redop)));
+    if (!reduces && !redop.empty())
+      throw problem(fmt::format("{}: {} has no operator, got {}; use \"\"", place, name(operation.function),
+                                printable_value(redop)));
+    if (parsed) operation.redop = *parsed;
+  }
+
+  ReplayProgram program_;
+  std::vector<std::vector<int>> members_in_order_;  // of each communicator, as in the document
+};
+
+}  // namespace
+
+std::size_t ReplayProgram::sent_bytes(const ReplayOperation& operation) const {
+  const CollectiveFacts* const facts = facts_of(operation.function);
+  if (!facts && operation.function == Function::recv) return 0;
+  return data_bytes(*this, operation, facts && facts->sends_shares);
+}
+
+std::size_t ReplayProgram::received_bytes(const ReplayOperation& operation) const {
+  const CollectiveFacts* const facts = facts_of(operation.function);
+  if (!facts && operation.function == Function::send) return 0;
+  return data_bytes(*this, operation, facts && facts->receives_shares);
+}
+
+std::string_view name(Function function) {
+  const auto entry = std::ranges::find(kFunctions, function, &FunctionEntry::function);
+  return entry == kFunctions.end() ? "other" : entry->name;
+}
+
+std::string operation_text(const ReplayProgram& program, int rank, std::size_t operation) {
+  const ReplayOperation& described = program.operations[static_cast<std::size_t>(rank)][operation];
+  const CollectiveFacts* const facts = facts_of(described.function);
+  std::string text = fmt::format("rank {}, operation {} ({} of {} {}", rank, operation, name(described.function),
+                                 described.count, name(described.dtype));
+  if (facts && facts->reduces) text += fmt::format(" {}", name(described.redop));
+  if (described.peer >= 0)
+    text += fmt::format(" {} {}",
+                        facts                                  ? "root"
+                        : described.function == Function::send ? "to"
+                                                               : "from",
+                        described.peer);
+  return text + fmt::format(" on communicator {})", described.communicator);
+}
+
+ReplayProgram parse_replay_program(std::string_view text, const std::string& file) {
+  return ProgramParser(file).parse(text);
+}
+
+ReplayProgram read_replay_program(const std::string& file) {
+  std::ifstream stream(file);
+  std::ostringstream text;
+  // An empty file would set the fail bit of `text`; the parser reports it.
+  if (!stream || (stream.peek() != std::ifstream::traits_type::eof() && !(text << stream.rdbuf())))
+    throw UsageError(
+        fmt::format("{}: the file cannot be read; name a file that busbw replay wrote", printable_value(file)));
+  return parse_replay_program(text.view(), file);
+}
+
+}  // namespace busbw

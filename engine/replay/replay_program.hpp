@@ -1,0 +1,58 @@
+#pragma once
+// Replay programs: the operations of one step of a job, for all ranks (schema/trace.md). `busbw replay` writes them.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/trace/format.hpp"
+#include "common/values/types.hpp"
+
+namespace busbw {
+
+/// One operation of one rank.
+struct ReplayOperation {
+  int communicator = 0;  // index in ReplayProgram::communicators
+  trace::Function function = trace::Function::all_reduce;
+  Dtype dtype = Dtype::float32;
+  Redop redop = Redop::sum;     // only of functions that reduce
+  std::size_t count = 0;        // elements, as in the call of NCCL
+  int peer = -1;                // root, or peer of a send or receive; rank in the communicator; -1: none
+  std::uint32_t group = 0;      // successive operations with the same number form a group; 0: not in a group
+  double gap_s = 0;             // computation on the device after the communicator's previous operation
+  bool in_place = false;
+
+  bool is_transfer() const { return function == trace::Function::send || function == trace::Function::recv; }
+};
+
+/// Operations of one step.
+struct ReplayProgram {
+  std::string file;                                      // for messages
+  std::string name;                                      // of the recorded job
+  std::vector<std::vector<int>> communicators;           // ranks of the job, ascending; peers and roots are adapted
+  std::vector<std::vector<ReplayOperation>> operations;  // [rank], in the order of the calls
+
+  int ranks() const { return static_cast<int>(operations.size()); }
+  int ranks_of(const ReplayOperation& operation) const {
+    return static_cast<int>(communicators[static_cast<std::size_t>(operation.communicator)].size());
+  }
+  /// Bytes that a rank sends and receives in an operation. A root counts like all other ranks.
+  std::size_t sent_bytes(const ReplayOperation& operation) const;
+  std::size_t received_bytes(const ReplayOperation& operation) const;
+};
+
+/// Name in collectives.toml, or "send" or "recv". "other" for a function that cannot be replayed.
+std::string_view name(trace::Function function);
+
+/// "rank 2, operation 5 (all_gather of 1024 float on communicator 1)", for messages. Operations count from 0.
+std::string operation_text(const ReplayProgram& program, int rank, std::size_t operation);
+
+/// Parses a program. Throws UsageError if it has unknown or missing parts, communicators without valid members, or an
+/// operation that cannot be replayed. `file` begins the messages. Does not compare ranks: see match_calls.
+ReplayProgram parse_replay_program(std::string_view text, const std::string& file);
+
+/// Reads a program from a file. Throws UsageError also if the file is unreadable.
+ReplayProgram read_replay_program(const std::string& file);
+
+}  // namespace busbw

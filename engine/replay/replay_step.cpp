@@ -1,0 +1,167 @@
+#include "replay/replay_step.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "collectives/registry.hpp"
+#include "common/support/error.hpp"
+#include "measure/buffers.hpp"
+#include "measure/clock.hpp"
+#include "replay/buffer_slices.hpp"
+#include "verify/reduction_values.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr CollectiveFacts kFacts{
+    .name = kReplayName, .bus_factor = "", .input = "whole", .output = "whole", .redop = "never"};
+
+/// Calls of a rank, with the weights of Collective::calls_per_run. A gap is a call as well, and a communicator takes
+/// two for the common start and end of the step.
+int weighted_calls(const ReplayProgram& program, const std::vector<ReplayOperation>& operations) {
+  int calls = 2 * static_cast<int>(program.communicators.size());
+  for (const ReplayOperation& operation : operations) {
+    const Collective* const collective = find_collective(operation.function);
+    calls += (collective ? collective->calls_per_run(program.ranks_of(operation)) : 1) + (operation.gap_s > 0);
+  }
+  return calls;
+}
+
+}  // namespace
+
+const Collective* find_collective(trace::Function function) {
+  static const auto collectives = [] {
+    std::map<std::string_view, std::unique_ptr<Collective>> by_name;
+    for (const CollectiveEntry& entry : all_collectives()) by_name[entry.name] = entry.make({});
+    return by_name;
+  }();
+  const auto entry = collectives.find(name(function));
+  return entry == collectives.end() ? nullptr : entry->second.get();
+}
+
+ReplayDescription::ReplayDescription(const ReplayProgram& program) : Collective(kFacts) {
+  shape_.send_count = shape_.recv_count = step_bytes(program);
+  for (const auto& operations : program.operations) {
+    shape_.param_count = std::max(shape_.param_count, operations.size());
+    max_calls_ = std::max(max_calls_, weighted_calls(program, operations));
+  }
+}
+
+Shape ReplayDescription::shape(std::size_t /*count*/, std::size_t /*element_bytes*/, int /*ranks*/) const {
+  return shape_;
+}
+
+int ReplayDescription::calls_per_run(int /*ranks*/) const { return max_calls_; }
+
+/// A call that is ready to be issued.
+struct ReplayStep::Issue {
+  Communicator* communicator = nullptr;
+  const Collective* collective = nullptr;  // null: an exchange
+  CollectiveCall call = {};                // of a collective; its type also counts for an exchange
+  std::vector<Transfer> sends = {};
+  std::vector<Transfer> recvs = {};
+  double gap_s = 0;
+  bool begins_group = false;
+  bool ends_group = false;
+};
+
+ReplayStep::ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& communicators, const Team& world,
+                       std::uint64_t max_bytes)
+    : ReplayDescription(calls.program()),
+      communicators_(communicators),
+      world_(world),
+      has_device_clock_(communicators.first().timestamps() != nullptr) {
+  const auto slices = slice_offsets(calls, world.rank(), max_bytes);
+  for (const ReplayCall& call : calls.of_rank(world.rank()))
+    issues_.push_back(make_issue(calls.program(), call, kGuardBytes + slices.at(call.communicator)));
+}
+
+ReplayStep::~ReplayStep() = default;
+
+ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const ReplayCall& call,
+                                         std::size_t slice) const {
+  std::byte* send = communicators_.first().send_buffer().data() + slice;
+  std::byte* recv = communicators_.first().recv_buffer().data() + slice;
+  const auto& operations = program.operations[static_cast<std::size_t>(world_.rank())];
+  const ReplayOperation& first = operations[call.operations.front()];
+  Issue issue{.communicator = communicators_.find(call.communicator),
+              .collective = find_collective(first.function),
+              .begins_group = call.begins_group,
+              .ends_group = call.ends_group};
+  for (const std::size_t index : call.operations) issue.gap_s = std::max(issue.gap_s, operations[index].gap_s);
+  issue.call = {.count = first.count, .dtype = first.dtype, .redop = first.redop, .root = std::max(0, first.peer)};
+  const std::size_t element_bytes = size_bytes(first.dtype);
+  if (issue.collective) {
+    const Shape shape = issue.collective->call_shape(first.count, issue.communicator->size());
+    const std::size_t rank_bytes = element_bytes * static_cast<std::size_t>(issue.communicator->rank());
+    issue.call.send = first.in_place ? recv + shape.send_inplace_offset * rank_bytes : send;
+    issue.call.recv = first.in_place ? recv + shape.recv_inplace_offset * rank_bytes : recv;
+    return issue;
+  }
+  // Communicator::exchange has one type for all transfers.
+  const bool has_one_type =
+      std::ranges::all_of(call.operations, [&](std::size_t index) { return operations[index].dtype == first.dtype; });
+  if (!has_one_type) issue.call.dtype = Dtype::uint8;
+  for (const std::size_t index : call.operations) {
+    const ReplayOperation& operation = operations[index];
+    const std::size_t bytes = operation.count * size_bytes(operation.dtype);
+    const bool sends = operation.function == trace::Function::send;
+    (sends ? issue.sends : issue.recvs)
+        .push_back({operation.peer, std::exchange(sends ? send : recv, (sends ? send : recv) + bytes),
+                    has_one_type ? operation.count : bytes});
+  }
+  return issue;
+}
+
+void ReplayStep::fill_buffers() const {
+  Communicator& first = communicators_.first();
+  for (const auto buffer : {first.send_buffer(), first.recv_buffer()}) {
+    first.fill(buffer.data(), moved_stream(Dtype::float32, first.rank(), 0), 0,
+               buffer.size() / size_bytes(Dtype::float32));
+  }
+  std::map<const std::byte*, const Issue*> reductions;  // by slice
+  for (const Issue& issue : issues_)
+    if (issue.collective && issue.collective->reduces()) reductions.try_emplace(issue.call.send, &issue);
+  for (const auto& [memory, issue] : reductions) {
+    const ReductionValues values(issue->call.dtype, issue->call.redop, issue->communicator->size());
+    const Shape shape = issue->collective->call_shape(issue->call.count, issue->communicator->size());
+    const DataStream stream = values.contribution(issue->communicator->rank(), 0);
+    first.fill(const_cast<std::byte*>(memory), stream, 0, shape.send_count);
+  }
+  first.synchronize();
+}
+
+void ReplayStep::wait_for_gap(const Issue& issue, const std::map<const Communicator*, double>& ended_s) const {
+  if (has_device_clock_) return issue.communicator->delay(issue.gap_s);
+  wait_until_s(ended_s.at(issue.communicator) + issue.gap_s, [this] {
+    if (world_.aborted()) throw JobAborted();
+  });
+}
+
+void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) const {
+  std::map<const Communicator*, double> ended_s;
+  const double start_s = has_device_clock_ ? 0 : monotonic_s();
+  communicators_.for_each([&](Communicator& communicator) {
+    communicator.wait_for(communicators_.first());
+    ended_s[&communicator] = start_s;
+  });
+  Communicator* group = nullptr;  // that began the current group; a group may have several communicators
+  for (auto issue = issues_.begin(); issue != issues_.end(); ++issue) {
+    // All gaps of a group come before it, because its operations start together.
+    for (auto member = issue; !group; ++member) {
+      if (member->gap_s > 0) wait_for_gap(*member, ended_s);
+      if (!issue->begins_group || member->ends_group) break;
+    }
+    if (issue->begins_group) (group = issue->communicator)->begin_group();
+    if (issue->collective)
+      issue->collective->run(*issue->communicator, issue->call);
+    else
+      issue->communicator->exchange(issue->sends, issue->recvs, issue->call.dtype);
+    if (issue->ends_group) std::exchange(group, nullptr)->end_group();
+    if (!has_device_clock_) ended_s[issue->communicator] = monotonic_s();
+  }
+  communicators_.for_each([&](Communicator& communicator) { communicators_.first().wait_for(communicator); });
+}
+
+}  // namespace busbw

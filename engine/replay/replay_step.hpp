@@ -1,0 +1,63 @@
+#pragma once
+// One step of a replay program as a collective, which the timing loop runs like any other.
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "collectives/collective.hpp"
+#include "replay/matched_calls.hpp"
+#include "replay/replay_communicators.hpp"
+
+namespace busbw {
+
+/// Name of the program that replays a step. It is not in collectives.toml, because it has no sweep.
+inline constexpr std::string_view kReplayName = "replay";
+
+/// The step without its calls, for the row: size and count of the step, no bandwidth.
+class ReplayDescription : public Collective {
+ public:
+  explicit ReplayDescription(const ReplayProgram& program);
+  /// A rank may end its step before others start theirs.
+  bool synchronizes_all_ranks() const override { return false; }
+  /// `param_count` is the maximum number of operations of a rank.
+  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override;
+  /// Weighted calls of the rank with the most, as ranks must agree on the capacity of a gate.
+  int calls_per_run(int ranks) const override;
+  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  void run(Communicator&, const CollectiveCall&) const override {}
+
+ private:
+  Shape shape_;
+  int max_calls_ = 0;
+};
+
+/// The calls of one rank. Each of its communicators runs its operations in order. On a GPU the communicators run at the
+/// same time, from the common start of the step to its common end: a program knows no other order between them. On the
+/// host a call returns when its operation is done, so a rank runs its operations one after the other.
+class ReplayStep final : public ReplayDescription {
+ public:
+  /// `max_bytes`: size of the rank's buffers without guards. All arguments must outlive this.
+  ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& communicators, const Team& world,
+             std::uint64_t max_bytes);
+  ~ReplayStep() override;
+  /// Fills the buffers with data of the operations' types, so that no operation meets NaN.
+  void fill_buffers() const;
+  void run(Communicator&, const CollectiveCall&) const override;
+
+ private:
+  struct Issue;
+
+  Issue make_issue(const ReplayProgram& program, const ReplayCall& call, std::size_t slice) const;
+  /// Waits for the computation before a call. `ended_s`: end of the last operation of each communicator, by host clock.
+  void wait_for_gap(const Issue& issue, const std::map<const Communicator*, double>& ended_s) const;
+
+  const ReplayCommunicators& communicators_;
+  const Team& world_;
+  bool has_device_clock_;
+  std::vector<Issue> issues_;
+};
+
+/// Collective of the engine with this function, or null for send and recv.
+const Collective* find_collective(trace::Function function);
+
+}  // namespace busbw
