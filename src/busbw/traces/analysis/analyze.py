@@ -1,0 +1,197 @@
+"""Analyzes a trace: steps, operations, ranks, findings and changes."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from busbw.errors import UsageError
+from busbw.expect import Estimate
+from busbw.system import System
+from busbw.traces.analysis.calls import RankCalls, list_calls
+from busbw.traces.analysis.changes import list_changes
+from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
+from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
+from busbw.traces.analysis.groups import group_communicators
+from busbw.traces.analysis.ranks import Overlap, measure_ranks
+from busbw.traces.analysis.rows import number_rows, summarize_rows
+from busbw.traces.analysis.transfers import match_calls, measure_arrivals
+from busbw.traces.analysis.types import CommunicatorGroup, OperationRow, StepTimes, TraceAnalysis
+from busbw.traces.clocks import ClockAlignment, align_clocks
+from busbw.traces.format import Flag
+from busbw.traces.matching import match_operations
+from busbw.traces.model import Trace
+from busbw.units import count_text
+
+_MIN_NOISE_STEPS = 4
+
+
+def analyze(trace: Trace, *, system: System | None = None, step: int | None = None) -> TraceAnalysis:
+    """Analyzes a trace.
+
+    Args:
+        trace: Trace with at least one rank.
+        system: System of the job, for expectations. None if unknown.
+        step: Number of the only step to analyze, from 1. None: all complete steps, or the recording without steps.
+
+    Raises:
+        UsageError: There is no such step.
+    """
+    matched = match_operations(trace)
+    clocks = align_clocks(trace, matched)
+    calls = list_aligned_calls(trace, clocks, step)
+    period = "recording" if all(one.steps is None for one in calls) else f"step {step}" if step else "step"
+    duration_us = _duration_us(calls)
+    groups = group_communicators(trace)
+    call_rows, row_count = number_rows(calls, groups, len(trace.communicators))
+    matched_calls = list(match_calls(trace, matched, calls, call_rows, is_aligned=clocks.error_ns is not None))
+    rows = summarize_rows(calls, call_rows, row_count, matched_calls, groups, duration_us)
+    # Without a common clock, starts of different ranks are not comparable, so no rank is late.
+    arrivals = measure_arrivals(
+        matched_calls if clocks.error_ns is not None else [], calls, clock_error_ns=clocks.error_ns or 0
+    )
+    ranks, overlap = measure_ranks(calls, groups, arrivals, duration_us)
+    nodes = nodes_of_ranks(trace, system)
+    groups = tuple(_complete_group(group, index, overlap, trace, nodes) for index, group in enumerate(groups))
+    estimates = {
+        index: estimate
+        for index, row in enumerate(rows)
+        if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes))
+    }
+    rows = tuple(_with_estimate(row, estimates.get(index)) for index, row in enumerate(rows))
+    steps = _step_times(calls)
+    noise_us = (steps.noise_us if steps else None) or 0.0
+    findings = sorted(
+        (
+            *find_late_ranks(ranks, duration_us, period, (clocks.error_ns or 0) / 1e3),
+            *find_slow_communicators(trace, matched_calls, rows, groups, duration_us, period),
+        ),
+        key=lambda finding: -finding.cost_us,
+    )
+    return TraceAnalysis(
+        name=trace.name,
+        size=trace.size,
+        recorded_ranks=len(trace.ranks),
+        hosts=_distinct(rank.host for rank in trace.ranks),
+        libraries=_distinct(rank.nccl_version and f"NCCL {rank.nccl_version}" for rank in trace.ranks),
+        producers=_distinct(rank.producer for rank in trace.ranks),
+        operations=sum(len(rank.operations) for rank in trace.ranks),
+        period=period,
+        steps=steps,
+        duration_us=duration_us,
+        clock_error_us=None if clocks.error_ns is None else clocks.error_ns / 1e3,
+        clock_basis=clocks.basis,
+        groups=groups,
+        rows=tuple(sorted(rows, key=lambda row: (-(row.share or 0), -(row.bytes_per_step or 0)))),
+        ranks=ranks,
+        findings=tuple(findings),
+        changes=list_changes(findings, rows, estimates, groups, overlap, system=system, noise_us=noise_us),
+        problems=trace.problems,
+        notes=tuple(_notes(trace, calls, rows, clocks, system, estimates)),
+    )
+
+
+def list_aligned_calls(trace: Trace, clocks: ClockAlignment, step: int | None) -> list[RankCalls]:
+    """Lists the calls of each rank on the common clock, of all complete steps or of one, counted from 1.
+
+    Raises:
+        UsageError: There is no such step.
+    """
+    offsets = None if clocks.error_ns is None else [int(offset) for offset in clocks.offsets_ns]
+    calls = list_calls(trace, offsets, None if step is None else step - 1)
+    if step is not None and not any(one.steps and one.step_count for one in calls):
+        counts = [len(one.steps.starts) - 1 for one in calls if one.steps]
+        known = f"the trace has {count_text(max(counts), 'complete step')}" if counts else "the trace has no steps"
+        raise UsageError(f"--step {step}: {known}", remedy="choose one of them" if counts else "omit --step")
+    return calls
+
+
+def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, texts)))
+
+
+def _duration_us(calls: Sequence[RankCalls]) -> float | None:
+    """Returns the mean duration of a step over all ranks, or else of the recording. None if unknown."""
+    durations = np.concatenate([one.step_durations_ns for one in calls])
+    if np.isfinite(durations).any():
+        return float(np.nanmean(durations)) / 1e3
+    timed = [one for one in calls if not np.isnan(one.start_ns).all()]
+    spans = [float(np.nanmax(one.end_ns) - np.nanmin(one.start_ns)) for one in timed]
+    return float(np.mean(spans)) / 1e3 if spans and all(one.steps is None for one in calls) else None
+
+
+def _step_times(calls: Sequence[RankCalls]) -> StepTimes | None:
+    """Returns the steps of the first rank that has complete ones."""
+    for one in calls:
+        known_us = one.step_durations_ns[np.isfinite(one.step_durations_ns)] / 1e3
+        if one.steps and len(known_us):
+            quartiles = np.percentile(known_us, [25, 75])
+            return StepTimes(
+                count=len(one.steps.starts),
+                analyzed=len(known_us),
+                operations_per_step=one.steps.period,
+                coverage=one.steps.coverage,
+                median_us=float(np.median(known_us)),
+                p10_us=float(np.percentile(known_us, 10)),
+                p90_us=float(np.percentile(known_us, 90)),
+                noise_us=float(quartiles[1] - quartiles[0]) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None,
+            )
+    return None
+
+
+def _complete_group(
+    group: CommunicatorGroup, index: int, overlap: Overlap, trace: Trace, nodes: dict[int, str]
+) -> CommunicatorGroup:
+    """Adds the number of nodes of a communicator, and the time without other communication."""
+    places = [nodes.get(-1 if rank is None else rank) for rank in trace.communicators[group.communicators[0]].members]
+    return msgspec.structs.replace(
+        group,
+        nodes=len(set(places)) if places and None not in places else None,
+        alone_us=None if np.isnan(overlap.alone_us[index]) else float(overlap.alone_us[index]),
+    )
+
+
+def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow:
+    if estimate is None:
+        return row
+    return msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
+
+
+def _notes(
+    trace: Trace,
+    calls: Sequence[RankCalls],
+    rows: Sequence[OperationRow],
+    clocks: ClockAlignment,
+    system: System | None,
+    estimates: dict[int, Estimate],
+) -> Iterator[str]:
+    """Yields a sentence for each thing that the analysis cannot know."""
+    captured = sum(int(((rank.operations["flags"] & Flag.CAPTURED) != 0).sum()) for rank in trace.ranks)
+    if captured:
+        yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
+    timed = sum(int((~np.isnan(one.duration_ns)).sum()) for one in calls)
+    total = sum(len(one.duration_ns) for one in calls)
+    if not timed:
+        yield "the recording has no device times: durations, busbw and late ranks are unknown"
+        return
+    if timed < total:
+        yield f"{1 - timed / total:.1%} of the operations have no device times; times are those of the others"
+    recorded = {rank.rank for rank in trace.ranks}
+    partial = sum(not recorded.issuperset(one.members) for one in trace.communicators)
+    if partial:
+        yield (
+            f"{partial} of {count_text(len(trace.communicators), 'communicator')} have ranks that were not recorded: "
+            "their transfer times are upper bounds, and their late ranks are unknown"
+        )
+    if clocks.error_ns is None:
+        yield f"late ranks are unknown, because the clocks of the ranks cannot be aligned: {clocks.basis}"
+    if system is None:
+        yield "busbw is not compared with an expectation, because a trace does not name the system: give --system"
+    elif not estimates:
+        yield f"no operation has an expectation on {system.name}"
+    if system and not any(rank.host for rank in trace.ranks):
+        yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
+    counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in calls}
+    if len(counts) > 1:
+        texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(counts.items()))
+        yield f"ranks differ in their number of steps: {texts}"

@@ -1,0 +1,175 @@
+"""Calls of each rank: the operations that ran, with their size, their device times and their step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from busbw.collectives import collectives
+from busbw.traces.analysis.intervals import Indices, Mask, Values
+from busbw.traces.format import DATATYPE_BYTES, DeviceClock, Flag, Function
+from busbw.traces.model import Operations, RankTrace, Trace
+from busbw.traces.steps import Steps, find_steps
+
+EXCHANGE = 13
+"""Function number of a call that consists of the point-to-point operations of one group on one communicator."""
+UNKNOWN_SIZE = -1
+_NAMES = {int(function): function.name.lower() for function in Function} | {EXCHANGE: "send/recv"}
+
+
+def function_name(function: int) -> str:
+    """Returns the name of a function, or of an exchange."""
+    return _NAMES[function]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankCalls:
+    """Calls of one rank, in order. All arrays have one value per call, unless stated."""
+
+    trace: RankTrace
+    call_of: Indices
+    """Call of each operation. -1: it did not run, because it was captured."""
+    first: Indices
+    """First operation of the call."""
+    communicator: Indices
+    function: Indices
+    size_bytes: Indices
+    """Size as in nccl-tests. `UNKNOWN_SIZE` if the element type is unknown."""
+    start_ns: Values
+    """Device time on the common clock. NaN: unknown."""
+    end_ns: Values
+    duration_ns: Values
+    """On the device. It may be known without start and end."""
+    step: Indices
+    """Number of the step, from 0. -1: in no analyzed step."""
+    step_starts_ns: Values
+    """Start of each step on the common clock. NaN: unknown."""
+    step_durations_ns: Values
+    """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
+    steps: Steps | None
+
+    @property
+    def step_count(self) -> int:
+        """Number of analyzed steps. Without steps, the whole recording is one."""
+        return int(np.isfinite(self.step_durations_ns).sum()) if self.steps else 1
+
+
+def list_calls(trace: Trace, offsets_ns: Sequence[int] | None, step: int | None = None) -> list[RankCalls]:
+    """Lists the calls of each rank.
+
+    Args:
+        trace: Trace to analyze.
+        offsets_ns: Clock offset of each rank. None if the clocks cannot be aligned: times begin at 0 on each rank.
+        step: Number of the only step to analyze, from 0. None: all complete steps.
+    """
+    sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
+    offsets = offsets_ns or [0] * len(trace.ranks)
+    firsts = [_first_time_ns(rank) for rank in trace.ranks]
+    known = [first - offset for first, offset in zip(firsts, offsets, strict=True) if first is not None]
+    origins = [
+        (first or 0) if offsets_ns is None else offset + min(known, default=0)
+        for first, offset in zip(firsts, offsets, strict=True)
+    ]
+    return [_list_rank_calls(rank, sizes, origin, step) for rank, origin in zip(trace.ranks, origins, strict=True)]
+
+
+def _first_time_ns(rank: RankTrace) -> int | None:
+    known = rank.operations["device_start_ns"][rank.operations["device_start_ns"] > 0]
+    return int(known.min()) if len(known) else None
+
+
+def _list_rank_calls(rank: RankTrace, sizes: Indices, origin_ns: int, chosen_step: int | None) -> RankCalls:
+    operations = rank.operations
+    indices = np.arange(len(operations))
+    is_captured = (operations["flags"] & Flag.CAPTURED) != 0
+    is_exchange = np.isin(operations["function"], (Function.SEND, Function.RECV)) & (operations["group"] != 0)
+    is_exchange &= ~is_captured
+    leaders = indices.copy()
+    pairs = operations["communicator"].astype(np.int64) << 32 | operations["group"]
+    _, first, inverse = np.unique(pairs[is_exchange], return_index=True, return_inverse=True)
+    exchanged = indices[is_exchange]
+    leaders[exchanged] = exchanged[first[inverse]]
+    is_leader = (leaders == indices) & ~is_captured
+    call_of = np.where(is_captured, -1, (np.cumsum(is_leader) - 1)[leaders])
+
+    start_ns, end_ns = _device_times(operations, origin_ns)
+    call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]
+    # A minimum or maximum with NaN is NaN: a call with an unknown part is unknown.
+    np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
+    np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
+    durations_ns = call_end_ns - call_start_ns
+    if rank.device_clock == DeviceClock.DURATION:
+        for times in (start_ns, call_start_ns, call_end_ns):
+            times[:] = np.nan
+    function = operations["function"][is_leader].astype(np.int64)
+    function[call_of[exchanged]] = EXCHANGE
+    steps = find_steps(operations)
+    clock_ns = operations["enqueue_ns"].astype(np.float64) if np.isnan(start_ns).all() else start_ns
+    step_of, step_starts_ns, step_durations_ns = _complete_steps(steps, clock_ns, chosen_step)
+    return RankCalls(
+        trace=rank,
+        call_of=call_of,
+        first=indices[is_leader],
+        communicator=operations["communicator"][is_leader].astype(np.int64),
+        function=function,
+        size_bytes=_call_sizes(operations, call_of, is_leader, is_exchange, sizes),
+        start_ns=call_start_ns,
+        end_ns=call_end_ns,
+        duration_ns=durations_ns,
+        step=step_of[is_leader],
+        step_starts_ns=step_starts_ns,
+        step_durations_ns=step_durations_ns,
+        steps=steps,
+    )
+
+
+def _device_times(operations: Operations, origin_ns: int) -> tuple[Values, Values]:
+    """Returns start and end of each operation since the origin. NaN if one is unknown, or if the end is earlier."""
+    raw_start, raw_end = operations["device_start_ns"], operations["device_end_ns"]
+    is_known = (raw_start > 0) & (raw_end >= raw_start)
+    # The subtraction is in integers: a float64 has a resolution of 256 ns at present Unix times.
+    start, end = ((raw.astype(np.int64) - origin_ns).astype(np.float64) for raw in (raw_start, raw_end))
+    return np.where(is_known, start, np.nan), np.where(is_known, end, np.nan)
+
+
+def _call_sizes(
+    operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask, communicator_sizes: Indices
+) -> Indices:
+    """Returns the size of each call. That of an exchange is the larger of all sent and of all received bytes."""
+    datatype = operations["datatype"]
+    element_bytes = np.append(DATATYPE_BYTES, np.zeros(256 - len(DATATYPE_BYTES), dtype=np.int64))[datatype]
+    sizes = operations["count"].astype(np.int64) * element_bytes
+    shares = [int(one) for one in Function if (known := collectives().get(one.name.lower())) and known.size == "shares"]
+    has_shares = np.isin(operations["function"], shares)
+    sizes[has_shares] *= communicator_sizes[operations["communicator"][has_shares]]
+    sizes[datatype >= len(DATATYPE_BYTES)] = UNKNOWN_SIZE
+    call_sizes = sizes[is_leader]
+    totals = np.zeros((2, len(call_sizes)), dtype=np.int64)
+    for row, function in enumerate((Function.SEND, Function.RECV)):
+        chosen = is_exchange & (operations["function"] == function) & (sizes >= 0)
+        np.add.at(totals[row], call_of[chosen], sizes[chosen])
+    exchanges = np.unique(call_of[is_exchange])
+    call_sizes[exchanges] = totals.max(axis=0)[exchanges]
+    call_sizes[call_of[is_exchange & (sizes < 0)]] = UNKNOWN_SIZE
+    return call_sizes
+
+
+def _complete_steps(steps: Steps | None, clock_ns: Values, chosen_step: int | None) -> tuple[Indices, Values, Values]:
+    """Returns the step of each operation, and starts and durations of all steps.
+
+    A step is complete if the next one follows at once.
+    """
+    step_of = np.full(len(clock_ns), -1, dtype=np.int64)
+    if steps is None:
+        step_of[:] = 0
+        return step_of, np.array([np.nan]), np.array([np.nan])
+    starts = np.asarray(steps.starts)
+    starts_ns = clock_ns[starts]
+    durations_ns = np.append(np.diff(starts_ns), np.nan)
+    is_analyzed = np.append(np.diff(starts) == steps.period, False)
+    if chosen_step is not None:
+        is_analyzed &= np.arange(len(starts)) == chosen_step
+    durations_ns[~is_analyzed] = np.nan
+    number = np.searchsorted(starts, np.arange(len(clock_ns)), side="right") - 1
+    step_of = np.where((number >= 0) & np.isfinite(durations_ns)[number], number, -1)
+    return step_of, starts_ns, durations_ns
