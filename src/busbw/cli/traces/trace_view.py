@@ -37,7 +37,9 @@ def _trace_lines(analysis: TraceAnalysis, width: int) -> Iterator[Text]:
     if any(one.communication_us is not None for one in analysis.ranks):
         yield from _table_lines(rank_columns(analysis, _MAX_RANK_ROWS), width)
         yield from _hidden_line(len(analysis.ranks) - _MAX_RANK_ROWS, "rank")
-        yield from _wrapped(f"means per {analysis.period}; waits: for later ranks; late: by its own computing", width, "dim")
+        yield from _wrapped(
+            f"means per {analysis.period}; waits: for later ranks; late: by its own computing", width, "dim"
+        )
     yield Text()
     for finding in analysis.findings:
         yield from _labeled_lines("found", finding.text, width, "yellow")

@@ -5,50 +5,37 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from busbw.errors import UsageError
 from busbw.expect import Estimate
 from busbw.system import System
-from busbw.traces.analysis.calls import RankCalls, list_calls
+from busbw.traces.analysis.calls import RankCalls
 from busbw.traces.analysis.changes import list_changes
 from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
 from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
-from busbw.traces.analysis.groups import group_communicators
+from busbw.traces.analysis.prepare import PreparedTrace
 from busbw.traces.analysis.ranks import Overlap, measure_ranks
-from busbw.traces.analysis.rows import number_rows, summarize_rows
-from busbw.traces.analysis.transfers import match_calls, measure_arrivals
+from busbw.traces.analysis.rows import summarize_rows
+from busbw.traces.analysis.transfers import measure_arrivals
 from busbw.traces.analysis.types import CommunicatorGroup, OperationRow, StepTimes, TraceAnalysis
-from busbw.traces.clocks import ClockAlignment, align_clocks
 from busbw.traces.format import Flag
-from busbw.traces.matching import match_operations
 from busbw.traces.model import Trace
 from busbw.units import count_text
 
 _MIN_NOISE_STEPS = 4
 
 
-def analyze(trace: Trace, *, system: System | None = None, step: int | None = None) -> TraceAnalysis:
+def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAnalysis:
     """Analyzes a trace.
 
     Args:
-        trace: Trace with at least one rank.
+        prepared: Trace, with the steps to analyze.
         system: System of the job, for expectations. None if unknown.
-        step: Number of the only step to analyze, from 1. None: all complete steps, or the recording without steps.
-
-    Raises:
-        UsageError: There is no such step.
     """
-    matched = match_operations(trace)
-    clocks = align_clocks(trace, matched)
-    calls = list_aligned_calls(trace, clocks, step)
-    period = "recording" if all(one.steps is None for one in calls) else f"step {step}" if step else "step"
-    duration_us = _duration_us(calls)
-    groups = group_communicators(trace)
-    call_rows, row_count = number_rows(calls, groups, len(trace.communicators))
-    matched_calls = list(match_calls(trace, matched, calls, call_rows, is_aligned=clocks.error_ns is not None))
-    rows = summarize_rows(calls, call_rows, row_count, matched_calls, groups, duration_us)
+    trace, clocks, calls, groups = prepared.trace, prepared.clocks, prepared.calls, prepared.groups
+    period, duration_us = prepared.period, _duration_us(calls)
+    rows = summarize_rows(prepared, duration_us)
     # Without a common clock, starts of different ranks are not comparable, so no rank is late.
     arrivals = measure_arrivals(
-        matched_calls if clocks.error_ns is not None else [], calls, clock_error_ns=clocks.error_ns or 0
+        prepared.matched if prepared.is_aligned else (), calls, clock_error_ns=clocks.error_ns or 0
     )
     ranks, overlap = measure_ranks(calls, groups, arrivals, duration_us)
     nodes = nodes_of_ranks(trace, system)
@@ -64,7 +51,7 @@ def analyze(trace: Trace, *, system: System | None = None, step: int | None = No
     findings = sorted(
         (
             *find_late_ranks(ranks, duration_us, period, (clocks.error_ns or 0) / 1e3),
-            *find_slow_communicators(trace, matched_calls, rows, groups, duration_us, period),
+            *find_slow_communicators(prepared, rows, duration_us),
         ),
         key=lambda finding: -finding.cost_us,
     )
@@ -87,23 +74,8 @@ def analyze(trace: Trace, *, system: System | None = None, step: int | None = No
         findings=tuple(findings),
         changes=list_changes(findings, rows, estimates, groups, overlap, system=system, noise_us=noise_us),
         problems=trace.problems,
-        notes=tuple(_notes(trace, calls, rows, clocks, system, estimates)),
+        notes=tuple(_notes(prepared, system, has_estimates=bool(estimates))),
     )
-
-
-def list_aligned_calls(trace: Trace, clocks: ClockAlignment, step: int | None) -> list[RankCalls]:
-    """Lists the calls of each rank on the common clock, of all complete steps or of one, counted from 1.
-
-    Raises:
-        UsageError: There is no such step.
-    """
-    offsets = None if clocks.error_ns is None else [int(offset) for offset in clocks.offsets_ns]
-    calls = list_calls(trace, offsets, None if step is None else step - 1)
-    if step is not None and not any(one.steps and one.step_count for one in calls):
-        counts = [len(one.steps.starts) - 1 for one in calls if one.steps]
-        known = f"the trace has {count_text(max(counts), 'complete step')}" if counts else "the trace has no steps"
-        raise UsageError(f"--step {step}: {known}", remedy="choose one of them" if counts else "omit --step")
-    return calls
 
 
 def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
@@ -157,15 +129,9 @@ def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow
     return msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
 
 
-def _notes(
-    trace: Trace,
-    calls: Sequence[RankCalls],
-    rows: Sequence[OperationRow],
-    clocks: ClockAlignment,
-    system: System | None,
-    estimates: dict[int, Estimate],
-) -> Iterator[str]:
+def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: bool) -> Iterator[str]:
     """Yields a sentence for each thing that the analysis cannot know."""
+    trace, calls, clocks = prepared.trace, prepared.calls, prepared.clocks
     captured = sum(int(((rank.operations["flags"] & Flag.CAPTURED) != 0).sum()) for rank in trace.ranks)
     if captured:
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
@@ -187,7 +153,7 @@ def _notes(
         yield f"late ranks are unknown, because the clocks of the ranks cannot be aligned: {clocks.basis}"
     if system is None:
         yield "busbw is not compared with an expectation, because a trace does not name the system: give --system"
-    elif not estimates:
+    elif not has_estimates:
         yield f"no operation has an expectation on {system.name}"
     if system and not any(rank.host for rank in trace.ranks):
         yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"

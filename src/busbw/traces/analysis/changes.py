@@ -59,7 +59,7 @@ def _changes_of_findings(findings: Sequence[Finding]) -> Iterator[Change]:
         assumption = "the other ranks compute nothing while they wait"
         if one.kind == "slow communicator":
             assumption = "it becomes as fast as the similar ones, and the job waits for it"
-        yield Change(text=f"correct this: {one.text}", saving_us=one.cost_us, basis="measured", assumption=assumption)
+        yield Change(text=one.remedy, saving_us=one.cost_us, basis="measured", assumption=assumption)
 
 
 def _changes_to_expected(

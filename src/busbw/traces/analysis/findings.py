@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from busbw.traces.analysis.groups import members_text
-from busbw.traces.analysis.transfers import ENDING_TOGETHER, MatchedCalls
-from busbw.traces.analysis.types import CommunicatorGroup, Finding, OperationRow, RankRow
-from busbw.traces.model import Trace
+from busbw.traces.analysis.prepare import PreparedTrace
+from busbw.traces.analysis.transfers import ENDING_TOGETHER
+from busbw.traces.analysis.types import Finding, OperationRow, RankRow
 from busbw.units import count_text, milliseconds_text
 
 _MIN_LATE_RATIO = 3.0
@@ -31,20 +31,18 @@ def find_late_ranks(
             often = f", in {one.late_steps:.0%} of the steps" if one.late_steps and period != "recording" else ""
             lateness = f"arrives {milliseconds_text(late_us)} late per {period}{often}"
             text = f"rank {one.rank}{host} {lateness}; the others wait for it"
-            yield Finding(kind="late rank", text=text, cost_us=late_us)
+            yield Finding(
+                kind="late rank", text=text, remedy=f"let rank {one.rank}{host} arrive with the others", cost_us=late_us
+            )
 
 
 def find_slow_communicators(
-    trace: Trace,
-    matched: Sequence[MatchedCalls],
-    rows: Sequence[OperationRow],
-    groups: Sequence[CommunicatorGroup],
-    period_us: float | None,
-    period: str,
+    prepared: PreparedTrace, rows: Sequence[OperationRow], period_us: float | None
 ) -> Iterator[Finding]:
     """Yields the communicators with a longer transfer time than the others of their group."""
+    trace, groups = prepared.trace, prepared.groups
     medians: dict[int, dict[int, float]] = {}
-    for one in matched:
+    for one in prepared.matched:
         is_chosen = one.is_complete & (one.row >= 0) & (one.function in ENDING_TOGETHER)
         for row in np.unique(one.row[is_chosen]):
             values = one.transfer_ns[is_chosen & (one.row == row)]
@@ -59,12 +57,14 @@ def find_slow_communicators(
                     others_us += float(np.median(others)) * rows[row].calls_per_step
             cost_us = own_us - others_us
             if others_us and own_us > _MIN_SLOW_RATIO * others_us and cost_us > _MIN_COST * (period_us or 0):
-                members = trace.communicators[communicator].members
-                hosts = sorted({rank.host for rank in trace.ranks if rank.rank in members and rank.host})
+                members = members_text(trace.communicators[communicator])
+                own = trace.communicators[communicator].members
+                hosts = sorted({rank.host for rank in trace.ranks if rank.rank in own and rank.host})
                 text = (
-                    f"transfers of {group.label} among ranks {members_text(trace.communicators[communicator])}"
+                    f"transfers of {group.label} among ranks {members}"
                     f"{f' on {hosts[0]}' if len(hosts) == 1 else ''} take {own_us / others_us:.2f} times as long as in "
                     f"{count_text(len(group.communicators) - 1, 'similar communicator')}, for all its ranks: "
-                    f"a slow link or GPU, not a late rank; cost {milliseconds_text(cost_us)} per {period}"
+                    f"a slow link or GPU, not a late rank; cost {milliseconds_text(cost_us)} per {prepared.period}"
                 )
-                yield Finding(kind="slow communicator", text=text, cost_us=cost_us)
+                remedy = f"make ranks {members} of {group.label} as fast as the similar ones"
+                yield Finding(kind="slow communicator", text=text, remedy=remedy, cost_us=cost_us)

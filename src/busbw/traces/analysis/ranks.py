@@ -7,6 +7,7 @@ import numpy as np
 
 from busbw.traces.analysis.calls import RankCalls
 from busbw.traces.analysis.intervals import Depths, Values, depths
+from busbw.traces.analysis.prepare import group_of_communicator
 from busbw.traces.analysis.transfers import Arrivals
 from busbw.traces.analysis.types import CommunicatorGroup, RankRow
 
@@ -52,10 +53,7 @@ def _measure_depths(calls: RankCalls, groups: Sequence[CommunicatorGroup]) -> De
     chosen = (calls.step >= 0) & ~np.isnan(calls.start_ns)
     if not chosen.any():
         return None
-    group_of = np.zeros(1 + max(index for group in groups for index in group.communicators), dtype=np.int64)
-    for number, group in enumerate(groups):
-        group_of[list(group.communicators)] = number
-    sets = group_of[calls.communicator[chosen]]
+    sets = group_of_communicator(groups)[calls.communicator[chosen]]
     return depths(calls.start_ns[chosen], calls.end_ns[chosen], sets, len(groups))
 
 

@@ -3,85 +3,46 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from busbw.collectives import collectives
-from busbw.traces.analysis.calls import EXCHANGE, UNKNOWN_SIZE, RankCalls, function_name
+from busbw.traces.analysis.calls import UNKNOWN_SIZE, function_name
 from busbw.traces.analysis.intervals import Indices, Values
+from busbw.traces.analysis.prepare import PreparedTrace, group_of_communicator
 from busbw.traces.analysis.transfers import MatchedCalls
-from busbw.traces.analysis.types import CommunicatorGroup, OperationRow
-from busbw.traces.format import DATATYPE_NAMES, UNKNOWN_BYTE, Algorithm, Function, Protocol
+from busbw.traces.analysis.types import OperationRow
+from busbw.traces.format import DATATYPE_NAMES, UNKNOWN_BYTE, Algorithm, Protocol
 from busbw.units import bandwidth_gbps
 
-_MAX_SIZES = 8
-"""Point-to-point operations of more sizes share a row, because their sizes can differ in each step."""
 _ALGORITHM_NAMES = {int(one): one.name.lower() for one in Algorithm if one != Algorithm.UNKNOWN}
 _PROTOCOL_NAMES = {int(one): one.name.lower() for one in Protocol if one != Protocol.UNKNOWN}
-_PAIRWISE = (Function.SEND, Function.RECV, EXCHANGE)
 
 
-def number_rows(
-    calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], communicator_count: int
-) -> tuple[list[Indices], int]:
-    """Returns the row of each call of each rank, and the number of rows. -1: in no analyzed step."""
-    group_of = np.zeros(communicator_count, dtype=np.int64)
-    for index, group in enumerate(groups):
-        group_of[list(group.communicators)] = index
-    steps, functions, sizes = (
-        _join([getattr(one, name) for one in calls]) for name in ("step", "function", "size_bytes")
-    )
-    roles = group_of[_join([one.communicator for one in calls])] * 256 + functions
-    distinct_sizes, size_numbers = np.unique(sizes, return_inverse=True)
-    is_pairwise = np.isin(functions, _PAIRWISE)
-    for role in np.unique(roles[is_pairwise]):
-        chosen = roles == role
-        if len(np.unique(size_numbers[chosen])) > _MAX_SIZES:
-            size_numbers[chosen] = len(distinct_sizes)
-    in_step = steps >= 0
-    rows = np.full(len(steps), -1, dtype=np.int64)
-    keys, rows[in_step] = np.unique((roles * (len(distinct_sizes) + 1) + size_numbers)[in_step], return_inverse=True)
-    ends = np.cumsum([len(one.step) for one in calls])
-    return np.split(rows, ends[:-1]), len(keys)
-
-
-def summarize_rows(
-    calls: Sequence[RankCalls],
-    rows: Sequence[Indices],
-    row_count: int,
-    matched: Sequence[MatchedCalls],
-    groups: Sequence[CommunicatorGroup],
-    period_us: float | None,
-) -> tuple[OperationRow, ...]:
+def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[OperationRow, ...]:
     """Summarizes the calls of each row. `period_us`: mean duration of a step, None if unknown."""
-    all_rows, sizes, durations, functions, communicators = (
-        _join(values)
-        for values in (
-            rows,
-            *(
-                [getattr(one, name) for one in calls]
-                for name in ("size_bytes", "duration_ns", "function", "communicator")
-            ),
-        )
+    calls, groups, row_count = prepared.calls, prepared.groups, prepared.row_count
+    all_rows = np.concatenate(prepared.rows)
+    sizes, durations, functions, communicators = (
+        np.concatenate([getattr(one, name) for one in calls])
+        for name in ("size_bytes", "duration_ns", "function", "communicator")
     )
-    fields = _join(
+    fields = np.concatenate(
         [one.trace.operations[["datatype", "algorithm", "protocol", "channels"]][one.first] for one in calls]
     )
-    group_of = {index: number for number, group in enumerate(groups) for index in group.communicators}
+    group_of = group_of_communicator(groups)
     rank_steps = [
         sum(one.step_count for one in calls if not set(group.communicators).isdisjoint(one.trace.own_ranks))
         for group in groups
     ]
-    transfers = _transfers_by_row(matched, row_count)
+    transfers = _transfers_by_row(prepared.matched, row_count)
     order = np.argsort(all_rows, kind="stable")
     bounds = np.searchsorted(all_rows[order], np.arange(row_count + 1))
     summaries = []
     for row, (begin, end) in enumerate(pairwise(bounds)):
         chosen = order[begin:end]
-        group = group_of[int(communicators[chosen[0]])]
+        group = int(group_of[communicators[chosen[0]]])
         known_sizes = sizes[chosen][sizes[chosen] != UNKNOWN_SIZE]
         known_ns = durations[chosen][~np.isnan(durations[chosen])]
         per_step = len(chosen) / max(rank_steps[group], 1)
@@ -169,7 +130,3 @@ def _algorithm_names(algorithms: Indices, protocols: Indices) -> tuple[str, ...]
 def _max_known(channels: Indices) -> int | None:
     known = channels[channels != UNKNOWN_BYTE]
     return int(known.max()) if len(known) else None
-
-
-def _join(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(arrays) if arrays else np.array([], dtype=np.int64)

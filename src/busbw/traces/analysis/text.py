@@ -1,6 +1,6 @@
 """Texts and columns of an analysis, for the terminal and for the report. An unknown value is empty."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from busbw.traces.analysis.types import OperationRow, RankRow, TraceAnalysis
@@ -31,12 +31,16 @@ def fact_texts(analysis: TraceAnalysis) -> Iterator[tuple[str, str]]:
     else:
         yield "clocks", f"not aligned: {analysis.clock_basis}"
     if overlaps := [one.overlap for one in analysis.ranks if one.overlap is not None]:
-        idle = [one.idle_us for one in analysis.ranks if one.idle_us is not None]
-        idle_text = f"; {milliseconds_text(sum(idle) / len(idle))} per {analysis.period} without communication"
-        share = sum(overlaps) / len(overlaps)
-        yield "overlap", (
-            f"{share:.0%} of the communication time has operations of several groups at once{idle_text if idle else ''}"
+        yield "overlap", f"{_mean(overlaps):.0%} of the communication time has operations of several groups at once"
+    if idle_us := [one.idle_us for one in analysis.ranks if one.idle_us is not None]:
+        yield (
+            "idle",
+            f"{milliseconds_text(_mean(idle_us))} per {analysis.period} without communication, mean over ranks",
         )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _steps_text(analysis: TraceAnalysis) -> str:
@@ -55,7 +59,9 @@ def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn
     """Returns the columns of the table of operations: communicators, calls, times and bandwidths."""
     rows = analysis.rows[:max_rows]
 
-    def column(name: str, text: Callable[[OperationRow], str], weight: int = 0, *, is_number: bool = True) -> TextColumn:
+    def column(
+        name: str, text: Callable[[OperationRow], str], weight: int = 0, *, is_number: bool = True
+    ) -> TextColumn:
         return TextColumn(name, tuple(map(text, rows)), is_number, weight)
 
     return [

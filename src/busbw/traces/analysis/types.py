@@ -99,6 +99,7 @@ class Finding(Struct, kw_only=True, frozen=True):
 
     kind: Literal["late rank", "slow communicator"]
     text: str
+    remedy: str
     cost_us: float
     """Per step."""
 
