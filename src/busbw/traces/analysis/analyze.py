@@ -11,6 +11,7 @@ from busbw.traces.analysis.calls import RankCalls
 from busbw.traces.analysis.changes import list_changes
 from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
 from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
+from busbw.traces.analysis.groups import ranks_text
 from busbw.traces.analysis.prepare import PreparedTrace
 from busbw.traces.analysis.ranks import Overlap, measure_ranks
 from busbw.traces.analysis.rows import summarize_rows
@@ -33,10 +34,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     trace, clocks, calls, groups = prepared.trace, prepared.clocks, prepared.calls, prepared.groups
     period, duration_us = prepared.period, _duration_us(calls)
     rows = summarize_rows(prepared, duration_us)
-    # Without a common clock, starts of different ranks are not comparable, so no rank is late.
-    arrivals = measure_arrivals(
-        prepared.matched if prepared.is_aligned else (), calls, clock_error_ns=clocks.error_ns or 0
-    )
+    arrivals = measure_arrivals(prepared.matched, calls, clock_error_ns=clocks.error_ns or 0)
     ranks, overlap = measure_ranks(calls, groups, arrivals, duration_us)
     nodes = nodes_of_ranks(trace, system)
     groups = tuple(_complete_group(group, index, overlap, trace, nodes) for index, group in enumerate(groups))
@@ -73,7 +71,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         ranks=ranks,
         findings=tuple(findings),
         changes=list_changes(findings, rows, estimates, groups, overlap, system=system, noise_us=noise_us),
-        problems=trace.problems,
+        problems=prepared.problems,
         notes=tuple(_notes(prepared, system, has_estimates=bool(estimates))),
     )
 
@@ -131,7 +129,7 @@ def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow
 
 def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: bool) -> Iterator[str]:
     """Yields a sentence for each thing that the analysis cannot know."""
-    trace, calls, clocks = prepared.trace, prepared.calls, prepared.clocks
+    trace, calls = prepared.trace, prepared.calls
     captured = sum(int(((rank.operations["flags"] & Flag.CAPTURED) != 0).sum()) for rank in trace.ranks)
     if captured:
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
@@ -149,8 +147,9 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
             f"{partial} of {count_text(len(trace.communicators), 'communicator')} have ranks that were not recorded: "
             "their transfer times are upper bounds, and their late ranks are unknown"
         )
-    if clocks.error_ns is None:
-        yield f"late ranks are unknown, because the clocks of the ranks cannot be aligned: {clocks.basis}"
+    unaligned = [one.trace.rank for one in calls if not one.is_aligned]
+    if unaligned:
+        yield f"clocks are not aligned: late ranks of communicators with rank {ranks_text(unaligned)} are unknown"
     if system is None:
         yield "busbw is not compared with an expectation, because a trace does not name the system: give --system"
     elif not has_estimates:

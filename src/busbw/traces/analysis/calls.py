@@ -1,12 +1,12 @@
 """Calls of each rank: the operations that ran, with their size, their device times and their step."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from busbw.collectives import collectives
 from busbw.traces.analysis.intervals import Indices, Mask, Values
+from busbw.traces.clocks import ClockAlignment, ClockMap
 from busbw.traces.format import DATATYPE_BYTES, DeviceClock, Flag, Function
 from busbw.traces.model import Operations, RankTrace, Trace
 from busbw.traces.steps import Steps, find_steps
@@ -27,6 +27,8 @@ class RankCalls:
     """Calls of one rank, in order. All arrays have one value per call, unless stated."""
 
     trace: RankTrace
+    is_aligned: bool
+    """True if its times are comparable with those of other aligned ranks."""
     call_of: Indices
     """Call of each operation. -1: it did not run, because it was captured."""
     first: Indices
@@ -54,31 +56,54 @@ class RankCalls:
         return int(np.isfinite(self.step_durations_ns).sum()) if self.steps else 1
 
 
-def list_calls(trace: Trace, offsets_ns: Sequence[int] | None, step: int | None = None) -> list[RankCalls]:
+def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) -> tuple[RankCalls, ...]:
     """Lists the calls of each rank.
 
     Args:
         trace: Trace to analyze.
-        offsets_ns: Clock offset of each rank. None if the clocks cannot be aligned: times begin at 0 on each rank.
+        clocks: Alignment of its clocks. Times of a rank that is not aligned begin at 0.
         step: Number of the only step to analyze, from 0. None: all complete steps.
     """
     sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
-    offsets = offsets_ns or [0] * len(trace.ranks)
-    firsts = [_first_time_ns(rank) for rank in trace.ranks]
-    known = [first - offset for first, offset in zip(firsts, offsets, strict=True) if first is not None]
-    origins = [
-        (first or 0) if offsets_ns is None else offset + min(known, default=0)
-        for first, offset in zip(firsts, offsets, strict=True)
+    maps = [None if clocks.error_ns is None else one for one in clocks.maps]
+    times = [_device_times(rank, clock) for rank, clock in zip(trace.ranks, maps, strict=True)]
+    common = [
+        int(one.start[one.is_known].min())
+        for one, clock in zip(times, maps, strict=True)
+        if clock and one.is_known.any()
     ]
-    return [_list_rank_calls(rank, sizes, origin, step) for rank, origin in zip(trace.ranks, origins, strict=True)]
+    calls = []
+    for rank, clock, one in zip(trace.ranks, maps, times, strict=True):
+        own = int(one.start[one.is_known].min()) if one.is_known.any() else 0
+        origin_ns = min(common, default=0) if clock else own
+        calls.append(_list_rank_calls(rank, sizes, one.since(origin_ns), step, is_aligned=clock is not None))
+    return tuple(calls)
 
 
-def _first_time_ns(rank: RankTrace) -> int | None:
-    known = rank.operations["device_start_ns"][rank.operations["device_start_ns"] > 0]
-    return int(known.min()) if len(known) else None
+@dataclass(frozen=True)
+class _DeviceTimes:
+    """Device times in integers: a float64 has a resolution of 256 ns at present Unix times."""
+
+    start: Indices
+    end: Indices
+    is_known: Mask
+
+    def since(self, origin_ns: int) -> tuple[Values, Values]:
+        """Returns starts and ends since the origin. NaN: unknown."""
+        start, end = (np.where(self.is_known, times - origin_ns, np.nan) for times in (self.start, self.end))
+        return start, end
 
 
-def _list_rank_calls(rank: RankTrace, sizes: Indices, origin_ns: int, chosen_step: int | None) -> RankCalls:
+def _device_times(rank: RankTrace, clock: ClockMap | None) -> _DeviceTimes:
+    raw_start, raw_end = rank.operations["device_start_ns"], rank.operations["device_end_ns"]
+    is_known = (raw_start > 0) & (raw_end >= raw_start)
+    start, end = (times.astype(np.int64) if clock is None else clock.convert(times) for times in (raw_start, raw_end))
+    return _DeviceTimes(start, end, is_known)
+
+
+def _list_rank_calls(
+    rank: RankTrace, sizes: Indices, times: tuple[Values, Values], chosen_step: int | None, *, is_aligned: bool
+) -> RankCalls:
     operations = rank.operations
     indices = np.arange(len(operations))
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
@@ -92,15 +117,15 @@ def _list_rank_calls(rank: RankTrace, sizes: Indices, origin_ns: int, chosen_ste
     is_leader = (leaders == indices) & ~is_captured
     call_of = np.where(is_captured, -1, (np.cumsum(is_leader) - 1)[leaders])
 
-    start_ns, end_ns = _device_times(operations, origin_ns)
+    start_ns, end_ns = times
     call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]
     # A minimum or maximum with NaN is NaN: a call with an unknown part is unknown.
     np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
     np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
     durations_ns = call_end_ns - call_start_ns
     if rank.device_clock == DeviceClock.DURATION:
-        for times in (start_ns, call_start_ns, call_end_ns):
-            times[:] = np.nan
+        for unknown in (start_ns, call_start_ns, call_end_ns):
+            unknown[:] = np.nan
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
     steps = find_steps(operations)
@@ -108,6 +133,7 @@ def _list_rank_calls(rank: RankTrace, sizes: Indices, origin_ns: int, chosen_ste
     step_of, step_starts_ns, step_durations_ns = _complete_steps(steps, clock_ns, chosen_step)
     return RankCalls(
         trace=rank,
+        is_aligned=is_aligned,
         call_of=call_of,
         first=indices[is_leader],
         communicator=operations["communicator"][is_leader].astype(np.int64),
@@ -123,15 +149,6 @@ def _list_rank_calls(rank: RankTrace, sizes: Indices, origin_ns: int, chosen_ste
     )
 
 
-def _device_times(operations: Operations, origin_ns: int) -> tuple[Values, Values]:
-    """Returns start and end of each operation since the origin. NaN if one is unknown, or if the end is earlier."""
-    raw_start, raw_end = operations["device_start_ns"], operations["device_end_ns"]
-    is_known = (raw_start > 0) & (raw_end >= raw_start)
-    # The subtraction is in integers: a float64 has a resolution of 256 ns at present Unix times.
-    start, end = ((raw.astype(np.int64) - origin_ns).astype(np.float64) for raw in (raw_start, raw_end))
-    return np.where(is_known, start, np.nan), np.where(is_known, end, np.nan)
-
-
 def _call_sizes(
     operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask, communicator_sizes: Indices
 ) -> Indices:
@@ -143,7 +160,7 @@ def _call_sizes(
     has_shares = np.isin(operations["function"], shares)
     sizes[has_shares] *= communicator_sizes[operations["communicator"][has_shares]]
     sizes[datatype >= len(DATATYPE_BYTES)] = UNKNOWN_SIZE
-    call_sizes = sizes[is_leader]
+    call_sizes: Indices = sizes[is_leader]
     totals = np.zeros((2, len(call_sizes)), dtype=np.int64)
     for row, function in enumerate((Function.SEND, Function.RECV)):
         chosen = is_exchange & (operations["function"] == function) & (sizes >= 0)

@@ -27,6 +27,8 @@ class PreparedTrace:
     """A trace with the calls of its analyzed steps. Calls of one group, function and size share a row."""
 
     trace: Trace
+    problems: tuple[str, ...]
+    """Those of the trace, and differences between its ranks."""
     clocks: ClockAlignment
     period: str
     """Interval of values "per step": "step", "step 3" or "recording"."""
@@ -37,11 +39,6 @@ class PreparedTrace:
     """Row of each call of each rank. -1: in no analyzed step."""
     row_count: int
     matched: tuple[MatchedCalls, ...]
-
-    @property
-    def is_aligned(self) -> bool:
-        """True if times of different ranks are comparable."""
-        return self.clocks.error_ns is not None
 
 
 def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
@@ -54,11 +51,10 @@ def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
     Raises:
         UsageError: There is no such step.
     """
-    matched = match_operations(trace)
+    problems = list(trace.problems)
+    matched = match_operations(trace, problems)
     clocks = align_clocks(trace, matched)
-    is_aligned = clocks.error_ns is not None
-    offsets = [int(offset) for offset in clocks.offsets_ns] if is_aligned else None
-    calls = list_calls(trace, offsets, None if step is None else step - 1)
+    calls = list_calls(trace, clocks, None if step is None else step - 1)
     if step is not None and not any(one.steps and one.step_count for one in calls):
         counts = [len(one.steps.starts) - 1 for one in calls if one.steps]
         known = f"the trace has {count_text(max(counts), 'complete step')}" if counts else "the trace has no steps"
@@ -67,13 +63,14 @@ def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
     rows, row_count = _number_rows(calls, groups)
     return PreparedTrace(
         trace=trace,
+        problems=tuple(dict.fromkeys(problems)),
         clocks=clocks,
         period="recording" if all(one.steps is None for one in calls) else f"step {step}" if step else "step",
-        calls=tuple(calls),
+        calls=calls,
         groups=groups,
         rows=tuple(rows),
         row_count=row_count,
-        matched=tuple(match_calls(trace, matched, calls, rows, is_aligned=is_aligned)),
+        matched=tuple(match_calls(trace, matched, calls, rows)),
     )
 
 

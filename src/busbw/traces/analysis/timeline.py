@@ -60,7 +60,8 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
         end_ns = begin_ns + durations[number]
         title = f"Timeline of step {number + 1}"
     chosen = timed[:1]
-    if prepared.is_aligned:
+    if reference.is_aligned:
+        timed = [index for index in timed if prepared.calls[index].is_aligned]
         ordered = sorted(timed, key=lambda index: -(analysis.ranks[index].late_us or 0))
         late = [index for index in ordered if analysis.ranks[index].late_us][: MAX_RANKS // 2]
         chosen = sorted([*late, *(index for index in timed if index not in late)][:MAX_RANKS])
@@ -96,8 +97,8 @@ def _lanes(prepared: PreparedTrace, ranks: Sequence[int], begin_ns: float, end_n
 def _wait_ends(prepared: PreparedTrace, ranks: Sequence[int]) -> dict[int, Values]:
     """Returns the time at which each call of these ranks ends to wait for others: its start if that is unknown."""
     wait_ends = {rank: prepared.calls[rank].start_ns.copy() for rank in ranks}
-    for one in prepared.matched if prepared.is_aligned else ():
-        if one.function in ENDING_TOGETHER:
+    for one in prepared.matched:
+        if one.is_aligned and one.function in ENDING_TOGETHER:
             latest = one.start_ns[one.is_complete].max(axis=1)
             for column, rank in enumerate(one.ranks):
                 if rank in wait_ends:

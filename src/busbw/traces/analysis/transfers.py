@@ -38,6 +38,8 @@ class MatchedCalls:
     """Per operation. NaN: unknown."""
     is_complete: Mask
     """Per operation: True if all ranks of the communicator were recorded with times."""
+    is_aligned: bool
+    """True if the starts and ends of the ranks are comparable."""
 
 
 def match_calls(
@@ -45,8 +47,6 @@ def match_calls(
     matched: Sequence[MatchedOperations],
     calls: Sequence[RankCalls],
     rows: Sequence[Indices],
-    *,
-    is_aligned: bool,
 ) -> Iterator[MatchedCalls]:
     """Yields the collectives with their transfer times.
 
@@ -55,7 +55,6 @@ def match_calls(
         matched: Operations across ranks.
         calls: Calls of each rank.
         rows: Row of each call of each rank. -1: in no analyzed step.
-        is_aligned: True if times of different ranks are comparable.
     """
     for one in matched:
         if one.function not in (*ENDING_TOGETHER, *_ROOTED) or not len(one.indices):
@@ -69,15 +68,15 @@ def match_calls(
             return np.stack(columns, axis=1)
 
         own = [calls[rank] for rank in one.ranks]
+        is_aligned = all(rank.is_aligned for rank in own)
         call_matrix = gather([rank.call_of for rank in own], -1, np.asarray(one.indices)).astype(np.int64)
         row = gather([rows[rank] for rank in one.ranks], -1, call_matrix).astype(np.int64).max(axis=1)
         start, end, duration = (
             gather([getattr(rank, name) for rank in own], np.nan, call_matrix)
             for name in ("start_ns", "end_ns", "duration_ns")
         )
-        is_complete: Mask = ~np.isnan(duration).any(axis=1) & np.bool_(
-            len(one.ranks) == trace.communicators[one.communicator].size
-        )
+        is_whole = len(one.ranks) == trace.communicators[one.communicator].size
+        is_complete: Mask = ~np.isnan(duration).any(axis=1) & np.full(len(duration), is_whole)
         if one.function in ENDING_TOGETHER:
             transfer = np.fmin.reduce(duration, axis=1)
         else:
@@ -94,6 +93,7 @@ def match_calls(
             end_ns=end,
             transfer_ns=transfer,
             is_complete=is_complete,
+            is_aligned=is_aligned,
         )
 
 
@@ -122,7 +122,7 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: Sequence[RankCalls]
     is_known = np.zeros(len(calls), dtype=bool)
     for one in matched:
         chosen = one.is_complete & (one.row >= 0) & ~np.isnan(one.start_ns).any(axis=1)
-        if one.function not in ENDING_TOGETHER or len(one.ranks) < 2 or not chosen.any():
+        if not one.is_aligned or one.function not in ENDING_TOGETHER or len(one.ranks) < 2 or not chosen.any():
             continue
         start, call_matrix = one.start_ns[chosen], one.calls[chosen]
         steps = np.stack([calls[rank].step[call_matrix[:, column]] for column, rank in enumerate(one.ranks)], axis=1)
