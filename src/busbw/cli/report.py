@@ -29,8 +29,8 @@ from busbw.store import find, read_named_logs
 from busbw.system import System, systems
 from busbw.terminal import activity
 from busbw.traces.analysis import analyze, make_timeline, prepare_trace
-from busbw.traces.anonymize import anonymize
 from busbw.traces.model import Trace
+from busbw.traces.redact import redact_trace
 from busbw.units import count_text
 
 _MAX_TABLES = 500
@@ -121,7 +121,7 @@ def _write_trace_page(
 ) -> int:
     if len(system_options) > 1:
         raise UsageError(f"--system {system_options[1]}: a trace has one system", remedy="set it once")
-    prepared = prepare_trace(anonymize(trace) if is_redacted else trace)
+    prepared = prepare_trace(redact_trace(trace) if is_redacted else trace)
     analysis = analyze(prepared, system=find_system(system_options[0]) if system_options else None)
     return _write_page(
         build_trace(analysis, make_timeline(prepared, analysis), title=title, is_redacted=is_redacted), output

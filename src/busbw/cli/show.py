@@ -21,7 +21,7 @@ from busbw.store import find
 from busbw.system import System
 from busbw.terminal import ExpectationColumns, activity, console, log_lines, terminal_width
 from busbw.traces.analysis import analyze, prepare_trace
-from busbw.traces.anonymize import anonymize
+from busbw.traces.redact import redact_trace
 
 
 @click.command()
@@ -54,7 +54,7 @@ def show(
     with activity(f"reading {run}"):
         trace = find_trace(run)
         if trace is not None:
-            analysis = analyze(prepare_trace(anonymize(trace) if is_redacted else trace, step), system=system)
+            analysis = analyze(prepare_trace(redact_trace(trace) if is_redacted else trace, step), system=system)
     if trace is not None:
         print_trace(analysis, as_json=as_json)
         return ExitCode.GOOD

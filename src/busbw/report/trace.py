@@ -17,7 +17,7 @@ from busbw.report.page import (
 )
 from busbw.report.timeline import timeline_picture
 from busbw.traces.analysis import TraceAnalysis
-from busbw.traces.analysis.text import TextColumn, fact_texts, operation_columns, rank_columns
+from busbw.traces.analysis.text import TextColumn, fact_texts, operation_columns, rank_columns, saving_text
 from busbw.traces.analysis.timeline import Timeline
 from busbw.units import count_text, milliseconds_text
 
@@ -87,7 +87,7 @@ def _summary_lines(analysis: TraceAnalysis, anchor: str) -> Iterator[SummaryLine
     for finding in analysis.findings:
         yield SummaryLine(Badge.of("SLOW"), finding.text, anchor, (), "")
     for change in analysis.changes:
-        saving = f"{change.text}: saves {milliseconds_text(change.saving_us)} per {analysis.period}"
+        saving = f"{change.text}: {saving_text(change, analysis.period)}"
         badge = Badge(change.basis.upper(), "unsure", _MARKS[change.basis])
         yield SummaryLine(badge, saving, anchor, (), f"Assumes: {change.assumption}.")
 

@@ -8,8 +8,8 @@ from rich.text import Text
 from busbw.json_output import json_object
 from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 from busbw.traces.analysis import TraceAnalysis
-from busbw.traces.analysis.text import TextColumn, fact_texts, operation_columns, rank_columns
-from busbw.units import count_text, milliseconds_text, plain
+from busbw.traces.analysis.text import TextColumn, fact_texts, operation_columns, rank_columns, saving_text
+from busbw.units import count_text, plain
 
 _MAX_OPERATION_ROWS = 40
 _MAX_RANK_ROWS = 16
@@ -44,7 +44,7 @@ def _trace_lines(analysis: TraceAnalysis, width: int) -> Iterator[Text]:
     for finding in analysis.findings:
         yield from _labeled_lines("found", finding.text, width, "yellow")
     for number, change in enumerate(analysis.changes, start=1):
-        saving = f"saves {milliseconds_text(change.saving_us)} per {analysis.period} ({change.basis})"
+        saving = f"{saving_text(change, analysis.period)} ({change.basis})"
         yield from _labeled_lines(f"change {number}", f"{saving}: {change.text}. Assumes: {change.assumption}.", width)
     for problem in analysis.problems:
         yield from _labeled_lines("problem", problem, width, "yellow")

@@ -183,7 +183,7 @@ def _complete_steps(steps: Steps | None, clock_ns: Values, chosen_step: int | No
     starts = np.asarray(steps.starts)
     starts_ns = clock_ns[starts]
     durations_ns = np.append(np.diff(starts_ns), np.nan)
-    is_analyzed = np.append(np.diff(starts) == steps.period, False)
+    is_analyzed = np.append(steps.ends[:-1] == starts[1:], False)
     if chosen_step is not None:
         is_analyzed &= np.arange(len(starts)) == chosen_step
     durations_ns[~is_analyzed] = np.nan

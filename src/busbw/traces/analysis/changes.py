@@ -127,8 +127,9 @@ def _changes_of_overlap(groups: Sequence[CommunicatorGroup], overlap: Overlap) -
         yield Change(
             text=f"overlap the operations of {names_text(labels[1:], 2)} with those of {labels[0]}",
             saving_us=overlap.hideable_us,
+            is_bound=True,
             basis="predicted",
-            assumption="at most: no operation needs a result of the other group, and they share no link",
+            assumption="no operation needs a result of the other group, and they share no link",
         )
 
 

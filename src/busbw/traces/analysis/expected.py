@@ -11,7 +11,7 @@ from busbw.traces.model import Trace
 
 
 def nodes_of_ranks(trace: Trace, system: System | None) -> dict[int, str]:
-    """Returns the node of each rank of the job whose node is known.
+    """Returns the known nodes, by rank of the job.
 
     If no host is known, a system says how many consecutive ranks are assumed to share a node.
     """

@@ -110,6 +110,8 @@ class Change(Struct, kw_only=True, frozen=True):
     text: str
     saving_us: float
     """Per step."""
+    is_bound: bool = False
+    """True if the saving is an upper bound."""
     basis: Literal["measured", "predicted"]
     assumption: str
 

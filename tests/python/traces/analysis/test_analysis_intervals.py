@@ -13,10 +13,7 @@ INTERVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.intege
 def cells(intervals: list[tuple[int, int, int]], chosen: int | None = None) -> set[int]:
     """Unit intervals that intervals, or those of one set, cover."""
     return {
-        cell
-        for start, length, number in intervals
-        if chosen in (None, number)
-        for cell in range(start, start + length)
+        cell for start, length, number in intervals if chosen in (None, number) for cell in range(start, start + length)
     }
 
 
