@@ -107,7 +107,7 @@ def test_a_saving_within_the_noise_of_the_step_is_not_listed() -> None:
 
 
 def test_at_most_three_changes_with_the_largest_saving_first() -> None:
-    partitions = [split_ranks(4, 4), [(4, 5, 6, 7)], split_ranks(8, 2, 4)]
+    partitions = (split_ranks(4, 4), [(4, 5, 6, 7)], split_ranks(8, 2, 4))
     calls = [
         Call(partition=1, duration_ns=900_000, count=1 << 10),
         Call(partition=0, duration_ns=300_000, count=1 << 10),
