@@ -43,10 +43,7 @@ class MatchedCalls:
 
 
 def match_calls(
-    trace: Trace,
-    matched: Sequence[MatchedOperations],
-    calls: Sequence[RankCalls],
-    rows: Sequence[Indices],
+    trace: Trace, matched: Sequence[MatchedOperations], calls: Sequence[RankCalls], rows: Sequence[Indices]
 ) -> Iterator[MatchedCalls]:
     """Yields the collectives with their transfer times.
 
