@@ -32,8 +32,10 @@ def _trace_lines(analysis: TraceAnalysis, width: int) -> Iterator[Text]:
         yield from _labeled_lines(name, text, width)
     yield from _table_lines(operation_columns(analysis, _MAX_OPERATION_ROWS), width)
     yield from _hidden_line(len(analysis.rows) - _MAX_OPERATION_ROWS, "row")
-    caption = f"calls and bytes of one rank per {analysis.period}; transfer: after the last rank has arrived; "
-    yield from _wrapped(f"{caption}algbw and busbw in GB/s, of the transfer; <, >: bounds", width, "dim")
+    caption = f"calls and bytes of one rank per {analysis.period}"
+    if any(row.transfer_us is not None for row in analysis.rows):
+        caption += "; transfer: after the last rank has arrived; algbw, busbw: of the transfer in GB/s; <, >: bounds"
+    yield from _wrapped(caption, width, "dim")
     if any(one.communication_us is not None for one in analysis.ranks):
         yield from _table_lines(rank_columns(analysis, _MAX_RANK_ROWS), width)
         yield from _hidden_line(len(analysis.ranks) - _MAX_RANK_ROWS, "rank")

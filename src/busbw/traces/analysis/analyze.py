@@ -95,16 +95,16 @@ def _step_times(calls: Sequence[RankCalls]) -> StepTimes | None:
     for one in calls:
         known_us = one.step_durations_ns[np.isfinite(one.step_durations_ns)] / 1e3
         if one.steps and len(known_us):
-            quartiles = np.percentile(known_us, [25, 75])
+            p10_us, p25_us, median_us, p75_us, p90_us = map(float, np.percentile(known_us, [10, 25, 50, 75, 90]))
             return StepTimes(
                 count=len(one.steps.starts),
                 analyzed=len(known_us),
                 operations_per_step=one.steps.period,
                 coverage=one.steps.coverage,
-                median_us=float(np.median(known_us)),
-                p10_us=float(np.percentile(known_us, 10)),
-                p90_us=float(np.percentile(known_us, 90)),
-                noise_us=float(quartiles[1] - quartiles[0]) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None,
+                median_us=median_us,
+                p10_us=p10_us,
+                p90_us=p90_us,
+                noise_us=(p75_us - p25_us) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None,
             )
     return None
 

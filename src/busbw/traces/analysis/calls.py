@@ -1,5 +1,6 @@
 """Calls of each rank: the operations that ran, with their size, their device times and their step."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,7 @@ from busbw.traces.steps import Steps, find_steps
 EXCHANGE = 13
 """Function number of a call that consists of the point-to-point operations of one group on one communicator."""
 UNKNOWN_SIZE = -1
-_NAMES = {int(function): function.name.lower() for function in Function} | {EXCHANGE: "send/recv"}
-
-
-def function_name(function: int) -> str:
-    """Returns the name of a function, or of an exchange."""
-    return _NAMES[function]
+FUNCTION_NAMES = {int(function): function.name.lower() for function in Function} | {EXCHANGE: "send/recv"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,43 +62,31 @@ def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) ->
     """
     sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
-    times = [_device_times(rank, clock) for rank, clock in zip(trace.ranks, maps, strict=True)]
-    common = [
-        int(one.start[one.is_known].min())
-        for one, clock in zip(times, maps, strict=True)
-        if clock and one.is_known.any()
-    ]
-    calls = []
-    for rank, clock, one in zip(trace.ranks, maps, times, strict=True):
-        own = int(one.start[one.is_known].min()) if one.is_known.any() else 0
-        origin_ns = min(common, default=0) if clock else own
-        calls.append(_list_rank_calls(rank, sizes, one.since(origin_ns), step, is_aligned=clock is not None))
-    return tuple(calls)
+    return tuple(
+        _list_rank_calls(rank, sizes, times, step, is_aligned=clock is not None)
+        for rank, clock, times in zip(trace.ranks, maps, _device_times(trace, maps), strict=True)
+    )
 
 
-@dataclass(frozen=True)
-class _DeviceTimes:
-    """Device times in integers: a float64 has a resolution of 256 ns at present Unix times."""
+def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Values]:
+    """Yields starts and ends of the operations of each rank, as an array [2, operations].
 
-    start: Indices
-    end: Indices
-    is_known: Mask
-
-    def since(self, origin_ns: int) -> tuple[Values, Values]:
-        """Returns starts and ends since the origin. NaN: unknown."""
-        start, end = (np.where(self.is_known, times - origin_ns, np.nan) for times in (self.start, self.end))
-        return start, end
-
-
-def _device_times(rank: RankTrace, clock: ClockMap | None) -> _DeviceTimes:
-    raw_start, raw_end = rank.operations["device_start_ns"], rank.operations["device_end_ns"]
-    is_known = (raw_start > 0) & (raw_end >= raw_start)
-    start, end = (times.astype(np.int64) if clock is None else clock.convert(times) for times in (raw_start, raw_end))
-    return _DeviceTimes(start, end, is_known)
+    They are subtracted in integers, because a float64 has a resolution of 256 ns at present Unix times.
+    """
+    times, first_ns = [], []
+    for rank, clock in zip(trace.ranks, maps, strict=True):
+        raw = np.stack([rank.operations["device_start_ns"], rank.operations["device_end_ns"]])
+        is_known = (raw[0] > 0) & (raw[1] >= raw[0])
+        converted = raw.astype(np.int64) if clock is None else clock.convert(raw)
+        times.append((converted, is_known))
+        first_ns.append(int(converted[0].min(where=is_known, initial=np.iinfo(np.int64).max)))
+    common_ns = min((first for first, clock in zip(first_ns, maps, strict=True) if clock), default=0)
+    for (converted, is_known), first, clock in zip(times, first_ns, maps, strict=True):
+        yield np.where(is_known, converted - (common_ns if clock else first), np.nan)
 
 
 def _list_rank_calls(
-    rank: RankTrace, sizes: Indices, times: tuple[Values, Values], chosen_step: int | None, *, is_aligned: bool
+    rank: RankTrace, sizes: Indices, times: Values, chosen_step: int | None, *, is_aligned: bool
 ) -> RankCalls:
     operations = rank.operations
     indices = np.arange(len(operations))
@@ -119,9 +103,9 @@ def _list_rank_calls(
 
     start_ns, end_ns = times
     call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]
-    # A minimum or maximum with NaN is NaN: a call with an unknown part is unknown.
-    np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
-    np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
+    with np.errstate(invalid="ignore"):  # the result with NaN is NaN: a call with an unknown part is unknown
+        np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
+        np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
     durations_ns = call_end_ns - call_start_ns
     if rank.device_clock == DeviceClock.DURATION:
         for unknown in (start_ns, call_start_ns, call_end_ns):

@@ -6,7 +6,7 @@ import numpy as np
 
 from busbw.traces.analysis.groups import members_text
 from busbw.traces.analysis.prepare import PreparedTrace
-from busbw.traces.analysis.transfers import ENDING_TOGETHER
+from busbw.traces.analysis.transfers import ENDING_TOGETHER, median_by_key
 from busbw.traces.analysis.types import Finding, OperationRow, RankRow
 from busbw.units import count_text, milliseconds_text
 
@@ -44,9 +44,8 @@ def find_slow_communicators(
     medians: dict[int, dict[int, float]] = {}
     for one in prepared.matched:
         is_chosen = one.is_complete & (one.row >= 0) & (one.function in ENDING_TOGETHER)
-        for row in np.unique(one.row[is_chosen]):
-            values = one.transfer_ns[is_chosen & (one.row == row)]
-            medians.setdefault(int(row), {})[one.communicator] = float(np.median(values)) / 1e3
+        for row, median_us in median_by_key(one.row[is_chosen], one.transfer_ns[is_chosen] / 1e3).items():
+            medians.setdefault(row, {})[one.communicator] = median_us
     for group_number, group in enumerate(groups):
         for communicator in group.communicators:
             own_us = others_us = 0.0

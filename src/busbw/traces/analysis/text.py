@@ -26,9 +26,10 @@ def fact_texts(analysis: TraceAnalysis) -> Iterator[tuple[str, str]]:
     yield "recorded", f"{ranks}{hosts if analysis.hosts else ''}, {count_text(analysis.operations, 'operation')}"
     yield "by", ", ".join([*(analysis.libraries or ["unknown library"]), *analysis.producers])
     yield "steps", _steps_text(analysis)
-    if analysis.clock_error_us is not None:
+    is_timed = any(row.time_us is not None for row in analysis.rows)
+    if is_timed and analysis.clock_error_us is not None:
         yield "clocks", f"aligned within {number_text(analysis.clock_error_us, 3)} us: {analysis.clock_basis}"
-    else:
+    elif is_timed:
         yield "clocks", analysis.clock_basis
     if overlaps := [one.overlap for one in analysis.ranks if one.overlap is not None]:
         yield "overlap", f"{_mean(overlaps):.0%} of the communication time has operations of several groups at once"

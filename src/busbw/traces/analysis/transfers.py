@@ -6,6 +6,7 @@ duration of the last rank is the transfer.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def match_calls(
             for name in ("start_ns", "end_ns", "duration_ns")
         )
         is_whole = len(one.ranks) == trace.communicators[one.communicator].size
-        is_complete: Mask = ~np.isnan(duration).any(axis=1) & np.full(len(duration), is_whole)
+        is_complete: Mask = np.full(len(duration), is_whole) & ~np.isnan(duration).any(axis=1)
         if one.function in ENDING_TOGETHER:
             transfer = np.fmin.reduce(duration, axis=1)
         else:
@@ -94,8 +95,30 @@ def match_calls(
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Arrivals:
+def transfers_by_row(matched: Sequence[MatchedCalls]) -> dict[int, tuple[float, bool]]:
+    """Returns the median transfer time of each row in us, and true if it is only an upper bound.
+
+    Only operations that all ranks recorded count, if such exist.
+    """
+    names = ("row", "transfer_ns", "is_complete")
+    rows, transfers, complete = (np.concatenate([[], *(getattr(one, name) for one in matched)]) for name in names)
+    is_known = (rows >= 0) & ~np.isnan(transfers)
+    bounds = median_by_key(rows[is_known], transfers[is_known] / 1e3)
+    is_known &= complete > 0
+    exact = median_by_key(rows[is_known], transfers[is_known] / 1e3)
+    return {row: (exact.get(row, bound), row not in exact) for row, bound in bounds.items()}
+
+
+def median_by_key(keys: Values | Indices, values: Values) -> dict[int, float]:
+    """Returns the median of the values of each key."""
+    order = np.lexsort((values, keys))
+    distinct, first, counts = np.unique(keys[order], return_index=True, return_counts=True)
+    ordered = values[order]
+    medians = (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2]) / 2
+    return dict(zip(map(int, distinct), map(float, medians), strict=True))
+
+
+class Arrivals(NamedTuple):
     """Waits and own lateness of each rank: arrays [ranks of the trace, steps].
 
     NaN: unknown. The lateness before the first communication of a rank is unknown.
@@ -122,29 +145,28 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: Sequence[RankCalls]
         if not one.is_aligned or one.function not in ENDING_TOGETHER or len(one.ranks) < 2 or not chosen.any():
             continue
         start, call_matrix = one.start_ns[chosen], one.calls[chosen]
-        steps = np.stack([calls[rank].step[call_matrix[:, column]] for column, rank in enumerate(one.ranks)], axis=1)
-        own_gaps = np.stack([gaps[rank][call_matrix[:, column]] for column, rank in enumerate(one.ranks)], axis=1)
-        latest, last = start.max(axis=1), start.argmax(axis=1)
+        columns = list(enumerate(one.ranks))
+        steps = np.stack([calls[rank].step[call_matrix[:, column]] for column, rank in columns], axis=1)
+        others = np.stack([gaps[rank][call_matrix[:, column]] for column, rank in columns], axis=1)
+        latest, last, operations = start.max(axis=1), start.argmax(axis=1), np.arange(len(start))
         lead = latest - np.sort(start, axis=1)[:, -2]
-        operations = np.arange(len(start))
-        others = own_gaps.copy()
-        last_gap = own_gaps[operations, last]
+        last_gap = others[operations, last]
         others[operations, last] = np.nan
-        with np.errstate(invalid="ignore"):
-            is_gap_known = ~np.isnan(others).all(axis=1) & ~np.isnan(last_gap)
+        is_gap_known = ~np.isnan(others).all(axis=1)
         excess = np.full(len(start), np.nan)
         excess[is_gap_known] = last_gap[is_gap_known] - np.nanmedian(others[is_gap_known], axis=1)
         own_late = np.clip(np.minimum(lead, excess), 0, None)
         own_late[lead <= clock_error_ns] = 0
-        for column, rank in enumerate(one.ranks):
+        for column, rank in columns:
             is_known[rank] = True
             waits[rank].append((start[:, column], latest, steps[:, column]))
             is_last = (last == column) & ~(own_late <= 0)  # also unknown ones
             late[rank].append((latest[is_last] - own_late[is_last], latest[is_last], steps[is_last, column]))
-    return Arrivals(
-        waiting_ns=np.stack([_per_step(waits[rank], step_count, is_known[rank]) for rank in range(len(calls))]),
-        late_ns=np.stack([_per_step(late[rank], step_count, is_known[rank]) for rank in range(len(calls))]),
+    waiting_ns, late_ns = (
+        np.stack([_per_step(*pair, step_count) for pair in zip(parts, is_known, strict=True)])
+        for parts in (waits, late)
     )
+    return Arrivals(waiting_ns, late_ns)
 
 
 def _gaps(calls: RankCalls) -> Values:
@@ -158,7 +180,7 @@ def _gaps(calls: RankCalls) -> Values:
     return gaps
 
 
-def _per_step(parts: list[tuple[Values, Values, Indices]], step_count: int, is_known: bool) -> Values:
+def _per_step(parts: list[tuple[Values, Values, Indices]], is_known: bool, step_count: int) -> Values:
     """Returns the union of the intervals per step. Simultaneous operations of two communicators count once."""
     if not is_known:
         return np.full(step_count, np.nan)

@@ -179,6 +179,12 @@ def test_the_sends_and_receives_of_a_group_are_one_call() -> None:
     assert exchange.time_us is not None
 
 
+def test_an_exchange_without_device_times() -> None:
+    calls = [Call(function=Function.SEND, shift=1, group=1), Call(count=7)]
+    exchange = row_of(analysis_of(make_trace(ranks=4, calls=calls, device_clock=DeviceClock.NONE)), "send/recv")
+    assert (exchange.calls_per_step, exchange.time_us) == (1, None)
+
+
 def test_an_unknown_element_type_has_no_size() -> None:
     trace = make_trace(ranks=2, calls=CALLS, steps=5)
     for rank in trace.ranks:
