@@ -74,7 +74,7 @@ def build_trace(
 
 def _headline(analysis: TraceAnalysis, *, is_timed: bool) -> str:
     steps = analysis.steps
-    step = f"A step takes {milliseconds_text(steps.median_us)}. " if steps else ""
+    step = f"A step takes {milliseconds_text(steps.median_us)}. " if steps and steps.median_us is not None else ""
     if analysis.findings:
         text = analysis.findings[0].text
         return f"{step}{text[0].upper()}{text[1:]}."

@@ -1,6 +1,7 @@
 """Analyzes a trace: steps, operations, ranks, findings and changes."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -94,17 +95,19 @@ def _step_times(calls: Sequence[RankCalls]) -> StepTimes | None:
     """Returns the steps of the first rank that has complete ones."""
     for one in calls:
         known_us = one.step_durations_ns[np.isfinite(one.step_durations_ns)] / 1e3
-        if one.steps and len(known_us):
-            p10_us, p25_us, median_us, p75_us, p90_us = map(float, np.percentile(known_us, [10, 25, 50, 75, 90]))
+        if one.steps and one.step_count:
+            quantiles_us: list[Any] = [None] * 5
+            if len(known_us):
+                quantiles_us = np.percentile(known_us, [10, 25, 50, 75, 90]).tolist()
             return StepTimes(
                 count=len(one.steps.starts),
-                analyzed=len(known_us),
+                analyzed=one.step_count,
                 operations_per_step=one.steps.period,
                 coverage=one.steps.coverage,
-                median_us=median_us,
-                p10_us=p10_us,
-                p90_us=p90_us,
-                noise_us=(p75_us - p25_us) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None,
+                median_us=quantiles_us[2],
+                p10_us=quantiles_us[0],
+                p90_us=quantiles_us[4],
+                noise_us=(quantiles_us[3] - quantiles_us[1]) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None,
             )
     return None
 

@@ -44,12 +44,14 @@ class RankCalls:
     """Start of each step on the common clock. NaN: unknown."""
     step_durations_ns: Values
     """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
+    analyzed: Mask
+    """True for each step that is analyzed. Without steps, the whole recording is one."""
     steps: Steps | None
 
     @property
     def step_count(self) -> int:
-        """Number of analyzed steps. Without steps, the whole recording is one."""
-        return int(np.isfinite(self.step_durations_ns).sum()) if self.steps else 1
+        """Number of analyzed steps."""
+        return int(self.analyzed.sum())
 
 
 def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) -> tuple[RankCalls, ...]:
@@ -113,8 +115,11 @@ def _list_rank_calls(
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
     steps = find_steps(operations)
-    clock_ns = operations["enqueue_ns"].astype(np.float64) if np.isnan(start_ns).all() else start_ns
-    step_of, step_starts_ns, step_durations_ns = _complete_steps(steps, clock_ns, chosen_step)
+    enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
+    clock_ns = enqueue_ns if np.isnan(start_ns).all() else start_ns
+    step_of, analyzed = _complete_steps(steps, len(operations), chosen_step)
+    step_starts_ns = clock_ns[steps.starts] if steps else np.array([np.nan])
+    step_durations_ns = np.where(analyzed, np.append(np.diff(step_starts_ns), np.nan), np.nan)
     return RankCalls(
         trace=rank,
         is_aligned=is_aligned,
@@ -129,6 +134,7 @@ def _list_rank_calls(
         step=step_of[is_leader],
         step_starts_ns=step_starts_ns,
         step_durations_ns=step_durations_ns,
+        analyzed=analyzed,
         steps=steps,
     )
 
@@ -155,22 +161,15 @@ def _call_sizes(
     return call_sizes
 
 
-def _complete_steps(steps: Steps | None, clock_ns: Values, chosen_step: int | None) -> tuple[Indices, Values, Values]:
-    """Returns the step of each operation, and starts and durations of all steps.
+def _complete_steps(steps: Steps | None, count: int, chosen_step: int | None) -> tuple[Indices, Mask]:
+    """Returns the step of each of `count` operations, and true for each analyzed step.
 
     A step is complete if the next one follows at once.
     """
-    step_of = np.full(len(clock_ns), -1, dtype=np.int64)
     if steps is None:
-        step_of[:] = 0
-        return step_of, np.array([np.nan]), np.array([np.nan])
-    starts = np.asarray(steps.starts)
-    starts_ns = clock_ns[starts]
-    durations_ns = np.append(np.diff(starts_ns), np.nan)
-    is_analyzed = np.append(steps.ends[:-1] == starts[1:], False)
+        return np.zeros(count, dtype=np.int64), np.array([True])
+    analyzed: Mask = np.append(steps.ends[:-1] == steps.starts[1:], False)
     if chosen_step is not None:
-        is_analyzed &= np.arange(len(starts)) == chosen_step
-    durations_ns[~is_analyzed] = np.nan
-    number = np.searchsorted(starts, np.arange(len(clock_ns)), side="right") - 1
-    step_of = np.where((number >= 0) & np.isfinite(durations_ns)[number], number, -1)
-    return step_of, starts_ns, durations_ns
+        analyzed &= np.arange(len(analyzed)) == chosen_step
+    number = np.searchsorted(steps.starts, np.arange(count), side="right") - 1
+    return np.where((number >= 0) & analyzed[number], number, -1), analyzed

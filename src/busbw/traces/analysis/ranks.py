@@ -29,8 +29,7 @@ def measure_ranks(
     measured = [_measure_depths(one, groups) for one in calls]
     rows = []
     for one, depth, waiting_ns, late_ns in zip(calls, measured, arrivals.waiting_ns, arrivals.late_ns, strict=True):
-        is_analyzed = np.isfinite(one.step_durations_ns) if one.steps else np.array([True])
-        waits, late = (values[: len(is_analyzed)][is_analyzed] for values in (waiting_ns, late_ns))
+        waits, late = (values[: len(one.analyzed)][one.analyzed] for values in (waiting_ns, late_ns))
         is_known = len(waits) > 0 and not np.isnan(waits).any()
         late = late[~np.isnan(late)]
         communication_us = depth.busy / 1e3 / max(one.step_count, 1) if depth else None

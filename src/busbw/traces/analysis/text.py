@@ -7,6 +7,7 @@ from busbw.traces.analysis.types import Change, OperationRow, RankRow, TraceAnal
 from busbw.units import count_text, milliseconds_text, names_text, number_text, size_range_text, size_text
 
 _MAX_HOSTS = 3
+_MIN_NUMBER = 0.001
 
 
 class TextColumn(NamedTuple):
@@ -49,9 +50,11 @@ def _steps_text(analysis: TraceAnalysis) -> str:
     if steps is None:
         duration = f"; it takes {milliseconds_text(analysis.duration_us)}" if analysis.duration_us else ""
         return f"none found, so all values are of the whole recording{duration}"
-    times = f"median {milliseconds_text(steps.median_us)}"
-    if steps.analyzed > 1:
-        times += f" (10 to 90 %: {number_text(steps.p10_us / 1e3, 3)} to {milliseconds_text(steps.p90_us)})"
+    times = "unknown duration"
+    if steps.median_us is not None and steps.p10_us is not None and steps.p90_us is not None:
+        times = f"median {milliseconds_text(steps.median_us)}"
+        if steps.analyzed > 1:
+            times += f" (10 to 90 %: {number_text(steps.p10_us / 1e3, 3)} to {milliseconds_text(steps.p90_us)})"
     found = f"{steps.count:,} of {count_text(steps.operations_per_step, 'operation')}, {steps.analyzed:,} analyzed"
     return f"{found}: {times}; they contain {steps.coverage:.0%} of the operations"
 
@@ -117,7 +120,9 @@ def _size_text(row: OperationRow) -> str:
 
 
 def _number_text(value: float | None, unit: float = 1.0) -> str:
-    return "" if value is None else number_text(value / unit, 3)
+    if value is None:
+        return ""
+    return "<0.001" if 0 < value / unit < _MIN_NUMBER else number_text(value / unit, 3)
 
 
 def _bound_text(row: OperationRow, value: float | None, sign: str) -> str:

@@ -135,7 +135,7 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: Sequence[RankCalls]
     waited elsewhere. So its lateness is at most the time by which its gap since its last communication exceeds the
     median gap of the others. Gaps are differences on one clock.
     """
-    step_count = max(len(one.step_durations_ns) for one in calls)
+    step_count = max(len(one.analyzed) for one in calls)
     waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls]
     late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls]
     gaps = [_gaps(one) for one in calls]

@@ -13,13 +13,13 @@ class StepTimes(Struct, kw_only=True, frozen=True):
     count: int
     """Number of steps that were found."""
     analyzed: int
-    """Number of steps with a known duration. All other values are of them."""
+    """Number of complete steps, of which all other values are."""
     operations_per_step: int
     coverage: float
     """Fraction of the rank's operations in recognized steps."""
-    median_us: float
-    p10_us: float
-    p90_us: float
+    median_us: float | None
+    p10_us: float | None
+    p90_us: float | None
     noise_us: float | None
     """Half of the interquartile range of the durations. None for fewer than four steps."""
 

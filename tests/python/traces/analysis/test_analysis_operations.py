@@ -153,6 +153,26 @@ def test_a_missing_device_time_is_not_zero() -> None:
     assert [note for note in analysis.notes if "have no device times" in note]
 
 
+def test_a_step_with_an_unknown_start_counts_without_a_duration() -> None:
+    trace = make_trace(ranks=4, calls=CALLS, steps=9)
+    for rank in trace.ranks:
+        rank.operations["device_end_ns"][3 * 4] = 0  # the first operation of a step
+    analysis = analysis_of(trace)
+    reduce = row_of(analysis, "all_reduce")
+    assert reduce.timed_fraction == pytest.approx(7 / 8)
+    assert (reduce.calls_per_step, reduce.time_us, analysis.duration_us) == pytest.approx((1, 400, STEP_NS / 1e3))
+
+
+def test_a_source_without_times_has_steps_of_unknown_duration() -> None:
+    trace = make_trace(ranks=4, calls=CALLS, steps=9, device_clock=DeviceClock.NONE)
+    for rank in trace.ranks:
+        rank.operations["enqueue_ns"] = 0
+    analysis = analysis_of(trace)
+    assert analysis.steps is not None
+    assert (analysis.steps.analyzed, analysis.steps.median_us, analysis.duration_us) == (8, None, None)
+    assert row_of(analysis, "all_gather").calls_per_step == 2
+
+
 def test_captured_operations_did_not_run() -> None:
     trace = make_trace(ranks=2, calls=CALLS, steps=5)
     for rank in trace.ranks:
