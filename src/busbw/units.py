@@ -55,6 +55,11 @@ def number_text(value: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def milliseconds_text(time_us: float) -> str:
+    """Text of a time in milliseconds: "3.1 ms"."""
+    return f"{number_text(time_us / 1e3, 3)} ms"
+
+
 def size_range_text(sizes_bytes: Iterable[int]) -> str:
     """Text of the smallest and the largest of several sizes: "8 B - 8 KiB". One size if they are equal."""
     sizes = sorted(sizes_bytes)

@@ -20,7 +20,7 @@ COMMANDS = {
     "launch": "Measures one collective on many machines through their launcher.",
     "record": "Runs a program and records the collectives that it calls.",
     "import": "Reads logs of this and other programs; shows tables and refused lines.",
-    "show": "Shows a run or a log: hardware, table, curves, warnings.",
+    "show": "Shows a run, a log or the trace of a job: table, curves, late ranks.",
     "runs": "Lists the runs in the store, filtered by collective, host, time and more.",
     "history": "Shows a measurement over time, and when it changed.",
     "export": "Writes runs as CSV, JSON, Markdown, JUnit, Prometheus or Parquet.",

@@ -15,6 +15,7 @@ from busbw.cli.options.output_file import reject_input, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
+from busbw.cli.options.trace_argument import find_trace
 from busbw.cli.outcome.possible_causes import cause_sentences, causes_in_log
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
@@ -23,10 +24,13 @@ from busbw.judge import ReferenceSelection
 from busbw.logs import Log
 from busbw.readers.busbw_records import SearchRecordError
 from busbw.recorded_search import read_search
-from busbw.report import Page, ReportInput, build, build_search, render
+from busbw.report import Page, ReportInput, build, build_search, build_trace, render
 from busbw.store import find, read_named_logs
 from busbw.system import System, systems
 from busbw.terminal import activity
+from busbw.traces.analysis import analyze, make_timeline, prepare_trace
+from busbw.traces.model import Trace
+from busbw.traces.redact import redact_trace
 from busbw.units import count_text
 
 _MAX_TABLES = 500
@@ -36,7 +40,7 @@ _MAX_ROWS = 20_000
 
 
 @click.command()
-@click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, shell_complete=complete_log)
+@click.argument("names", metavar="RUN|FILE|FOLDER|TRACE...", nargs=-1, required=True, shell_complete=complete_log)
 @click.option(
     "-o",
     "--output",
@@ -77,12 +81,14 @@ def report(
     sharp: bool,
     is_redacted: bool,
 ) -> int:
-    """Writes one HTML file about runs and logs: verdict, curves, comparison, scatter, rows.
+    """Writes one HTML file about runs and logs (verdict, curves, comparison, scatter, rows), or about one trace.
 
     It compares two logs with each other. The file needs no network and no other file. Exit code 1 for wrong data.
     """
     reject_input(output, names)
     with activity("reading"):
+        if len(names) == 1 and (trace := find_trace(names[0])):
+            return _write_trace_page(trace, system_options, title, is_redacted=is_redacted, output=output)
         warnings: list[str] = []
         try:
             whole_logs = list(read_named_logs(names, warnings.append, warnings.append))
@@ -108,6 +114,18 @@ def report(
         page = build(inputs, selection=reference_selection, warnings=warnings, title=title, is_redacted=is_redacted)
     _write_page(page, output)
     return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in whole_logs) else ExitCode.GOOD
+
+
+def _write_trace_page(
+    trace: Trace, system_options: Sequence[str], title: str | None, *, is_redacted: bool, output: Path
+) -> int:
+    if len(system_options) > 1:
+        raise UsageError(f"--system {system_options[1]}: a trace has one system", remedy="set it once")
+    prepared = prepare_trace(redact_trace(trace) if is_redacted else trace)
+    analysis = analyze(prepared, system=find_system(system_options[0]) if system_options else None)
+    return _write_page(
+        build_trace(analysis, make_timeline(prepared, analysis), title=title, is_redacted=is_redacted), output
+    )
 
 
 def _causes(log: Log) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`busbw show`: shows one log or run on one screen."""
+"""`busbw show`: shows one log, run or trace on one screen."""
 
 from collections.abc import Iterator
 
@@ -9,42 +9,73 @@ from msgspec.structs import asdict, replace
 from busbw import readers
 from busbw.cli.options.completion import complete_log
 from busbw.cli.options.json_option import json_option
+from busbw.cli.options.system_option import find_system, system_option
+from busbw.cli.options.trace_argument import find_trace
+from busbw.cli.traces import print_trace
 from busbw.errors import ExitCode, UsageError
 from busbw.expect import ExpectedRange, estimator, network_nics_finder
 from busbw.exporters.redact import redact
 from busbw.json_output import encode_item, object_with_lists, print_object
 from busbw.logs import Log, Row, Table
 from busbw.store import find
+from busbw.system import System
 from busbw.terminal import ExpectationColumns, activity, console, log_lines, terminal_width
+from busbw.traces.analysis import analyze, prepare_trace
+from busbw.traces.redact import redact_trace
 
 
 @click.command()
-@click.argument("run", metavar="RUN|FILE", shell_complete=complete_log)
+@click.argument("run", metavar="RUN|FILE|TRACE", shell_complete=complete_log)
 @click.option(
     "--table", "numbers", type=click.IntRange(min=1), multiple=True, metavar="N", help="Show only table N; repeatable."
 )
 @click.option("--plot/--no-plot", "draw", default=True, help="Draw busbw and time over size.  [default: --plot]")
+@system_option
+@click.option("--step", type=click.IntRange(min=1), metavar="N", help="Show only step N of a trace.  [default: all]")
 @json_option
 @click.option(
     "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
 )
-def show(run: str, numbers: tuple[int, ...], draw: bool, as_json: bool, is_redacted: bool) -> int:
-    """Shows RUN (the start of a run's name, or "last") or the log FILE of this or another tool.
+def show(
+    run: str,
+    numbers: tuple[int, ...],
+    draw: bool,
+    system_name: str,
+    step: int | None,
+    as_json: bool,
+    is_redacted: bool,
+) -> int:
+    """Shows RUN (the start of a run's name, or "last"), the log FILE of this or another tool, or a TRACE of a job.
 
-    It shows hardware, correctness, table, curves and warnings. Exit code 1 for wrong data.
+    It shows hardware, correctness, table, curves and warnings; of a trace its operations, late ranks, and the changes
+    that would save most. Exit code 1 for wrong data.
     """
+    system = find_system(system_name)
+    with activity(f"reading {run}"):
+        trace = find_trace(run)
+        if trace is not None:
+            analysis = analyze(prepare_trace(redact_trace(trace) if is_redacted else trace, step), system=system)
+    if trace is not None:
+        print_trace(analysis, as_json=as_json)
+        return ExitCode.GOOD
+    if step is not None:
+        raise UsageError(f"--step {step}: {run} is a log, not a trace", remedy="omit --step")
     with activity(f"reading {run}"):
         log = readers.read(find(run))
     _require_tables(log, numbers)
     shown_log = redact(log) if is_redacted else log
     exit_code = ExitCode.WRONG_DATA if log.has_wrong_data else ExitCode.GOOD
     if as_json:
-        lists = {"tables": _encode_tables(shown_log, numbers), "refused": map(encode_item, shown_log.refused)}
+        lists = {"tables": _encode_tables(shown_log, numbers, system), "refused": map(encode_item, shown_log.refused)}
         print_object(replace(shown_log, tables=(), refused=()), lists)
         return exit_code
     out = console()
     lines = log_lines(
-        shown_log, width=terminal_width(), expected=_expectation_columns, draw=draw, numbers=numbers or None
+        shown_log,
+        width=terminal_width(),
+        expected=lambda table: _expectation_columns(table, system),
+        draw=draw,
+        numbers=numbers or None,
     )
     for line in lines:
         out.print(line)
@@ -63,23 +94,23 @@ def _require_tables(log: Log, numbers: tuple[int, ...]) -> None:
         raise UsageError(f"--table {missing[0]}: the log has {len(log.tables)}", remedy="give a smaller number")
 
 
-def _encode_tables(log: Log, numbers: tuple[int, ...]) -> Iterator[Iterator[bytes]]:
+def _encode_tables(log: Log, numbers: tuple[int, ...], system: System | None) -> Iterator[Iterator[bytes]]:
     """Yields the tables for `--json`, with the fields of logs.py and the expected busbw in each row."""
     for number, table in enumerate(log.tables, start=1):
         if not numbers or number in numbers:
             fields = {"table": number, **to_builtins(replace(table, rows=()))}
-            yield object_with_lists(fields, {"rows": map(encode_item, _rows_with_expectation(table))})
+            yield object_with_lists(fields, {"rows": map(encode_item, _rows_with_expectation(table, system))})
 
 
-def _rows_with_expectation(table: Table) -> Iterator[dict[str, object]]:
-    columns = _expectation_columns(table)
+def _rows_with_expectation(table: Table, system: System | None) -> Iterator[dict[str, object]]:
+    columns = _expectation_columns(table, system)
     for row in table.rows:
         yield {**asdict(row), "expected_busbw_gbps": columns.busbw_gbps(row), "assumption": columns.assumption(row)}
 
 
-def _expectation_columns(table: Table) -> ExpectationColumns:
+def _expectation_columns(table: Table, system: System | None) -> ExpectationColumns:
     """Returns functions for the columns of the expectation: the busbw of a row, and the assumption behind it."""
-    estimate, find_nics = estimator(table), network_nics_finder(table)
+    estimate, find_nics = estimator(table, system), network_nics_finder(table, system)
 
     known: dict[tuple[object, ...], ExpectedRange | None] = {}
 

@@ -87,6 +87,8 @@ class Picture:
     note: str = ""
     log_svg: Markup | None = None
     """The same drawing with a logarithmic value axis, which the reader can switch to. None without a switch."""
+    is_wide: bool = False
+    """True if the drawing has the width of the page."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,9 @@ class ConfigurationSection:
     grid: DataTable | None
     """Table of rows. None if no row was read."""
     omissions: tuple[str, ...] = ()
-    """Sentences on rows that the pictures omit."""
+    """Sentences on rows that the pictures omit, and on facts that are unknown."""
+    is_open: bool = False
+    """True if the table of rows is visible at once."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class TableSection:
     anchor: str
     title: str
     facts: tuple[NamedValue, ...]
-    topology: Picture
+    topology: Picture | None
     warnings: tuple[str, ...]
     configurations: tuple[ConfigurationSection, ...]
     settings: tuple[NamedValue, ...]

@@ -11,9 +11,11 @@ import pytest
 from conftest import GOLDEN_RECORD
 from kept_runs import add_run
 from saved_matrices import H200_X4
+from synthetic_traces import make_trace
 
 from busbw.cli.main import cli, main
 from busbw.json_output import SCHEMA_VERSION, json_object
+from busbw.traces.write import write_trace
 
 LOG = str(GOLDEN_RECORD)
 GOLDEN = GOLDEN_RECORD.parent
@@ -30,7 +32,7 @@ EXAMPLES: dict[str, list[list[str]]] = {
     "launch machine-types": [[], ["p5"]],
     "refs": [[], ["h200-x4"]],
     "runs": [["--store", "store"], ["--store", "store", "--rows"]],
-    "show": [[LOG], [LOG, "--table", "1", "--redact"]],
+    "show": [[LOG], [LOG, "--table", "1", "--redact"], ["trace"]],
     "topo": [["matrix.txt"]],
 }
 """Arguments of each command that reads. Each call prints at least one object."""
@@ -110,6 +112,8 @@ def test_each_object_begins_with_its_schema_version(
     command: str, arguments: list[str], here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "matrix.txt").write_text(H200_X4)
+    if "trace" in arguments:
+        write_trace(make_trace(ranks=2), here / "trace")
     if "store" in arguments:
         for day in range(2):
             add_run(here / "store", day)

@@ -1,0 +1,165 @@
+"""Analyzes a trace: steps, operations, ranks, findings and changes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from busbw.expect import Estimate
+from busbw.system import System
+from busbw.traces.analysis.calls import RankCalls
+from busbw.traces.analysis.changes import list_changes
+from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
+from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
+from busbw.traces.analysis.groups import ranks_text
+from busbw.traces.analysis.prepare import PreparedTrace
+from busbw.traces.analysis.ranks import Overlap, measure_ranks
+from busbw.traces.analysis.rows import summarize_rows
+from busbw.traces.analysis.transfers import measure_arrivals
+from busbw.traces.analysis.types import CommunicatorGroup, OperationRow, StepTimes, TraceAnalysis
+from busbw.traces.format import Flag
+from busbw.traces.model import Trace
+from busbw.units import count_text
+
+_MIN_NOISE_STEPS = 4
+
+
+def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAnalysis:
+    """Analyzes a trace.
+
+    Args:
+        prepared: Trace, with the steps to analyze.
+        system: System of the job, for expectations. None if unknown.
+    """
+    trace, clocks, calls, groups = prepared.trace, prepared.clocks, prepared.calls, prepared.groups
+    period, duration_us = prepared.period, _duration_us(calls)
+    rows = summarize_rows(prepared, duration_us)
+    arrivals = measure_arrivals(prepared.matched, calls, clock_error_ns=clocks.error_ns or 0)
+    ranks, overlap = measure_ranks(calls, groups, arrivals, duration_us)
+    nodes = nodes_of_ranks(trace, system)
+    groups = tuple(_complete_group(group, index, overlap, trace, nodes) for index, group in enumerate(groups))
+    estimates = {
+        index: estimate
+        for index, row in enumerate(rows)
+        if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes))
+    }
+    rows = tuple(_with_estimate(row, estimates.get(index)) for index, row in enumerate(rows))
+    steps = _step_times(calls)
+    noise_us = (steps.noise_us if steps else None) or 0.0
+    findings = sorted(
+        (
+            *find_late_ranks(ranks, duration_us, period, (clocks.error_ns or 0) / 1e3),
+            *find_slow_communicators(prepared, rows, duration_us),
+        ),
+        key=lambda finding: -finding.cost_us,
+    )
+    return TraceAnalysis(
+        name=trace.name,
+        size=trace.size,
+        recorded_ranks=len(trace.ranks),
+        hosts=_distinct(rank.host for rank in trace.ranks),
+        libraries=_distinct(rank.nccl_version and f"NCCL {rank.nccl_version}" for rank in trace.ranks),
+        producers=_distinct(rank.producer for rank in trace.ranks),
+        operations=sum(len(rank.operations) for rank in trace.ranks),
+        period=period,
+        steps=steps,
+        duration_us=duration_us,
+        clock_error_us=None if clocks.error_ns is None else clocks.error_ns / 1e3,
+        clock_basis=clocks.basis,
+        groups=groups,
+        rows=tuple(sorted(rows, key=lambda row: (-(row.share or 0), -(row.bytes_per_step or 0)))),
+        ranks=ranks,
+        findings=tuple(findings),
+        changes=list_changes(findings, rows, estimates, groups, overlap, system=system, noise_us=noise_us),
+        problems=prepared.problems,
+        notes=tuple(_notes(prepared, system, has_estimates=bool(estimates))),
+    )
+
+
+def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, texts)))
+
+
+def _duration_us(calls: Sequence[RankCalls]) -> float | None:
+    """Returns the mean duration of a step over all ranks, or else of the recording. None if unknown."""
+    durations = np.concatenate([one.step_durations_ns for one in calls])
+    if np.isfinite(durations).any():
+        return float(np.nanmean(durations)) / 1e3
+    timed = [one for one in calls if not np.isnan(one.start_ns).all()]
+    spans = [float(np.nanmax(one.end_ns) - np.nanmin(one.start_ns)) for one in timed]
+    return float(np.mean(spans)) / 1e3 if spans and all(one.steps is None for one in calls) else None
+
+
+def _step_times(calls: Sequence[RankCalls]) -> StepTimes | None:
+    """Returns the steps of the first rank that has complete ones."""
+    for one in calls:
+        known_us = one.step_durations_ns[np.isfinite(one.step_durations_ns)] / 1e3
+        if one.steps and one.step_count:
+            quantiles_us: list[Any] = [None] * 5
+            if len(known_us):
+                quantiles_us = np.percentile(known_us, [10, 25, 50, 75, 90]).tolist()
+            return StepTimes(
+                count=len(one.steps.starts),
+                analyzed=one.step_count,
+                operations_per_step=one.steps.period,
+                coverage=one.steps.coverage,
+                median_us=quantiles_us[2],
+                p10_us=quantiles_us[0],
+                p90_us=quantiles_us[4],
+                noise_us=(quantiles_us[3] - quantiles_us[1]) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None,
+            )
+    return None
+
+
+def _complete_group(
+    group: CommunicatorGroup, index: int, overlap: Overlap, trace: Trace, nodes: dict[int, str]
+) -> CommunicatorGroup:
+    """Adds the number of nodes of a communicator, and the time without other communication."""
+    places = [nodes.get(-1 if rank is None else rank) for rank in trace.communicators[group.communicators[0]].members]
+    return msgspec.structs.replace(
+        group,
+        nodes=len(set(places)) if places and None not in places else None,
+        alone_us=None if np.isnan(overlap.alone_us[index]) else float(overlap.alone_us[index]),
+    )
+
+
+def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow:
+    if estimate is None:
+        return row
+    return msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
+
+
+def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: bool) -> Iterator[str]:
+    """Yields a sentence for each thing that the analysis cannot know."""
+    trace, calls = prepared.trace, prepared.calls
+    captured = sum(int(((rank.operations["flags"] & Flag.CAPTURED) != 0).sum()) for rank in trace.ranks)
+    if captured:
+        yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
+    timed = sum(int((~np.isnan(one.duration_ns)).sum()) for one in calls)
+    total = sum(len(one.duration_ns) for one in calls)
+    if not timed:
+        yield "the recording has no device times: durations, busbw and late ranks are unknown"
+        return
+    if timed < total:
+        yield f"{1 - timed / total:.1%} of the operations have no device times; times are those of the others"
+    recorded = {rank.rank for rank in trace.ranks}
+    partial = sum(not recorded.issuperset(one.members) for one in trace.communicators)
+    if partial:
+        yield (
+            f"{partial} of {count_text(len(trace.communicators), 'communicator')} have ranks that were not recorded: "
+            "their transfer times are upper bounds, and their late ranks are unknown"
+        )
+    unaligned = [one.trace.rank for one in calls if not one.is_aligned]
+    if unaligned:
+        yield f"clocks are not aligned: late ranks of communicators with rank {ranks_text(unaligned)} are unknown"
+    if system is None:
+        yield "busbw is not compared with an expectation, because a trace does not name the system: give --system"
+    elif not has_estimates:
+        yield f"no operation has an expectation on {system.name}"
+    if system and not any(rank.host for rank in trace.ranks):
+        yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
+    counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in calls}
+    if len(counts) > 1:
+        texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(counts.items()))
+        yield f"ranks differ in their number of steps: {texts}"

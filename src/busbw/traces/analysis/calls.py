@@ -1,0 +1,175 @@
+"""Calls of each rank: the operations that ran, with their size, their device times and their step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from busbw.collectives import collectives
+from busbw.traces.analysis.intervals import Indices, Mask, Values
+from busbw.traces.clocks import ClockAlignment, ClockMap
+from busbw.traces.format import DATATYPE_BYTES, DeviceClock, Flag, Function
+from busbw.traces.model import Operations, RankTrace, Trace
+from busbw.traces.steps import Steps, find_steps
+
+EXCHANGE = 13
+"""Function number of a call that consists of the point-to-point operations of one group on one communicator."""
+UNKNOWN_SIZE = -1
+FUNCTION_NAMES = {int(function): function.name.lower() for function in Function} | {EXCHANGE: "send/recv"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankCalls:
+    """Calls of one rank, in order. All arrays have one value per call, unless stated."""
+
+    trace: RankTrace
+    is_aligned: bool
+    """True if its times are comparable with those of other aligned ranks."""
+    call_of: Indices
+    """Call of each operation. -1: it did not run, because it was captured."""
+    first: Indices
+    """First operation of the call."""
+    communicator: Indices
+    function: Indices
+    size_bytes: Indices
+    """Size as in nccl-tests. `UNKNOWN_SIZE` if the element type is unknown."""
+    start_ns: Values
+    """Device time on the common clock. NaN: unknown."""
+    end_ns: Values
+    duration_ns: Values
+    """On the device. It may be known without start and end."""
+    step: Indices
+    """Number of the step, from 0. -1: in no analyzed step."""
+    step_starts_ns: Values
+    """Start of each step on the common clock. NaN: unknown."""
+    step_durations_ns: Values
+    """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
+    analyzed: Mask
+    """True for each step that is analyzed. Without steps, the whole recording is one."""
+    steps: Steps | None
+
+    @property
+    def step_count(self) -> int:
+        """Number of analyzed steps."""
+        return int(self.analyzed.sum())
+
+
+def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) -> tuple[RankCalls, ...]:
+    """Lists the calls of each rank.
+
+    Args:
+        trace: Trace to analyze.
+        clocks: Alignment of its clocks. Times of a rank that is not aligned begin at 0.
+        step: Number of the only step to analyze, from 0. None: all complete steps.
+    """
+    sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
+    maps = [None if clocks.error_ns is None else one for one in clocks.maps]
+    return tuple(
+        _list_rank_calls(rank, sizes, times, step, is_aligned=clock is not None)
+        for rank, clock, times in zip(trace.ranks, maps, _device_times(trace, maps), strict=True)
+    )
+
+
+def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Values]:
+    """Yields starts and ends of the operations of each rank, as an array [2, operations].
+
+    They are subtracted in integers, because a float64 has a resolution of 256 ns at present Unix times.
+    """
+    times, first_ns = [], []
+    for rank, clock in zip(trace.ranks, maps, strict=True):
+        raw = np.stack([rank.operations["device_start_ns"], rank.operations["device_end_ns"]])
+        is_known = (raw[0] > 0) & (raw[1] >= raw[0])
+        converted = raw.astype(np.int64) if clock is None else clock.convert(raw)
+        times.append((converted, is_known))
+        first_ns.append(int(converted[0].min(where=is_known, initial=np.iinfo(np.int64).max)))
+    common_ns = min((first for first, clock in zip(first_ns, maps, strict=True) if clock), default=0)
+    for (converted, is_known), first, clock in zip(times, first_ns, maps, strict=True):
+        yield np.where(is_known, converted - (common_ns if clock else first), np.nan)
+
+
+def _list_rank_calls(
+    rank: RankTrace, sizes: Indices, times: Values, chosen_step: int | None, *, is_aligned: bool
+) -> RankCalls:
+    operations = rank.operations
+    indices = np.arange(len(operations))
+    is_captured = (operations["flags"] & Flag.CAPTURED) != 0
+    is_exchange = np.isin(operations["function"], (Function.SEND, Function.RECV)) & (operations["group"] != 0)
+    is_exchange &= ~is_captured
+    leaders = indices.copy()
+    pairs = operations["communicator"].astype(np.int64) << 32 | operations["group"]
+    _, first, inverse = np.unique(pairs[is_exchange], return_index=True, return_inverse=True)
+    exchanged = indices[is_exchange]
+    leaders[exchanged] = exchanged[first[inverse]]
+    is_leader = (leaders == indices) & ~is_captured
+    call_of = np.where(is_captured, -1, (np.cumsum(is_leader) - 1)[leaders])
+
+    start_ns, end_ns = times
+    call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]
+    with np.errstate(invalid="ignore"):  # the result with NaN is NaN: a call with an unknown part is unknown
+        np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
+        np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
+    durations_ns = call_end_ns - call_start_ns
+    if rank.device_clock == DeviceClock.DURATION:
+        for unknown in (start_ns, call_start_ns, call_end_ns):
+            unknown[:] = np.nan
+    function = operations["function"][is_leader].astype(np.int64)
+    function[call_of[exchanged]] = EXCHANGE
+    steps = find_steps(operations)
+    enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
+    clock_ns = enqueue_ns if np.isnan(start_ns).all() else start_ns
+    step_of, analyzed = _complete_steps(steps, len(operations), chosen_step)
+    step_starts_ns = clock_ns[steps.starts] if steps else np.array([np.nan])
+    step_durations_ns = np.where(analyzed, np.append(np.diff(step_starts_ns), np.nan), np.nan)
+    return RankCalls(
+        trace=rank,
+        is_aligned=is_aligned,
+        call_of=call_of,
+        first=indices[is_leader],
+        communicator=operations["communicator"][is_leader].astype(np.int64),
+        function=function,
+        size_bytes=_call_sizes(operations, call_of, is_leader, is_exchange, sizes),
+        start_ns=call_start_ns,
+        end_ns=call_end_ns,
+        duration_ns=durations_ns,
+        step=step_of[is_leader],
+        step_starts_ns=step_starts_ns,
+        step_durations_ns=step_durations_ns,
+        analyzed=analyzed,
+        steps=steps,
+    )
+
+
+def _call_sizes(
+    operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask, communicator_sizes: Indices
+) -> Indices:
+    """Returns the size of each call. That of an exchange is the larger of all sent and of all received bytes."""
+    datatype = operations["datatype"]
+    element_bytes = np.append(DATATYPE_BYTES, np.zeros(256 - len(DATATYPE_BYTES), dtype=np.int64))[datatype]
+    sizes = operations["count"].astype(np.int64) * element_bytes
+    shares = [int(one) for one in Function if (known := collectives().get(one.name.lower())) and known.size == "shares"]
+    has_shares = np.isin(operations["function"], shares)
+    sizes[has_shares] *= communicator_sizes[operations["communicator"][has_shares]]
+    sizes[datatype >= len(DATATYPE_BYTES)] = UNKNOWN_SIZE
+    call_sizes: Indices = sizes[is_leader]
+    totals = np.zeros((2, len(call_sizes)), dtype=np.int64)
+    for row, function in enumerate((Function.SEND, Function.RECV)):
+        chosen = is_exchange & (operations["function"] == function) & (sizes >= 0)
+        np.add.at(totals[row], call_of[chosen], sizes[chosen])
+    exchanges = np.unique(call_of[is_exchange])
+    call_sizes[exchanges] = totals.max(axis=0)[exchanges]
+    call_sizes[call_of[is_exchange & (sizes < 0)]] = UNKNOWN_SIZE
+    return call_sizes
+
+
+def _complete_steps(steps: Steps | None, count: int, chosen_step: int | None) -> tuple[Indices, Mask]:
+    """Returns the step of each of `count` operations, and true for each analyzed step.
+
+    A step is complete if the next one follows at once.
+    """
+    if steps is None:
+        return np.zeros(count, dtype=np.int64), np.array([True])
+    analyzed: Mask = np.append(steps.ends[:-1] == steps.starts[1:], False)
+    if chosen_step is not None:
+        analyzed &= np.arange(len(analyzed)) == chosen_step
+    number = np.searchsorted(steps.starts, np.arange(count), side="right") - 1
+    return np.where((number >= 0) & analyzed[number], number, -1), analyzed

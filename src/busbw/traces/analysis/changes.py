@@ -1,0 +1,144 @@
+"""Changes that would shorten the step, with their savings.
+
+Compute is not in a trace. So each saving assumes that the job waits for the communication in question.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from busbw.expect import Estimate
+from busbw.fastpath.table import MAX_FAST_RANKS, NCCL, default_text, parse
+from busbw.system import System
+from busbw.traces.analysis.ranks import Overlap
+from busbw.traces.analysis.types import Change, CommunicatorGroup, Finding, OperationRow
+from busbw.units import names_text, number_text, size_range_text
+
+_MAX_CHANGES = 3
+_FAST_PATH_TABLES = {"hopper": "sm_90"}
+"""Tables of the GPU architectures for which the speed of the fast path was measured."""
+_FAST_PATH_TIME_RATIO, _MAX_FAST_PATH_BYTES = 0.45, 1 << 16
+"""Upper bound of its time relative to NCCL's, for all of its collectives and sizes up to this one.
+
+Measured with 4 x H200 in CUDA graphs (bench/results/h200-x4-fastpath.md)."""
+
+
+def list_changes(
+    findings: Sequence[Finding],
+    rows: Sequence[OperationRow],
+    estimates: Mapping[int, Estimate],
+    groups: Sequence[CommunicatorGroup],
+    overlap: Overlap,
+    *,
+    system: System | None,
+    noise_us: float,
+) -> tuple[Change, ...]:
+    """Returns the changes that save most, and more than the noise of the step time.
+
+    Args:
+        findings: Late ranks and slow communicators.
+        rows: Rows of the table of operations.
+        estimates: Expectations by the index of the row.
+        groups: Groups of communicators.
+        overlap: Communication of the groups.
+        system: System of the job. None if unknown.
+        noise_us: Noise of the step time.
+    """
+    changes = [
+        *_changes_of_findings(findings),
+        *_changes_to_expected(rows, estimates, groups),
+        *_changes_to_fast_path(rows, groups, estimates, system),
+        *_changes_of_overlap(groups, overlap),
+    ]
+    large = [change for change in changes if change.saving_us > noise_us]
+    return tuple(sorted(large, key=lambda change: -change.saving_us)[:_MAX_CHANGES])
+
+
+def _changes_of_findings(findings: Sequence[Finding]) -> Iterator[Change]:
+    for one in findings:
+        assumption = "the other ranks compute nothing while they wait"
+        if one.kind == "slow communicator":
+            assumption = "it becomes as fast as the similar ones, and the job waits for it"
+        yield Change(text=one.remedy, saving_us=one.cost_us, basis="measured", assumption=assumption)
+
+
+def _changes_to_expected(
+    rows: Sequence[OperationRow], estimates: Mapping[int, Estimate], groups: Sequence[CommunicatorGroup]
+) -> Iterator[Change]:
+    for index, estimate in estimates.items():
+        row, group = rows[index], groups[rows[index].group]
+        if row.busbw_gbps is None or row.transfer_us is None or row.is_transfer_bound:
+            continue
+        if row.busbw_gbps < estimate.busbw_gbps.low:
+            saving_us = (row.transfer_us - estimate.time_us.typical) * row.calls_per_step
+            busbw = f"{number_text(row.busbw_gbps, 3)} to {number_text(estimate.busbw_gbps.typical, 3)} GB/s"
+            yield Change(
+                text=f"bring {row_text(row)} of {group.label} from {busbw}, the busbw of a healthy system",
+                saving_us=_bounded(saving_us, [group]),
+                basis="predicted",
+                assumption=f"{estimate.route} is possible, and the job waits for the operation",
+            )
+
+
+def _changes_to_fast_path(
+    rows: Sequence[OperationRow],
+    groups: Sequence[CommunicatorGroup],
+    estimates: Mapping[int, Estimate],
+    system: System | None,
+) -> Iterator[Change]:
+    table = _FAST_PATH_TABLES.get(system.generation) if system else None
+    lines = parse(default_text(table), table) if table else []
+    fast = []
+    for index, row in enumerate(rows):
+        ranks, size = groups[row.group].size, row.max_size_bytes
+        # Only the ranks of one node can write into each other's memory. Estimates need the nodes, so they are known.
+        is_covered = index in estimates and groups[row.group].nodes == 1 and ranks <= MAX_FAST_RANKS
+        line = next(
+            (
+                line
+                for line in lines
+                if line.collective == row.function
+                and line.min_ranks <= ranks <= line.max_ranks
+                and not line.in_windows
+                and size is not None
+                and size <= min(line.up_to_bytes, _MAX_FAST_PATH_BYTES)
+            ),
+            None,
+        )
+        if is_covered and line and line.method != NCCL and row.transfer_us is not None and not row.is_transfer_bound:
+            fast.append(row)
+    if fast:
+        saving_us = sum((row.transfer_us or 0) * row.calls_per_step for row in fast) * (1 - _FAST_PATH_TIME_RATIO)
+        calls = number_text(sum(row.calls_per_step for row in fast))
+        sizes = size_range_text(row.max_size_bytes or 0 for row in fast)
+        yield Change(
+            text=f"run {calls} small operations ({sizes}) on the fast path (busbw fastpath)",
+            saving_us=_bounded(saving_us, [groups[index] for index in {row.group for row in fast}]),
+            basis="predicted",
+            assumption=f"they take {_FAST_PATH_TIME_RATIO:g} of NCCL's time, as measured on 4 x H200, "
+            "and the job waits for them",
+        )
+
+
+def _changes_of_overlap(groups: Sequence[CommunicatorGroup], overlap: Overlap) -> Iterator[Change]:
+    used = [int(index) for index in np.argsort(-overlap.total_us, kind="stable") if overlap.total_us[index] > 0]
+    if len(used) > 1:
+        labels = [groups[index].label for index in used]
+        yield Change(
+            text=f"overlap the operations of {names_text(labels[1:], 2)} with those of {labels[0]}",
+            saving_us=overlap.hideable_us,
+            is_bound=True,
+            basis="predicted",
+            assumption="no operation needs a result of the other group, and they share no link",
+        )
+
+
+def row_text(row: OperationRow) -> str:
+    """Returns function and size: "all_reduce of 4 MiB"."""
+    known = [size for size in (row.min_size_bytes, row.max_size_bytes) if size is not None]
+    return f"{row.function} of {size_range_text(known)}" if known else row.function
+
+
+def _bounded(saving_us: float, groups: Sequence[CommunicatorGroup]) -> float:
+    """Limits a saving to the time in which no other group communicates: overlapped time saves nothing."""
+    return min(saving_us, sum(group.alone_us or 0 for group in groups))

@@ -1,0 +1,48 @@
+"""Expectation of a healthy system for the collectives of a trace."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from busbw.collectives import collectives
+from busbw.expect import Estimate, Scenario, expect
+from busbw.system import System
+from busbw.traces.analysis.types import CommunicatorGroup, OperationRow
+from busbw.traces.model import Trace
+
+
+def nodes_of_ranks(trace: Trace, system: System | None) -> dict[int, str]:
+    """Returns the known nodes, by rank of the job.
+
+    If no host is known, a system says how many consecutive ranks are assumed to share a node.
+    """
+    hosts = {rank.rank: rank.host for rank in trace.ranks if rank.host}
+    if hosts or system is None:
+        return hosts
+    return {rank: str(rank // system.ranks_per_node) for rank in range(trace.size)}
+
+
+def estimate_row(
+    row: OperationRow, group: CommunicatorGroup, trace: Trace, system: System, nodes: dict[int, str]
+) -> Estimate | None:
+    """Returns the estimate for a row. None without an expectation, such as for unknown nodes."""
+    member_lists = [trace.communicators[index].members for index in group.communicators]
+    places = [[nodes.get(-1 if rank is None else rank) for rank in members] for members in member_lists]
+    size = row.max_size_bytes
+    if row.function not in collectives() or not size or any(place is None for place in places[0]):
+        return None
+    counts = Counter(places[0])
+    scenario = Scenario(
+        collective=row.function,
+        ranks=group.size,
+        ranks_per_node=max(counts.values()),
+        node_ranks=tuple(counts.values()),
+        groups=_max_sharing(places),
+        dtype=row.dtypes[0] if len(row.dtypes) == 1 else None,
+    )
+    return expect(scenario, system, [size]).at(size)
+
+
+def _max_sharing(places: Sequence[Sequence[str | None]]) -> int:
+    """Returns the maximum number of communicators that share the NICs of a node."""
+    sharing = Counter(node for nodes in places if len(set(nodes)) > 1 for node in set(nodes))
+    return max(sharing.values(), default=1)

@@ -1,0 +1,69 @@
+"""Names ranks that are late, and communicators that are slower than others with the same role."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from busbw.traces.analysis.groups import members_text
+from busbw.traces.analysis.prepare import PreparedTrace
+from busbw.traces.analysis.transfers import ENDING_TOGETHER, median_by_key
+from busbw.traces.analysis.types import Finding, OperationRow, RankRow
+from busbw.units import count_text, milliseconds_text
+
+_MIN_LATE_RATIO = 3.0
+"""Ratio to the median lateness of the other ranks. Without a straggler, each rank is the last one at times."""
+_MIN_SLOW_RATIO = 1.2
+"""Ratio of the transfer time to that of similar communicators."""
+_MIN_COST = 0.001
+"""Fraction of the step below which nothing is reported."""
+
+
+def find_late_ranks(
+    ranks: Sequence[RankRow], period_us: float | None, period: str, clock_error_us: float
+) -> Iterator[Finding]:
+    """Yields the ranks that delay the others, by the cost per step."""
+    known = [(one, one.late_us) for one in ranks if one.late_us is not None]
+    for one, late_us in sorted(known, key=lambda pair: -pair[1]):
+        others = [other_us for other, other_us in known if other is not one]
+        min_us = max(_MIN_LATE_RATIO * float(np.median(others)), clock_error_us, _MIN_COST * (period_us or 0))
+        if late_us > min_us:
+            host = f" on {one.host}" if one.host else ""
+            often = f", in {one.late_steps:.0%} of the steps" if one.late_steps and period != "recording" else ""
+            lateness = f"arrives {milliseconds_text(late_us)} late per {period}{often}"
+            text = f"rank {one.rank}{host} {lateness}; the others wait for it"
+            yield Finding(
+                kind="late rank", text=text, remedy=f"let rank {one.rank}{host} arrive with the others", cost_us=late_us
+            )
+
+
+def find_slow_communicators(
+    prepared: PreparedTrace, rows: Sequence[OperationRow], period_us: float | None
+) -> Iterator[Finding]:
+    """Yields the communicators with a longer transfer time than the others of their group."""
+    trace, groups = prepared.trace, prepared.groups
+    medians: dict[int, dict[int, float]] = {}
+    for one in prepared.matched:
+        is_chosen = one.is_complete & (one.row >= 0) & (one.function in ENDING_TOGETHER)
+        for row, median_us in median_by_key(one.row[is_chosen], one.transfer_ns[is_chosen] / 1e3).items():
+            medians.setdefault(row, {})[one.communicator] = median_us
+    for group_number, group in enumerate(groups):
+        for communicator in group.communicators:
+            own_us = others_us = 0.0
+            for row, by_communicator in medians.items():
+                others = [value for index, value in by_communicator.items() if index != communicator]
+                if rows[row].group == group_number and communicator in by_communicator and others:
+                    own_us += by_communicator[communicator] * rows[row].calls_per_step
+                    others_us += float(np.median(others)) * rows[row].calls_per_step
+            cost_us = own_us - others_us
+            if others_us and own_us > _MIN_SLOW_RATIO * others_us and cost_us > _MIN_COST * (period_us or 0):
+                members = members_text(trace.communicators[communicator])
+                own = trace.communicators[communicator].members
+                hosts = sorted({rank.host for rank in trace.ranks if rank.rank in own and rank.host})
+                text = (
+                    f"transfers of {group.label} among ranks {members}"
+                    f"{f' on {hosts[0]}' if len(hosts) == 1 else ''} take {own_us / others_us:.2f} times as long as in "
+                    f"{count_text(len(group.communicators) - 1, 'similar communicator')}, for all its ranks: "
+                    f"a slow link or GPU, not a late rank; cost {milliseconds_text(cost_us)} per {prepared.period}"
+                )
+                remedy = f"make ranks {members} of {group.label} as fast as the similar ones"
+                yield Finding(kind="slow communicator", text=text, remedy=remedy, cost_us=cost_us)

@@ -1,0 +1,56 @@
+"""Groups communicators with the same role, such as all tensor-parallel groups of a job."""
+
+import re
+from collections.abc import Hashable, Iterable
+from itertools import pairwise
+
+from busbw.traces.analysis.types import CommunicatorGroup
+from busbw.traces.model import Communicator, Trace
+from busbw.units import names_text
+
+_MAX_NAMES = 2
+_MAX_RANGES = 4
+
+
+def group_communicators(trace: Trace) -> tuple[CommunicatorGroup, ...]:
+    """Returns the groups in the order of their first communicators.
+
+    Communicators are alike if sizes, names without digits, and distances of the ranks are equal. Of several
+    communicators with the same ranks, each belongs to another group.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    counts: dict[tuple[int | None, ...], int] = {}
+    for index, one in enumerate(trace.communicators):
+        first = one.members[0] if one.members else None
+        if first is None or None in one.members:
+            groups[index] = [index]
+            continue
+        counts[one.members] = counts.get(one.members, 0) + 1
+        distances = tuple(member - first for member in one.members if member is not None)
+        groups.setdefault((re.sub(r"\d+", "", one.name), distances, counts[one.members]), []).append(index)
+    return tuple(_make_group(trace, indices) for indices in groups.values())
+
+
+def _make_group(trace: Trace, indices: list[int]) -> CommunicatorGroup:
+    ones = [trace.communicators[index] for index in indices]
+    names = dict.fromkeys(one.name or f"communicator {index}" for one, index in zip(ones, indices, strict=True))
+    return CommunicatorGroup(
+        label=names_text(list(names), _MAX_NAMES),
+        size=ones[0].size,
+        communicators=tuple(indices),
+        members=tuple(map(members_text, ones)),
+    )
+
+
+def members_text(communicator: Communicator) -> str:
+    """Returns the known ranks of a communicator: "0-7", "0, 8, 16"."""
+    return ranks_text(member for member in communicator.members if member is not None)
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """Returns ranks as text, with ranges of consecutive ones."""
+    ordered = sorted(ranks)
+    breaks = [index for index, (one, following) in enumerate(pairwise(ordered), start=1) if following != one + 1]
+    ranges = [ordered[start:end] for start, end in pairwise([0, *breaks, len(ordered)]) if start < end]
+    texts = [str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in ranges]
+    return names_text(texts, _MAX_RANGES)

@@ -1,0 +1,60 @@
+"""Lengths of unions and overlaps of time intervals."""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Depths(NamedTuple):
+    """Time by the number of sets that are active."""
+
+    busy: float
+    """Time with at least one active set."""
+    overlapped: float
+    """Time with at least two active sets."""
+    alone: Values
+    """Time of each set in which no other one is active."""
+    total: Values
+    """Time of each set."""
+
+
+def uncovered(starts: Values, ends: Values) -> Values:
+    """Returns the part of each interval that no interval with an earlier start covers. The sum is that of the union."""
+    order = np.argsort(starts, kind="stable")
+    covered_to = np.concatenate([[-np.inf], np.maximum.accumulate(ends[order])[:-1]])
+    lengths = np.empty(len(starts))
+    lengths[order] = np.clip(ends[order] - np.maximum(starts[order], covered_to), 0, None)
+    return lengths
+
+
+def merge(starts: Values, ends: Values, max_gap: float = 0.0) -> tuple[Values, Values]:
+    """Returns starts and ends of the union of the intervals. Gaps up to `max_gap` are closed."""
+    if not len(starts):
+        return starts, ends
+    order = np.argsort(starts, kind="stable")
+    starts, covered_to = starts[order], np.maximum.accumulate(ends[order])
+    is_first = np.concatenate([[True], starts[1:] > covered_to[:-1] + max_gap])
+    is_last = np.concatenate([is_first[1:], [True]])
+    return starts[is_first], covered_to[is_last]
+
+
+def depths(starts: Values, ends: Values, sets: Indices, set_count: int) -> Depths:
+    """Measures how long the sets are active alone and together. `sets`: set of each interval."""
+    merged = [merge(starts[sets == index], ends[sets == index]) for index in range(set_count)]
+    numbers = np.repeat(np.arange(set_count), [len(set_starts) for set_starts, _ in merged])
+    times = np.concatenate([*(part[0] for part in merged), *(part[1] for part in merged)])
+    order = np.argsort(times, kind="stable")
+    lengths = np.diff(times[order])
+    signs = np.repeat([1, -1], len(numbers))
+    depth = np.cumsum(signs[order])[:-1]
+    # If one set is active, the sum of the numbers of the active sets is its number.
+    active = np.cumsum((signs * np.tile(numbers, 2))[order])[:-1]
+    is_alone = depth == 1
+    alone: Values = np.bincount(active[is_alone], weights=lengths[is_alone], minlength=set_count).astype(np.float64)
+    total = np.array([float((set_ends - set_starts).sum()) for set_starts, set_ends in merged])
+    return Depths(float(lengths[depth > 0].sum()), float(lengths[depth > 1].sum()), alone, total)

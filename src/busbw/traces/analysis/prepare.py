@@ -1,0 +1,101 @@
+"""Prepares a trace for all analyses: common clock, steps, calls, groups of communicators and matched operations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from busbw.errors import UsageError
+from busbw.traces.analysis.calls import EXCHANGE, RankCalls, list_calls
+from busbw.traces.analysis.groups import group_communicators
+from busbw.traces.analysis.intervals import Indices
+from busbw.traces.analysis.transfers import MatchedCalls, match_calls
+from busbw.traces.analysis.types import CommunicatorGroup
+from busbw.traces.clocks import ClockAlignment, align_clocks
+from busbw.traces.format import Function
+from busbw.traces.matching import match_operations
+from busbw.traces.model import Trace
+from busbw.units import count_text
+
+PAIRWISE = (Function.SEND, Function.RECV, EXCHANGE)
+_MAX_SIZES = 8
+"""Point-to-point operations of more sizes share a row, because their sizes can differ in each step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedTrace:
+    """A trace with the calls of its analyzed steps. Calls of one group, function and size share a row."""
+
+    trace: Trace
+    problems: tuple[str, ...]
+    """Those of the trace, and differences between its ranks."""
+    clocks: ClockAlignment
+    period: str
+    """Interval of values "per step": "step", "step 3" or "recording"."""
+    calls: tuple[RankCalls, ...]
+    """By index in `Trace.ranks`."""
+    groups: tuple[CommunicatorGroup, ...]
+    rows: tuple[Indices, ...]
+    """Row of each call of each rank. -1: in no analyzed step."""
+    row_count: int
+    matched: tuple[MatchedCalls, ...]
+
+
+def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
+    """Prepares a trace with at least one rank.
+
+    Args:
+        trace: Trace to analyze.
+        step: Number of the only step to analyze, from 1. None: all complete steps, or the recording without steps.
+
+    Raises:
+        UsageError: There is no such step.
+    """
+    problems = list(trace.problems)
+    matched = match_operations(trace, problems)
+    clocks = align_clocks(trace, matched)
+    calls = list_calls(trace, clocks, None if step is None else step - 1)
+    if step is not None and not any(one.steps and one.step_count for one in calls):
+        counts = [len(one.steps.starts) - 1 for one in calls if one.steps]
+        known = f"the trace has {count_text(max(counts), 'complete step')}" if counts else "the trace has no steps"
+        raise UsageError(f"--step {step}: {known}", remedy="choose one of them" if counts else "omit --step")
+    groups = group_communicators(trace)
+    rows, row_count = _number_rows(calls, groups)
+    return PreparedTrace(
+        trace=trace,
+        problems=tuple(dict.fromkeys(problems)),
+        clocks=clocks,
+        period="recording" if all(one.steps is None for one in calls) else f"step {step}" if step else "step",
+        calls=calls,
+        groups=groups,
+        rows=tuple(rows),
+        row_count=row_count,
+        matched=tuple(match_calls(trace, matched, calls, rows)),
+    )
+
+
+def group_of_communicator(groups: Sequence[CommunicatorGroup]) -> Indices:
+    """Returns the group of each communicator."""
+    numbers = np.zeros(sum(len(group.communicators) for group in groups), dtype=np.int64)
+    for number, group in enumerate(groups):
+        numbers[list(group.communicators)] = number
+    return numbers
+
+
+def _number_rows(calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup]) -> tuple[list[Indices], int]:
+    """Returns the row of each call of each rank, and the number of rows. -1: in no analyzed step."""
+    steps, functions, sizes = (
+        np.concatenate([getattr(one, name) for one in calls]) for name in ("step", "function", "size_bytes")
+    )
+    roles = group_of_communicator(groups)[np.concatenate([one.communicator for one in calls])] * 256 + functions
+    distinct_sizes, size_numbers = np.unique(sizes, return_inverse=True)
+    is_pairwise = np.isin(functions, PAIRWISE)
+    for role in np.unique(roles[is_pairwise]):
+        chosen = roles == role
+        if len(np.unique(size_numbers[chosen])) > _MAX_SIZES:
+            size_numbers[chosen] = len(distinct_sizes)
+    in_step = steps >= 0
+    rows = np.full(len(steps), -1, dtype=np.int64)
+    keys, rows[in_step] = np.unique((roles * (len(distinct_sizes) + 1) + size_numbers)[in_step], return_inverse=True)
+    ends = np.cumsum([len(one.step) for one in calls])
+    return np.split(rows, ends[:-1]), len(keys)

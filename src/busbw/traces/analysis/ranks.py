@@ -1,0 +1,69 @@
+"""Communication, overlap, waits and lateness of each rank."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from busbw.traces.analysis.calls import RankCalls
+from busbw.traces.analysis.intervals import Depths, Values, depths
+from busbw.traces.analysis.prepare import group_of_communicator
+from busbw.traces.analysis.transfers import Arrivals
+from busbw.traces.analysis.types import CommunicatorGroup, RankRow
+
+
+class Overlap(NamedTuple):
+    """Communication per step by group of communicators, as means over the ranks. NaN: unknown."""
+
+    alone_us: Values
+    """Time of each group in which its ranks execute no other group's operations."""
+    total_us: Values
+    hideable_us: float
+    """Time that would be saved if all groups overlapped with the one that takes longest."""
+
+
+def measure_ranks(
+    calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], arrivals: Arrivals, period_us: float | None
+) -> tuple[tuple[RankRow, ...], Overlap]:
+    """Measures each rank. `period_us`: mean duration of a step, None if unknown."""
+    measured = [_measure_depths(one, groups) for one in calls]
+    rows = []
+    for one, depth, waiting_ns, late_ns in zip(calls, measured, arrivals.waiting_ns, arrivals.late_ns, strict=True):
+        waits, late = (values[: len(one.analyzed)][one.analyzed] for values in (waiting_ns, late_ns))
+        is_known = len(waits) > 0 and not np.isnan(waits).any()
+        late = late[~np.isnan(late)]
+        communication_us = depth.busy / 1e3 / max(one.step_count, 1) if depth else None
+        rows.append(
+            RankRow(
+                rank=one.trace.rank,
+                host=one.trace.host,
+                communication_us=communication_us,
+                overlap=depth.overlapped / depth.busy if depth and depth.busy else None,
+                idle_us=max(period_us - communication_us, 0) if period_us and communication_us is not None else None,
+                waiting_us=float(waits.mean()) / 1e3 if is_known else None,
+                late_us=float(late.mean()) / 1e3 if len(late) else None,
+                late_steps=float((late > 0).mean()) if len(late) else None,
+            )
+        )
+    return tuple(rows), _mean_overlap(calls, groups, measured)
+
+
+def _measure_depths(calls: RankCalls, groups: Sequence[CommunicatorGroup]) -> Depths | None:
+    chosen = (calls.step >= 0) & ~np.isnan(calls.start_ns)
+    if not chosen.any():
+        return None
+    sets = group_of_communicator(groups)[calls.communicator[chosen]]
+    return depths(calls.start_ns[chosen], calls.end_ns[chosen], sets, len(groups))
+
+
+def _mean_overlap(
+    calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], measured: Sequence[Depths | None]
+) -> Overlap:
+    known = [(one.step_count * 1e3, depth) for one, depth in zip(calls, measured, strict=True) if depth]
+    if not known:
+        unknown = np.full(len(groups), np.nan)
+        return Overlap(unknown, unknown, np.nan)
+    alone, total = (np.array([getattr(depth, name) / unit for unit, depth in known]) for name in ("alone", "total"))
+    counts = np.maximum((total > 0).sum(axis=0), 1)
+    hideable = [(depth.busy - depth.total.max()) / unit for unit, depth in known]
+    return Overlap(alone.sum(axis=0) / counts, total.sum(axis=0) / counts, float(np.mean(hideable)))

@@ -1,0 +1,99 @@
+"""Rows of the table of operations: calls with one function and size in one group of communicators."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from busbw.collectives import collectives
+from busbw.traces.analysis.calls import FUNCTION_NAMES, UNKNOWN_SIZE
+from busbw.traces.analysis.intervals import Indices
+from busbw.traces.analysis.prepare import PreparedTrace, group_of_communicator
+from busbw.traces.analysis.transfers import transfers_by_row
+from busbw.traces.analysis.types import OperationRow
+from busbw.traces.format import DATATYPE_NAMES, UNKNOWN_BYTE, Algorithm, Protocol
+from busbw.units import bandwidth_gbps
+
+_ALGORITHM_NAMES = {int(one): one.name.lower() for one in Algorithm if one != Algorithm.UNKNOWN}
+_PROTOCOL_NAMES = {int(one): one.name.lower() for one in Protocol if one != Protocol.UNKNOWN}
+
+
+def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[OperationRow, ...]:
+    """Summarizes the calls of each row. `period_us`: mean duration of a step, None if unknown."""
+    calls, groups, row_count = prepared.calls, prepared.groups, prepared.row_count
+    all_rows = np.concatenate(prepared.rows)
+    sizes, durations, functions, communicators = (
+        np.concatenate([getattr(one, name) for one in calls])
+        for name in ("size_bytes", "duration_ns", "function", "communicator")
+    )
+    fields = np.concatenate(
+        [one.trace.operations[["datatype", "algorithm", "protocol", "channels"]][one.first] for one in calls]
+    )
+    group_of = group_of_communicator(groups)
+    rank_steps = [
+        sum(one.step_count for one in calls if not set(group.communicators).isdisjoint(one.trace.own_ranks))
+        for group in groups
+    ]
+    transfers = transfers_by_row(prepared.matched)
+    order = np.argsort(all_rows, kind="stable")
+    bounds = np.searchsorted(all_rows[order], np.arange(row_count + 1))
+    summaries = []
+    for row, (begin, end) in enumerate(pairwise(bounds)):
+        chosen = order[begin:end]
+        group = int(group_of[communicators[chosen[0]]])
+        function = FUNCTION_NAMES[int(functions[chosen[0]])]
+        known_sizes = sizes[chosen][sizes[chosen] != UNKNOWN_SIZE]
+        known_us = durations[chosen][~np.isnan(durations[chosen])] / 1e3
+        calls_per_step = len(chosen) / max(rank_steps[group], 1)
+        time_per_step_us = float(known_us.mean()) * calls_per_step if len(known_us) else None
+        size = int(known_sizes.max()) if len(known_sizes) else None
+        transfer_us, is_bound = transfers.get(row, (None, False))
+        algbw_gbps, busbw_gbps = _bandwidths(function, size, transfer_us, groups[group].size)
+        summaries.append(
+            OperationRow(
+                group=group,
+                function=function,
+                min_size_bytes=int(known_sizes.min()) if len(known_sizes) else None,
+                max_size_bytes=size,
+                dtypes=_dtype_names(fields["datatype"][chosen]),
+                calls_per_step=calls_per_step,
+                bytes_per_step=float(known_sizes.mean()) * calls_per_step if len(known_sizes) == len(chosen) else None,
+                timed_fraction=len(known_us) / len(chosen),
+                time_us=float(np.median(known_us)) if len(known_us) else None,
+                transfer_us=transfer_us,
+                is_transfer_bound=is_bound,
+                time_per_step_us=time_per_step_us,
+                share=time_per_step_us / period_us if period_us and time_per_step_us is not None else None,
+                algbw_gbps=algbw_gbps,
+                busbw_gbps=busbw_gbps,
+                algorithms=_algorithm_names(fields["algorithm"][chosen], fields["protocol"][chosen]),
+                max_channels=max(
+                    (int(one) for one in np.unique(fields["channels"][chosen]) if one != UNKNOWN_BYTE), default=None
+                ),
+            )
+        )
+    return tuple(summaries)
+
+
+def _bandwidths(
+    function: str, size: int | None, transfer_us: float | None, ranks: int
+) -> tuple[float, float] | tuple[None, None]:
+    """Returns algbw and busbw of a collective. None if one of its properties is unknown."""
+    collective = collectives().get(function)
+    if collective is None or not size or not transfer_us or ranks < 2:
+        return None, None
+    factors = collective.algbw_factor_of(ranks), collective.bus_factor_of(ranks)
+    return bandwidth_gbps(size, transfer_us, factors[0]), bandwidth_gbps(size, transfer_us, factors[1])
+
+
+def _dtype_names(codes: Indices) -> tuple[str, ...]:
+    return tuple(DATATYPE_NAMES[code] for code in np.unique(codes) if code < len(DATATYPE_NAMES))
+
+
+def _algorithm_names(algorithms: Indices, protocols: Indices) -> tuple[str, ...]:
+    """Returns the combinations of algorithm and protocol, the most frequent first. Unknown ones are left out."""
+    codes, counts = np.unique(algorithms.astype(np.int64) * 256 + protocols, return_counts=True)
+    names = []
+    for code in codes[np.argsort(-counts, kind="stable")]:
+        algorithm, protocol = divmod(int(code), 256)
+        names.append("/".join(filter(None, [_ALGORITHM_NAMES.get(algorithm), _PROTOCOL_NAMES.get(protocol)])))
+    return tuple(filter(None, names))

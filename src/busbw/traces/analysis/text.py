@@ -1,0 +1,140 @@
+"""Texts and columns of an analysis, for the terminal and for the report. An unknown value is empty."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from busbw.traces.analysis.types import Change, OperationRow, RankRow, TraceAnalysis
+from busbw.units import count_text, milliseconds_text, names_text, number_text, size_range_text, size_text
+
+_MAX_HOSTS = 3
+_MIN_NUMBER = 0.001
+
+
+class TextColumn(NamedTuple):
+    """Column of a table with the text of each cell."""
+
+    name: str
+    cells: tuple[str, ...]
+    is_number: bool = True
+    weight: int = 0
+    """If columns do not fit, those with the lowest weight are dropped first. 0 is never dropped."""
+
+
+def fact_texts(analysis: TraceAnalysis) -> Iterator[tuple[str, str]]:
+    """Yields names and texts of the facts about the whole recording."""
+    hosts = f" on {count_text(len(analysis.hosts), 'host')} ({names_text(analysis.hosts, _MAX_HOSTS)})"
+    ranks = f"{analysis.recorded_ranks} of {count_text(analysis.size, 'rank')}"
+    yield "recorded", f"{ranks}{hosts if analysis.hosts else ''}, {count_text(analysis.operations, 'operation')}"
+    yield "by", ", ".join([*(analysis.libraries or ["unknown library"]), *analysis.producers])
+    yield "steps", _steps_text(analysis)
+    is_timed = any(row.time_us is not None for row in analysis.rows)
+    if is_timed and analysis.clock_error_us is not None:
+        yield "clocks", f"aligned within {number_text(analysis.clock_error_us, 3)} us: {analysis.clock_basis}"
+    elif is_timed:
+        yield "clocks", analysis.clock_basis
+    if overlaps := [one.overlap for one in analysis.ranks if one.overlap is not None]:
+        yield "overlap", f"{_mean(overlaps):.0%} of the communication time has operations of several groups at once"
+    if idle_us := [one.idle_us for one in analysis.ranks if one.idle_us is not None]:
+        yield (
+            "idle",
+            f"{milliseconds_text(_mean(idle_us))} per {analysis.period} without communication, mean over ranks",
+        )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _steps_text(analysis: TraceAnalysis) -> str:
+    steps = analysis.steps
+    if steps is None:
+        duration = f"; it takes {milliseconds_text(analysis.duration_us)}" if analysis.duration_us else ""
+        return f"none found, so all values are of the whole recording{duration}"
+    times = "unknown duration"
+    if steps.median_us is not None and steps.p10_us is not None and steps.p90_us is not None:
+        times = f"median {milliseconds_text(steps.median_us)}"
+        if steps.analyzed > 1:
+            times += f" (10 to 90 %: {number_text(steps.p10_us / 1e3, 3)} to {milliseconds_text(steps.p90_us)})"
+    found = f"{steps.count:,} of {count_text(steps.operations_per_step, 'operation')}, {steps.analyzed:,} analyzed"
+    return f"{found}: {times}; they contain {steps.coverage:.0%} of the operations"
+
+
+def saving_text(change: Change, period: str) -> str:
+    """Returns the saving: "saves at most 1.2 ms per step"."""
+    return f"saves {'at most ' if change.is_bound else ''}{milliseconds_text(change.saving_us)} per {period}"
+
+
+def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn]:
+    """Returns the columns of the table of operations: communicators, calls, times and bandwidths."""
+    rows = analysis.rows[:max_rows]
+
+    def column(
+        name: str, text: Callable[[OperationRow], str], weight: int = 0, *, is_number: bool = True
+    ) -> TextColumn:
+        return TextColumn(name, tuple(map(text, rows)), is_number, weight)
+
+    return [
+        column("communicator", lambda row: analysis.groups[row.group].label, is_number=False),
+        column("ranks", lambda row: _count_text(analysis, row), 4),
+        column("function", lambda row: row.function, is_number=False),
+        column("size", _size_text),
+        column("calls", lambda row: number_text(row.calls_per_step)),
+        column("bytes", lambda row: "" if row.bytes_per_step is None else size_text(round(row.bytes_per_step)), 2),
+        column("time us", lambda row: _number_text(row.time_us), 6),
+        column("transfer us", lambda row: _bound_text(row, row.transfer_us, "<"), 7),
+        column("share", lambda row: "" if row.share is None else f"{row.share:.1%}", 9),
+        column("algbw", lambda row: _bound_text(row, row.algbw_gbps, ">"), 1),
+        column("busbw", lambda row: _bound_text(row, row.busbw_gbps, ">"), 8),
+        column("expected", _expected_text, 5),
+        column("algorithm", _algorithm_text, 3, is_number=False),
+    ]
+
+
+def rank_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn]:
+    """Returns the columns of the table of ranks. Of many ranks, those that are late most and wait most."""
+    ordered = sorted(analysis.ranks, key=lambda one: (-(one.late_us or 0), -(one.waiting_us or 0)))
+    rows = sorted(ordered[:max_rows], key=lambda one: one.rank)
+
+    def column(name: str, text: Callable[[RankRow], str], weight: int = 0) -> TextColumn:
+        return TextColumn(name, tuple(map(text, rows)), weight=weight)
+
+    return [
+        column("rank", lambda one: str(one.rank)),
+        TextColumn("host", tuple(one.host for one in rows), is_number=False, weight=1),
+        column("communicates ms", lambda one: _number_text(one.communication_us, 1e3)),
+        column("waits ms", lambda one: _number_text(one.waiting_us, 1e3)),
+        column("late ms", lambda one: _number_text(one.late_us, 1e3)),
+        column("overlap", lambda one: "" if one.overlap is None else f"{one.overlap:.0%}", 2),
+        column("idle ms", lambda one: _number_text(one.idle_us, 1e3), 3),
+    ]
+
+
+def _count_text(analysis: TraceAnalysis, row: OperationRow) -> str:
+    group = analysis.groups[row.group]
+    return f"{len(group.communicators)} x {group.size}" if len(group.communicators) > 1 else str(group.size)
+
+
+def _size_text(row: OperationRow) -> str:
+    known = [size for size in (row.min_size_bytes, row.max_size_bytes) if size is not None]
+    return size_range_text(known) if known else ""
+
+
+def _number_text(value: float | None, unit: float = 1.0) -> str:
+    if value is None:
+        return ""
+    return "<0.001" if 0 < value / unit < _MIN_NUMBER else number_text(value / unit, 3)
+
+
+def _bound_text(row: OperationRow, value: float | None, sign: str) -> str:
+    """Marks a value that is only a bound, because the transfer time is one."""
+    return f"{sign if row.is_transfer_bound and value is not None else ''}{_number_text(value)}"
+
+
+def _expected_text(row: OperationRow) -> str:
+    expected = row.expected_busbw_gbps
+    return f"{number_text(expected.low, 3)}-{number_text(expected.high, 3)}" if expected else ""
+
+
+def _algorithm_text(row: OperationRow) -> str:
+    channels = f" x{row.max_channels}" if row.max_channels else ""
+    return f"{', '.join(row.algorithms)}{channels}".strip()

@@ -1,0 +1,145 @@
+"""Result of an analysis of a trace. Field names are keys of `busbw show --json`. None: unknown."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from busbw.expect import ExpectedRange
+
+
+class StepTimes(Struct, kw_only=True, frozen=True):
+    """Steps of the job, with their duration on the first rank that has steps."""
+
+    count: int
+    """Number of steps that were found."""
+    analyzed: int
+    """Number of complete steps, of which all other values are."""
+    operations_per_step: int
+    coverage: float
+    """Fraction of the rank's operations in recognized steps."""
+    median_us: float | None
+    p10_us: float | None
+    p90_us: float | None
+    noise_us: float | None
+    """Half of the interquartile range of the durations. None for fewer than four steps."""
+
+
+class OperationRow(Struct, kw_only=True, frozen=True):
+    """Calls with one function and size in one group of similar communicators. Times are medians over calls."""
+
+    group: int
+    """Index in `TraceAnalysis.groups`."""
+    function: str
+    """"all_reduce"; "send/recv": the point-to-point operations of one NCCL group."""
+    min_size_bytes: int | None
+    max_size_bytes: int | None
+    """Size as in nccl-tests. Point-to-point operations of many sizes share a row."""
+    dtypes: tuple[str, ...]
+    calls_per_step: float
+    """Calls of one rank in a step, mean over the ranks. Without steps: in the recording."""
+    bytes_per_step: float | None
+    timed_fraction: float
+    """Fraction of the calls with device times."""
+    time_us: float | None = None
+    """Duration on a rank, with the wait for late ranks."""
+    transfer_us: float | None = None
+    """Duration after the last rank has arrived."""
+    is_transfer_bound: bool = False
+    """True if `transfer_us` is only an upper bound, because a rank of the communicator was not recorded."""
+    time_per_step_us: float | None = None
+    share: float | None = None
+    """Fraction of the step, with the wait for late ranks."""
+    algbw_gbps: float | None = None
+    busbw_gbps: float | None = None
+    expected_busbw_gbps: ExpectedRange | None = None
+    expected_us: float | None = None
+    """Typical time of a healthy system."""
+    algorithms: tuple[str, ...] = ()
+    """Algorithm and protocol, such as "ring/LL128"."""
+    max_channels: int | None = None
+
+
+class CommunicatorGroup(Struct, kw_only=True, frozen=True):
+    """Communicators with the same role: equal size and equal distances of their ranks, such as all TP groups."""
+
+    label: str
+    size: int
+    """Ranks of each communicator."""
+    communicators: tuple[int, ...]
+    """Indices in `Trace.communicators`."""
+    members: tuple[str, ...]
+    """Ranks of each communicator as text: "0-7". Empty if no rank is known."""
+    nodes: int | None = None
+    """Nodes of the first communicator."""
+    alone_us: float | None = None
+    """Time per step in which a rank executes only operations of this group, mean over ranks."""
+
+
+class RankRow(Struct, kw_only=True, frozen=True):
+    """One rank. Times are means per step."""
+
+    rank: int
+    host: str
+    communication_us: float | None = None
+    """Time with at least one operation on the device."""
+    overlap: float | None = None
+    """Fraction of `communication_us` with operations of several communicators."""
+    idle_us: float | None = None
+    """Time of the step without an operation. The device may compute."""
+    waiting_us: float | None = None
+    """Part of `communication_us` before the last rank has arrived."""
+    late_us: float | None = None
+    """Time by which this rank alone delays the others, because it computes longer than they do."""
+    late_steps: float | None = None
+    """Fraction of the steps in which it delays the others."""
+
+
+class Finding(Struct, kw_only=True, frozen=True):
+    """A rank or a communicator that makes the others wait."""
+
+    kind: Literal["late rank", "slow communicator"]
+    text: str
+    remedy: str
+    cost_us: float
+    """Per step."""
+
+
+class Change(Struct, kw_only=True, frozen=True):
+    """A change that would shorten the step."""
+
+    text: str
+    saving_us: float
+    """Per step."""
+    is_bound: bool = False
+    """True if the saving is an upper bound."""
+    basis: Literal["measured", "predicted"]
+    assumption: str
+
+
+class TraceAnalysis(Struct, kw_only=True, frozen=True):
+    """Summary of a trace."""
+
+    name: str
+    size: int
+    """Ranks of the job."""
+    recorded_ranks: int
+    hosts: tuple[str, ...]
+    libraries: tuple[str, ...]
+    producers: tuple[str, ...]
+    operations: int
+    period: str
+    """Interval of all values "per step": "step", "step 3" or "recording"."""
+    steps: StepTimes | None
+    duration_us: float | None
+    """Mean duration of the period."""
+    clock_error_us: float | None
+    clock_basis: str
+    groups: tuple[CommunicatorGroup, ...]
+    rows: tuple[OperationRow, ...]
+    """The largest share first."""
+    ranks: tuple[RankRow, ...]
+    findings: tuple[Finding, ...]
+    changes: tuple[Change, ...]
+    """The largest saving first."""
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]

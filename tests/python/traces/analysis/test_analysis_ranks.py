@@ -1,0 +1,143 @@
+"""Late ranks, slow communicators and overlap of synthetic jobs with known answers."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from synthetic_traces import Call, make_trace, split_ranks
+
+from busbw.traces.analysis import RankRow, TraceAnalysis, analyze, prepare_trace
+from busbw.traces.format import DeviceClock, Function
+from busbw.traces.model import Trace
+
+TWO_LEVELS = ([(0, 1, 2, 3)], [(4, 5, 6, 7)], split_ranks(8, 2, 4))
+"""Two groups of four ranks, and pairs across them."""
+
+
+def analysis_of(trace: Trace) -> TraceAnalysis:
+    return analyze(prepare_trace(trace))
+
+
+def values(analysis: TraceAnalysis, field: str) -> list[float | None]:
+    return [getattr(one, field) for one in analysis.ranks]
+
+
+def nested_calls(first_ns: int, second_ns: int, pair_ns: int = 40_000) -> Sequence[Call]:
+    """Calls of both groups with their durations, then of the pairs."""
+    return (
+        Call(partition=0, duration_ns=first_ns),
+        Call(partition=1, duration_ns=second_ns),
+        Call(function=Function.ALL_GATHER, partition=2, duration_ns=pair_ns, gap_ns=20_000),
+    )
+
+
+@pytest.mark.parametrize("clock", [DeviceClock.HOST, DeviceClock.GPU])
+def test_a_late_rank(clock: DeviceClock) -> None:
+    offsets = [0, 5_000_000] if clock == DeviceClock.HOST else [rank * 1_000_003 for rank in range(8)]
+    trace = make_trace(hosts=2, steps=20, device_clock=clock, clock_offsets_ns=offsets, late_ns={5: 300_000})
+    analysis = analysis_of(trace)
+    assert analysis.clock_error_us == pytest.approx(0, abs=0.01)
+    assert values(analysis, "late_us") == pytest.approx([0, 0, 0, 0, 0, 300, 0, 0], abs=0.1)
+    assert values(analysis, "waiting_us") == pytest.approx([300] * 5 + [0] + [300] * 2, abs=0.1)
+    (finding,) = analysis.findings
+    assert finding.kind == "late rank"
+    assert finding.cost_us == pytest.approx(300, abs=0.1)
+    assert finding.text == "rank 5 on node-1 arrives 0.3 ms late per step, in 100% of the steps; the others wait for it"
+
+
+def test_a_rank_that_waited_for_a_late_rank_is_not_late_itself() -> None:
+    # Rank 5 delays its pair with rank 1. So both arrive late in their groups, and all ranks wait once.
+    calls = [Call(partition=2, duration_ns=40_000), Call(partition=0), Call(partition=1)]
+    analysis = analysis_of(make_trace(partitions=TWO_LEVELS, calls=calls, steps=20, late_ns={5: 300_000}))
+    assert values(analysis, "waiting_us") == pytest.approx([300] * 5 + [0] + [300] * 2)
+    assert values(analysis, "late_us") == pytest.approx([0, 0, 0, 0, 0, 300, 0, 0], abs=1e-6)
+    assert [one.kind for one in analysis.findings] == ["late rank"]
+
+
+def test_two_late_ranks_delay_by_the_difference() -> None:
+    analysis = analysis_of(make_trace(ranks=4, steps=20, late_ns={1: 300_000, 3: 200_000}))
+    assert values(analysis, "late_us") == pytest.approx([0, 100, 0, 0], abs=1e-6)
+
+
+def test_lateness_before_simultaneous_operations_counts_once() -> None:
+    # The second operation runs on another stream and starts on all ranks after the late rank's first one.
+    trace = make_trace(ranks=4, partitions=[[(0, 1, 2, 3)], [(0, 1, 2, 3)]], calls=[Call(partition=0)], steps=20)
+    late = _copy_to_second_communicator(make_late(trace, 2, 300_000), shift_ns=1_000)
+    assert values(analysis_of(late), "late_us") == pytest.approx([0, 0, 300, 0], abs=1.1)
+
+
+def make_late(trace: Trace, rank: int, late_ns: int) -> Trace:
+    """Starts the operations of one rank later, while the others wait and all end at the same time."""
+    ranks = []
+    for one in trace.ranks:
+        operations = one.operations.copy()
+        index = np.arange(len(operations))
+        operations["device_end_ns"] += (index + 1).astype(np.uint64) * np.uint64(late_ns)
+        operations["device_start_ns"] += (index + (one.rank == rank)).astype(np.uint64) * np.uint64(late_ns)
+        operations["enqueue_ns"] = operations["device_start_ns"]
+        ranks.append(replace(one, operations=operations))
+    return replace(trace, ranks=tuple(ranks))
+
+
+def _copy_to_second_communicator(trace: Trace, shift_ns: int) -> Trace:
+    ranks = []
+    for one in trace.ranks:
+        copy = one.operations.copy()
+        copy["communicator"], copy["stream"] = 1, 1
+        for field in ("device_start_ns", "device_end_ns", "enqueue_ns"):
+            copy[field] += np.uint64(shift_ns)
+        both = np.concatenate([one.operations, copy])
+        ranks.append(replace(one, operations=both[np.argsort(both["device_start_ns"], kind="stable")]))
+    return replace(trace, ranks=tuple(ranks))
+
+
+def test_random_lateness_of_all_ranks_is_no_finding() -> None:
+    rng = np.random.default_rng(3)
+    trace = make_trace(ranks=8, steps=1, calls=[Call(gap_ns=200_000, duration_ns=50_000)] * 1)
+    starts = np.cumsum(np.full(200, 400_000))
+    late = rng.exponential(30_000, (200, 8)).astype(np.int64)
+    ranks = []
+    for one in trace.ranks:
+        operations = np.repeat(one.operations, 200)
+        operations["device_start_ns"] = starts + late[:, one.rank]
+        operations["device_end_ns"] = starts + late.max(axis=1) + 50_000
+        operations["enqueue_ns"] = operations["device_start_ns"]
+        ranks.append(replace(one, operations=operations, start_ns=trace.ranks[0].start_ns))
+    analysis = analysis_of(replace(trace, ranks=tuple(ranks)))
+    assert all(value is not None and value > 0 for value in values(analysis, "late_us"))
+    assert [one for one in analysis.findings if one.kind == "late rank"] == []
+
+
+def test_lateness_within_the_clock_error_is_not_reported() -> None:
+    trace = make_trace(hosts=2, steps=50, noise_ns=20_000, clock_offsets_ns=[0, 10**9], late_ns={6: 4_000})
+    analysis = analysis_of(trace)
+    assert analysis.clock_error_us is not None
+    assert analysis.clock_error_us > 4
+    assert analysis.findings == ()
+
+
+def test_a_slow_communicator_is_not_a_late_rank() -> None:
+    trace = make_trace(partitions=TWO_LEVELS, calls=nested_calls(50_000, 150_000), hosts=2, steps=20)
+    analysis = analysis_of(trace)
+    (finding,) = analysis.findings
+    assert finding.kind == "slow communicator"
+    assert finding.cost_us == pytest.approx(100)
+    assert "among ranks 4-7 on node-1 take 3.00 times as long as in 1 similar communicator" in finding.text
+    assert all(value == pytest.approx(0, abs=0.1) for value in values(analysis, "late_us"))
+
+
+def overlapping_rank(shift_ns: int) -> RankRow:
+    """Two operations of 100 us per step on two communicators; the second begins `shift_ns` after the first."""
+    partitions = [[(0, 1)], [(0, 1)]]
+    trace = make_trace(ranks=2, partitions=partitions, calls=[Call(gap_ns=400_000, duration_ns=100_000)], steps=10)
+    return analysis_of(_copy_to_second_communicator(trace, shift_ns)).ranks[0]
+
+
+@pytest.mark.parametrize("shift_us", [0, 25, 60, 100, 150])
+def test_overlap(shift_us: int) -> None:
+    row = overlapping_rank(shift_us * 1000)
+    shared = max(100 - shift_us, 0)
+    assert row.communication_us == pytest.approx(200 - shared)
+    assert row.overlap == pytest.approx(shared / (200 - shared))
+    assert row.idle_us == pytest.approx(500 - (200 - shared))
