@@ -102,8 +102,8 @@ def _make_operations(model: Model, ranks: int, group: int, rank: int, indices: d
 def _limitations(model: Model, ranks: int, group: int) -> tuple[str, ...]:
     name = _NAMES[model.parallelism][-2:][0]
     return (
-        f"This trace is computed from published shapes, not recorded. Computation is assumed to run at"
-        f" {COMPUTE_FLOPS / 1e12:g} TFLOP/s; norms, optimizer and input take no time.",
+        f"This trace is computed from published shapes, not recorded. Its times are those of computation at "
+        f"{COMPUTE_FLOPS / 1e12:g} TFLOP/s, a mean of Llama 3 405B on H100; norms, optimizer and input take no time.",
         *model.notes,
         *([f"The {name} groups have {group} ranks instead of {model.group}."] if group < model.group else []),
         *([f"The only {name} group has no replica to exchange with."] if 1 < group == ranks else []),

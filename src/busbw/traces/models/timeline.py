@@ -16,7 +16,10 @@ from busbw.traces.format import (
 from busbw.traces.model import Operations
 
 COMPUTE_FLOPS = 400e12
-"""Assumed rate of a GPU. Llama 3 trained at 380 to 430 TFLOP/s per H100 in bfloat16: arXiv 2407.21783, table 4."""
+"""Assumed rate of a GPU: Llama 3 405B trained at 380 to 430 TFLOP/s per H100, including its waits for communication.
+
+Source: arXiv 2407.21783, table 4.
+"""
 
 
 class Timeline:
