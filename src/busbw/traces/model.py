@@ -60,7 +60,7 @@ class Trace:
     """Ordered by `rank`, without repetitions."""
     communicators: tuple[Communicator, ...]
     problems: tuple[str, ...] = ()
-    """What is missing or contradictory, as sentences for users. The rest of the trace is valid."""
+    """Missing and contradictory facts, as sentences for users. The rest of the trace is valid."""
 
     @property
     def size(self) -> int:
