@@ -1,0 +1,184 @@
+"""Aligns the clocks of ranks by operations that end on all ranks together."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.traces.format import DeviceClock, Function
+from busbw.traces.matching import MatchedOperations
+from busbw.traces.model import RankTrace, Trace
+
+Times = NDArray[np.int64]
+
+_SYNCHRONIZING = (Function.ALL_REDUCE, Function.ALL_GATHER, Function.REDUCE_SCATTER, Function.ALLTOALL)
+"""No rank can end them before all ranks have begun."""
+_MIN_SAMPLES = 8
+_MAX_SAMPLES = 4096
+"""Per pair of clocks. More would not reduce the error, which is the variation of the ends."""
+_BINS = 32
+_ERROR_QUANTILE = 0.95
+_MIN_DRIFT_GAIN = 0.8
+"""A drift is used only if it reduces the error below this share."""
+
+
+@dataclass(frozen=True)
+class ClockMap:
+    """Conversion of the times of one clock to another. The pivot keeps the precision of nanoseconds."""
+
+    pivot_ns: int
+    result_ns: int
+    """Time of the other clock at the pivot."""
+    rate: float = 1.0
+
+    def convert(self, times_ns: NDArray[np.integer]) -> Times:
+        """Returns the times of the other clock."""
+        elapsed = times_ns.astype(np.int64) - self.pivot_ns
+        drift_ns: Times = np.rint(elapsed * (self.rate - 1)).astype(np.int64)
+        return elapsed + drift_ns + self.result_ns
+
+    def then(self, following: "ClockMap") -> "ClockMap":
+        """Returns the conversion by this map and by the following one."""
+        result_ns = int(following.convert(np.array([self.result_ns]))[0])
+        return ClockMap(self.pivot_ns, result_ns, self.rate * following.rate)
+
+    def inverse(self) -> "ClockMap":
+        """Returns the conversion in the other direction."""
+        return ClockMap(self.result_ns, self.pivot_ns, 1 / self.rate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockAlignment:
+    """Conversion of the times of all ranks to a common clock, which is that of the first rank."""
+
+    maps: tuple[ClockMap | None, ...]
+    """Per rank, for its device times, or for `enqueue_ns` if it has none. None: the clock cannot be aligned.
+
+    For `DeviceClock.GPU`, `enqueue_ns` has another clock, for which the map is not valid.
+    """
+    error_ns: float | None
+    """Bound of 95 % of the differences between a rank and the first one. None: the clocks are not aligned."""
+    basis: str
+    """Sentence with the method and its assumption."""
+
+    @property
+    def offsets_ns(self) -> tuple[int | None, ...]:
+        """Time per rank to subtract from its times at the pivot of its map."""
+        return tuple(None if one is None else one.pivot_ns - one.result_ns for one in self.maps)
+
+
+def align_clocks(trace: Trace, matched: Sequence[MatchedOperations]) -> ClockAlignment:
+    """Estimates offset and drift of each clock from the ends of operations that need data of all ranks."""
+    clocks = [_clock_of(index, rank) for index, rank in enumerate(trace.ranks)]
+    names = {name for name, _ in clocks if name is not None}
+    start, to_start = next((clock for clock in clocks if clock[0] is not None), (None, ClockMap(0, 0)))
+    links = {
+        pair: link for pair, (left, right) in _samples(trace, matched, clocks).items() if (link := _fit(left, right))
+    }
+    to_common, errors = _connect(start, links)
+    found = [(to_clock, to_common.get(name)) for name, to_clock in clocks]
+    maps = tuple(
+        None if common is None else to_clock.then(common).then(to_start.inverse()) for to_clock, common in found
+    )
+    if len(names) == 1:
+        return ClockAlignment(maps=maps, error_ns=0.0, basis="all ranks with a clock read the same one")
+    if len(to_common) < 2:
+        basis = "the clocks are not aligned: they have too few common operations with device times"
+        return ClockAlignment(maps=maps, error_ns=None, basis=basis)
+    left_out = f"; {len(names) - len(to_common)} others have too few" if len(names) > len(to_common) else ""
+    basis = (
+        f"{len(to_common)} clocks are aligned by operations that need data of all ranks and should end on all of them"
+        f" together; the error is the 95th percentile of the remaining differences{left_out}"
+    )
+    return ClockAlignment(maps=maps, error_ns=max(errors.values()), basis=basis)
+
+
+def _clock_of(index: int, rank: RankTrace) -> tuple[Hashable | None, ClockMap]:
+    """Returns the clock that a rank reads, and the conversion of its times to this clock."""
+    if rank.device_clock == DeviceClock.DURATION:
+        return None, ClockMap(0, 0)
+    if rank.device_clock == DeviceClock.GPU or not rank.host or not rank.start_ns:
+        return index, ClockMap(0, 0)
+    return rank.host, ClockMap(0, rank.start_ns)
+
+
+def _samples(
+    trace: Trace, matched: Sequence[MatchedOperations], clocks: Sequence[tuple[Hashable | None, ClockMap]]
+) -> dict[tuple[Hashable, Hashable], tuple[Times, Times]]:
+    """Returns the times of two clocks at which the same operations ended."""
+    samples = defaultdict[tuple[Hashable, Hashable], list[tuple[Times, Times]]](list)
+    for one in matched:
+        columns = {clocks[index][0]: column for column, index in reversed(list(enumerate(one.ranks)))}
+        columns.pop(None, None)
+        if one.function not in _SYNCHRONIZING or len(columns) < 2:
+            continue
+        rows = one.indices[np.linspace(0, len(one.indices) - 1, min(len(one.indices), _MAX_SAMPLES)).astype(int)]
+        ends = {}
+        for name, column in columns.items():
+            rank = trace.ranks[one.ranks[column]]
+            values = rank.operations["device_end_ns"][rows[:, column]]
+            is_known = (values > 0) & (rows[:, column] >= 0)
+            ends[name] = (clocks[one.ranks[column]][1].convert(values), is_known)
+        (first, (first_ends, is_first_known)), *others = reversed(ends.items())
+        for name, (times, is_known) in others:
+            both = is_known & is_first_known
+            samples[name, first].append((times[both], first_ends[both]))
+    return {
+        pair: (np.concatenate([one for one, _ in parts]), np.concatenate([other for _, other in parts]))
+        for pair, parts in samples.items()
+    }
+
+
+def _fit(times: Times, others: Times) -> tuple[ClockMap, float] | None:
+    """Returns the conversion from one clock to another, and its error in ns. None: too few samples."""
+    if len(times) < _MIN_SAMPLES:
+        return None
+    order = np.argsort(times)
+    pivot_ns, shift_ns = int(np.median(times)), int(np.median(others - times))
+    elapsed = (times[order] - pivot_ns).astype(float)
+    differences = (others[order] - times[order] - shift_ns).astype(float)
+    slope = _slope(elapsed, differences)
+    fits = []
+    for drift in (0.0, slope):
+        offset = float(np.median(differences - drift * elapsed))
+        error_ns = float(np.quantile(np.abs(differences - drift * elapsed - offset), _ERROR_QUANTILE))
+        fits.append((ClockMap(pivot_ns, pivot_ns + shift_ns + round(offset), 1 + drift), error_ns))
+    return fits[1] if fits[1][1] < _MIN_DRIFT_GAIN * fits[0][1] else fits[0]
+
+
+def _slope(elapsed: NDArray[np.float64], differences: NDArray[np.float64]) -> float:
+    """Returns the median of the slopes between all pairs of bins, which outliers do not change."""
+    bins = min(_BINS, len(elapsed))
+    x = np.array([np.median(part) for part in np.array_split(elapsed, bins)])
+    y = np.array([np.median(part) for part in np.array_split(differences, bins)])
+    left, right = np.triu_indices(bins, 1)
+    is_apart = x[right] > x[left]
+    slopes = (y[right] - y[left])[is_apart] / (x[right] - x[left])[is_apart]
+    return float(np.median(slopes)) if len(slopes) else 0.0
+
+
+def _connect(
+    start: Hashable | None, links: dict[tuple[Hashable, Hashable], tuple[ClockMap, float]]
+) -> tuple[dict[Hashable | None, ClockMap], dict[Hashable | None, float]]:
+    """Returns the conversion of each clock to the first one, and its error, over the links with the least errors."""
+    neighbors = defaultdict[Hashable | None, list[tuple[Hashable, ClockMap, float]]](list)
+    for (name, other), (one, error_ns) in links.items():
+        neighbors[other].append((name, one, error_ns))
+        neighbors[name].append((other, one.inverse(), error_ns))
+    maps: dict[Hashable | None, ClockMap] = {}
+    errors: dict[Hashable | None, float] = {}
+    number = count()  # decides between equal errors, because names and maps have no order
+    queue: list[tuple[float, int, Hashable | None, ClockMap]] = [(0.0, next(number), start, ClockMap(0, 0))]
+    while queue:
+        error_ns, _, name, to_start = heappop(queue)
+        if name is None or name in maps:
+            continue
+        maps[name], errors[name] = to_start, error_ns
+        for neighbor, link, link_error_ns in neighbors[name]:
+            if neighbor not in maps:
+                heappush(queue, (error_ns + link_error_ns, next(number), neighbor, link.then(to_start)))
+    return maps, errors

@@ -1,0 +1,143 @@
+"""Finds the steps of a job: the longest sequence of operations that repeats."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.traces.format import Function
+from busbw.traces.model import Operations
+
+Indices = NDArray[np.intp]
+Signatures = NDArray[np.uint64]
+
+_ANCHOR_LENGTHS = (1, 4, 16, 64)
+"""Numbers of consecutive operations whose repetition suggests a period."""
+_MAX_CANDIDATES, _MIN_CANDIDATE_SHARE = 32, 0.01
+_BREAK_COST, _PERIOD_COST = 16.0, 1 / 32
+"""Costs in unexplained operations, of an interruption and per operation of the period.
+
+So layers within a step, which each step interrupts, cost more than the step; an evaluation after many steps costs less
+than a period that contains it.
+"""
+_MAX_COST = 0.6
+"""Of all operations. A random sequence costs more."""
+_MIN_EXACT_SHARE = 0.95
+"""Counts are ignored if the steps with equal counts cover less than this share of the others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Repetitions of a sequence of operations on one rank."""
+
+    starts: Indices = field(repr=False)
+    """Index of the first operation of each step, ascending. Steps of an interrupted sequence have gaps between them."""
+    ends: Indices = field(repr=False)
+    """Index behind the last operation of each step."""
+    period: int
+    """Operations per step; the median if steps have unequal numbers of sends and receives."""
+    coverage: float
+    """Share of the operations that are in steps."""
+
+
+def find_steps(operations: Operations) -> Steps | None:
+    """Returns the steps, or None if no sequence repeats.
+
+    A start-up phase and interruptions are not covered. If counts vary between steps, the steps are equal in all but
+    counts. A period contains repetitions within it, such as layers and micro-batches.
+    """
+    exact = _find(_signatures(operations), np.arange(len(operations) + 1))
+    if exact and exact.coverage == 1:
+        return exact
+    # Experts send other counts in each step, and none to some ranks: a run of transfers is one element.
+    is_transfer = np.isin(operations["function"], (Function.SEND, Function.RECV))
+    signatures = _mix(_mix(np.where(is_transfer, Function.SEND, operations["function"])) ^ operations["communicator"])
+    is_first = np.ones(len(operations), bool)
+    is_first[1:] = ~is_transfer[1:] | (signatures[1:] != signatures[:-1])
+    first = np.flatnonzero(is_first)
+    similar = _find(signatures[first], np.append(first, len(operations)))
+    if similar and similar.period == 1:
+        similar = None  # calls of one function with any counts are no steps
+    if exact and (similar is None or exact.coverage >= _MIN_EXACT_SHARE * similar.coverage):
+        return exact
+    return similar
+
+
+def _mix(values: NDArray[np.integer]) -> Signatures:
+    mixed = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+def _signatures(operations: Operations) -> Signatures:
+    signatures = _mix(operations["count"])
+    for name in ("communicator", "function", "datatype", "peer"):
+        signatures = _mix(signatures ^ operations[name].astype(np.uint64))
+    return signatures
+
+
+def _find(signatures: Signatures, borders: Indices) -> Steps | None:
+    """Returns the steps of a sequence of elements. `borders` are the operations at which they begin, and the end."""
+    count = len(signatures)
+    costs = {period: _cost(*_repetitions(signatures, period), period, count) for period in _candidates(signatures)}
+    period = min(costs, key=lambda one: (costs[one], one), default=0)
+    if not period or costs[period] > _MAX_COST * count:
+        return None
+    begins, lengths = _repetitions(signatures, period)
+    sums = _window_sums(signatures, period)
+    reference = begins[np.argmax(lengths)]
+    starts = []
+    position = 0
+    for match in np.flatnonzero(sums == sums[reference]):
+        if match >= position:
+            starts.append(match)
+            position = match + period
+    first = borders[np.array(starts)]
+    ends = borders[np.array(starts) + period]
+    sizes = ends - first
+    return Steps(starts=first, ends=ends, period=int(np.median(sizes)), coverage=float(sizes.sum() / borders[-1]))
+
+
+def _candidates(signatures: Signatures) -> list[int]:
+    """Returns the distances between repetitions that cover most operations."""
+    covered = np.zeros(len(signatures) + 1)
+    for length in _ANCHOR_LENGTHS:
+        if len(signatures) < 2 * length:
+            break
+        anchors = _window_sums(signatures, length)
+        order = np.argsort(anchors, kind="stable")
+        distances = np.diff(order)[np.diff(anchors[order]) == 0]
+        covered += np.bincount(distances, minlength=len(covered)) * np.arange(len(covered))
+    best = np.argsort(covered, kind="stable")[::-1][:_MAX_CANDIDATES]
+    min_covered = max(1.0, _MIN_CANDIDATE_SHARE * len(signatures))
+    return [int(period) for period in best if covered[period] >= min_covered and 2 * period <= len(signatures)]
+
+
+def _window_sums(signatures: Signatures, length: int) -> Signatures:
+    """Returns a number for each window of this length, which is equal for equal windows."""
+    multiplier = np.uint64(0xD6E8FEB86659FD93)
+    powers = np.cumprod(np.full(len(signatures), multiplier))
+    inverse = np.uint64(pow(int(multiplier), -1, 2**64))
+    inverse_powers = np.cumprod(np.full(len(signatures), inverse))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(signatures * powers)])
+    count = len(signatures) - length + 1
+    windows: Signatures = (sums[length:] - sums[:count]) * inverse_powers[:count]
+    return windows
+
+
+def _repetitions(signatures: Signatures, period: int) -> tuple[Indices, Indices]:
+    """Returns the beginnings and lengths of the parts that repeat at least once with this period."""
+    is_equal = np.concatenate([[False], signatures[period:] == signatures[:-period], [False]])
+    borders = np.flatnonzero(is_equal[1:] != is_equal[:-1])
+    begins, equal = borders[::2], borders[1::2] - borders[::2]
+    is_long = equal >= period
+    return begins[is_long], equal[is_long] + period
+
+
+def _cost(begins: Indices, lengths: Indices, period: int, count: int) -> float:
+    if not len(begins):
+        return float("inf")
+    explained = np.minimum(lengths, np.diff(begins, append=count)).sum()
+    return count - int(explained) + _BREAK_COST * (len(begins) - 1) + _PERIOD_COST * period
