@@ -60,7 +60,7 @@ class Trace:
     """Ordered by `rank`, without repetitions."""
     communicators: tuple[Communicator, ...]
     is_modelled: bool = False
-    """True if it was computed from the shape of a model. Its times then contain only computation: a step has no time."""
+    """True if it was computed from the shape of a model. Its times then contain only computation."""
     problems: tuple[str, ...] = ()
     """What is missing or contradictory, as sentences for users. The rest of the trace is valid."""
 
