@@ -62,7 +62,7 @@ class Trace:
     is_modelled: bool = False
     """True if it was computed from the shape of a model. Its times then contain only computation."""
     problems: tuple[str, ...] = ()
-    """What is missing or contradictory, as sentences for users. The rest of the trace is valid."""
+    """Missing and contradictory facts, as sentences for users. The rest of the trace is valid."""
 
     @property
     def size(self) -> int:

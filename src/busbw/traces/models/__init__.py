@@ -1,7 +1,6 @@
 """ADD A MODEL HERE: traces from the published shapes of models, one TOML file per model.
 
-`load_model` computes the trace of a model for a number of ranks. The parallelism selects the sequence of operations:
-fsdp.py, tensor_parallel.py or expert_parallel.py.
+`load_model` computes the trace of a model for a number of ranks. The parallelism selects the sequence of operations.
 """
 
 import msgspec
@@ -9,27 +8,25 @@ import msgspec
 from busbw.catalog import Catalog
 from busbw.errors import UsageError
 from busbw.traces.model import Communicator, Operations, RankTrace, Trace
-from busbw.traces.models.expert_parallel import append_expert_step, draw_routes
-from busbw.traces.models.fsdp import append_fsdp_step
-from busbw.traces.models.shapes import COMPUTE_FLOPS, Model
-from busbw.traces.models.tensor_parallel import append_tensor_step
-from busbw.traces.models.timeline import Timeline
+from busbw.traces.models import expert_parallel, fully_sharded, tensor_parallel
+from busbw.traces.models.shape import Model
+from busbw.traces.models.timeline import COMPUTE_FLOPS, Timeline
 
 __all__ = ["Model", "list_models", "load_model", "make_trace"]
 
 STEPS = 3
 """Steps of a trace: enough to detect the period."""
 _NAMES = {
-    "fsdp": ("world",),
-    "tensor": ("world", "tensor parallel", "data parallel"),
-    "expert": ("world", "expert parallel", "expert data parallel"),
+    "fsdp": fully_sharded.COMMUNICATORS,
+    "tensor": tensor_parallel.COMMUNICATORS,
+    "expert": expert_parallel.COMMUNICATORS,
 }
-"""Names of a rank's communicators, in the order of their numbers in the modules."""
+"""Names of the communicators of a rank: of all ranks, of its group, and of the ranks with its place in their groups."""
 _CATALOG = Catalog(
     __name__,
     Model,
     kind="model",
-    remedy_malformed="see src/busbw/traces/models/shapes.py for the fields",
+    remedy_malformed="compare its fields with those of the shipped models",
     remedy_unknown=lambda names: ", ".join(names),
     finish=lambda model, name: msgspec.structs.replace(model, name=name),
 )
@@ -41,17 +38,13 @@ def list_models() -> tuple[Model, ...]:
 
 
 def load_model(name: str, ranks: int | None = None) -> Trace:
-    """Returns the trace of a shipped model.
-
-    Args:
-        name: Name of the model.
-        ranks: Ranks of the job. None: those of the model's description.
+    """Returns the trace of a shipped model on that many ranks. None: those of its description.
 
     Raises:
         UsageError: The name is unknown, or the model cannot be distributed over that many ranks.
     """
     model = _CATALOG.find(name)
-    return make_trace(model, model.layout.ranks if ranks is None else ranks)
+    return make_trace(model, model.ranks if ranks is None else ranks)
 
 
 def make_trace(model: Model, ranks: int) -> Trace:
@@ -60,41 +53,18 @@ def make_trace(model: Model, ranks: int) -> Trace:
     Raises:
         UsageError: The model cannot be distributed over that many ranks.
     """
-    group = min(ranks, model.layout.group)
-    is_possible = ranks >= 2 and ranks % group == 0 and model.layout.group % group == 0
-    if not is_possible:
-        size = model.layout.group
-        allowed = f"a multiple or divisor of {size}, at least 2" if size > 1 else "at least 2"
-        raise UsageError(f"{model.name} cannot run on {ranks} ranks", remedy=f"use {allowed}")
-    communicators, indices = _make_communicators(model, ranks, group)
-    timelines = [_make_operations(model, ranks, group, rank) for rank in range(1 if group == 1 else ranks)]
-    return Trace(
-        name=model.name,
-        ranks=tuple(
-            RankTrace(
-                rank=rank,
-                source=model.name,
-                producer="busbw model",
-                operations=_with_communicators(timelines[rank % len(timelines)], indices[rank]),
-                own_ranks={index: communicators[index].members.index(rank) for index in indices[rank] if index >= 0},
-            )
-            for rank in range(ranks)
-        ),
-        communicators=communicators,
-        is_modelled=True,
-        problems=_limitations(model, ranks, group),
-    )
-
-
-def _make_communicators(model: Model, ranks: int, group: int) -> tuple[tuple[Communicator, ...], list[list[int]]]:
-    """Returns the communicators, and for each rank their indices by number. -1: the rank has no other rank in it."""
+    group = min(ranks, model.group)
+    if ranks < 2 or ranks % group or model.group % group:
+        sizes = f" that are a multiple or a divisor of {model.group}" if model.group > 1 else ""
+        raise UsageError(f"{model.name} cannot run on {ranks} ranks", remedy=f"use 2 or more ranks{sizes}")
     families = [
-        [list(range(ranks))],
-        [list(range(first, first + group)) for first in range(0, ranks, group)],
-        [list(range(first, ranks, group)) for first in range(group)],
+        [range(ranks)],
+        [range(first, first + group) for first in range(0, ranks, group)],
+        [range(first, ranks, group) for first in range(group)],
     ]
     communicators: list[Communicator] = []
-    indices = [[-1] * len(_NAMES[model.parallelism]) for _ in range(ranks)]
+    indices: list[dict[int, int]] = [{} for _ in range(ranks)]
+    """Index of the communicator of each rank and number, if it has more than one rank."""
     for number, name in enumerate(_NAMES[model.parallelism]):
         for position, members in enumerate(families[number]):
             if len(members) > 1:
@@ -104,42 +74,45 @@ def _make_communicators(model: Model, ranks: int, group: int) -> tuple[tuple[Com
                 communicators.append(
                     Communicator(identity=identity, name=name, size=len(members), members=tuple(members))
                 )
-    return tuple(communicators), indices
+    return Trace(
+        name=model.name,
+        ranks=tuple(
+            RankTrace(
+                rank=rank,
+                source=model.name,
+                producer="busbw model",
+                operations=_make_operations(model, ranks, group, rank, indices[rank]),
+                own_ranks={index: communicators[index].members.index(rank) for index in indices[rank].values()},
+            )
+            for rank in range(ranks)
+        ),
+        communicators=tuple(communicators),
+        is_modelled=True,
+        problems=_limitations(model, ranks, group),
+    )
 
 
-def _make_operations(model: Model, ranks: int, group: int, rank: int) -> Operations:
+def _make_operations(model: Model, ranks: int, group: int, rank: int, indices: dict[int, int]) -> Operations:
     timeline = Timeline()
     for step in range(STEPS):
         if model.parallelism == "fsdp":
-            append_fsdp_step(timeline, model, ranks)
+            fully_sharded.append_step(timeline, model, ranks)
         elif model.parallelism == "tensor":
-            append_tensor_step(timeline, model, ranks, group)
+            tensor_parallel.append_step(timeline, model, ranks, group)
         else:
-            routes = draw_routes(model, group, (step, rank // group))
-            append_expert_step(timeline, model, ranks, group, rank % group, routes)
-    return timeline.operations()
-
-
-def _with_communicators(operations: Operations, indices: list[int]) -> Operations:
-    """Returns a copy with the indices of a rank's communicators in place of their numbers."""
-    copy: Operations = operations.copy()
-    for number, index in enumerate(indices):
-        copy["communicator"][operations["communicator"] == number] = max(index, 0)
-    return copy
+            routes = expert_parallel.draw_routes(model, group, (step, rank // group))
+            expert_parallel.append_step(timeline, model, ranks, rank % group, routes)
+    operations = timeline.operations()
+    operations["communicator"] = [indices[number] for number in operations["communicator"].tolist()]
+    return operations
 
 
 def _limitations(model: Model, ranks: int, group: int) -> tuple[str, ...]:
-    sentences = [
-        f"This trace is computed from published shapes, not recorded: computation at {COMPUTE_FLOPS / 1e12:g} TFLOP/s,"
-        " without norms, optimizer and input.",
+    name = _NAMES[model.parallelism][-2:][0]
+    return (
+        f"This trace is computed from published shapes, not recorded. Computation is assumed to run at"
+        f" {COMPUTE_FLOPS / 1e12:g} TFLOP/s; norms, optimizer and input take no time.",
         *model.notes,
-    ]
-    if group < model.layout.group:
-        sentences.append(
-            f"The {_NAMES[model.parallelism][1]} groups have {group} ranks instead of {model.layout.group}."
-        )
-    if model.layout.group > 1 and ranks == group:
-        sentences.append(
-            f"With {ranks} ranks there is one {_NAMES[model.parallelism][1]} group, so replicas exchange nothing."
-        )
-    return tuple(sentences)
+        *([f"The {name} groups have {group} ranks instead of {model.group}."] if group < model.group else []),
+        *([f"The only {name} group has no replica to exchange with."] if 1 < group == ranks else []),
+    )

@@ -8,70 +8,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces.format import Function
-from busbw.traces.models.buckets import append_gathers, append_reductions, make_buckets
-from busbw.traces.models.shapes import Model
+from busbw.traces.models.distributed_optimizer import DistributedOptimizer
+from busbw.traces.models.shape import Model
 from busbw.traces.models.timeline import Timeline
 
-WORLD, EXPERT, EXPERT_DATA = 0, 1, 2
-"""Communicators of a rank, as numbers that the caller maps to indices."""
+COMMUNICATORS = ("world", "expert parallel", "expert data parallel")
+WORLD, EXPERT, EXPERT_DATA = range(3)
 
 
 def draw_routes(model: Model, group: int, seed: tuple[int, ...]) -> NDArray[np.int64]:
     """Returns the number of tokens from each rank to each rank of an expert-parallel group: [layers, group, group]."""
-    transformer = model.transformer
     generator = np.random.default_rng(seed)
-    concentration = np.full(transformer.experts, model.layout.share_concentration)
-    shares = generator.dirichlet(concentration, size=(transformer.layers, 1))
-    sent = model.batch.tokens * transformer.experts_per_token
-    tokens = generator.multinomial(sent, shares, size=(transformer.layers, group))
-    routes: NDArray[np.int64] = tokens.reshape(transformer.layers, group, group, -1).sum(axis=3)
+    shares = generator.dirichlet(np.full(model.experts, model.share_concentration), size=(model.layers, 1))
+    tokens = generator.multinomial(model.sequence * model.experts_per_token, shares, size=(model.layers, group))
+    routes: NDArray[np.int64] = tokens.reshape(model.layers, group, group, -1).sum(axis=3)
     return routes
 
 
-def append_expert_step(
-    timeline: Timeline, model: Model, ranks: int, group: int, own: int, routes: NDArray[np.int64]
-) -> None:
-    """Appends one step of the rank `own` of an expert-parallel group with these routes, see `draw_routes`."""
-    transformer = model.transformer
-    layers, hidden = transformer.layers, transformer.hidden
-    attention = (
-        model.matrix_flops(transformer.qkv + transformer.projection + transformer.router) + model.attention_flops
+def append_step(timeline: Timeline, model: Model, ranks: int, own: int, routes: NDArray[np.int64]) -> None:
+    """Appends one step of the rank `own` of an expert-parallel group, which exchanges tokens as `draw_routes` says."""
+    group = routes.shape[1]
+    norm, qkv, projection, router = model.dense_parameters.values()
+    dense = [[norm, qkv, projection, norm, router] for _ in range(model.layers)]
+    dense[0].insert(0, model.embedding_parameters)
+    dense[-1] += [norm, model.embedding_parameters]
+    experts = [[*model.expert_parameters] * (model.experts // group)] * model.layers
+    optimizers = (
+        DistributedOptimizer(WORLD, dense, ranks),
+        DistributedOptimizer(EXPERT_DATA, experts, ranks // group),
     )
-    head = model.matrix_flops(transformer.embedding)
-    norm = [hidden]
-    dense_layers = [[*norm, transformer.qkv, transformer.projection, *norm, transformer.router] for _ in range(layers)]
-    dense_layers[0].insert(0, transformer.embedding)
-    dense_layers[-1] += [*norm, transformer.embedding]
-    expert = [2 * transformer.expert // 3, transformer.expert // 3] * (transformer.experts // group)
-    families = (
-        (WORLD, make_buckets(dense_layers, ranks)),
-        (EXPERT_DATA, make_buckets([expert] * layers, ranks // group)),
-    )
-
-    def dispatch(layer: int, width: int, datatype: str = "bfloat16") -> None:
-        timeline.exchange(EXPERT, routes[layer, own] * width, routes[layer, :, own] * width, own, datatype)
-
-    def combine(layer: int, width: int, datatype: str = "bfloat16") -> None:
-        timeline.exchange(EXPERT, routes[layer, :, own] * width, routes[layer, own] * width, own, datatype)
-
-    received_flops = [2.0 * transformer.expert * int(routes[layer, :, own].sum()) for layer in range(layers)]
-    for layer in range(layers):
-        for communicator, buckets in families:
-            append_gathers(timeline, buckets, communicator, layer)
+    attention = model.matrix_flops(qkv + projection + router) + model.score_flops
+    expert_flops = 2.0 * sum(model.expert_parameters) * routes[:, :, own].sum(axis=1)
+    for layer in range(model.layers):
+        for optimizer in optimizers:
+            optimizer.gather(timeline, layer)
         timeline.compute(attention)
-        timeline.call(Function.ALL_GATHER, EXPERT, transformer.experts, "int64")  # tokens of each expert
-        dispatch(layer, hidden)
-        dispatch(layer, 1, "float")  # probabilities of the router
-        timeline.compute(received_flops[layer])
-        combine(layer, hidden)
-    timeline.compute(3 * head)
-    for layer in reversed(range(layers)):
-        dispatch(layer, hidden)
-        timeline.compute(2 * received_flops[layer])
-        combine(layer, hidden)
-        combine(layer, 1, "float")
+        timeline.call(Function.ALL_GATHER, EXPERT, model.experts, "int64")  # tokens of each expert
+        timeline.exchange(EXPERT, routes[layer] * model.hidden, own)
+        timeline.exchange(EXPERT, routes[layer], own, "float")  # probabilities of the router
+        timeline.compute(expert_flops[layer])
+        timeline.exchange(EXPERT, routes[layer].T * model.hidden, own)
+    timeline.compute(3 * model.matrix_flops(model.embedding_parameters))
+    for layer in reversed(range(model.layers)):
+        timeline.exchange(EXPERT, routes[layer] * model.hidden, own)
+        timeline.compute(2 * expert_flops[layer])
+        timeline.exchange(EXPERT, routes[layer].T * model.hidden, own)
+        timeline.exchange(EXPERT, routes[layer].T, own, "float")
         timeline.compute(2 * attention)
-        for communicator, buckets in families:
-            append_reductions(timeline, buckets, communicator, layer)
-    for _ in range(model.layout.scalar_all_reduces):
+        for optimizer in optimizers:
+            optimizer.reduce(timeline, layer)
+    for _ in range(model.scalar_all_reduces):
         timeline.call(Function.ALL_REDUCE, WORLD, 1, "float", "sum")

@@ -1,4 +1,4 @@
-"""Sequence of operations of one rank, as its program calls them."""
+"""Operations of one rank, as its program calls them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,9 @@ from busbw.traces.format import (
     Kind,
 )
 from busbw.traces.model import Operations
-from busbw.traces.models.shapes import COMPUTE_FLOPS
+
+COMPUTE_FLOPS = 400e12
+"""Assumed rate of a GPU. Llama 3 trained at 380 to 430 TFLOP/s per H100 in bfloat16: arXiv 2407.21783, table 4."""
 
 
 class Timeline:
@@ -26,7 +28,7 @@ class Timeline:
         self._groups = 0
 
     def compute(self, flops: float) -> None:
-        """Advances the clock by the time of this computation."""
+        """Advances the clock by the time of a computation."""
         self._clock_ns += flops / COMPUTE_FLOPS * 1e9
 
     def call(
@@ -36,70 +38,61 @@ class Timeline:
         count: int,
         datatype: str = "bfloat16",
         redop: str = "",
-        *,
         overlapped: bool = False,
         peer: int = -1,
         group: int = 0,
     ) -> None:
-        """Appends an operation.
+        """Appends an operation with the fields of `format.OPERATION`.
 
-        Args:
-            function: Called function.
-            communicator: Index in `Trace.communicators`.
-            count: Elements, as in the call of NCCL.
-            datatype: Name of the element type.
-            redop: Operator; empty if the function does not reduce.
-            overlapped: True if the computation since the last operation of the communicator did not wait for it.
-            peer: Root, or peer of a send or receive, in the communicator.
-            group: Number of the group; 0 outside of groups.
+        `overlapped` means that the computation since the previous operation of the communicator did not wait for it.
         """
-        self._rows.append(
-            (
-                Kind.OPERATION,
-                function,
-                DATATYPE_NAMES.index(datatype),
-                REDOP_NAMES.index(redop) if redop else UNKNOWN_BYTE,
-                communicator,
-                communicator,  # a communicator has its own stream
-                peer,
-                group,
-                count,
-                round(self._clock_ns),
-                0,
-                0,
-                UNKNOWN_BYTE,
-                UNKNOWN_BYTE,
-                UNKNOWN_BYTE,
-                Flag.OVERLAPPED if overlapped else 0,
-                UNKNOWN_COUNT,
-                0,
-                UNKNOWN_COUNT,
-            )
+        redop_number = REDOP_NAMES.index(redop) if redop else UNKNOWN_BYTE
+        numbers = (
+            function,
+            DATATYPE_NAMES.index(datatype),
+            redop_number,
+            communicator,
+            communicator,
+            peer,
+            group,
+            count,
         )
+        self._rows.append((*numbers, round(self._clock_ns), Flag.OVERLAPPED if overlapped else 0))
 
-    def exchange(
-        self,
-        communicator: int,
-        sent: NDArray[np.int64],
-        received: NDArray[np.int64],
-        own: int,
-        datatype: str = "bfloat16",
-    ) -> None:
+    def exchange(self, communicator: int, counts: NDArray[np.int64], own: int, datatype: str = "bfloat16") -> None:
         """Appends an alltoallv as one group of sends and receives, without empty messages and the rank's own.
 
         Args:
             communicator: Index in `Trace.communicators`.
-            sent: Elements for each rank of the communicator.
-            received: Elements from each rank of the communicator.
+            counts: Elements from each rank of the communicator to each: [ranks, ranks].
             own: Rank in the communicator.
             datatype: Name of the element type.
         """
         self._groups += 1
-        for peer in range(len(sent)):
-            for function, counts in ((Function.SEND, sent), (Function.RECV, received)):
-                if peer != own and counts[peer]:
-                    self.call(function, communicator, int(counts[peer]), datatype, peer=peer, group=self._groups)
+        for peer in range(len(counts)):
+            for function, count in ((Function.SEND, counts[own, peer]), (Function.RECV, counts[peer, own])):
+                if peer != own and count:
+                    self.call(function, communicator, int(count), datatype, peer=peer, group=self._groups)
 
     def operations(self) -> Operations:
-        """Returns the operations in the order of the calls."""
-        return np.array(self._rows, dtype=OPERATION)
+        """Returns the operations in the order of the calls. Each communicator has its own stream."""
+        operations = np.zeros(len(self._rows), OPERATION)
+        operations["kind"] = Kind.OPERATION
+        for name in ("algorithm", "protocol", "channels"):
+            operations[name] = UNKNOWN_BYTE
+        operations["network_steps"] = operations["host_ns"] = UNKNOWN_COUNT
+        names = [
+            "function",
+            "datatype",
+            "redop",
+            "communicator",
+            "stream",
+            "peer",
+            "group",
+            "count",
+            "enqueue_ns",
+            "flags",
+        ]
+        for name, column in zip(names, zip(*self._rows, strict=True), strict=True):
+            operations[name] = column
+        return operations
