@@ -39,7 +39,7 @@ class DistributedOptimizer:
         order = self._buckets[::-1]
         for index, (_, shard) in enumerate(order):
             if order[max(0, index - 1)][0] == layer:
-                timeline.call(Function.ALL_GATHER, self._communicator, shard, overlapped=index > 0)
+                timeline.call(Function.ALL_GATHER, self._communicator, shard, overlapped=index > 1)
 
     def reduce(self, timeline: Timeline, layer: int) -> None:
         """Appends the reduce-scatters at the end of a layer's backward pass."""

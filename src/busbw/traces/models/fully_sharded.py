@@ -19,8 +19,8 @@ def append_step(timeline: Timeline, model: Model, ranks: int) -> None:
     forward = model.score_flops + model.matrix_flops(dense["qkv"] + dense["projection"] + sum(model.expert_parameters))
     timeline.call(Function.ALL_GATHER, WORLD, root)
     timeline.call(Function.ALL_GATHER, WORLD, block)
-    for _ in range(model.layers - 1):
-        timeline.call(Function.ALL_GATHER, WORLD, block, overlapped=True)
+    for layer in range(model.layers - 1):
+        timeline.call(Function.ALL_GATHER, WORLD, block, overlapped=layer > 0)  # computation waits for the first layer
         timeline.compute(forward)
     timeline.compute(forward + 3 * model.matrix_flops(model.embedding_parameters))
     for layer in reversed(range(model.layers)):
