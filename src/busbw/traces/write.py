@@ -1,0 +1,82 @@
+"""Writes a trace as files of the own format, one per rank."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+
+from busbw.errors import BusbwError, UsageError
+from busbw.files import path_text
+from busbw.traces import format as layout
+from busbw.traces.model import Communicator, RankTrace, Trace
+
+_MEMBERS_PER_RECORD = 14
+_HEXADECIMAL_ID = re.compile("[0-9a-f]{16}")
+
+
+def write_trace(trace: Trace, directory: Path) -> None:
+    """Creates the directory and writes one file per rank. `read_trace` returns the same operations.
+
+    Raises:
+        UsageError: The directory has files.
+        BusbwError: A file cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise UsageError(f"{path_text(directory)} is not empty", remedy="pass a new directory")
+        for rank in trace.ranks:
+            with (directory / f"rank-{rank.rank:05}.trace").open("xb") as file:
+                declarations = _declarations(trace, rank)
+                record_count = len(declarations) // layout.RECORD_BYTES + len(rank.operations)
+                file.write(_header(trace, rank, record_count))
+                file.write(declarations)
+                file.write(rank.operations.data)
+    except OSError as error:
+        problem = f"cannot write {path_text(directory)}: {error.strerror}"
+        raise BusbwError(problem, remedy="pass a writable directory") from error
+
+
+def _header(trace: Trace, rank: RankTrace, record_count: int) -> bytes:
+    header = np.zeros((), layout.HEADER)
+    header["magic"], header["version"], header["header_bytes"] = layout.MAGIC, layout.VERSION, layout.HEADER_BYTES
+    header["record_count"], header["lost_count"] = record_count, rank.lost_count
+    header["start_realtime_ns"] = rank.start_ns
+    header["pid"], header["rank"], header["size"] = rank.pid or 0, rank.rank, trace.size
+    header["nccl_version"] = version_number(rank.nccl_version)
+    header["device_clock"], header["is_closed"] = rank.device_clock, 1
+    header["host"], header["producer"] = rank.host.encode(), rank.producer.encode()
+    return header.tobytes().ljust(layout.HEADER_BYTES, b"\0")
+
+
+def version_number(version: str) -> int:
+    """Returns the number of a version of NCCL: 22809 for "2.28.9"; 0 if it is unknown."""
+    match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
+    return int(match[1]) * 10000 + int(match[2]) * 100 + int(match[3]) if match else 0
+
+
+def _declarations(trace: Trace, rank: RankTrace) -> bytes:
+    """Returns the records of the communicators of a rank."""
+    parts = []
+    for index, own_rank in rank.own_ranks.items():
+        communicator = trace.communicators[index]
+        record = np.zeros((), layout.COMMUNICATOR)
+        record["kind"], record["is_id_unique"], record["communicator"] = layout.Kind.COMMUNICATOR, 1, index
+        record["rank"], record["size"], record["nodes"] = own_rank, communicator.size, -1
+        record["id"], record["name"] = _communicator_id(communicator), communicator.name.encode()[:40]
+        parts.append(record.tobytes())
+        members = [-1 if member is None else member for member in communicator.members]
+        for first in range(0, len(members), _MEMBERS_PER_RECORD):
+            chunk = members[first : first + _MEMBERS_PER_RECORD]
+            record = np.zeros((), layout.MEMBERS)
+            record["kind"], record["count"], record["communicator"] = layout.Kind.MEMBERS, len(chunk), index
+            record["first"], record["members"][: len(chunk)] = first, chunk
+            parts.append(record.tobytes())
+    return b"".join(parts)
+
+
+def _communicator_id(communicator: Communicator) -> int:
+    if _HEXADECIMAL_ID.fullmatch(communicator.identity):
+        return int(communicator.identity, 16)
+    return int.from_bytes(hashlib.blake2b(communicator.identity.encode(), digest_size=8).digest(), "little")
