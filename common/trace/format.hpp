@@ -69,6 +69,7 @@ enum class DeviceClock : std::uint8_t {
   none = 0,
   host = 1,  // the clock of enqueue_ns
   gpu = 2,   // global timer of the GPU in ns, with an unknown offset to other clocks
+  duration = 3,  // no clock: the start is 1, and only the difference to the end is known
 };
 
 /// One operation of one rank. Times of 0 are unknown; enqueue_ns begins at 1.

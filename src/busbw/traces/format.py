@@ -82,6 +82,8 @@ class DeviceClock(IntEnum):
     NONE = 0
     HOST = 1
     GPU = 2
+    DURATION = 3
+    """No clock: the start is 1, and only the difference to the end is known."""
 
 
 OPERATION = np.dtype(
