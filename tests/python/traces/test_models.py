@@ -11,7 +11,7 @@ import pytest
 from busbw.errors import UsageError
 from busbw.traces.format import DATATYPE_BYTES, DATATYPE_NAMES, Flag, Function
 from busbw.traces.model import Operations, Trace
-from busbw.traces.models import STEPS, Model, list_models, load_model, make_trace
+from busbw.traces.models import STEPS, list_models, load_model, make_trace
 
 MODELS = {model.name: model for model in list_models()}
 NAMES = sorted(MODELS)
@@ -28,9 +28,11 @@ def one_step(trace: Trace, rank: int = 0, step: int = 0) -> Operations:
     operations = trace.ranks[rank].operations
     if trace.name != "mixtral-8x7b-ep8":
         assert len(operations) % STEPS == 0
-        return np.split(operations, STEPS)[step]
+        equal: Operations = np.split(operations, STEPS)[step]
+        return equal
     ends = np.flatnonzero(operations["function"] == Function.ALL_REDUCE) + 1  # one all-reduce ends a step
-    return np.split(operations, ends)[step]
+    unequal: Operations = np.split(operations, ends)[step]
+    return unequal
 
 
 def called(operations: Operations) -> Counter[tuple[str, str, int]]:
@@ -42,7 +44,10 @@ def called(operations: Operations) -> Counter[tuple[str, str, int]]:
 
 def of_communicator(trace: Trace, operations: Operations, name: str, function: Function) -> Operations:
     indices = [index for index, one in enumerate(trace.communicators) if one.name == name]
-    return operations[np.isin(operations["communicator"], indices) & (operations["function"] == function)]
+    selected: Operations = operations[
+        np.isin(operations["communicator"], indices) & (operations["function"] == function)
+    ]
+    return selected
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -186,7 +191,7 @@ def test_computation_follows_from_parameters_and_tokens(name: str, ranks: int) -
 
 
 def step_time(operations: Operations, communication_ns: float) -> float:
-    """Returns the time of a step of one communicator by the rule of schema/trace.md, if each operation takes that time."""
+    """Returns the time of a step of one communicator by the rule of schema/trace.md, with equally long operations."""
     gap_end, end, previous = 0.0, 0.0, int(operations["enqueue_ns"][0])
     for row in operations:
         gap = int(row["enqueue_ns"]) - previous
