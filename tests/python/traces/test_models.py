@@ -11,7 +11,7 @@ import pytest
 from busbw.errors import UsageError
 from busbw.traces.format import DATATYPE_BYTES, DATATYPE_NAMES, Flag, Function
 from busbw.traces.model import Operations, Trace
-from busbw.traces.models import STEPS, list_models, load_model, make_trace
+from busbw.traces.models import STEPS, list_models, load_model
 
 MODELS = {model.name: model for model in list_models()}
 NAMES = sorted(MODELS)
@@ -59,7 +59,7 @@ def test_the_numbers_of_a_shape_give_the_published_total(name: str) -> None:
 def test_a_fully_sharded_70b_calls_what_a_recorded_job_called() -> None:
     """Counts per rank and two steps of the llama_70b_fsdp trace of AMD-AGI/TraceLens on 8 GPUs."""
     shape = msgspec.structs.replace(MODELS["llama-70b-tp8"], parallelism="fsdp", group=1, scalar_all_reduces=3)
-    trace = make_trace(shape, 8)
+    trace = load_model(shape, 8)
     block, root = 855_654_400, 2_101_354_496
     assert called(trace.ranks[5].operations) == {
         ("ALL_GATHER", "bfloat16", block // 8): 318 * STEPS // 2,

@@ -12,7 +12,7 @@ from busbw.traces.models import expert_parallel, fully_sharded, tensor_parallel
 from busbw.traces.models.shape import Model
 from busbw.traces.models.timeline import COMPUTE_FLOPS, Timeline
 
-__all__ = ["Model", "list_models", "load_model", "make_trace"]
+__all__ = ["Model", "list_models", "load_model"]
 
 STEPS = 3
 """Steps of a trace: enough to detect the period."""
@@ -37,22 +37,14 @@ def list_models() -> tuple[Model, ...]:
     return tuple(_CATALOG.all.values())
 
 
-def load_model(name: str, ranks: int | None = None) -> Trace:
-    """Returns the trace of a shipped model on that many ranks. None: those of its description.
+def load_model(name: str | Model, ranks: int | None = None) -> Trace:
+    """Returns the trace of a shipped or other model on that many ranks. None: those of its description.
 
     Raises:
         UsageError: The name is unknown, or the model cannot be distributed over that many ranks.
     """
-    model = _CATALOG.find(name)
-    return make_trace(model, model.ranks if ranks is None else ranks)
-
-
-def make_trace(model: Model, ranks: int) -> Trace:
-    """Returns the trace of a model on `ranks` ranks.
-
-    Raises:
-        UsageError: The model cannot be distributed over that many ranks.
-    """
+    model = _CATALOG.find(name) if isinstance(name, str) else name
+    ranks = model.ranks if ranks is None else ranks
     group = min(ranks, model.group)
     if ranks < 2 or ranks % group or model.group % group:
         sizes = f" that are a multiple or a divisor of {model.group}" if model.group > 1 else ""

@@ -7,7 +7,7 @@ before their use in the next forward pass.
 
 from math import lcm
 
-from busbw.traces.format import Function
+from busbw.traces.format import Flag, Function
 from busbw.traces.models.timeline import Timeline
 
 
@@ -39,10 +39,12 @@ class DistributedOptimizer:
         order = self._buckets[::-1]
         for index, (_, shard) in enumerate(order):
             if order[max(0, index - 1)][0] == layer:
-                timeline.call(Function.ALL_GATHER, self._communicator, shard, overlapped=index > 1)
+                flags = Flag.IN_PLACE | (Flag.OVERLAPPED if index > 1 else 0)  # computation waits for the first bucket
+                timeline.call(Function.ALL_GATHER, self._communicator, shard, flags=flags)
 
     def reduce(self, timeline: Timeline, layer: int) -> None:
         """Appends the reduce-scatters at the end of a layer's backward pass."""
+        flags = Flag.IN_PLACE | Flag.OVERLAPPED
         for first, shard in self._buckets:
             if first == layer:
-                timeline.call(Function.REDUCE_SCATTER, self._communicator, shard, "float", "sum", overlapped=True)
+                timeline.call(Function.REDUCE_SCATTER, self._communicator, shard, "float", "sum", flags=flags)

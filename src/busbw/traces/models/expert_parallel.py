@@ -58,4 +58,4 @@ def append_step(timeline: Timeline, model: Model, ranks: int, own: int, routes: 
         for optimizer in optimizers:
             optimizer.reduce(timeline, layer)
     for _ in range(model.scalar_all_reduces):
-        timeline.call(Function.ALL_REDUCE, WORLD, 1, "float", "sum")
+        timeline.all_reduce(WORLD, 1)

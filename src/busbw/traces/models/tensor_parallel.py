@@ -4,7 +4,7 @@ In the backward pass, the saved input is gathered again while the gradient of th
 reduced while the gradient of the weights is computed.
 """
 
-from busbw.traces.format import Function
+from busbw.traces.format import Flag, Function
 from busbw.traces.models.distributed_optimizer import DistributedOptimizer
 from busbw.traces.models.shape import Model
 from busbw.traces.models.timeline import Timeline
@@ -25,18 +25,18 @@ def append_step(timeline: Timeline, model: Model, ranks: int, group: int) -> Non
     tokens = model.sequence * model.hidden // group
     scores = model.score_flops / group
 
-    def gather(*, overlapped: bool = False) -> None:
-        timeline.call(Function.ALL_GATHER, TENSOR, tokens, overlapped=overlapped)
+    def gather(flags: int = 0) -> None:
+        timeline.call(Function.ALL_GATHER, TENSOR, tokens, flags=flags)
 
-    def reduce(*, overlapped: bool = False) -> None:
-        timeline.call(Function.REDUCE_SCATTER, TENSOR, tokens, redop="sum", overlapped=overlapped)
+    def reduce(flags: int = 0) -> None:
+        timeline.call(Function.REDUCE_SCATTER, TENSOR, tokens, redop="sum", flags=flags)
 
     def backward(following_flops: float, columns: int) -> None:
         """Appends a matrix that is split by columns, after the computation of what follows it."""
         timeline.compute(following_flops)
         gather()
         timeline.compute(model.matrix_flops(columns))
-        reduce(overlapped=True)
+        reduce(Flag.OVERLAPPED)
         timeline.compute(model.matrix_flops(columns))
 
     reduce()  # input embedding
@@ -49,15 +49,15 @@ def append_step(timeline: Timeline, model: Model, ranks: int, group: int) -> Non
     gather()
     timeline.compute(model.matrix_flops(embedding))
     for redop in ("max", "sum", "sum"):  # cross entropy: maximum, logit of the target, sum
-        timeline.call(Function.ALL_REDUCE, TENSOR, model.sequence, "float", redop)
+        timeline.all_reduce(TENSOR, model.sequence, redop)
     backward(0, embedding)
     for layer in reversed(range(model.layers)):
-        gather(overlapped=True)
+        gather(Flag.OVERLAPPED)
         backward(2 * model.matrix_flops(down), up)
-        gather(overlapped=True)
+        gather(Flag.OVERLAPPED)
         backward(2 * (model.matrix_flops(projection) + scores), qkv)
         optimizer.reduce(timeline, layer)
-    gather(overlapped=True)  # input embedding
-    timeline.call(Function.ALL_REDUCE, TENSOR, (2 * model.layers + 1) * model.hidden, "float", "sum")  # norms
+    gather(Flag.OVERLAPPED)  # input embedding
+    timeline.all_reduce(TENSOR, (2 * model.layers + 1) * model.hidden)  # norms
     for _ in range(model.scalar_all_reduces):
-        timeline.call(Function.ALL_REDUCE, WORLD, 1, "float", "sum")
+        timeline.all_reduce(WORLD, 1)

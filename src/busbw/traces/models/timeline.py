@@ -38,35 +38,24 @@ class Timeline:
         count: int,
         datatype: str = "bfloat16",
         redop: str = "",
-        overlapped: bool = False,
+        *,
+        flags: int = 0,
         peer: int = -1,
         group: int = 0,
     ) -> None:
-        """Appends an operation with the fields of `format.OPERATION`.
+        """Appends an operation with these fields of `format.OPERATION`."""
+        types = DATATYPE_NAMES.index(datatype), REDOP_NAMES.index(redop) if redop else UNKNOWN_BYTE
+        fields = (communicator, communicator, peer, group, count, round(self._clock_ns), flags | Flag.IS_IN_PLACE_KNOWN)
+        self._rows.append((function, *types, *fields))
 
-        `overlapped` means that the computation since the previous operation of the communicator did not wait for it.
-        """
-        redop_number = REDOP_NAMES.index(redop) if redop else UNKNOWN_BYTE
-        numbers = (
-            function,
-            DATATYPE_NAMES.index(datatype),
-            redop_number,
-            communicator,
-            communicator,
-            peer,
-            group,
-            count,
-        )
-        self._rows.append((*numbers, round(self._clock_ns), Flag.OVERLAPPED if overlapped else 0))
+    def all_reduce(self, communicator: int, count: int, redop: str = "sum") -> None:
+        """Appends an all-reduce of floats, in place."""
+        self.call(Function.ALL_REDUCE, communicator, count, "float", redop, flags=Flag.IN_PLACE)
 
     def exchange(self, communicator: int, counts: NDArray[np.int64], own: int, datatype: str = "bfloat16") -> None:
-        """Appends an alltoallv as one group of sends and receives, without empty messages and the rank's own.
+        """Appends an alltoallv of the rank `own` as a group of sends and receives, without empty messages and its own.
 
-        Args:
-            communicator: Index in `Trace.communicators`.
-            counts: Elements from each rank of the communicator to each: [ranks, ranks].
-            own: Rank in the communicator.
-            datatype: Name of the element type.
+        `counts` are the elements from each rank of the communicator to each: [ranks, ranks].
         """
         self._groups += 1
         for peer in range(len(counts)):
