@@ -61,6 +61,7 @@ enum Flag : std::uint8_t {
   kInPlace = 4,
   kIsInPlaceKnown = 8,
   kDeviceBytes = 16,  // count is in bytes and datatype is int8, because the source does not report the user's
+  kOverlapped = 32,   // computed during the previous operation, which did not delay it; only models know it
 };
 
 /// Clock of the device times.

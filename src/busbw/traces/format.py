@@ -73,6 +73,7 @@ class Flag(IntFlag):
     IN_PLACE = 4
     IS_IN_PLACE_KNOWN = 8
     DEVICE_BYTES = 16
+    OVERLAPPED = 32
 
 
 class DeviceClock(IntEnum):

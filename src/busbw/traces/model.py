@@ -59,6 +59,8 @@ class Trace:
     ranks: tuple[RankTrace, ...]
     """Ordered by `rank`, without repetitions."""
     communicators: tuple[Communicator, ...]
+    is_modelled: bool = False
+    """True if it was computed from the shape of a model. Its times then contain only computation."""
     problems: tuple[str, ...] = ()
     """Missing and contradictory facts, as sentences for users. The rest of the trace is valid."""
 

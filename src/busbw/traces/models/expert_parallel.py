@@ -1,0 +1,61 @@
+"""Expert parallelism as in Megatron: megatron/core/transformer/moe/token_dispatcher.py, dispatcher "alltoall".
+
+Tokens travel to the ranks of their experts and back, in the backward pass again. The number of tokens of each expert
+differs between layers and steps, and so does the computation of each rank.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.traces.format import Function
+from busbw.traces.models.distributed_optimizer import DistributedOptimizer
+from busbw.traces.models.shape import Model
+from busbw.traces.models.timeline import Timeline
+
+COMMUNICATORS = ("world", "expert parallel", "expert data parallel")
+WORLD, EXPERT, EXPERT_DATA = range(3)
+
+
+def draw_routes(model: Model, group: int, seed: tuple[int, ...]) -> NDArray[np.int64]:
+    """Returns the number of tokens from each rank to each rank of an expert-parallel group: [layers, group, group]."""
+    generator = np.random.default_rng(seed)
+    shares = generator.dirichlet(np.full(model.experts, model.share_concentration), size=(model.layers, 1))
+    tokens = generator.multinomial(model.sequence * model.experts_per_token, shares, size=(model.layers, group))
+    routes: NDArray[np.int64] = tokens.reshape(model.layers, group, group, -1).sum(axis=3)
+    return routes
+
+
+def append_step(timeline: Timeline, model: Model, ranks: int, own: int, routes: NDArray[np.int64]) -> None:
+    """Appends one step of the rank `own` of an expert-parallel group, which exchanges tokens as `draw_routes` says."""
+    group = routes.shape[1]
+    norm, qkv, projection, router = model.dense_parameters.values()
+    dense = [[norm, qkv, projection, norm, router] for _ in range(model.layers)]
+    dense[0].insert(0, model.embedding_parameters)
+    dense[-1] += [norm, model.embedding_parameters]
+    experts = [[*model.expert_parameters] * (model.experts // group)] * model.layers
+    optimizers = (
+        DistributedOptimizer(WORLD, dense, ranks),
+        DistributedOptimizer(EXPERT_DATA, experts, ranks // group),
+    )
+    attention = model.matrix_flops(qkv + projection + router) + model.score_flops
+    expert_flops = 2.0 * sum(model.expert_parameters) * routes[:, :, own].sum(axis=1)
+    for layer in range(model.layers):
+        for optimizer in optimizers:
+            optimizer.gather(timeline, layer)
+        timeline.compute(attention)
+        timeline.call(Function.ALL_GATHER, EXPERT, model.experts, "int64")  # tokens of each expert
+        timeline.exchange(EXPERT, routes[layer] * model.hidden, own)
+        timeline.exchange(EXPERT, routes[layer], own, "float")  # probabilities of the router
+        timeline.compute(expert_flops[layer])
+        timeline.exchange(EXPERT, routes[layer].T * model.hidden, own)
+    timeline.compute(3 * model.matrix_flops(model.embedding_parameters))
+    for layer in reversed(range(model.layers)):
+        timeline.exchange(EXPERT, routes[layer] * model.hidden, own)
+        timeline.compute(2 * expert_flops[layer])
+        timeline.exchange(EXPERT, routes[layer].T * model.hidden, own)
+        timeline.exchange(EXPERT, routes[layer].T, own, "float")
+        timeline.compute(2 * attention)
+        for optimizer in optimizers:
+            optimizer.reduce(timeline, layer)
+    for _ in range(model.scalar_all_reduces):
+        timeline.all_reduce(WORLD, 1)

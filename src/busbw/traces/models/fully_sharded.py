@@ -1,0 +1,34 @@
+"""Fully sharded data parallelism as in PyTorch's FSDP2: torch/distributed/fsdp/_fully_shard.
+
+The parameters of a layer form a group, the rest another. The next layer is gathered while one computes, the last stays
+gathered between forward and backward pass. Gradients are reduced in float. Shards are padded to equal sizes.
+"""
+
+from busbw.traces.format import Flag, Function
+from busbw.traces.models.shape import Model
+from busbw.traces.models.timeline import Timeline
+
+COMMUNICATORS = ("world",)
+(WORLD,) = range(1)
+
+
+def append_step(timeline: Timeline, model: Model, ranks: int) -> None:
+    """Appends one step."""
+    root, block = -(-model.root_parameters // ranks), -(-model.block_parameters // ranks)
+    dense = model.dense_parameters
+    forward = model.score_flops + model.matrix_flops(dense["qkv"] + dense["projection"] + sum(model.expert_parameters))
+    prefetch = Flag.IN_PLACE | Flag.OVERLAPPED  # but computation waits for the first layer
+    timeline.call(Function.ALL_GATHER, WORLD, root, flags=Flag.IN_PLACE)
+    timeline.call(Function.ALL_GATHER, WORLD, block, flags=Flag.IN_PLACE)
+    for layer in range(model.layers - 1):
+        timeline.call(Function.ALL_GATHER, WORLD, block, flags=prefetch if layer > 0 else Flag.IN_PLACE)
+        timeline.compute(forward)
+    timeline.compute(forward + 3 * model.matrix_flops(model.embedding_parameters))
+    for layer in reversed(range(model.layers)):
+        if layer > 0:
+            timeline.call(Function.ALL_GATHER, WORLD, block, flags=prefetch)
+        timeline.compute(2 * forward)
+        timeline.call(Function.REDUCE_SCATTER, WORLD, block, "float", "avg", flags=Flag.OVERLAPPED)
+    timeline.call(Function.REDUCE_SCATTER, WORLD, root, "float", "avg")
+    for _ in range(model.scalar_all_reduces):
+        timeline.all_reduce(WORLD, 1)

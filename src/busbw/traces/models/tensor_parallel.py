@@ -1,0 +1,63 @@
+"""Tensor parallelism with sequence parallelism as in Megatron: megatron/core/tensor_parallel/layers.py.
+
+In the backward pass, the saved input is gathered again while the gradient of the input is computed. That gradient is
+reduced while the gradient of the weights is computed.
+"""
+
+from busbw.traces.format import Flag, Function
+from busbw.traces.models.distributed_optimizer import DistributedOptimizer
+from busbw.traces.models.shape import Model
+from busbw.traces.models.timeline import Timeline
+
+COMMUNICATORS = ("world", "tensor parallel", "data parallel")
+WORLD, TENSOR, DATA = range(3)
+
+
+def append_step(timeline: Timeline, model: Model, ranks: int, group: int) -> None:
+    """Appends one step of `ranks` ranks in tensor-parallel groups of `group` ranks."""
+    norm, qkv, projection, _ = (count // group for count in model.dense_parameters.values())
+    up, down = (count // group for count in model.expert_parameters)
+    embedding = model.embedding_parameters // group
+    layers = [[norm * group, qkv, projection, norm * group, up, down] for _ in range(model.layers)]
+    layers[0].insert(0, embedding)
+    layers[-1] += [norm * group, embedding]
+    optimizer = DistributedOptimizer(DATA, layers, ranks // group)
+    tokens = model.sequence * model.hidden // group
+    scores = model.score_flops / group
+
+    def gather(flags: int = 0) -> None:
+        timeline.call(Function.ALL_GATHER, TENSOR, tokens, flags=flags)
+
+    def reduce(flags: int = 0) -> None:
+        timeline.call(Function.REDUCE_SCATTER, TENSOR, tokens, redop="sum", flags=flags)
+
+    def backward(following_flops: float, columns: int) -> None:
+        """Appends a matrix that is split by columns, after the computation of what follows it."""
+        timeline.compute(following_flops)
+        gather()
+        timeline.compute(model.matrix_flops(columns))
+        reduce(Flag.OVERLAPPED)
+        timeline.compute(model.matrix_flops(columns))
+
+    reduce()  # input embedding
+    for layer in range(model.layers):
+        optimizer.gather(timeline, layer)
+        for flops in (model.matrix_flops(qkv + projection) + scores, model.matrix_flops(up + down)):
+            gather()
+            timeline.compute(flops)
+            reduce()
+    gather()
+    timeline.compute(model.matrix_flops(embedding))
+    for redop in ("max", "sum", "sum"):  # cross entropy: maximum, logit of the target, sum
+        timeline.all_reduce(TENSOR, model.sequence, redop)
+    backward(0, embedding)
+    for layer in reversed(range(model.layers)):
+        gather(Flag.OVERLAPPED)
+        backward(2 * model.matrix_flops(down), up)
+        gather(Flag.OVERLAPPED)
+        backward(2 * (model.matrix_flops(projection) + scores), qkv)
+        optimizer.reduce(timeline, layer)
+    gather(Flag.OVERLAPPED)  # input embedding
+    timeline.all_reduce(TENSOR, (2 * model.layers + 1) * model.hidden)  # norms
+    for _ in range(model.scalar_all_reduces):
+        timeline.all_reduce(WORLD, 1)
