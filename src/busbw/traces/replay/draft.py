@@ -61,12 +61,12 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
         indices = matched.indices[rows]
         is_complete = (indices >= 0).all(axis=1)
         draft.omitted["not recorded on all ranks"] += int((indices[~is_complete] >= 0).sum())
-        for column, rank in enumerate(matched.ranks):
-            is_complete &= is_replayable[rank][indices[:, column]]
-        for column, rank in enumerate(matched.ranks):
-            kept[rank].append(indices[is_complete, column])
-    for rank, bounds, indices in zip(trace.ranks, step.bounds, kept, strict=True):
-        selected = np.sort(np.concatenate([np.zeros(0, np.int64), *indices]))
+        for column, index in enumerate(matched.ranks):
+            is_complete &= is_replayable[index][indices[:, column]]
+        for column, index in enumerate(matched.ranks):
+            kept[index].append(indices[is_complete, column])
+    for rank, bounds, kept_indices in zip(trace.ranks, step.bounds, kept, strict=True):
+        selected = np.sort(np.concatenate([np.zeros(0, np.int64), *kept_indices]))
         draft.ranks[rank.rank] = _draft_rank(draft, rank, bounds, selected)
     return draft
 

@@ -26,7 +26,7 @@ class ReplayOperation(NamedTuple):
     datatype: str
     redop: str
     """Empty: the function has no operator."""
-    count: int
+    element_count: int
     peer: int
     """Root, or peer of a send or receive, in the communicator. -1: none."""
     group: int
@@ -118,7 +118,7 @@ def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperati
             function=Function(function).name.lower(),
             datatype=DATATYPE_NAMES[datatype],
             redop=REDOP_NAMES[redop] if function in REDUCING else "",
-            count=min(count, max(count // divisor, 1)),
+            element_count=min(count, max(count // divisor, 1)),
             peer=peer if function in (*ROOTED, *PAIRED) else -1,
             group=group,
             gap_ns=gaps.get(position, 0) // divisor,
@@ -162,6 +162,9 @@ def _notes(trace: Trace, draft: Draft, divisor: int) -> Iterator[str]:
     if untimed := sum(int((rank.starts_ns == 0).sum()) for rank in ranks):
         yield f"{count_text(untimed, 'call')} without a recorded time, replayed without a gap."
     if len(draft.communicators) > 1:
-        yield "A trace has no order between communicators: on GPUs each has a stream of its own."
+        yield (
+            "The trace has no order between communicators: operations of one do not start earlier if those of another "
+            "are faster."
+        )
     if divisor > 1:
         yield f"Counts and gaps are divided by {divisor:,}, so the time says nothing about the time of the job."

@@ -14,7 +14,7 @@ from busbw.errors import UsageError
 from busbw.traces.format import DeviceClock
 from busbw.traces.matching import MatchedOperations, match_operations
 from busbw.traces.model import RankTrace, Trace
-from busbw.traces.steps import find_steps
+from busbw.traces.steps import Steps, find_steps
 from busbw.units import count_text
 
 Times = NDArray[np.int64]
@@ -46,18 +46,19 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         UsageError: The trace has no such step.
     """
     matched = match_operations(trace)
-    reference, cuts = (0, np.zeros(0, np.int64)) if whole else _find_cuts(trace)
-    count = max(len(cuts) - 1, 0)
+    reference, steps = (0, None) if whole else _find_steps(trace)
+    count = len(steps.starts) if steps else 0
     if number is not None and not 1 <= number <= count:
         problem = f"--step {number}: {trace.name} has {count_text(count, 'repeated step')}"
         raise UsageError(problem, remedy="remove --step, or replace it by --all")
-    if not count:
+    if not steps:
         rows = tuple((one, slice(0, len(one.indices))) for one in matched)
         bounds = tuple((0, len(rank.operations)) for rank in trace.ranks)
         title = "all operations" if whole else "all operations, because no step repeats"
         return SelectedStep(title=title, rows=rows, bounds=bounds)
-    number = number or _median_step(trace.ranks[reference], cuts)
-    found = _carry_bounds(trace, matched, reference, (int(cuts[number - 1]), int(cuts[number])))
+    number = number or _median_step(trace.ranks[reference], steps)
+    bounds_there = (int(steps.starts[number - 1]), int(steps.ends[number - 1]))
+    found = _carry_bounds(trace, matched, reference, bounds_there)
     return SelectedStep(
         title=f"step {number} of {count}",
         rows=tuple((one, _rows_between(one.indices[:, 0], found[one.ranks[0]])) for one in matched),
@@ -74,21 +75,21 @@ def device_times(rank: RankTrace) -> tuple[Times, Times] | None:
     return np.where(is_known, starts, 0), np.where(is_known, ends, 0)
 
 
-def _find_cuts(trace: Trace) -> tuple[int, Times]:
-    """Returns the first rank with steps, and the indices that separate its steps. Empty if no rank has steps."""
-    for reference, rank in enumerate(trace.ranks):
-        if steps := find_steps(rank.operations):
-            end = min(int(steps.starts[-1]) + steps.period, len(rank.operations))
-            return reference, np.append(np.asarray(steps.starts, np.int64), end)
-    return 0, np.zeros(0, np.int64)
+def _find_steps(trace: Trace) -> tuple[int, Steps | None]:
+    """Returns the first rank with steps, and its steps."""
+    found = ((reference, find_steps(rank.operations)) for reference, rank in enumerate(trace.ranks))
+    return next(((reference, steps) for reference, steps in found if steps), (0, None))
 
 
-def _median_step(rank: RankTrace, cuts: Times) -> int:
-    """Number of the step with the median time. The first one has none, so it counts only if it is the only one."""
+def _median_step(rank: RankTrace, steps: Steps) -> int:
+    """Number of the step with the median time, among the steps that follow another one immediately."""
     times = device_times(rank)
-    ends = times[1] if times else rank.operations["enqueue_ns"].astype(np.int64)
-    durations = np.diff(np.maximum.reduceat(ends[: cuts[-1]], cuts[:-1]))
-    return int(np.argsort(durations, kind="stable")[(len(durations) - 1) // 2]) + 2 if len(durations) else 1
+    ends = np.maximum.accumulate(times[1] if times else rank.operations["enqueue_ns"].astype(np.int64))
+    following = np.flatnonzero(steps.starts[1:] == steps.ends[:-1]) + 1
+    if not len(following):
+        return 1
+    durations = ends[steps.ends[following] - 1] - ends[steps.starts[following] - 1]
+    return int(following[np.argsort(durations, kind="stable")[(len(following) - 1) // 2]]) + 1
 
 
 def _carry_bounds(
@@ -105,10 +106,8 @@ def _carry_bounds(
     known = {reference: bounds}
     pending = dict.fromkeys(by_rank)
     while pending:
-        rank = next((one for one in pending if one in known), None)
-        if rank is None:  # no operation joins the other ranks to this one
-            rank = next(iter(pending))
-            known[rank] = (0, len(trace.ranks[rank].operations))
+        rank = next((one for one in pending if one in known), next(iter(pending)))
+        known.setdefault(rank, (0, len(trace.ranks[rank].operations)))  # no operation joins it to the ranks before
         del pending[rank]
         candidates: dict[int, list[Bounds]] = {}
         for one, own_column in by_rank[rank]:
