@@ -1,0 +1,123 @@
+"""Operations of a step on each rank, before they are a program, and what was left out or assumed."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, Flag, Function
+from busbw.traces.model import Operations, RankTrace, Trace
+from busbw.traces.replay.step import Bounds, SelectedStep, Times, device_times
+
+PAIRED = (Function.SEND, Function.RECV)
+ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER)
+REDUCING = (Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankDraft:
+    """Operations of one rank in the order of the calls. `communicator` is an index of `Draft.communicators`."""
+
+    operations: Operations
+    starts_ns: Times
+    """By the clock of the rank; 0: unknown. Without device times, start and end are the time of the call."""
+    ends_ns: Times
+    begin_ns: int
+    """End of the step before. The first step begins with its first operation."""
+    end_ns: int
+    """Last end, also of operations that are left out."""
+    has_device_times: bool
+
+    def keep(self, mask: NDArray[np.bool_]) -> "RankDraft":
+        """Returns a copy with the operations that the mask selects."""
+        return replace(
+            self, operations=self.operations[mask], starts_ns=self.starts_ns[mask], ends_ns=self.ends_ns[mask]
+        )
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """Operations of all ranks."""
+
+    communicators: list[tuple[int | None, ...]]
+    """Ranks of the job of each communicator, in the order of its ranks. None: unknown."""
+    ranks: dict[int, RankDraft] = field(default_factory=dict)
+    """By rank of the job."""
+    omitted: Counter[str] = field(default_factory=Counter)
+    """Calls of all ranks that are left out, by reason."""
+    assumed: Counter[str] = field(default_factory=Counter)
+    """Calls of all ranks with an unknown value, by assumption."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences about the ranks of the replay."""
+
+
+def draft_step(trace: Trace, step: SelectedStep) -> Draft:
+    """Returns the operations of the step that can be replayed, with unknown values assumed."""
+    draft = Draft(communicators=[one.members for one in trace.communicators])
+    is_replayable = [_omit(draft, rank, bounds) == 0 for rank, bounds in zip(trace.ranks, step.bounds, strict=True)]
+    kept: list[list[Times]] = [[] for _ in trace.ranks]
+    for matched, rows in step.rows:
+        indices = matched.indices[rows]
+        is_complete = (indices >= 0).all(axis=1)
+        draft.omitted["not recorded on all ranks"] += int((indices[~is_complete] >= 0).sum())
+        for column, index in enumerate(matched.ranks):
+            is_complete &= is_replayable[index][indices[:, column]]
+        for column, index in enumerate(matched.ranks):
+            kept[index].append(indices[is_complete, column])
+    for rank, bounds, kept_indices in zip(trace.ranks, step.bounds, kept, strict=True):
+        selected = np.sort(np.concatenate([np.zeros(0, np.int64), *kept_indices]))
+        draft.ranks[rank.rank] = _draft_rank(draft, rank, bounds, selected)
+    return draft
+
+
+def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
+    """Counts the operations of a rank that cannot be replayed. Returns 0 for each of its operations that can."""
+    operations = rank.operations
+    function, peer = operations["function"], operations["peer"]
+    own_ranks = np.full(1 << 16, -1)
+    own_ranks[list(rank.own_ranks)] = list(rank.own_ranks.values())
+    is_paired = np.isin(function, PAIRED)
+    reasons = {
+        "one-sided": np.isin(function, (Function.PUT_SIGNAL, Function.SIGNAL, Function.WAIT_SIGNAL)),
+        "of an unknown function": function == Function.OTHER,
+        "of an unknown element type": operations["datatype"] >= len(DATATYPE_NAMES),
+        "only captured in a graph": (operations["flags"] & Flag.CAPTURED) > 0,
+        "with an unknown peer": is_paired & (peer < 0),
+        "to the rank itself": is_paired & (peer == own_ranks[operations["communicator"]]),
+    }
+    codes = np.select(list(reasons.values()), range(1, len(reasons) + 1), 0).astype(np.uint8)
+    for reason, count in zip(reasons, np.bincount(codes[slice(*bounds)], minlength=len(reasons) + 1)[1:], strict=True):
+        draft.omitted[reason] += int(count)
+    return codes
+
+
+def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) -> RankDraft:
+    first, end = bounds
+    times = device_times(rank)
+    starts, ends = times or (rank.operations["enqueue_ns"].astype(np.int64),) * 2
+    operations = rank.operations[selected]
+    function, flags = operations["function"], operations["flags"]
+    has_operator = np.isin(function, REDUCING)
+    can_be_in_place = ~np.isin(function, (*PAIRED, Function.ALLTOALL))
+    unknown = {
+        "sum, because their operator is unknown": has_operator & (operations["redop"] >= len(REDOP_NAMES)),
+        "rooted in rank 0, because their root is unknown": np.isin(function, ROOTED) & (operations["peer"] < 0),
+        "int8 of the same bytes, because their element type is unknown": (flags & Flag.DEVICE_BYTES) > 0,
+        "out of place, because their placement is unknown": can_be_in_place & ((flags & Flag.IS_IN_PLACE_KNOWN) == 0),
+    }
+    for assumption, mask in unknown.items():
+        draft.assumed[assumption] += int(mask.sum())
+    is_operator_unknown, is_root_unknown, *_ = unknown.values()
+    operations["redop"][is_operator_unknown] = 0
+    operations["peer"][is_root_unknown] = 0
+    operations["flags"][~can_be_in_place] = 0
+    first_start = starts[first:end][starts[first:end] > 0].min(initial=np.iinfo(np.int64).max)
+    return RankDraft(
+        operations=operations,
+        starts_ns=starts[selected],
+        ends_ns=ends[selected],
+        begin_ns=int(ends[:first].max(initial=0) or first_start),
+        end_ns=int(ends[first:end].max(initial=0)),
+        has_device_times=times is not None,
+    )

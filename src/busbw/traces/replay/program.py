@@ -1,0 +1,170 @@
+"""Replay program: the operations of one step on all ranks, as the engine executes them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from busbw.errors import UsageError
+from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, Flag, Function
+from busbw.traces.model import Trace
+from busbw.traces.replay.completion import complete_ranks
+from busbw.traces.replay.cut import cut_ranks
+from busbw.traces.replay.draft import PAIRED, REDUCING, ROOTED, Draft, RankDraft, draft_step
+from busbw.traces.replay.step import select_step
+from busbw.units import count_text
+
+FORMAT = "busbw-replay 1"
+
+
+class ReplayOperation(NamedTuple):
+    """An operation, in the order of its values in the document."""
+
+    communicator: int
+    function: str
+    datatype: str
+    redop: str
+    """Empty: the function has no operator."""
+    element_count: int
+    peer: int
+    """Root, or peer of a send or receive, in the communicator. -1: none."""
+    group: int
+    """0: not in a group."""
+    gap_ns: int
+    in_place: int
+    is_overlapped: int
+    """1 if the gap begins at the end of the previous gap."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayProgram:
+    """Operations that the engine executes as one step."""
+
+    name: str
+    step: str
+    """Text for people: "step 3 of 20"."""
+    recorded_ns: int | None
+    """Recorded time of the step: that of the slowest rank. None if the trace has no times, or the program less work."""
+    communicators: tuple[tuple[int, ...], ...]
+    """Ranks of each communicator, in the order of its ranks."""
+    operations: tuple[tuple[ReplayOperation, ...], ...]
+    """For each rank its operations, in the order of the calls."""
+    notes: tuple[str, ...]
+    """Limitations of the replay, as sentences."""
+
+    def document(self) -> bytes:
+        """Returns the JSON document for the engine."""
+        fields = {
+            "format": FORMAT,
+            "name": self.name,
+            "ranks": len(self.operations),
+            "communicators": self.communicators,
+            "operations": self.operations,
+        }
+        return msgspec.json.encode(fields) + b"\n"
+
+
+def make_program(
+    trace: Trace, *, step: int | None = None, whole: bool = False, ranks: int | None = None, divisor: int = 1
+) -> ReplayProgram:
+    """Returns the replay program of a step.
+
+    Args:
+        trace: The recording.
+        step: Number of the step, from 1. None: the step with the median time.
+        whole: True to replay all recorded operations instead.
+        ranks: Number of ranks of the replay, the first ones of the job. None: all ranks of the job.
+        divisor: Divides all counts and gaps, to try a program on a smaller machine.
+
+    Raises:
+        UsageError: There is no such step, nothing to replay, or ranks are missing.
+    """
+    if ranks is not None and not 1 < ranks <= trace.size:
+        raise UsageError(
+            f"--scale {ranks}: the job has {count_text(trace.size, 'rank')}", remedy=f"set 2 to {trace.size}"
+        )
+    selected = select_step(trace, step, whole=whole)
+    draft = draft_step(trace, selected)
+    complete_ranks(draft, ranks or trace.size, trace.size)
+    cut_ranks(draft, ranks or trace.size, trace.size)
+    operations = tuple(tuple(_program_operations(rank, divisor)) for rank in draft.ranks.values())
+    if not any(operations):
+        raise UsageError(f"{trace.name} has no operation to replay in {selected.title}", remedy="record more ranks")
+    times = [rank.end_ns - rank.begin_ns for rank in draft.ranks.values()]
+    is_complete = divisor == 1 and len(operations) == trace.size and not trace.is_modelled
+    return ReplayProgram(
+        name=trace.name,
+        step=selected.title,
+        recorded_ns=max(times) if is_complete and max(times) > 0 else None,
+        communicators=tuple(tuple(one for one in members if one is not None) for members in draft.communicators),
+        operations=operations,
+        notes=tuple(_notes(trace, draft, divisor)),
+    )
+
+
+def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperation]:
+    """Yields the operations of a rank; those of one group follow each other."""
+    names = ("communicator", "function", "datatype", "redop", "count", "peer", "group", "flags")
+    rows = list(zip(*(rank.operations[name].tolist() for name in names), strict=True))
+    groups: dict[int, list[int]] = {}
+    for position, row in enumerate(rows):
+        groups.setdefault(row[6] or -1 - position, []).append(position)
+    gaps = _gaps_ns(rank, groups.values())
+    for position in (position for positions in groups.values() for position in positions):
+        communicator, function, datatype, redop, count, peer, group, flags = rows[position]
+        yield ReplayOperation(
+            communicator=communicator,
+            function=Function(function).name.lower(),
+            datatype=DATATYPE_NAMES[datatype],
+            redop=REDOP_NAMES[redop] if function in REDUCING else "",
+            element_count=min(count, max(count // divisor, 1)),
+            peer=peer if function in (*ROOTED, *PAIRED) else -1,
+            group=group,
+            gap_ns=gaps.get(position, 0) // divisor,
+            in_place=int(flags & Flag.IN_PLACE > 0),
+            is_overlapped=int(flags & Flag.OVERLAPPED > 0),
+        )
+
+
+def _gaps_ns(rank: RankDraft, groups: Iterable[Sequence[int]]) -> dict[int, int]:
+    """Returns the gap of the first operation of each group and communicator, by position. Unknown gaps are absent."""
+    communicators = rank.operations["communicator"].tolist()
+    starts, ends = rank.starts_ns.tolist(), rank.ends_ns.tolist()
+    previous_ends: dict[int, int] = {}
+    gaps = {}
+    for positions in groups:
+        for communicator in dict.fromkeys(communicators[position] for position in positions):
+            members = [position for position in positions if communicators[position] == communicator]
+            if timed := [position for position in members if starts[position]]:
+                previous_end = previous_ends.get(communicator, rank.begin_ns)
+                gaps[members[0]] = max(min(starts[position] for position in timed) - previous_end, 0)
+                previous_ends[communicator] = max(previous_end, *(ends[position] for position in timed))
+    return gaps
+
+
+def _notes(trace: Trace, draft: Draft, divisor: int) -> Iterator[str]:
+    """Yields the limitations of the replay."""
+    yield from draft.notes
+    omitted = {reason: count for reason, count in draft.omitted.most_common() if count}
+    if omitted:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in omitted.items())
+        yield f"{count_text(sum(omitted.values()), 'call')} left out: {reasons}."
+    for assumption, count in draft.assumed.most_common():
+        if count:
+            yield f"{count_text(count, 'call')} replayed as {assumption}."
+    ranks = draft.ranks.values()
+    if not trace.is_modelled and not all(rank.has_device_times for rank in ranks):
+        yield (
+            "The trace has no device times: gaps are differences of the times of calls on the host, which include the "
+            "time of operations."
+        )
+    if untimed := sum(int((rank.starts_ns == 0).sum()) for rank in ranks):
+        yield f"{count_text(untimed, 'call')} without a recorded time, replayed without a gap."
+    if len(draft.communicators) > 1:
+        yield (
+            "The trace has no order between communicators: operations of one do not start earlier if those of another "
+            "are faster."
+        )
+    if divisor > 1:
+        yield f"Counts and gaps are divided by {divisor:,}, so the time says nothing about the time of the job."

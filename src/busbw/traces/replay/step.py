@@ -1,0 +1,128 @@
+"""Selects the operations of one step on all ranks.
+
+The step is found on one rank. Its bounds are carried to the other ranks by the operations that they share, because
+each rank can begin with another operation of the step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.errors import UsageError
+from busbw.traces.format import DeviceClock
+from busbw.traces.matching import MatchedOperations, match_operations
+from busbw.traces.model import RankTrace, Trace
+from busbw.traces.steps import Steps, find_steps
+from busbw.units import count_text
+
+Times = NDArray[np.int64]
+Bounds = tuple[int, int]
+"""Index of the first operation of a rank in the step, and of its first operation after it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectedStep:
+    """Operations to replay."""
+
+    title: str
+    """Text for people: "step 3 of 20"."""
+    rows: tuple[tuple[MatchedOperations, slice], ...]
+    """Rows of the matched operations that belong to the step."""
+    bounds: tuple[Bounds, ...]
+    """For each recorded rank."""
+
+
+def select_step(trace: Trace, number: int | None = None, *, whole: bool = False) -> SelectedStep:
+    """Selects a step.
+
+    Args:
+        trace: The recording.
+        number: Number of the step, from 1. None: the step with the median time.
+        whole: True to select all operations instead. They are also selected if no step repeats.
+
+    Raises:
+        UsageError: The trace has no such step.
+    """
+    matched = match_operations(trace)
+    reference, steps = (0, None) if whole else _find_steps(trace)
+    count = len(steps.starts) if steps else 0
+    if number is not None and not 1 <= number <= count:
+        problem = f"--step {number}: {trace.name} has {count_text(count, 'repeated step')}"
+        raise UsageError(problem, remedy="remove --step, or replace it by --all")
+    if not steps:
+        rows = tuple((one, slice(0, len(one.indices))) for one in matched)
+        bounds = tuple((0, len(rank.operations)) for rank in trace.ranks)
+        title = "all operations" if whole else "all operations, because no step repeats"
+        return SelectedStep(title=title, rows=rows, bounds=bounds)
+    number = number or _median_step(trace.ranks[reference], steps)
+    bounds_there = (int(steps.starts[number - 1]), int(steps.ends[number - 1]))
+    found = _carry_bounds(trace, matched, reference, bounds_there)
+    return SelectedStep(
+        title=f"step {number} of {count}",
+        rows=tuple((one, _rows_between(one.indices[:, 0], found[one.ranks[0]])) for one in matched),
+        bounds=tuple(found[rank] for rank in range(len(trace.ranks))),
+    )
+
+
+def device_times(rank: RankTrace) -> tuple[Times, Times] | None:
+    """Returns start and end of all operations of a rank in ns, 0 if unknown. None if it has no device times."""
+    starts, ends = (rank.operations[name].astype(np.int64) for name in ("device_start_ns", "device_end_ns"))
+    is_known = (starts > 0) & (ends >= starts)
+    if rank.device_clock not in (DeviceClock.HOST, DeviceClock.GPU) or not is_known.any():
+        return None
+    return np.where(is_known, starts, 0), np.where(is_known, ends, 0)
+
+
+def _find_steps(trace: Trace) -> tuple[int, Steps | None]:
+    """Returns the first rank with steps, and its steps."""
+    found = ((reference, find_steps(rank.operations)) for reference, rank in enumerate(trace.ranks))
+    return next(((reference, steps) for reference, steps in found if steps), (0, None))
+
+
+def _median_step(rank: RankTrace, steps: Steps) -> int:
+    """Number of the step with the median time, among the steps that follow another one immediately."""
+    times = device_times(rank)
+    ends = np.maximum.accumulate(times[1] if times else rank.operations["enqueue_ns"].astype(np.int64))
+    following = np.flatnonzero(steps.starts[1:] == steps.ends[:-1]) + 1
+    if not len(following):
+        return 1
+    durations = ends[steps.ends[following] - 1] - ends[steps.starts[following] - 1]
+    return int(following[np.argsort(durations, kind="stable")[(len(following) - 1) // 2]]) + 1
+
+
+def _carry_bounds(
+    trace: Trace, matched: Sequence[MatchedOperations], reference: int, bounds: Bounds
+) -> dict[int, Bounds]:
+    """Returns the bounds on each rank, from those on the reference.
+
+    The bound of a rank is its first operation in the rows at or after the bound of a rank that is known.
+    """
+    by_rank: dict[int, list[tuple[MatchedOperations, int]]] = {rank: [] for rank in range(len(trace.ranks))}
+    for one in matched:
+        for column, rank in enumerate(one.ranks):
+            by_rank[rank].append((one, column))
+    known = {reference: bounds}
+    pending = dict.fromkeys(by_rank)
+    while pending:
+        rank = next((one for one in pending if one in known), next(iter(pending)))
+        known.setdefault(rank, (0, len(trace.ranks[rank].operations)))  # no operation joins it to the ranks before
+        del pending[rank]
+        candidates: dict[int, list[Bounds]] = {}
+        for one, own_column in by_rank[rank]:
+            rows = _rows_between(one.indices[:, own_column], known[rank])
+            for column, other in enumerate(one.ranks):
+                if other not in known:
+                    length = len(trace.ranks[other].operations)
+                    after = [one.indices[row:, column] for row in (rows.start, rows.stop)]
+                    first, end = (int(indices[indices >= 0].min(initial=length)) for indices in after)
+                    candidates.setdefault(other, []).append((first, end))
+        known |= {other: (min(all_)[0], min(end for _, end in all_)) for other, all_ in candidates.items()}
+    return known
+
+
+def _rows_between(indices: Times, bounds: Bounds) -> slice:
+    """Returns the rows with an index of a rank within the bounds. A row without this rank (-1) has no influence."""
+    first, end = (int(np.append(np.flatnonzero(indices >= bound), len(indices))[0]) for bound in bounds)
+    return slice(first, end)
