@@ -43,7 +43,6 @@ def test_without_nvls_a_ring_remains() -> None:
 
 
 def test_a_limit_replaces_a_higher_expectation() -> None:
-    assert cost_of(Damage(nic_cap_gbps=2.5)).busbw_now_gbps == 2.5
     assert cost_of(Damage(fabric_cap_gbps=28)).busbw_now_gbps == 28
     assert cost_of(Damage(fabric_cap_gbps=1e6)).lost_share == 0
 
