@@ -16,6 +16,7 @@ from busbw.doctor.facts.limits import Limits, read_limits
 from busbw.doctor.facts.user_configuration import UserConfiguration, read_user_configuration
 from busbw.doctor.model.machine import Fact, fact_key
 
+
 def facts_of_this_machine(run: Callable[[list[str]], bytes]) -> dict[str, Callable[[], bytes]]:
     """Returns the function that reads each fact as JSON, by its key. `run` returns the output of a command."""
     readers: dict[type[Fact], Callable[[], Fact]] = {
