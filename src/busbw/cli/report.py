@@ -107,7 +107,7 @@ def report(
         warnings = [f"{count_text(len(warnings), 'warning')} about files removed here."] if warnings else []
     else:
         inputs = [
-            ReportInput(log, log_systems, causes=_causes(log)) for log, log_systems in zip(logs, systems, strict=True)
+            ReportInput(log, log_systems, find_causes=_causes) for log, log_systems in zip(logs, systems, strict=True)
         ]
     inputs = [dataclasses.replace(report_input, sharp=sharp) for report_input in inputs]
     with activity("judging and drawing"):

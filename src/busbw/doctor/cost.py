@@ -41,14 +41,12 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     """
     if system is None:
         return None
-    concerns_nics = damage.nic_share < 1 or damage.nic_cap_gbps is not None
-    job_nodes = (nodes if nodes > 1 else _EXAMPLE_NODES) if concerns_nics else 1
+    job_nodes = 1 if damage.nic_share == 1 else nodes if nodes > 1 else _EXAMPLE_NODES
     fixed = _plateau_gbps(system, job_nodes, nvls=True)
     now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
     if fixed is None or now is None:
         return None
-    cap = damage.nic_cap_gbps if concerns_nics else damage.fabric_cap_gbps
-    now = min(now, fixed) if cap is None else min(now, fixed, cap)
+    now = min(now, fixed, damage.fabric_cap_gbps or fixed)
     return Cost(busbw_now_gbps=round(now, 1), busbw_fixed_gbps=round(fixed, 1), nodes=job_nodes)
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Thread
 from typing import Any
 
@@ -12,10 +13,10 @@ from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.compared_values import NodeValues, read_values
 from busbw.doctor.examination import LIMIT_S, examine
 from busbw.doctor.machine_system import system_of
-from busbw.doctor.model.check import Check
+from busbw.doctor.model.check import Check, Unreadable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.job import node_count
 from busbw.doctor.result import ALL_CHECKS, Missing, Result, sort_key
-from busbw.system import System
 
 _SYSTEM_LIMIT_S = 1.0
 """Time limit to recognize the system, for the costs."""
@@ -34,18 +35,24 @@ def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> N
     """Returns the record of a machine after those of the checks that concern one machine."""
     end_s = time.monotonic() + LIMIT_S
     values = NodeValues(node=node)
-    systems: list[System | None] = []
+    scenario: dict[str, Any] = {"system": None}
     # A reading can block for ever in the kernel, as in `examine`, which also waits long enough for the values.
     reading = Thread(target=read_values, args=(machine, values), daemon=True)
-    recognizing = Thread(target=lambda: systems.append(system_of(machine)), daemon=True)
+    recognizing = Thread(target=_recognize, args=(machine, scenario), daemon=True)
     reading.start()
     recognizing.start()
     recognizing.join(_SYSTEM_LIMIT_S)
     own_checks = [check for check in checks if check.area in MACHINE_AREAS]
-    system = systems[0] if systems else None
-    result = examine(own_checks, machine, system=system, limit_s=end_s - time.monotonic())
+    result = examine(own_checks, machine, **scenario, limit_s=end_s - time.monotonic())
     reading.join(max(0.0, end_s - time.monotonic()))
     return NodeRecord(values=NodeValues(node=node, values={**values.values}, missing={**values.missing}), result=result)
+
+
+def _recognize(machine: Machine, scenario: dict[str, Any]) -> None:
+    """Adds the system and the number of nodes of the job, for the costs."""
+    with suppress(Unreadable):
+        scenario["nodes"] = node_count(machine) or 1
+    scenario["system"] = system_of(machine)
 
 
 def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -> Result:

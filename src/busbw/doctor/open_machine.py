@@ -6,6 +6,7 @@ from pathlib import Path
 
 from busbw.doctor.facts import facts_of_this_machine
 from busbw.doctor.sources.capture import read_capture
+from busbw.doctor.sources.commands import Commands
 from busbw.doctor.sources.recording import Recording
 from busbw.doctor.sources.this_machine import ThisMachine
 from busbw.termination_signals import cleaned_up_by
@@ -24,9 +25,10 @@ def open_machine(root: Path | None) -> Iterator[Recording]:
     if root is not None:
         yield Recording(read_capture(root))
         return
-    machine = ThisMachine(facts_of_this_machine())
+    commands = Commands()
+    machine = ThisMachine(facts_of_this_machine(commands.output), commands=commands)
     try:
-        with cleaned_up_by(machine.close):
+        with cleaned_up_by(commands.close):
             yield Recording(machine)
     finally:
-        machine.close()
+        commands.close()

@@ -3,7 +3,7 @@
 A page has a section per log, which has a section per table, which has a section per configuration.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from busbw import __version__
@@ -56,8 +56,8 @@ class ReportInput:
     """
     sharp: bool = False
     """True if the user states that the network reduces."""
-    causes: tuple[str, ...] = ()
-    """Sentences on findings in the log that may explain its speed."""
+    find_causes: Callable[[Log], tuple[str, ...]] | None = None
+    """Returns sentences on findings in the log that may explain its speed. Not called for a good log."""
 
 
 def build(
@@ -163,6 +163,8 @@ def _log_section(
         section = _table_section(table, context, f"{anchor}-table-{table_number}")
         remaining_pictured -= len(section.configurations)
         tables.append(section)
+    grades = [verdict.badge.word for table in tables for each in table.configurations for verdict in each.verdicts]
+    is_good = set(grades) == {"GOOD"}
     return LogSection(
         anchor=anchor,
         title="standard input" if log.source == "-" else log.source,
@@ -170,7 +172,7 @@ def _log_section(
         f"{count_text(len(log.refused), 'line')} refused",
         tables=tuple(tables),
         warnings=log.warnings,
-        causes=report_input.causes,
+        causes=report_input.find_causes(log) if report_input.find_causes and not is_good else (),
         refused=_refused_rows_table(log),
         comparison=_compare_two_variants(log, f"{anchor}-comparison"),
     )

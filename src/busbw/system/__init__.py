@@ -98,6 +98,11 @@ class System(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Name of the file, set when the file is read."""
 
     @property
+    def is_joined_by_nvlink(self) -> bool:
+        """True if NVLink connects all GPUs of a node. Bridges join only some PCIe cards, or none."""
+        return [fabric.kind for fabric in self.fabrics] == ["NVLink"]
+
+    @property
     def rack_ranks(self) -> int | None:
         """Number of ranks that NVLink connects beyond the node (NVL72); None if NVLink ends at the node."""
         fastest = self.fabrics[0] if self.fabrics else None

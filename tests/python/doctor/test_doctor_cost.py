@@ -1,9 +1,12 @@
 """Costs of findings: shares and limits of bandwidth become busbw of a job."""
 
 import pytest
+from doctor_machines import load
 
+from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost, estimate_cost
 from busbw.doctor.model.damage import Damage
+from busbw.doctor.node_record import examine_node
 from busbw.system import System, find
 
 
@@ -43,10 +46,29 @@ def test_without_nvls_a_ring_remains() -> None:
 
 
 def test_a_limit_replaces_a_higher_expectation() -> None:
-    assert cost_of(Damage(nic_cap_gbps=2.5)).busbw_now_gbps == 2.5
     assert cost_of(Damage(fabric_cap_gbps=28)).busbw_now_gbps == 28
     assert cost_of(Damage(fabric_cap_gbps=1e6)).lost_share == 0
 
 
 def test_there_is_no_cost_without_a_system() -> None:
     assert estimate_cost(Damage(nic_share=0.5), None) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "nodes"),
+    [
+        ({}, 4),
+        ({"SLURM_NNODES": "16"}, 16),
+        ({"BUSBW_SIZE": "32", "BUSBW_LOCAL_SIZE": "8"}, 4),
+        ({"OMPI_COMM_WORLD_SIZE": "48", "OMPI_COMM_WORLD_LOCAL_SIZE": "8"}, 6),
+        ({"BUSBW_SIZE": "9" * 400}, 4),
+    ],
+)
+def test_the_cost_is_that_of_the_job(variables: dict[str, str], nodes: int) -> None:
+    machine = (
+        load("dgx-h100").with_file("sys/class/infiniband/mlx5_3/ports/1/state", "1: DOWN").with_variables(**variables)
+    )
+    record = examine_node("", machine.machine, [each for each in all_checks() if each.name == "nic-state"])
+    cost = record.result.findings[0].cost
+    assert isinstance(cost, Cost)
+    assert cost.nodes == nodes

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parent / "log"))  # its helper module, which 
 
 from doctor_logs import HEALTHY, healthy_log
 
+GOOD_TABLE = next((ROOT / "tests").rglob("nccl_tests_2_19_6_nccl.txt")).read_text()
 SLOW_TABLE = (ROOT / "tests/golden/seeds/000_4bd6902a841c76ab.txt").read_text()
 JOB = healthy_log(HEALTHY["dgx-h100"])
 WITHOUT_GPUDIRECT = [line.replace("/GDRDMA", "") for line in JOB]
@@ -37,6 +38,14 @@ def test_check_names_the_findings_in_a_slow_log(slow_log: Path, capsys: pytest.C
     main(["check", "--json", str(slow_log)])
     causes = json.loads(capsys.readouterr().out)["causes"]["slow.log"]
     assert {cause["check"] for cause in causes} == {"log-gpudirect"}
+
+
+def test_a_good_log_needs_no_cause(slow_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("good.log").write_text("\n".join(WITHOUT_GPUDIRECT) + "\n" + GOOD_TABLE)
+    assert main(["check", "good.log", str(slow_log), "--json"]) == 5
+    assert set(json.loads(capsys.readouterr().out)["causes"]) == {"slow.log"}
+    main(["report", "good.log", "-o", "good.html"])
+    assert "log-gpudirect" not in Path("good.html").read_text()
 
 
 def test_check_names_no_cause_without_messages_of_nccl(slow_log: Path, capsys: pytest.CaptureFixture[str]) -> None:

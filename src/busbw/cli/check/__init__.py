@@ -88,6 +88,7 @@ def check(
     judged = StoredSequence(JudgedConfiguration)  # all verdicts, if each is shown: a long log has too many for memory
     log_notes: dict[str, list[str]] = {}
     unjudged: list[str] = []
+    suspects: set[str] = set()
     with activity(f"judging {names[0] if len(names) == 1 else count_text(len(names), 'name')}"):
         for log in read_named_logs(names, notes.append, skipped.append):
             log_notes[log.source] = _log_notes(log)
@@ -97,10 +98,13 @@ def check(
             ):
                 stripped = replace(configuration, expectation=None)
                 summary.add(stripped)
+                if stripped.verdict.grade != "GOOD":
+                    suspects.add(log.source)
                 if shows_each:
                     judged.extend([stripped])
             if summary.count == previous_count:
                 unjudged.append(log.source)
+                suspects.add(log.source)
     has_logs = len(log_notes) > 1
     notes += skipped
     notes += [f"{source}: {note}" if has_logs else note for source, texts in log_notes.items() for note in texts]
@@ -110,7 +114,8 @@ def check(
     grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
-    causes = _causes(names) if grade != "GOOD" else {}
+    unexplained = [name for name in names if name in suspects or name not in log_notes]
+    causes = _causes(unexplained) if grade != "GOOD" else {}
     if as_json:
         items = (encode_item(_verdict_object(entry)) for entry in in_order(judged, worst_first=has_logs))
         print_object({"grade": grade, "notes": notes, "causes": causes}, {"verdicts": items})

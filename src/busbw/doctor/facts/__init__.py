@@ -16,20 +16,19 @@ from busbw.doctor.facts.limits import Limits, read_limits
 from busbw.doctor.facts.user_configuration import UserConfiguration, read_user_configuration
 from busbw.doctor.model.machine import Fact, fact_key
 
-_READERS: dict[type[Fact], Callable[[], Fact]] = {
-    Environment: read_environment,
-    Libraries: read_libraries,
-    Limits: read_limits,
-    UserConfiguration: read_user_configuration,
-    DeviceNodes: read_device_nodes,
-    Filesystems: read_filesystems,
-    Gpus: read_gpus,
-}
 
-
-def facts_of_this_machine() -> dict[str, Callable[[], bytes]]:
-    """Returns the function that reads each fact as JSON, by its key."""
-    return {fact_key(fact_type): _encoder(read) for fact_type, read in _READERS.items()}
+def facts_of_this_machine(run: Callable[[list[str]], bytes]) -> dict[str, Callable[[], bytes]]:
+    """Returns the function that reads each fact as JSON, by its key. `run` returns the output of a command."""
+    readers: dict[type[Fact], Callable[[], Fact]] = {
+        Environment: read_environment,
+        Libraries: lambda: read_libraries(run),
+        Limits: read_limits,
+        UserConfiguration: read_user_configuration,
+        DeviceNodes: read_device_nodes,
+        Filesystems: read_filesystems,
+        Gpus: read_gpus,
+    }
+    return {fact_key(fact_type): _encoder(read) for fact_type, read in readers.items()}
 
 
 def _encoder(read: Callable[[], Fact]) -> Callable[[], bytes]:

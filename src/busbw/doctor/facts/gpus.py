@@ -96,13 +96,11 @@ class Gpu(Struct, kw_only=True, frozen=True):
 
 
 class Gpus(Fact, kw_only=True, frozen=True):
-    """All GPUs that this process may use, and the version of CUDA that their driver supports."""
+    """All GPUs that this process may use."""
 
     gpus: tuple[Gpu, ...]
     hidden: int = 0
     """GPUs that exist but that this process may not use."""
-    cuda_version: int | None = None
-    """1000 times the major plus 10 times the minor version. None if unknown."""
 
 
 _VALUES: dict[str, Callable[[Any, Any], Any]] = {
@@ -137,7 +135,6 @@ def read_gpus() -> Gpus:
         return Gpus(
             gpus=tuple(_with_growth(gpu, before.get(gpu.index), after.get(gpu.index)) for gpu in gpus),
             hidden=count - len(gpus),
-            cuda_version=attempt(nvml, nvml.nvmlSystemGetCudaDriverVersion)[0],
         )
 
 

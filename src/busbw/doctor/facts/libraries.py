@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Absent, Fact
-from busbw.doctor.sources.commands import run_command
 
 NCCL, CUDA, VERBS, NET_PLUGINS = "libnccl.so.2", "libcuda.so.1", "libibverbs.so.1", "libnccl-net*.so"
 _NAMES = re.compile(r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|ibverbs)\.so\.1")
@@ -50,8 +49,11 @@ class Libraries(Fact, kw_only=True, frozen=True):
         return tuple(each for each in self.libraries if fnmatchcase(each.name, pattern))
 
 
-def read_libraries() -> Libraries:
+def read_libraries(run: Callable[[list[str]], bytes]) -> Libraries:
     """Returns the libraries for programs that this process would start.
+
+    Args:
+        run: Returns the output of a command.
 
     Raises:
         Unreadable: The cache of the dynamic linker cannot be listed, so libraries would seem absent.
@@ -59,7 +61,7 @@ def read_libraries() -> Libraries:
     libraries: dict[tuple[str, Path], Library] = {}
     variables: set[str] = set()
     wheels = [(Path(folder, "nvidia/nccl/lib", NCCL), "wheel") for folder in sys.path]
-    for path, origin in [*_named_files(), *wheels, *_cached_files()]:
+    for path, origin in [*_named_files(), *wheels, *_cached_files(run)]:
         with suppress(OSError, RuntimeError):  # Such as a folder of another user, or a loop of links.
             target = path.resolve(strict=True)
             if target.is_file() and (path.name, target) not in libraries:
@@ -101,9 +103,9 @@ def _named_files() -> Iterator[tuple[Path, str]]:
             yield from ((path, "LD_LIBRARY_PATH") for path in paths)
 
 
-def _cached_files() -> Iterator[tuple[Path, str]]:
+def _cached_files(run: Callable[[list[str]], bytes]) -> Iterator[tuple[Path, str]]:
     try:
-        listing = run_command(["ldconfig", "-p"]).decode(errors="replace")
+        listing = run(["ldconfig", "-p"]).decode(errors="replace")
     except Absent as error:
         raise Unreadable("ldconfig, which lists the libraries") from error
     return ((Path(path), "ldconfig") for name, path in _CACHE_LINE.findall(listing) if _NAMES.fullmatch(name))

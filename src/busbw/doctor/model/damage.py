@@ -12,7 +12,5 @@ class Damage(Struct, kw_only=True, frozen=True):
     """Remaining share of the bandwidth between the GPUs of a node."""
     nvls: bool = True
     """False if the NVLink switch no longer reduces."""
-    nic_cap_gbps: float | None = None
-    """Maximum busbw between nodes in GB/s. None for no further limit."""
     fabric_cap_gbps: float | None = None
     """Maximum busbw within a node in GB/s. None for no further limit."""

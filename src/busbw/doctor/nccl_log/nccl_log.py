@@ -172,10 +172,7 @@ class NcclLog:
         """True if NVLink connects all GPUs of a node. None if unknown."""
         if any(True for _ in self.find(re.compile(r"[1-9]\d* nvls channels|type NVL/"))):
             return True
-        if self.system is None or not self.system.fabrics:
-            return None
-        fastest = self.system.fabrics[0]
-        return fastest.kind == "NVLink" and fastest.most_ranks >= self.system.ranks_per_node
+        return self.system.is_joined_by_nvlink if self.system and self.system.fabrics else None
 
     @cached_property
     def connections(self) -> list[Connection]:

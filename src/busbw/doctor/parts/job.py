@@ -24,6 +24,24 @@ def variables_of_slurm_job(machine: Machine) -> dict[str, str]:
     return variables
 
 
+_SIZES = (
+    ("SLURM_NNODES", ""),
+    ("BUSBW_SIZE", "BUSBW_LOCAL_SIZE"),
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+)
+"""Variables with the size of a job, and with the part of it that is on one node."""
+
+
+def node_count(machine: Machine) -> int | None:
+    """Returns the number of nodes of this process's job. None without a launcher that states it."""
+    variables = machine.fact(Environment).variables
+    for total, local in _SIZES:
+        counts = variables.get(total, ""), variables.get(local, "1")
+        if all(re.fullmatch(r"[1-9]\d{0,6}", count) for count in counts):
+            return max(1, int(counts[0]) // int(counts[1]))
+    return None
+
+
 def tasks_on_node(variables: dict[str, str]) -> int:
     """Returns the number of tasks of a Slurm step on its first node. 1 if unknown."""
     tasks = variables.get("SLURM_STEP_TASKS_PER_NODE", variables.get("SLURM_TASKS_PER_NODE", ""))  # such as 8(x4),4

@@ -10,15 +10,10 @@ from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import rdma_ports
 from busbw.doctor.parts.pci import AMAZON, DRIVER_GPUS, MELLANOX, gpus, links_above
 from busbw.doctor.parts.platform import is_virtual
+from busbw.system import System, find_in_text
 
 _PCIE_EFFICIENCY = 0.82
 """Share of the raw rate that copies reach: 52 GB/s of 63 GB/s at 32 GT/s (oracle-quickstart/oci-hpc)."""
-
-_NVLINK = re.compile(r"SXM|HBM3|\bH200$|\bH20\b|\bH800$|\bB[23]00\b|\bG[BH][23]00\b")
-"""Names of GPUs that NVLink joins within a node, such as NVIDIA H100 80GB HBM3, but not PCIe cards with bridges."""
-_SWITCHED = re.compile(r"H100 \d+GB HBM|\bH200$|\bH20\b|\bH800$|\bB[23]00\b")
-"""Names of GPUs on switches that reduce, if there are 8. Boards with 4 of them have no switch."""
-_GRACE_BLACKWELL = re.compile("GB[23]00")
 
 
 def gpu_names(machine: Machine) -> tuple[str, ...]:
@@ -43,9 +38,25 @@ def pcie_gbps(machine: Machine) -> float | None:
     return None
 
 
-def _are(names: re.Pattern[str], machine: Machine, min_count: int = 1) -> bool:
-    found = gpu_names(machine)
-    return len(found) >= min_count and all(map(names.search, found))
+def _system(machine: Machine) -> System | None:
+    """Returns the system with GPUs of this name. None for different GPUs and for unknown ones."""
+    names = set(gpu_names(machine))
+    return find_in_text(names.pop()) if len(names) == 1 else None
+
+
+def _has_nvlink(machine: Machine) -> bool:
+    """True if NVLink joins several GPUs of a node, all of which are on boards (SXM)."""
+    names, system = gpu_names(machine), _system(machine)
+    is_known = system is not None and system.is_joined_by_nvlink
+    return len(names) > 1 and (is_known or all("SXM" in name for name in names))
+
+
+def _has_nvls(machine: Machine) -> bool:
+    """True for GPUs on switches that reduce. Boards with 4 GPUs have no switch, unless they belong to a rack."""
+    system = _system(machine)
+    if system is None or system.nvls is None:
+        return False
+    return len(gpu_names(machine)) >= (2 if system.rack_ranks else system.ranks_per_node)
 
 
 def _is_vendor(machine: Machine, vendor: str) -> bool:
@@ -53,10 +64,10 @@ def _is_vendor(machine: Machine, vendor: str) -> bool:
 
 
 TRAITS: dict[str, Callable[[Machine], bool]] = {
-    "NVLink": lambda machine: _are(_NVLINK, machine, 2),
-    "NVLS": lambda machine: _are(_SWITCHED, machine, 8) or _are(_GRACE_BLACKWELL, machine, 2),
-    "MNNVL": lambda machine: _are(_GRACE_BLACKWELL, machine),
-    "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _are(_NVLINK, machine),
+    "NVLink": _has_nvlink,
+    "NVLS": _has_nvls,
+    "MNNVL": lambda machine: (system := _system(machine)) is not None and system.rack_ranks is not None,
+    "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _has_nvlink(machine),
     "GPUs": lambda machine: bool(gpu_names(machine)),
     "RDMA": lambda machine: bool(rdma_kinds(machine)),
     "InfiniBand or RoCE": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),

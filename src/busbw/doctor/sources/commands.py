@@ -67,11 +67,6 @@ class Commands:
             _kill(process)
 
 
-def run_command(words: list[str]) -> bytes:
-    """Returns the standard output of a single command, as `Commands.output`."""
-    return Commands().output(words)
-
-
 def _start(words: list[str]) -> _Process:
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_FOLDERS])
     try:

@@ -24,17 +24,16 @@ class ThisMachine:
     Args:
         facts: Function that reads each fact, by key.
         root: Root of the files, other than / in tests.
+        commands: Commands whose processes end with those of the facts.
     """
 
-    def __init__(self, facts: Mapping[str, Callable[[], bytes]], root: Path = Path("/")) -> None:
+    def __init__(
+        self, facts: Mapping[str, Callable[[], bytes]], root: Path = Path("/"), commands: Commands | None = None
+    ) -> None:
         self._facts = facts
         self._root = root
-        self._commands = Commands()
+        self._commands = commands or Commands()
         self._read_at: dict[str, float] = {}
-
-    def close(self) -> None:
-        """Kills all running commands."""
-        self._commands.close()
 
     def read(self, key: str) -> bytes:
         """Returns the content of a file, the output of a command, or a fact."""

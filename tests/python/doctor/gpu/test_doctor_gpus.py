@@ -268,6 +268,19 @@ def test_an_nvlink_domain_without_imex_channels() -> None:
     machine = load("gb200-tray").without("dev/nvidia-caps-imex-channels")
     assert_only(machine, "imex-channel", severity="risk")
     assert not machine.with_variables(SLURM_NNODES="1").examine().findings
+    assert not machine.with_variables(BUSBW_SIZE="4", BUSBW_LOCAL_SIZE="4").examine().findings
+    assert machine.with_variables(BUSBW_SIZE="2").examine("imex-channel").findings
+
+
+def test_nvlink_ends_at_a_board_with_a_cluster_of_its_own() -> None:
+    board = with_gpus(load(DGX), fabric={"state": 3, "joins_nodes": True})
+    assert "imex-channel" in board.examine().not_applicable
+
+
+def test_a_desktop_is_no_job() -> None:
+    desktop = with_gpus(load("workstation"), 0, memory_used_bytes=3 << 30)
+    assert not desktop.examine().findings
+    assert_only(with_gpus(desktop, 0, processes=1), "gpu-memory-in-use", subject="GPU0", severity="risk")
 
 
 def test_a_value_that_failed_is_unknown() -> None:

@@ -14,6 +14,7 @@ from busbw.doctor.facts import facts_of_this_machine, gpus, nvml
 from busbw.doctor.facts.gpus import Fabric, Gpu, Gpus, NvLinks, read_gpus
 from busbw.doctor.model.check import Unreadable
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.sources.commands import Commands
 
 NOT_SUPPORTED, NO_PERMISSION, INVALID_ARGUMENT, LOST, UNKNOWN = 3, 4, 2, 15, 999
 UUID = bytes(range(16))
@@ -133,7 +134,6 @@ def read(monkeypatch: pytest.MonkeyPatch, fake: FakeNvml | None) -> Gpus:
 def test_a_driver_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
     fact = read(monkeypatch, FakeNvml(inactive=(4,)))
     first, second = fact.gpus
-    assert fact.cuda_version == 13000
     assert (first.bus_id, first.name, first.power_limit_w) == ("0000:1b:00.0", "NVIDIA H100 80GB HBM3", 700.0)
     assert (first.remap_pending, first.remap_failure) == (True, False)
     assert second.nvlinks == NvLinks(count=18, inactive=(4,), to_switch=True, speeds_mbps=(26562,), recoveries=0)
@@ -184,14 +184,14 @@ def test_without_nvml_the_checks_cannot_decide(
 ) -> None:
     monkeypatch.setattr(nvml, "library", lambda: fake)
     with pytest.raises(Unreadable, match=missing):
-        facts_of_this_machine()["facts/gpus.json"]()
+        facts_of_this_machine(Commands().output)["facts/gpus.json"]()
     result = load("dgx-h100").without("facts/gpus").examine("gpu-throttle-now")
     assert [each.check for each in result.could_not_check] == ["gpu-throttle-now"]
 
 
 def test_the_fact_is_read_again_from_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "library", FakeNvml)
-    content = facts_of_this_machine()["facts/gpus.json"]()
+    content = facts_of_this_machine(Commands().output)["facts/gpus.json"]()
 
     class Tree:
         def read(self, _key: str) -> bytes:

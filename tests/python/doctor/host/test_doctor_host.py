@@ -101,6 +101,12 @@ def test_a_limit_of_a_control_group_that_is_too_low_is_a_risk(name: str, path: s
     assert_only(load(name).with_file(path, value), check, severity="risk")
 
 
+def test_a_quota_below_one_cpu_is_slow() -> None:
+    machine = load("container").with_file("sys/fs/cgroup/cpu.max", "50000 100000")
+    assert_only(machine, "cpu-cores-available", severity="slow")
+    assert "may use 0.5 CPUs" in machine.examine("cpu-cores-available").findings[0].problem
+
+
 def test_a_limit_is_judged_by_the_gpus_that_the_job_uses() -> None:
     machine = load("dgx-h100").with_file(f"{GROUP}/memory.max", str(8 << 30)).with_variables(CUDA_VISIBLE_DEVICES="3")
     assert machine.examine("cgroup-memory-limit").passed

@@ -7,6 +7,7 @@ import pytest
 from busbw.doctor.facts.libraries import NCCL, read_libraries
 from busbw.doctor.facts.user_configuration import read_user_configuration
 from busbw.doctor.model.check import Unreadable
+from busbw.doctor.sources.commands import Commands
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def write_nccl(path: Path, version: str) -> None:
 def test_version_and_variables_are_read_from_the_content(folder: Path) -> None:
     write_nccl(folder / "lib/libnccl.so.2.27.5", "2.27.5")
     (folder / "lib/libnccl.so.2").symlink_to("libnccl.so.2.27.5")
-    facts = read_libraries()
+    facts = read_libraries(Commands().output)
     (library,) = facts.find(NCCL)
     assert library.path == "~/lib/libnccl.so.2.27.5"
     assert (library.version, library.origin) == ("2.27.5", "LD_LIBRARY_PATH")
@@ -55,13 +56,13 @@ def test_the_order_is_that_of_the_dynamic_linker(folder: Path, monkeypatch: pyte
     monkeypatch.setenv("LD_PRELOAD", f"{folder}/preload/{NCCL} other.so")
     lines = f"\t{NCCL} (libc6,x86-64) => {folder}/system/{NCCL}\n\t{NCCL} (libc6) => {folder}/lib32/{NCCL}"
     write_ldconfig(folder, lines)
-    facts = read_libraries()
+    facts = read_libraries(Commands().output)
     assert [each.origin for each in facts.find(NCCL)] == ["LD_PRELOAD", "LD_LIBRARY_PATH", "wheel", "ldconfig"]
 
 
 def test_names_of_plugins_alone_are_not_those_of_nccl(folder: Path) -> None:
     (folder / "lib/libnccl-net.so").write_bytes(b"\x7fELF OFI_NCCL_PROTOCOL\0")
-    facts = read_libraries()
+    facts = read_libraries(Commands().output)
     assert [each.name for each in facts.libraries] == ["libnccl-net.so"]
     assert facts.variables is None
 
@@ -69,20 +70,20 @@ def test_names_of_plugins_alone_are_not_those_of_nccl(folder: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xff" * 100, b"NCCL version x"])
 def test_a_file_that_is_no_library_has_no_version(folder: Path, content: bytes) -> None:
     (folder / "lib" / NCCL).write_bytes(content)
-    assert [each.version for each in read_libraries().find(NCCL)] == [None]
+    assert [each.version for each in read_libraries(Commands().output).find(NCCL)] == [None]
 
 
 def test_links_in_a_circle_and_folders_are_ignored(folder: Path) -> None:
     (folder / "lib/libcuda.so.1").symlink_to("libcuda.so.1")
     (folder / "lib" / NCCL).mkdir()
-    assert not read_libraries().libraries
+    assert not read_libraries(Commands().output).libraries
 
 
 def test_a_machine_without_ldconfig_is_undecided(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(folder / "absent"))
     monkeypatch.setattr("busbw.doctor.sources.commands._FOLDERS", ())
     with pytest.raises(Unreadable, match="ldconfig"):
-        read_libraries()
+        read_libraries(Commands().output)
 
 
 def test_the_users_file_is_read_without_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,8 @@ def test_a_port_without_a_signal() -> None:
 
 def test_a_node_without_any_link() -> None:
     machine = inactive(DGX, ALL, "1: DOWN", "2: Polling")
-    assert_only(machine, "nic-state", severity="slow")
+    assert_only(machine, "nic-state", severity="risk")
+    assert_only(machine.with_variables(SLURM_NNODES="2"), "nic-state", severity="slow")
     assert machine.examine("nic-state").findings[0].problem == "none of 8 compute NICs is ACTIVE"
     assert {"nic-rate", "nic-fw-driver-mixed"} <= set(machine.examine().not_applicable)
     half = inactive(DGX, "mlx5_{0,3,4,5}", "1: DOWN", "2: Polling")
@@ -159,6 +160,14 @@ def test_a_slot_that_is_slower_than_the_port() -> None:
     machine = machine.with_file("sys/bus/pci/devices/0000:dc:00.0/current_link_width", "8")
     assert_only(machine, "port-speed-vs-slot", subject="mlx5_11", severity="slow")
     assert "400 Gb/s in a PCIe slot of 252 Gb/s" in machine.examine("port-speed-vs-slot").findings[0].problem
+
+
+def test_a_card_in_two_slots_carries_its_rate() -> None:
+    halves = "{0000:dc:00.0,0000:d9:00.0,0000:ce:00.0,0000:c9:00.0}"
+    narrow = DGX.with_file(f"sys/bus/pci/devices/{halves}/{{max,current}}_link_width", "8")
+    assert len(narrow.examine("port-speed-vs-slot").findings) == 2
+    shared = narrow.with_file(f"{INFINIBAND}/mlx5_{{10,11}}/sys_image_guid", "58a2:e103:0002:7f3c")
+    assert not shared.examine("port-speed-vs-slot").findings
 
 
 def test_nics_with_a_switch_of_their_own_do_not_depend_on_the_slot() -> None:

@@ -231,7 +231,7 @@ from busbw.doctor import facts
 from busbw.doctor.facts.limits import Limits
 from busbw.doctor.sources import commands
 libc = ctypes.CDLL(None)
-facts._READERS[Limits] = lambda: libc.sleep(1000) or Limits()   # a driver's library that hangs
+facts.read_limits = lambda: libc.sleep(1000) or Limits()   # a driver's library that hangs
 from busbw.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -256,9 +256,10 @@ def test_the_command_ends_in_time_although_a_library_hangs(mark: str) -> None:
 INTERRUPTED = """
 import sys
 from busbw.doctor import catalog
+from busbw.doctor.facts.libraries import Libraries
 from busbw.doctor.model.check import Check
 check = Check(name="test", area="host", reads="", rule="", source="", cost="", fix="",
-              examine=lambda machine: [print(machine.output("sleep", "1000"))])
+              examine=lambda machine: [print(READING)])
 catalog.all_checks = lambda: (check,)
 import busbw.cli.doctor.selection
 busbw.cli.doctor.selection.all_checks = catalog.all_checks
@@ -268,9 +269,19 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_no_command(mark: str, number: signal.Signals) -> None:
-    with subprocess.Popen([sys.executable, "-c", INTERRUPTED], stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize(
+    ("number", "reading"),
+    [
+        (signal.SIGINT, 'machine.output("tool")'),
+        (signal.SIGTERM, 'machine.output("tool")'),
+        (signal.SIGINT, "machine.fact(Libraries)"),
+    ],
+)
+def test_an_interrupt_leaves_no_command(mark: str, bin_folder: Path, number: signal.Signals, reading: str) -> None:
+    for name in ("tool", "ldconfig"):
+        write_command(bin_folder, "exec sleep 1000", name)
+    program = INTERRUPTED.replace("READING", reading)
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as process:
         end_s = time.monotonic() + HANG_GUARD_S
         while len(processes_with(mark)) < 2 and time.monotonic() < end_s:
             time.sleep(0.05)

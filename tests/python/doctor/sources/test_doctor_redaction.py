@@ -17,6 +17,7 @@ from busbw.doctor.model.machine import Machine
 from busbw.doctor.model.tree import Tree
 from busbw.doctor.result import Result
 from busbw.doctor.sources.capture import Capture, Manifest, archive_bytes, capture_of, read_capture
+from busbw.doctor.sources.commands import Commands
 from busbw.doctor.sources.recording import Recording
 from busbw.doctor.sources.redaction import names_of_this_machine, redacted
 from busbw.doctor.sources.this_machine import ThisMachine
@@ -199,7 +200,7 @@ def test_the_capture_of_a_machine_yields_the_same_result(name: str, tmp_path: Pa
 
 
 def test_the_capture_of_this_machine_yields_the_same_result(tmp_path: Path) -> None:
-    compare_with_its_capture(ThisMachine(facts_of_this_machine()), tmp_path)
+    compare_with_its_capture(ThisMachine(facts_of_this_machine(Commands().output)), tmp_path)
 
 
 def test_an_invalid_environment_is_empty() -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
-from busbw.doctor.parts.platform import has_just_booted
+from busbw.doctor.parts.job import node_count
+from busbw.doctor.parts.platform import has_just_booted, is_arm
 
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
 _HEALTH: tuple[tuple[int, Severity, str], ...] = (
@@ -73,8 +73,9 @@ def _examine_service(machine: Machine) -> Iterator[Finding]:
 
 
 def _judge_imex(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    variables = machine.fact(Environment).variables
-    if variables.get("SLURM_NNODES") == "1" or not any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus):
+    # Boards of other machines, such as HGX B200, can state a cluster as well, but NVLink ends at their switches.
+    is_in_rack = is_arm(machine) and any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus)
+    if node_count(machine) == 1 or not is_in_rack:
         raise NotApplicable("NVLink does not leave the node")
     if not machine.names_or_empty(_IMEX_CHANNELS):
         yield Finding(
@@ -118,10 +119,10 @@ CHECKS = (
         "imex-channel",
         ("fabric",),
         _judge_imex,
-        rule="A node of an NVLink domain has an IMEX channel. A job on one node needs none.",
+        rule="A node with Grace processors in an NVLink domain has an IMEX channel. A job on one node needs none.",
         source="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
         cost="NCCL 2.25 and later end a job on several nodes; older versions use the network instead of NVLink.",
         fix="load the nvidia module with NVreg_CreateImexChannel0=1, or let the container toolkit create channel 0",
-        also="/dev/nvidia-caps-imex-channels; SLURM_NNODES",
+        also="/dev/nvidia-caps-imex-channels; variables with the size of the job",
     ),
 )

@@ -33,15 +33,21 @@ def _judge_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 def _judge_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
-        is_server = (machine.optional(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
-        if is_server and not gpu.persistence and not is_virtual(machine):
+        if not _is_display(machine, gpu) and not gpu.persistence and not is_virtual(machine):
             yield gpu_finding(gpu, "risk", "has persistence mode off", "persistence")
 
 
-def _judge_use(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+def _is_display(machine: Machine, gpu: Gpu) -> bool:
+    """True if a GPU can have a monitor, unlike those of servers."""
+    return not (machine.optional(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
+
+
+def _judge_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         used_bytes = gpu.memory_used_bytes or 0
-        if used_bytes > _MAX_USED_BYTES:
+        # A desktop (Xorg, compositor, browser) uses memory of the GPU of its display, but does not compute.
+        is_desktop = _is_display(machine, gpu) and gpu.processes == 0
+        if used_bytes > _MAX_USED_BYTES and not is_desktop:
             problem = f"has {used_bytes / 2**30:.1f} GiB of its memory in use already"
             yield gpu_finding(gpu, "risk", problem, "memory_used_bytes", "processes")
 
@@ -84,10 +90,11 @@ CHECKS = (
         "gpu-memory-in-use",
         ("memory_used_bytes",),
         _judge_use,
-        rule=f"At most {_MAX_USED_BYTES >> 30} GiB of memory are in use before a job starts.",
+        rule=f"At most {_MAX_USED_BYTES >> 30} GiB of memory are in use before a job starts, except by a desktop.",
         source="https://github.com/facebookresearch/gcm",
         cost="A job that was left over shares SMs, NVLink and NICs: times vary, and up to half the bandwidth is lost.",
         fix="end the processes that nvidia-smi lists; check the epilog of the scheduler",
+        also="processes; class in /sys/bus/pci/devices",
     ),
     nvml_check(
         "gpu-vbios-mixed",

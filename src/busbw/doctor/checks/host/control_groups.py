@@ -43,7 +43,8 @@ def _examine(
     gpu_count = len(used.split(",")) if used else max(1, len(gpus(machine)))
     if limits and min(limits)[0] < min_per_gpu * gpu_count:
         yield Finding(
-            severity="risk",
+            # A rank has a thread for its network that never sleeps, so less than one CPU always stops it.
+            severity="slow" if controller == "cpu" and min(limits)[0] < 1 else "risk",
             problem=f"the job may use {text(min(limits)[0])} for {count_text(gpu_count, 'rank')}; "
             f"it needs {text(min_per_gpu * gpu_count)}",
             evidence=(machine.evidence(min(limits)[1]),),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from busbw.doctor.model.check import Check, Finding, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.nics import compute_ports
 from busbw.doctor.parts.pci import gpus
 from busbw.doctor.parts.platform import has_just_booted
@@ -19,7 +20,8 @@ def _examine_state(machine: Machine) -> Iterator[Finding]:
     down = [port for port in inactive if not port.lacks_subnet_manager]
     if len(down) == len(ports) >= _MIN_PORTS and gpus(machine):
         yield Finding(
-            severity="slow",
+            # A single node, such as a DGX for development, needs no cables.
+            severity="slow" if (node_count(machine) or 1) > 1 else "risk",
             problem=f"none of {len(ports)} compute NICs is ACTIVE",
             evidence=tuple(machine.evidence(f"{port.folder}/state") for port in ports),
         )

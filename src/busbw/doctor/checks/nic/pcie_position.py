@@ -6,7 +6,7 @@ from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import compute_ports, rdma_ports
-from busbw.doctor.parts.pci import DEVICES, gpus, links_above, location
+from busbw.doctor.parts.pci import DEVICES, INFINIBAND, gpus, links_above, location
 from busbw.topology.sources.pci_paths import pcie_level
 
 _MAX_GBIT = 400
@@ -14,9 +14,13 @@ _MAX_GBIT = 400
 
 
 def _examine_slots(machine: Machine) -> Iterator[Finding]:
-    for port in compute_ports(machine):
-        for link in links_above(machine, port.bus_id)[:1]:
-            gbit = 8 * link.gbps
+    ports = compute_ports(machine)
+    links = {port: links_above(machine, port.bus_id)[:1] for port in ports}
+    # A card in several slots, such as that of DGX Spark, appears once for each, and its port needs them together.
+    cards = {port: machine.optional(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in ports}
+    for port in ports:
+        for link in links[port]:
+            gbit = 8 * sum(each.gbps for other in ports if cards[other] == cards[port] for each in links[other])
             # pcie-width and pcie-speed report a link below what both ends can do.
             is_slot = link.width >= link.max_width and link.speed >= link.max_speed
             if port.is_active and is_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
@@ -53,8 +57,8 @@ CHECKS = (
     Check(
         name="port-speed-vs-slot",
         area="nic",
-        reads="/sys/class/infiniband/NIC/ports/1/rate; current_link_width, current_link_speed of the NIC on PCIe",
-        rule=f"The PCIe slot of a compute NIC of up to {_MAX_GBIT} Gb/s carries at least the rate of its port.",
+        reads="/sys/class/infiniband/NIC/ports/1/rate, sys_image_guid; current_link_{width,speed} of the NIC on PCIe",
+        rule=f"The PCIe slots of a compute NIC of up to {_MAX_GBIT} Gb/s carry at least the rate of its port.",
         source="https://github.com/scitix/sichek",
         cost="PCIe limits the NIC: 400 Gb/s in a slot with x8 at 32 GT/s or x16 at 16 GT/s reaches at most 252 Gb/s.",
         fix="move the NIC to a slot with x16 of its generation; check bifurcation and slot generation in the BIOS",
