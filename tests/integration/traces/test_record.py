@@ -14,7 +14,7 @@ from polling import HANG_GUARD_S, wait_until
 from busbw.traces.format import Algorithm, Function
 from busbw.traces.read import read_trace
 
-from .programs import Programs
+from ..programs import Programs
 
 BUSBW = [sys.executable, "-c", "import sys; from busbw.cli.main import main; sys.exit(main())"]
 
