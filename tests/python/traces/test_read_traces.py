@@ -14,10 +14,13 @@ from synthetic_traces import Call, make_trace, split_ranks
 
 from busbw.errors import BusbwError, UsageError
 from busbw.traces import format as layout
+from busbw.traces.clocks import align_clocks
 from busbw.traces.format import DeviceClock, Function, Kind
 from busbw.traces.importers import Importer
+from busbw.traces.matching import match_operations
 from busbw.traces.model import Trace
 from busbw.traces.read import is_trace, read_trace
+from busbw.traces.steps import find_steps
 from busbw.traces.write import write_trace
 
 CALLS = (Call(), Call(partition=1, function=Function.SEND, shift=1), Call(partition=2, function=Function.ALL_GATHER))
@@ -370,6 +373,8 @@ class TestDamagedFiles:
             for rank in found.ranks:
                 assert set(rank.operations["communicator"].tolist()) <= set(rank.own_ranks)
                 assert rank.rank in found.communicators[min(rank.own_ranks)].members
+                find_steps(rank.operations)
+            align_clocks(found, match_operations(found))
 
 
 class TestOtherFiles:
