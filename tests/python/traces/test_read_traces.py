@@ -154,11 +154,6 @@ class TestSeveralRanksInAProcess:
         assert found.problems == ()
         assert counts(found) == [[1, 4], [2, 3]]
 
-    def test_a_duplicate_communicator_has_the_same_ranks(self, tmp_path: Path) -> None:
-        communicators = [(0, 7, 0, 2), (1, 7, 1, 2), (2, 8, 1, 2), (3, 8, 0, 2)]
-        write_file(tmp_path / "a.trace", communicators, make_operations([0, 1, 2, 3]))
-        assert counts(read_trace(tmp_path)) == [[1, 4], [2, 3]]
-
     def test_what_remains_ambiguous_is_left_out(self, tmp_path: Path) -> None:
         communicators = [(rank, 7, rank, 4) for rank in range(4)] + [(4, 8, 0, 2), (5, 8, 1, 2)]
         write_file(tmp_path / "a.trace", communicators, make_operations([0, 1, 2, 3, 4, 5, 5]))
