@@ -82,7 +82,7 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
     return CallSequence(
         signatures=signatures,
         indices=indices,
-        has_gaps=rank.lost_count > 0,
+        gap_count=rank.gap_count,
         times_ns=enqueue_ns + rank.start_ns if rank.start_ns and enqueue_ns.all() else None,
     )
 
@@ -122,7 +122,12 @@ def _describe_alignment(
     total = max(end for _, end in alignment.bounds)
     longest = [end for _, end in alignment.bounds].index(total)
     by_text = defaultdict[str, list[str]](list)
-    for rank, sequence, (begin, end) in zip(ranks, sequences, alignment.bounds, strict=True):
+    for rank, sequence, (begin, end), column in zip(ranks, sequences, alignment.bounds, alignment.table.T, strict=True):
+        if rank.lost_count and (matched := int(np.count_nonzero(column >= 0))) < total:
+            by_text[f"lost operations in the recording: {matched:,} of {total:,} of {name} match"].append(
+                str(rank.rank)
+            )
+            continue
         if begin:
             by_text[f"began after the first {begin:,} operations of {name}"].append(str(rank.rank))
         if alignment.difference is None and end < total:

@@ -14,10 +14,13 @@ from synthetic_traces import Call, make_trace, split_ranks
 
 from busbw.errors import BusbwError, UsageError
 from busbw.traces import format as layout
+from busbw.traces.clocks import align_clocks
 from busbw.traces.format import DeviceClock, Function, Kind
 from busbw.traces.importers import Importer
+from busbw.traces.matching import match_operations
 from busbw.traces.model import Trace
 from busbw.traces.read import is_trace, read_trace
+from busbw.traces.steps import find_steps
 from busbw.traces.write import write_trace
 
 CALLS = (Call(), Call(partition=1, function=Function.SEND, shift=1), Call(partition=2, function=Function.ALL_GATHER))
@@ -75,6 +78,15 @@ def test_a_written_trace_is_read_back(tmp_path: Path, clock: DeviceClock) -> Non
     for rank, expected in zip(found.ranks, trace.ranks, strict=True):
         assert np.array_equal(rank.operations, expected.operations)
         assert replace(rank, source="", operations=expected.operations) == expected
+
+
+def test_gaps_remain_known_in_a_written_trace(tmp_path: Path) -> None:
+    trace = make_trace(ranks=1)
+    trace = replace(trace, ranks=(replace(trace.ranks[0], lost_count=5, gap_count=3),))
+    write_trace(trace, tmp_path / "trace")
+    (found,) = read_trace(tmp_path / "trace").ranks
+    assert (found.lost_count, found.gap_count) == (5, 3)
+    assert np.array_equal(found.operations, trace.ranks[0].operations)
 
 
 def test_one_file_of_a_directory_is_a_trace_of_one_rank(tmp_path: Path) -> None:
@@ -159,11 +171,6 @@ class TestSeveralRanksInAProcess:
         found = read_trace(tmp_path)
         assert found.problems == ()
         assert counts(found) == [[1, 4], [2, 3]]
-
-    def test_a_duplicate_communicator_has_the_same_ranks(self, tmp_path: Path) -> None:
-        communicators = [(0, 7, 0, 2), (1, 7, 1, 2), (2, 8, 1, 2), (3, 8, 0, 2)]
-        write_file(tmp_path / "a.trace", communicators, make_operations([0, 1, 2, 3]))
-        assert counts(read_trace(tmp_path)) == [[1, 4], [2, 3]]
 
     def test_what_remains_ambiguous_is_left_out(self, tmp_path: Path) -> None:
         communicators = [(rank, 7, rank, 4) for rank in range(4)] + [(4, 8, 0, 2), (5, 8, 1, 2)]
@@ -276,7 +283,7 @@ class TestDamagedFiles:
         damage(file, self.field_offset(3, name), value)
         found = read_trace(file)
         assert found.problems == (f"a.trace: {problem}",)
-        assert found.ranks[0].lost_count == lost
+        assert (found.ranks[0].lost_count, found.ranks[0].gap_count) == (lost, lost)
         expected = [1, 2, 3, 5, 6, 7, 8, 9, 10] if lost else list(range(1, 11))
         assert counts(found) == [expected]
         if not lost:
@@ -303,7 +310,7 @@ class TestDamagedFiles:
         os.truncate(file, layout.HEADER_BYTES + 5 * layout.RECORD_BYTES + 7)
         found = read_trace(file)
         assert found.problems == ("a.trace is truncated: it has 5 of 11 records",)
-        assert found.ranks[0].lost_count == 6
+        assert (found.ranks[0].lost_count, found.ranks[0].gap_count) == (6, 0)
         assert counts(found) == [[1, 2, 3, 4]]
 
     def test_space_behind_the_records_is_not_read(self, file: Path) -> None:
@@ -379,6 +386,8 @@ class TestDamagedFiles:
             for rank in found.ranks:
                 assert set(rank.operations["communicator"].tolist()) <= set(rank.own_ranks)
                 assert rank.rank in found.communicators[min(rank.own_ranks)].members
+                find_steps(rank.operations)
+            align_clocks(found, match_operations(found))
 
 
 class TestOtherFiles:
