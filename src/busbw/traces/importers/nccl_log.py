@@ -68,7 +68,7 @@ class _Call(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A call whose algorithm is not known."""
+    """A call with an algorithm that is not known yet."""
 
     name: bytes
     sizes: tuple[int, ...]
@@ -119,6 +119,7 @@ class _Reader:
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
         self._communicators = NcclCommunicators(builder)
+        self._processes: dict[Process, Process] = {}
         self._threads: dict[tuple[Process, bytes], _Thread] = {}
         self._ranks: dict[RankBuilder, None] = {}
         self._group_count = 0
@@ -148,23 +149,30 @@ class _Reader:
             text = line.decode(errors="replace")
             header, match = _HEADER.search(line), COMMUNICATOR.search(text)
             if header and match:
-                self._communicators.read_message(
-                    (header["host"] or b"", header["pid"] or b""), match, text, self._source
-                )
+                process = self._process(header["host"], header["pid"])
+                self._communicators.read_message(process, match, text, self._source)
         elif not self._version and (version := _VERSION.search(line)):
             self._version = version[1].decode()
+
+    def _process(self, host: bytes | None, pid: bytes | None) -> Process:
+        """Returns the writer of a line. A host with other text directly before it, as of a progress bar, is found."""
+        process = host or b"", pid or b""
+        if process not in self._processes:
+            known = (each for each in self._processes.values() if each[1] == process[1])
+            self._processes[process] = next((each for each in known if process[0].endswith(each[0])), process)
+        return self._processes[process]
 
     def _thread(self, process: Process, name: bytes) -> _Thread:
         return self._threads.get((process, name)) or self._threads.setdefault((process, name), _Thread())
 
     def _read_collective(self, line: bytes) -> None:
         match = _COLLECTIVE.search(line)
-        if match is None:
+        if match is None or line.count(b" NCCL ") > 1:  # two processes wrote into one line
             raise ValueError
         host, pid, thread_name, device, _, _, name, op_count, *arguments = match.groups()
         *arguments, size, stream, task, own_rank = arguments
         send, receive, count, datatype, redop, root, handle = arguments
-        process = host or b"", pid or b""
+        process = self._process(host, pid)
         call = _Call(
             name, _address(send), _address(receive), int(count), int(datatype), int(redop), int(root), handle, stream
         )
@@ -182,7 +190,7 @@ class _Reader:
         match = _CALL.search(line)
         if match is None:
             raise ValueError
-        process = match["host"], match["pid"]
+        process = self._process(match["host"], match["pid"])
         thread, name = self._thread(process, match["thread"]), match["name"]
         arguments = [text.strip() for text in match["arguments"].split(b",")]
         self._has_call_trace = True
@@ -263,7 +271,7 @@ class _Reader:
         match = _KERNEL.search(line)
         if match is None:
             return
-        thread = self._thread((match["host"] or b"", match["pid"] or b""), match["thread"] or b"")
+        thread = self._thread(self._process(match["host"], match["pid"]), match["thread"] or b"")
         size = int(match["bytes"])
         for place, waiting in enumerate(thread.waiting):
             if waiting.name == match["name"] and size in waiting.sizes and waiting.operation >= 0:
@@ -321,7 +329,7 @@ def _in_place_flags(function: Function, call: _Call, communicator: NcclCommunica
 
 
 def _time_ns(prefix: bytes) -> int:
-    """Returns the time before a message. 0 if there is none, or none with fractions of a second."""
+    """Returns the time before a message. 0 if it is missing, or has no fractions of a second."""
     match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
     if match is None or match[2] is None:
         return 0
