@@ -22,6 +22,7 @@ _KERNEL_OFFSET = 48
 _MAX_COUNT = 1 << 60
 _MAX_TOTAL_SIZE = 1 << 24
 """Maximum sum of the sizes of all communicators. More is damage, and would fill the memory."""
+_MAX_RANK = 1 << 31
 _NO_SEQUENCE = -1
 _Numbers = NDArray[np.int64]
 
@@ -195,7 +196,8 @@ class TraceBuilder:
         if not is_possible or len(self._groups) >= layout.UNKNOWN_INDEX:
             self.add_problem("{count} communicators are left out because of an impossible size or number")
             return None
-        self._groups.append(_Group(identity, name, size, dict(enumerate(members[:size]))))
+        known = {number: member for number, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK}
+        self._groups.append(_Group(identity, name, size, known))
         self._indices[identity] = len(self._groups) - 1
         return len(self._groups) - 1
 

@@ -7,12 +7,12 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from busbw.files import path_text
 from busbw.traces.format import DeviceClock, Flag, Function
 from busbw.traces.importers.building import TraceBuilder
-from busbw.traces.importers.recording import open_recording, read_block
+from busbw.traces.importers.recording import BufferedFile, open_recording, read_block
 from busbw.traces.importers.torch_operations import group_index, parse_ranks
 from busbw.traces.model import Trace
 
@@ -158,7 +158,7 @@ def _nodes(builder: TraceBuilder, path: Path) -> Iterator[_Node]:
             )
 
 
-def _messages(file: IO[bytes]) -> Iterator[bytes]:
+def _messages(file: BufferedFile) -> Iterator[bytes]:
     """Yields the messages of a file, each of which follows its length."""
     while byte := read_block(file, 1):
         head = byte

@@ -47,7 +47,7 @@ _DATATYPES = {
 }
 _NOT_OPERATIONS = ("wait", "init", "coalesced", "startcoalescing", "endcoalescing", "monitoredbarrier")
 _IN_PLACE = Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE
-_NUMBERS = re.compile(r"-?\d+")
+_NUMBERS = re.compile(r"-?\d{1,12}")
 MAX_RANKS = 1 << 20
 
 
