@@ -63,7 +63,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No trace has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import chakra")
+    builder = TraceBuilder(paths, "chakra")
     numbers = [int(match[1]) if (match := _RANK.search(path.name)) else number for number, path in enumerate(paths)]
     groups: dict[str, list[int]] = {}
     users: dict[str, list[int]] = {}

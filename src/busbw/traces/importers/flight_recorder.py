@@ -54,9 +54,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No dump has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(
-        path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import flight recorder"
-    )
+    builder = TraceBuilder(paths, "flight recorder")
     for path in paths:
         rank = builder.rank(path, path_text(path))
         match = _RANK.search(path.name)

@@ -56,7 +56,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No log has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import inspector")
+    builder = TraceBuilder(paths, "inspector")
     ranks: dict[RankBuilder, None] = {}
     decode = msgspec.json.Decoder(_Record).decode
     for path in paths:

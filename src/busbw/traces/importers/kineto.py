@@ -42,7 +42,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No trace has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import kineto")
+    builder = TraceBuilder(paths, "kineto")
     for path in paths:
         _RankReader(builder, path).read()
     return builder.build("PyTorch's profiler does not tell the operator and the algorithm of operations")

@@ -37,6 +37,7 @@ _KERNEL = re.compile(
     rb"(?:.{0,60}channel\{Lo\.\.Hi\}=\{(?P<low>\d{1,4})\.\.(?P<high>\d{1,4})\})?"
     rb"|Kernel \S{1,200} nchannels (?P<channels>\d{1,4})|cudaMemcpy|RMA)"
 )
+_INIT = re.compile(rb"NCCL INFO .*comm 0x\w+ rank \d+ n[rR]anks \d")
 _VERSION = re.compile(rb"NCCL version (\d{1,3}(?:\.\d{1,3}){1,2})")
 _FUNCTIONS = {function.name.replace("_", "").encode(): function for function in Function}
 _ALGORITHMS = {key: one for one in Algorithm for key in (one.name.replace("_", ""), str(int(one)))}
@@ -49,6 +50,7 @@ _KINDS = {
 _REDUCTIONS = {Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE}
 _PAIRS = {Function.SEND, Function.RECV}
 _ROOTED = {Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER, *_PAIRS}
+_IN_PLACE, _OUT_OF_PLACE = int(Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE), int(Flag.IS_IN_PLACE_KNOWN)
 _MAX_WAITING = 1024
 """Maximum number of calls of a thread that wait for the line with their algorithm."""
 
@@ -94,9 +96,9 @@ class _Thread:
 
 
 def recognizes(beginning: bytes, path: Path) -> bool:
-    """True if the text has messages about calls or communicators. `path` is not used."""
+    """True if the text has messages about calls, or about communicators in no log of a test. `path` is not used."""
+    patterns = (_COLLECTIVE, _CALL) if b"# nThread" in beginning else (_COLLECTIVE, _CALL, _INIT)
     lines = (line for line in beginning.splitlines() if b"NCCL" in line)
-    patterns = (_COLLECTIVE, _CALL, re.compile(rb"NCCL INFO .*(?:comm 0x\w+ rank \d+ n[rR]anks|NCCL_DEBUG_SUBSYS set)"))
     return any(pattern.search(line) for line in lines for pattern in patterns)
 
 
@@ -106,7 +108,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No log has a call, or one cannot be read.
     """
-    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import NCCL log")
+    builder = TraceBuilder(paths, "NCCL log")
     reader = _Reader(builder)
     for path in paths:
         reader.read(path)
@@ -325,7 +327,7 @@ def _in_place_flags(function: Function, call: _Call, communicator: NcclCommunica
         distance = -own * size_bytes
     else:
         return 0
-    return Flag.IS_IN_PLACE_KNOWN | (Flag.IN_PLACE if send - receive == distance else 0)
+    return _IN_PLACE if send - receive == distance else _OUT_OF_PLACE
 
 
 def _time_ns(prefix: bytes) -> int:
