@@ -13,7 +13,7 @@ import pytest
 from busbw.errors import UsageError
 from busbw.traces import format as layout
 from busbw.traces.format import Algorithm, Flag, Function, Protocol
-from busbw.traces.importers import flight_recorder, inspector, kineto, nccl_log
+from busbw.traces.importers import IMPORTERS, flight_recorder, inspector, kineto, nccl_log
 from busbw.traces.model import Trace
 
 U = layout.UNKNOWN_BYTE
@@ -418,3 +418,14 @@ def test_times_of_the_inspector_on_the_host_are_no_durations(tmp_path: Path) -> 
     trace = inspector.read([path])
     assert rows(trace, "device_start_ns", "device_end_ns") == [(1, 9001), (1, 9001), (0, 0)]
     assert any("1 records do not name their communicator" in problem for problem in trace.problems)
+
+
+def test_logs_of_tests_are_no_traces() -> None:
+    """`busbw show` reads them as tables, also with messages of NCCL between the rows."""
+    golden = Path(__file__).parents[2] / "golden"
+    logs = sorted(log for log in (*golden.glob("*.*"), *(golden / "logs").rglob("*.*")) if log.is_file())
+    recognized = [
+        log.name for log in logs if any(importer.recognizes(log.read_bytes()[: 1 << 16], log) for importer in IMPORTERS)
+    ]
+    assert len(logs) > 10
+    assert recognized == []

@@ -210,7 +210,7 @@ class TraceBuilder:
             details = "; ".join(self._problem_texts()[:1])
             raise UsageError(
                 f"{self._name} has no operation of a known form{details and f' ({details})'}",
-                remedy="record it again as docs/guides/traces.md describes",
+                remedy="record the job with `busbw record`",
             )
         self._fill_members(ranks)
         self._cut_to_common_sequences(ranks)
