@@ -309,7 +309,10 @@ def test_unequal_alltoall_becomes_sends_and_receives(tmp_path: Path) -> None:
     ],
 )
 def test_collectives_of_pytorch(tmp_path: Path, event: dict[str, object], expected: tuple[int, int]) -> None:
-    assert rows(read_events(tmp_path, event), "function", "count") == [expected]
+    trace = read_events(tmp_path, event)
+    assert rows(trace, "function", "count") == [expected]
+    is_joined = any("1 coalesced operations" in problem for problem in trace.problems)
+    assert is_joined == ("coalesced" in str(event["args"]))
 
 
 def test_waits_and_uneven_gathers_are_no_operations(tmp_path: Path) -> None:

@@ -76,7 +76,16 @@ class RankBuilder:
         """Returns the number of a thread in the order of appearance."""
         return self._threads.setdefault(name, len(self._threads))
 
-    def add(self, function: int, communicator: int, count: int, *, sequence: int = _NO_SEQUENCE, **fields: int) -> int:
+    def add(
+        self,
+        function: int,
+        communicator: int,
+        count: int,
+        *,
+        sequence: int = _NO_SEQUENCE,
+        duration_ns: int = 0,
+        **fields: int,
+    ) -> int:
         """Appends an operation and returns its number. Returns -1 if a value is impossible.
 
         Args:
@@ -84,11 +93,15 @@ class RankBuilder:
             communicator: Index from `TraceBuilder.communicator`.
             count: Elements, as in the call of NCCL.
             sequence: Number that all ranks of the communicator give the operation. It shows what some dropped.
+            duration_ns: Time on the device, if its start is not known. 0: unknown.
             fields: Other fields of `format.OPERATION`. Those left out are unknown.
         """
         record = _UNKNOWN_FIELDS | fields
         record["function"], record["communicator"] = function, communicator
         try:
+            if duration_ns > 0:
+                self.device_clock = DeviceClock.DURATION
+                record["device_start_ns"], record["device_end_ns"] = 1, 1 + duration_ns
             record["count"] = count if count <= _MAX_COUNT else -1
             if not 0 <= record["datatype"] < len(layout.DATATYPE_NAMES):
                 record["datatype"] = layout.UNKNOWN_BYTE

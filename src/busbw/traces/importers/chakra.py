@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from busbw.files import path_text
-from busbw.traces.format import DeviceClock, Flag, Function
+from busbw.traces.format import Flag, Function
 from busbw.traces.importers.building import TraceBuilder
 from busbw.traces.importers.recording import BufferedFile, open_recording, read_block
 from busbw.traces.importers.torch_operations import group_index, parse_ranks
@@ -103,8 +103,6 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
         peer = _number(node, "comm_dst" if node.kind == _SEND else "comm_src")
     elif function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
         function, count = (function, count // size) if count % size == 0 else (Function.OTHER, count)
-    if node.duration_us:
-        rank.device_clock = DeviceClock.DURATION
     rank.add(
         function,
         index,
@@ -113,8 +111,7 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
         flags=Flag.DEVICE_BYTES,
         peer=members.index(peer) if peer in members and node.kind != _COLLECTIVE else -1,
         stream=rank.stream(_number(node, "stream")),
-        device_start_ns=int(node.duration_us > 0),
-        device_end_ns=1 + node.duration_us * 1000 if node.duration_us else 0,
+        duration_ns=node.duration_us * 1000,
     )
 
 

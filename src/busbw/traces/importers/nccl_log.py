@@ -14,9 +14,10 @@ import numpy as np
 from busbw.files import path_text
 from busbw.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.traces import format as layout
-from busbw.traces.format import Algorithm, Flag, Function, Protocol
+from busbw.traces.format import Algorithm, Flag, Function
 from busbw.traces.importers.building import RankBuilder, TraceBuilder
 from busbw.traces.importers.nccl_communicators import NcclCommunicator, NcclCommunicators, Process
+from busbw.traces.importers.nccl_names import find_algorithm, find_function, find_protocol
 from busbw.traces.importers.recording import open_recording, read_lines
 from busbw.traces.model import Trace
 
@@ -39,9 +40,6 @@ _KERNEL = re.compile(
 )
 _INIT = re.compile(rb"NCCL INFO .*comm 0x\w+ rank \d+ n[rR]anks \d")
 _VERSION = re.compile(rb"NCCL version (\d{1,3}(?:\.\d{1,3}){1,2})")
-_FUNCTIONS = {function.name.replace("_", "").encode(): function for function in Function}
-_ALGORITHMS = {key: one for one in Algorithm for key in (one.name.replace("_", ""), str(int(one)))}
-_PROTOCOLS = {key: one for one in Protocol for key in (one.name, str(int(one)))}
 _KINDS = {
     b"Symmetric": Algorithm.SYMMETRIC,
     b"Copy Engine": Algorithm.COPY_ENGINE,
@@ -58,7 +56,7 @@ _MAX_WAITING = 1024
 class _Call(NamedTuple):
     """Arguments of a call. Both kinds of lines have them."""
 
-    name: bytes
+    function: Function
     send_address: int
     receive_address: int
     elements: int
@@ -72,7 +70,7 @@ class _Call(NamedTuple):
 class _Waiting(NamedTuple):
     """A call with an algorithm that is not known yet."""
 
-    name: bytes
+    function: Function
     sizes: tuple[int, ...]
     """Bytes that its line can name."""
     rank: RankBuilder
@@ -175,9 +173,9 @@ class _Reader:
         *arguments, size, stream, task, own_rank = arguments
         send, receive, count, datatype, redop, root, handle = arguments
         process = self._process(host, pid)
-        call = _Call(
-            name, _address(send), _address(receive), int(count), int(datatype), int(redop), int(root), handle, stream
-        )
+        numbers = (int(count), int(datatype), int(redop), int(root))
+        function = find_function(name.decode())
+        call = _Call(function, _address(send), _address(receive), *numbers, handle, stream)
         communicator = self._communicators.find(process, handle)
         if communicator is None or communicator.size != int(size):
             known_rank = int(own_rank) if own_rank else None
@@ -209,7 +207,8 @@ class _Reader:
         elif len(arguments) == 8:
             send, receive, count, datatype, redop, root, handle, stream = arguments
             numbers = (int(count), int(datatype), int(redop), int(root))
-            call = _Call(name, _address(send), _address(receive), *numbers, handle, stream)
+            function = find_function(name.decode())
+            call = _Call(function, _address(send), _address(receive), *numbers, handle, stream)
             if call == thread.last_call:  # its line of subsystem COLL precedes
                 thread.last_call = None
                 return
@@ -226,11 +225,10 @@ class _Reader:
         The calls of a group share their opCount, and one process does not send twice to the same rank in a group. RCCL
         numbers the calls of a group.
         """
-        function = _FUNCTIONS.get(call.name.upper(), Function.OTHER)
-        key, member = (call.communicator, op_count), (int(function), call.root)
+        key, member = (call.communicator, op_count), (int(call.function), call.root)
         if task is not None:
             continues = int(task) > 0
-        elif function in _PAIRS:
+        elif call.function in _PAIRS:
             continues = key == thread.run_key and member not in thread.run
         else:
             continues = key == thread.run_key and op_count != b"0"
@@ -238,16 +236,15 @@ class _Reader:
             self._group_count += 1
             thread.group = self._group_count
             thread.run.clear()
-        thread.run_key = key if function in _PAIRS or op_count != b"0" else None
+        thread.run_key = key if call.function in _PAIRS or op_count != b"0" else None
         thread.run.add(member)
         return thread.group
 
     def _add(
         self, communicator: NcclCommunicator, call: _Call, thread: _Thread, thread_name: bytes, group: int, time_ns: int
     ) -> None:
-        rank = communicator.rank
+        rank, function = communicator.rank, call.function
         self._ranks[rank] = None
-        function = _FUNCTIONS.get(call.name.upper(), Function.OTHER)
         has_type = 0 <= call.datatype < len(layout.DATATYPE_NAMES)
         size_bytes = call.elements * int(layout.DATATYPE_BYTES[call.datatype]) if has_type else None
         operation = rank.add(
@@ -260,13 +257,13 @@ class _Reader:
             peer=call.root if function in _ROOTED else -1,
             group=group,
             enqueue_ns=time_ns,
-            flags=_in_place_flags(function, call, communicator, size_bytes),
+            flags=_in_place_flags(call, communicator, size_bytes),
             thread=rank.thread(thread_name),
         )
         if communicator.own_rank == 0 and communicator.size > 1 and size_bytes is not None and function not in _PAIRS:
             sizes = (size_bytes, size_bytes * communicator.size)  # NCCL 2.23 names the larger buffer
             is_part = function in (Function.ALL_GATHER, Function.REDUCE_SCATTER)
-            thread.waiting.append(_Waiting(call.name, sizes if is_part else sizes[:1], rank, operation))
+            thread.waiting.append(_Waiting(function, sizes if is_part else sizes[:1], rank, operation))
 
     def _read_kernel(self, line: bytes) -> None:
         """Reads the selected algorithm, which rank 0 of a communicator prints after the call or its group."""
@@ -274,21 +271,16 @@ class _Reader:
         if match is None:
             return
         thread = self._thread(self._process(match["host"], match["pid"]), match["thread"] or b"")
-        size = int(match["bytes"])
+        function, size = find_function(match["name"].decode()), int(match["bytes"])
         for place, waiting in enumerate(thread.waiting):
-            if waiting.name == match["name"] and size in waiting.sizes and waiting.operation >= 0:
-                algorithm = (match["algorithm"] or b"").decode().upper().replace("_", "")
-                protocol = (match["protocol"] or b"").decode().upper()
+            if waiting.function == function and size in waiting.sizes and waiting.operation >= 0:
                 channels = int(match["channels"] or 0)
                 if match["high"]:
                     channels = int(match["high"]) - int(match["low"]) + 1
                 kind = _KINDS.get(match["kind"], Algorithm.UNKNOWN)
-                waiting.rank.set_kernel(
-                    waiting.operation,
-                    _ALGORITHMS.get(algorithm, kind),
-                    _PROTOCOLS.get(protocol, Protocol.UNKNOWN),
-                    channels,
-                )
+                algorithm = find_algorithm(match["algorithm"].decode()) if match["algorithm"] else kind
+                protocol = find_protocol((match["protocol"] or b"").decode())
+                waiting.rank.set_kernel(waiting.operation, algorithm, protocol, channels)
                 del thread.waiting[place]
                 return
 
@@ -316,9 +308,9 @@ def _address(text: bytes) -> int:
     return 0 if text == b"(nil)" else int(text, 16)
 
 
-def _in_place_flags(function: Function, call: _Call, communicator: NcclCommunicator, size_bytes: int | None) -> int:
+def _in_place_flags(call: _Call, communicator: NcclCommunicator, size_bytes: int | None) -> int:
     """Returns if the buffers of a call are the same memory."""
-    send, receive, own = call.send_address, call.receive_address, communicator.own_rank
+    function, send, receive, own = call.function, call.send_address, call.receive_address, communicator.own_rank
     if function in (Function.ALL_REDUCE, Function.REDUCE, Function.BROADCAST):
         distance = 0
     elif function == Function.ALL_GATHER and own is not None and size_bytes is not None:
