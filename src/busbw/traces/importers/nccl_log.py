@@ -45,9 +45,9 @@ _KINDS = {
     b"Copy Engine": Algorithm.COPY_ENGINE,
     b"Hierarchical CE": Algorithm.COPY_ENGINE,
 }
-_REDUCTIONS = {Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE}
-_PAIRS = {Function.SEND, Function.RECV}
-_ROOTED = {Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER, *_PAIRS}
+_REDUCTIONS = (Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE)
+_PAIRS = (Function.SEND, Function.RECV)
+_ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER, *_PAIRS)
 _IN_PLACE, _OUT_OF_PLACE = int(Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE), int(Flag.IS_IN_PLACE_KNOWN)
 _MAX_WAITING = 1024
 """Maximum number of calls of a thread that wait for the line with their algorithm."""
