@@ -26,7 +26,7 @@ Measured with 4 x H200 in CUDA graphs (bench/results/h200-x4-fastpath.md)."""
 def list_changes(
     analysis: TraceAnalysis, estimates: Mapping[int, Estimate], overlap: Overlap, system: System | None
 ) -> tuple[Change, ...]:
-    """Returns the changes that save most, and more than the noise of the step time.
+    """Returns the changes that save most, and more than the noise of the step time. Upper bounds are last.
 
     Args:
         analysis: Analysis without changes.
@@ -43,7 +43,7 @@ def list_changes(
         *_changes_of_overlap(groups, overlap),
     ]
     large = [change for change in changes if change.saving_us > noise_us]
-    return tuple(sorted(large, key=lambda change: -change.saving_us)[:_MAX_CHANGES])
+    return tuple(sorted(large, key=lambda change: (change.is_bound, -change.saving_us))[:_MAX_CHANGES])
 
 
 def _changes_of_findings(findings: Sequence[Finding]) -> Iterator[Change]:

@@ -140,6 +140,6 @@ class TraceAnalysis(Struct, kw_only=True, frozen=True):
     ranks: tuple[RankRow, ...]
     findings: tuple[Finding, ...]
     changes: tuple[Change, ...] = ()
-    """The largest saving first."""
+    """The largest saving first, then upper bounds."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]
