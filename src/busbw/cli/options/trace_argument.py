@@ -7,6 +7,7 @@ from busbw.errors import UsageError
 from busbw.readers.source import open_source
 from busbw.store import find
 from busbw.traces.model import Trace
+from busbw.traces.models import list_models, load_model
 from busbw.traces.read import is_trace, read_trace
 
 _NO_TABLE = (b"{", b"[", b"\x80", b"busbwtrc")
@@ -14,11 +15,13 @@ _NO_TABLE = (b"{", b"[", b"\x80", b"busbwtrc")
 
 
 def find_trace(text: str) -> Trace | None:
-    """Returns the trace in a folder or file. None for a run, and for logs with tables.
+    """Returns the trace in a folder or file, or of a shipped model. None for a run, and for logs with tables.
 
     Raises:
         UsageError: There is no such file or run, or the trace cannot be read.
     """
+    if text in {model.name for model in list_models()} and not Path(text).exists():
+        return load_model(text)
     path = find(text)
     if not is_trace(path):
         return None

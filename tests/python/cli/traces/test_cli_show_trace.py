@@ -83,6 +83,14 @@ def test_step_of_a_log(show: Show) -> None:
     assert error.endswith("is a log, not a trace; omit --step\n")
 
 
+def test_a_shipped_model_by_its_name(show: Show) -> None:
+    fields = json.loads(show(job(), "show", "llama-7b-fsdp", "--json"))
+    blocks = [row for row in fields["rows"] if row["max_size_bytes"] == 404_766_720]
+    # Each of the 32 blocks is gathered forwards, and all but the last one backwards.
+    assert [(row["function"], row["calls_per_step"]) for row in blocks] == [("all_gather", 63)]
+    assert fields["steps"]["count"] == 3
+
+
 def test_a_log_of_nccl_with_a_table_is_a_log(here: Path, busbw: Busbw) -> None:
     golden = GOLDEN_RECORD.parent
     lines = (golden / "nccl" / "no_gpudirect.log").read_text()
