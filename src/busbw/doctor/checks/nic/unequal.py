@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports, usual
@@ -59,7 +59,14 @@ def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
     return f"/{path}", f"MTU {machine.number(path)}"
 
 
-def _examine_mtu(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/class/net/INTERFACE/mtu",
+    rule="The interfaces of all RoCE compute NICs have the same MTU, which holds RDMA packets of 4096 bytes.",
+    source="NVIDIA/nccl#709",
+    cost="Another MTU than the switch or the peer ends large operations with error 12; 1024 bytes cost 5 to 10 %.",
+    fix="ip link set INTERFACE mtu 9000, or the largest MTU of the switches, on all NICs and nodes",
+)
+def nic_mtu(machine: Machine) -> Iterator[Finding]:
     yield from _differing(_mtu, "slow", "RoCE")(machine)
     if not gpus(machine):
         return  # The NICs may be ordinary network interfaces.
@@ -102,16 +109,6 @@ CHECKS = (
         cost="Not known in general; some pairs of nodes can be slower, or errors occur on some NICs only.",
         fix="update the firmware: flint -d DEVICE -i IMAGE burn; mlxfwreset -d DEVICE reset",
         examine=_differing(_firmware, "risk"),
-    ),
-    Check(
-        name="nic-mtu",
-        area="nic",
-        reads="/sys/class/net/INTERFACE/mtu",
-        rule="The interfaces of all RoCE compute NICs have the same MTU, which holds RDMA packets of 4096 bytes.",
-        source="NVIDIA/nccl#709",
-        cost="Another MTU than the switch or the peer ends large operations with error 12; 1024 bytes cost 5 to 10 %.",
-        fix="ip link set INTERFACE mtu 9000, or the largest MTU of the switches, on all NICs and nodes",
-        examine=_examine_mtu,
     ),
     Check(
         name="roce-qos",
