@@ -89,6 +89,23 @@ def _lossless_priorities(machine: Machine, port: Port) -> tuple[str, str]:
     return " ".join(command), f"PFC for priorities {', '.join(enabled) or 'none'}"
 
 
+def _congestion_control(machine: Machine, port: Port) -> tuple[str, str]:
+    folder = f"{NETWORK}/{port.interface}/ecn"
+    if not machine.has(folder):
+        raise NotApplicable("the driver does not state for which priorities it reacts to marked packets")
+    sides = ((name, f"{folder}/roce_{side}/enable") for name, side in (("sent", "rp"), ("received", "np")))
+    texts = [
+        f"{name}: {' '.join(each for each in machine.names(path) if machine.number(f'{path}/{each}')) or 'none'}"
+        for name, path in sides
+    ]
+    return f"/{folder}", f"ECN for priorities {', '.join(texts)}"
+
+
+def _route(machine: Machine, port: Port) -> tuple[str, str]:
+    command = ("ip", "-o", "route", "show", "dev", port.interface)
+    return " ".join(command), "an IPv4 route" if machine.output(*command) else "no IPv4 route"
+
+
 CHECKS = (
     Check(
         name="nic-rate",
@@ -119,5 +136,25 @@ CHECKS = (
         cost="Traffic in a class that loses packets is sent again: 25 to 50 % of the bandwidth, or retry errors.",
         fix="dcb pfc set dev INTERFACE prio-pfc all:off 3:on, with the priority of the other NICs and the switches",
         examine=_differing(_lossless_priorities, "slow", "RoCE"),
+    ),
+    Check(
+        name="roce-ecn",
+        area="nic",
+        reads="/sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY",
+        rule="All RoCE compute NICs react to marked packets (ECN) of the same priorities.",
+        source="https://docs.nvidia.com/networking/display/mlnxofedv24103250lts/explicit+congestion+notification+(ecn)",
+        cost="A NIC that does not slow down fills buffers of switches, and other flows wait or lose packets.",
+        fix="echo 1 | sudo tee /sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY, as on the other NICs",
+        examine=_differing(_congestion_control, "risk", "RoCE"),
+    ),
+    Check(
+        name="roce-route",
+        area="nic",
+        reads="ip -o route show dev INTERFACE",
+        rule="If most RoCE compute NICs have a route at their interface, all have one.",
+        source="https://github.com/oracle-quickstart/oci-hpc-oke",
+        cost="RDMA connections leave by the interface of another route, or fail with `ibv_modify_qp failed`.",
+        fix="compare `ip route show table all dev INTERFACE` with other NICs, then assign address and route again",
+        examine=_differing(_route, "risk", "RoCE"),
     ),
 )
