@@ -26,6 +26,12 @@ double monotonic_s() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+std::uint64_t unix_time_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 void wait_until_s(double time_s, const std::function<void()>& check) {
   constexpr double kPolledS = 200e-6;  // a sleeping thread wakes up to this much later
   constexpr double kMaxSleepS = 0.1;

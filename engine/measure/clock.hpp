@@ -1,5 +1,6 @@
 #pragma once
 // TIME IS READ HERE: the engine reads the host clock only through these functions.
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -7,6 +8,9 @@ namespace busbw {
 
 /// Seconds of a monotonic clock. Only differences are meaningful.
 double monotonic_s();
+
+/// Nanoseconds of Unix time.
+std::uint64_t unix_time_ns();
 
 /// Returns at `time_s` of that clock: sleeps for most of the time, then polls. Calls `check`, which may throw, at least
 /// ten times per second.

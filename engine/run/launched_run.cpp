@@ -10,10 +10,12 @@
 #include "backends/host/host_hardware.hpp"
 #include "backends/registry/backend_registry.hpp"
 #include "common/os/environment.hpp"
+#include "common/os/file_hash.hpp"
 #include "common/os/processors.hpp"
 #include "common/os/signal_mask.hpp"
 #include "common/support/stderr_message.hpp"
 #include "common/support/version.hpp"
+#include "common/trace/trace_file.hpp"
 #include "measure/buffers.hpp"
 #include "rendezvous/launched_job.hpp"
 #include "run/process_agreement.hpp"
@@ -62,6 +64,10 @@ ProcessInfo describe_process(const Options& options, const Backend& backend, con
     process.arguments += (process.arguments.empty() ? "" : " ") + argument;
   process.version = version();
   process.backend = backend.traits().name;
+  process.trace = trace::trace_settings(process_environment) ? "recorded" : "not recorded";
+  if (options.replay)
+    process.trace +=
+        ", replay program with SHA-256 " + hash_of_file(options.replay->program().file).value_or("unknown");
   process.library_version = backend.version();
   if (const auto library = backend.library()) {
     process.library_path = library->path;

@@ -154,6 +154,8 @@ std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& 
 Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
   require_same(processes, &ProcessInfo::version, "version of busbw", "install the same one on all hosts");
   require_same(processes, &ProcessInfo::arguments, "command line", "start all processes with the same arguments");
+  require_same(processes, &ProcessInfo::trace, "trace",
+               "set BUSBW_TRACE_DIRECTORY in all processes or none, and copy the replay program to all hosts");
   require_same(processes, &ProcessInfo::backend, "backend",
                "compare --list-devices on both hosts, or name one with --backend");
   require_same_library(processes);

@@ -18,6 +18,7 @@ struct ProcessInfo {
   std::string arguments;       // command line as typed
   std::string version;         // version of busbw
   std::string backend;         // "host", "nccl"
+  std::string trace;           // recording and replayed program, as text
   std::string library_version;  // version of the library to measure
   std::string library_path;    // file of the library; empty if it has none
   std::string library_sha256;  // hash of that file; empty if unknown
@@ -29,9 +30,9 @@ struct ProcessInfo {
   std::vector<UnsupportedType> unsupported;  // requested types that it does not support
 
   static auto members(auto& self) {
-    return std::tie(self.host, self.host_identity, self.arguments, self.version, self.backend, self.library_version,
-                    self.library_path, self.library_sha256, self.store_address, self.gpus, self.processors,
-                    self.max_bytes, self.tuning, self.unsupported);
+    return std::tie(self.host, self.host_identity, self.arguments, self.version, self.backend, self.trace,
+                    self.library_version, self.library_path, self.library_sha256, self.store_address, self.gpus,
+                    self.processors, self.max_bytes, self.tuning, self.unsupported);
   }
 };
 

@@ -36,6 +36,10 @@ void run_replay(const RunPlan& plan, Backend& backend, Team& world, Communicator
     if (fault) corrupt_result(*fault, communicator, rank_case, recv);
   };
 
+  // A recording of the replay numbers the ranks by an operation of all of them.
+  first.all_reduce(first.send_buffer().data(), first.recv_buffer().data(), 1, Dtype::float32, Redop::sum);
+  first.synchronize();
+
   const Configuration& configuration = plan.sweep.configurations.front();
   const std::uint64_t size = plan.sweep.sizes_bytes.front();
   std::uint64_t check_count = 0;

@@ -16,6 +16,7 @@
 #include "common/support/near_miss.hpp"
 #include "common/support/version.hpp"
 #include "options/backend_checks.hpp"
+#include "recording/recording_backend.hpp"
 #include "rendezvous/world/gpu_request.hpp"
 #include "replay/replay_communicators.hpp"
 
@@ -25,7 +26,7 @@ namespace {
 /// Ranks of this process and its forks.
 int local_ranks(const Options& options, const World& world) { return options.ranks() / world.size; }
 
-std::unique_ptr<Backend> make_host(const Options& options, const World& world, const GpuSurvey&) {
+std::unique_ptr<Backend> make_unrecorded_host(const Options& options, const World& world) {
   const int ranks = local_ranks(options, world);
   if (world.size > 1)
     return std::make_unique<SocketBackend>(
@@ -34,6 +35,13 @@ std::unique_ptr<Backend> make_host(const Options& options, const World& world, c
   return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
                                                std::string(version()),
                                                options.replay ? layer_count(options.replay->program()) : 0);
+}
+
+std::unique_ptr<Backend> make_host(const Options& options, const World& world, const GpuSurvey&) {
+  auto backend = make_unrecorded_host(options, world);
+  const auto trace = trace::trace_settings(process_environment);
+  if (!trace) return backend;
+  return make_recording_backend(std::move(backend), *trace, options.settings.threads);
 }
 
 std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, const GpuSurvey& survey) {

@@ -14,22 +14,22 @@ class LiveCommunicators {
  public:
   void add(int rank, ncclComm_t communicator) {
     const std::scoped_lock lock(mutex_);
-    by_rank_[rank] = communicator;
+    ranks_[communicator] = rank;
   }
-  void remove(int rank) {
+  void remove(ncclComm_t communicator) {
     const std::scoped_lock lock(mutex_);
-    by_rank_.erase(rank);
+    ranks_.erase(communicator);
   }
   /// Calls `query` with the job rank and the handle of each communicator.
   template <class Query>
   void for_each(Query query) const {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [rank, communicator] : by_rank_) query(rank, communicator);
+    for (const auto& [communicator, rank] : ranks_) query(rank, communicator);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::map<int, ncclComm_t> by_rank_;
+  std::map<ncclComm_t, int> ranks_;
 };
 
 }  // namespace busbw

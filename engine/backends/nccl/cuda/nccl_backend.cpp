@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -144,16 +145,17 @@ class NcclBackend final : public Backend {
   }
   std::vector<std::string> diagnosis() const override {
     const bool is_first_process = config_.first_rank == 0;
-    std::map<ncclResult_t, std::vector<int>> ranks_by_state;
+    std::map<ncclResult_t, std::set<int>> ranks_by_state;  // a rank may have several communicators
     live_communicators_.for_each([&](int rank, ncclComm_t communicator) {
       ncclResult_t state = ncclSuccess;
       const ncclResult_t query_result = library_.call.comm_get_async_error(communicator, &state);
-      ranks_by_state[query_result == ncclSuccess ? state : query_result].push_back(rank);
+      ranks_by_state[query_result == ncclSuccess ? state : query_result].insert(rank);
     });
     std::vector<std::string> sentences;
     for (const auto& [state, ranks] : ranks_by_state)
       if (is_first_process || state != ncclSuccess)  // other processes report only errors
-        sentences.push_back(fmt::format("NCCL's asynchronous state of rank {}: {}", number_list_text(ranks),
+        sentences.push_back(fmt::format("NCCL's asynchronous state of rank {}: {}",
+                                        number_list_text(std::vector<int>(ranks.begin(), ranks.end())),
                                         library_.call.get_error_string(state)));
     if (const std::string last_error = library_.last_error(); !last_error.empty())
       sentences.push_back("NCCL's last error: " + last_error);
@@ -182,23 +184,36 @@ class NcclBackend final : public Backend {
   void reserve(int, std::size_t buffer_bytes) override { buffer_bytes_ = buffer_bytes; }
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
     const int index = world.rank() - config_.first_rank;
+    NcclRankConfig rank_config = rank_config_of(world);
+    rank_config.gate_enabled = !is_true_on_any_rank(world, launches_block());
+    rank_config.launch_group = launch_groups_.at(static_cast<std::size_t>(index / config_.gpus_per_thread)).get();
+    rank_config.group_index = index % config_.gpus_per_thread;
+    check_cuda(cudaSetDevice(rank_config.device.index),
+               fmt::format("rank {} on GPU {}", world.rank(), rank_config.device.bus_id), "choosing the GPU");
+    return std::make_unique<NcclCommunicator>(library_, world, group, rank_config);
+  }
+  std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int) override {
+    NcclRankConfig rank_config = rank_config_of(world);
+    rank_config.gate_enabled = false;  // it waits for the first communicator, which has the gate
+    rank_config.first = &static_cast<NcclCommunicator&>(first);
+    return std::make_unique<NcclCommunicator>(library_, world, group, rank_config);
+  }
+
+ private:
+  /// Settings that all communicators of this rank have in common.
+  NcclRankConfig rank_config_of(const Team& world) {
+    const int index = world.rank() - config_.first_rank;
     NcclRankConfig rank_config;
     rank_config.device = device(index);
     rank_config.buffer_bytes = buffer_bytes_;
     rank_config.flags = config_.flags;
     rank_config.null_stream = config_.null_stream;
-    rank_config.gate_enabled = !is_true_on_any_rank(world, launches_block());
     rank_config.is_single_machine = world.size() == config_.ranks;
-    rank_config.launch_group = launch_groups_.at(static_cast<std::size_t>(index / config_.gpus_per_thread)).get();
-    rank_config.group_index = index % config_.gpus_per_thread;
     rank_config.live_communicators = &live_communicators_;
     rank_config.nvml = nvml_.gpu(rank_config.device.bus_id);
-    check_cuda(cudaSetDevice(rank_config.device.index),
-               fmt::format("rank {} on GPU {}", world.rank(), rank_config.device.bus_id), "choosing the GPU");
-    return std::make_unique<NcclCommunicator>(library_, world, group, rank_config);
+    return rank_config;
   }
 
- private:
   NcclBackendConfig config_;
   std::vector<Gpu> gpus_;
   std::vector<std::pair<int, int>> pairs_without_access_;

@@ -46,7 +46,7 @@ NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const T
 
 NcclComm::~NcclComm() {
   if (!comm_) return;
-  live_communicators_.remove(world_.rank());
+  live_communicators_.remove(comm_);
   if (ends_normally()) {
     library_.call.comm_destroy(comm_);
   } else if (world_.aborted()) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/nccl/kernels/delay_kernel.hpp"
 #include "backends/nccl/kernels/device_data.hpp"
 #include "verify/host_data.hpp"
 
@@ -57,10 +58,15 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       gate_enabled_(rank_config.gate_enabled),
       nvml_(rank_config.nvml),
       memory_(rank_config.flags.reports_memory, rank_config.nvml),
-      send_(library, rank_config.buffer_bytes, where_, "a send buffer"),
-      recv_(library, rank_config.buffer_bytes, where_, "a receive buffer"),
+      send_(rank_config.first
+                ? rank_config.first->send_
+                : std::make_shared<NcclBuffer>(library, rank_config.buffer_bytes, where_, "a send buffer")),
+      recv_(rank_config.first
+                ? rank_config.first->recv_
+                : std::make_shared<NcclBuffer>(library, rank_config.buffer_bytes, where_, "a receive buffer")),
       differing_words_(sizeof(unsigned long long), where_, "a counter"),
       stream_(rank_config.null_stream, where_),
+      progress_(where_),
       gate_(where_, stream_.get()),
       comm_(join(library, rank_config)),
       registration_(register_buffers(library, rank_config.flags)),
@@ -69,7 +75,9 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
           library, comm_,
           {rank_config.device.index, where_, group.rank(), group.size(), stream_.get(), events_, device_comm_.get()},
           gate_),
-      member_(*rank_config.launch_group, rank_config.group_index, issuer_, world) {}
+      own_launch_group_(rank_config.launch_group ? nullptr : std::make_unique<LaunchGroup>(1)),
+      member_(rank_config.launch_group ? *rank_config.launch_group : *own_launch_group_, rank_config.group_index,
+              issuer_, world) {}
 
 NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank_config) {
   memory_.record_buffer_step();
@@ -80,7 +88,7 @@ std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclL
                                                                      const NcclOptions& flags) {
   memory_.record_library_step();
   if (flags.registration == RegistrationMode::none) return nullptr;
-  auto created = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, send_, recv_);
+  auto created = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, *send_, *recv_);
   memory_.record_buffer_step();
   return created;
 }
@@ -158,6 +166,19 @@ void NcclCommunicator::exchange(std::span<const Transfer> sends, std::span<const
   request.sends.assign(sends.begin(), sends.end());
   request.recvs.assign(recvs.begin(), recvs.end());
   member_.submit();
+}
+
+// The two functions below call CUDA themselves: they are for ranks that issue their own operations (launch groups of
+// one member).
+
+void NcclCommunicator::delay(double seconds) {
+  check_cuda(launch_delay(static_cast<unsigned long long>(seconds * 1e9), stream_.get()), where_, "launching a kernel");
+}
+
+void NcclCommunicator::wait_for(Communicator& other) {
+  auto& awaited = static_cast<NcclCommunicator&>(other);
+  check_cuda(cudaEventRecord(awaited.progress_.get(), awaited.stream_.get()), where_, "recording a CUDA event");
+  check_cuda(cudaStreamWaitEvent(stream_.get(), awaited.progress_.get(), 0), where_, "waiting for a CUDA event");
 }
 
 void NcclCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {

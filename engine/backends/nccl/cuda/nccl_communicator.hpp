@@ -21,6 +21,8 @@
 
 namespace busbw {
 
+class NcclCommunicator;
+
 /// Settings of one rank from the backend.
 struct NcclRankConfig {
   Device device;
@@ -29,9 +31,10 @@ struct NcclRankConfig {
   bool gate_enabled = true;  // false if launches block on any rank, so that a gate would deadlock
   NcclOptions flags;
   bool is_single_machine = true;  // the communicator has only ranks of this process and its forks
-  LaunchGroup* launch_group = nullptr;
+  LaunchGroup* launch_group = nullptr;  // null: issues its operations itself
   int group_index = 0;  // position in the launch group
   std::optional<NvmlGpu> nvml;  // none if NVML is absent
+  NcclCommunicator* first = nullptr;    // the rank's communicator with the buffers; null: this one
   LiveCommunicators* live_communicators = nullptr;  // owned by the backend
 };
 
@@ -40,7 +43,8 @@ struct NcclRankConfig {
 /// or CUDA's error text. Waits throw JobAborted if the job is aborted.
 class NcclCommunicator final : public Communicator, private Timestamps, private Gate {
  public:
-  /// Allocates both buffers and joins `group` with NCCL. All arguments except `rank_config` must outlive this.
+  /// Allocates both buffers, unless another communicator has them, and joins `group` with NCCL. All arguments except
+  /// `rank_config` must outlive this.
   NcclCommunicator(const NcclLibrary& library, Team& world, Team& group, const NcclRankConfig& rank_config);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -48,8 +52,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
 
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
-  std::span<std::byte> send_buffer() override { return send_.span(); }
-  std::span<std::byte> recv_buffer() override { return recv_.span(); }
+  std::span<std::byte> send_buffer() override { return send_->span(); }
+  std::span<std::byte> recv_buffer() override { return recv_->span(); }
 
   void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop) override;
   void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop, int root) override;
@@ -60,6 +64,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
+  void delay(double seconds) override;
+  void wait_for(Communicator& other) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void begin_group() override { submit(IssueRequest::Kind::begin_group); }
   void end_group() override { submit(IssueRequest::Kind::end_group); }
@@ -111,11 +117,12 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   bool gate_enabled_;
   std::optional<NvmlGpu> nvml_;
   MemoryTracker memory_;
-  NcclBuffer send_;
-  NcclBuffer recv_;
+  std::shared_ptr<NcclBuffer> send_;  // communicators of a rank share them
+  std::shared_ptr<NcclBuffer> recv_;
   DeviceMemory differing_words_;  // counter of `compare`
   std::map<Tile, DeviceMemory> tiles_;  // copies on the device
   CudaStream stream_;
+  CudaEvent progress_;             // that another communicator waits for
   std::vector<CudaEvent> events_;  // timestamps, kept for the next batch
   CudaGate gate_;
   std::uint64_t closings_ = 0;  // number of the gate's last closing
@@ -123,6 +130,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   std::unique_ptr<NcclRegistration> registration_;  // with -R
   std::unique_ptr<DeviceComm> device_comm_;         // with -D
   NcclIssuer issuer_;
+  std::unique_ptr<LaunchGroup> own_launch_group_;  // unless the backend has one
   LaunchGroup::Member member_;  // must be destroyed first: until then the issuer may be in use
 };
 

@@ -1,0 +1,104 @@
+#pragma once
+// Base of communicators that observe the operations of another one.
+#include <span>
+
+#include "backends/backend.hpp"
+#include "common/trace/format.hpp"
+
+namespace busbw {
+
+/// One operation, as it is called.
+struct ObservedOperation {
+  trace::Function function;  // `other` for an exchange
+  const std::byte* send = nullptr;
+  const std::byte* recv = nullptr;
+  std::size_t count = 0;
+  Dtype dtype;
+  std::optional<Redop> redop = {};
+  int root = -1;
+  std::span<const Transfer> sends = {};  // of an exchange
+  std::span<const Transfer> recvs = {};
+};
+
+/// Forwards all calls to a communicator whose operations are done when their calls return. Local copies are no
+/// operations, because no other rank waits for them.
+class ObservingCommunicator : public Communicator {
+ public:
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::span<std::byte> send_buffer() override { return inner_.send_buffer(); }
+  std::span<std::byte> recv_buffer() override { return inner_.recv_buffer(); }
+  void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) override {
+    begin_operation({trace::Function::all_reduce, send, recv, count, dtype, redop});
+    inner_.all_reduce(send, recv, count, dtype, redop);
+    end_operation();
+  }
+  void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop, int root) override {
+    begin_operation({trace::Function::reduce, send, recv, count, dtype, redop, root});
+    inner_.reduce(send, recv, count, dtype, redop, root);
+    end_operation();
+  }
+  void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
+                      Redop redop) override {
+    begin_operation({trace::Function::reduce_scatter, send, recv, recv_count, dtype, redop});
+    inner_.reduce_scatter(send, recv, recv_count, dtype, redop);
+    end_operation();
+  }
+  void all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) override {
+    begin_operation({trace::Function::all_gather, send, recv, send_count, dtype});
+    inner_.all_gather(send, recv, send_count, dtype);
+    end_operation();
+  }
+  void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
+    begin_operation({trace::Function::broadcast, send, recv, count, dtype, {}, root});
+    inner_.broadcast(send, recv, count, dtype, root);
+    end_operation();
+  }
+  void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) override {
+    begin_operation({trace::Function::gather, send, recv, send_count, dtype, {}, root});
+    inner_.gather(send, recv, send_count, dtype, root);
+    end_operation();
+  }
+  void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) override {
+    begin_operation({trace::Function::scatter, send, recv, recv_count, dtype, {}, root});
+    inner_.scatter(send, recv, recv_count, dtype, root);
+    end_operation();
+  }
+  void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
+    begin_operation({trace::Function::alltoall, send, recv, count, dtype});
+    inner_.alltoall(send, recv, count, dtype);
+    end_operation();
+  }
+  void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) override {
+    begin_operation({.function = trace::Function::other, .dtype = dtype, .sends = sends, .recvs = recvs});
+    inner_.exchange(sends, recvs, dtype);
+    end_operation();
+  }
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_.copy(to, from, bytes); }
+  void begin_group() override { inner_.begin_group(); }
+  void end_group() override { inner_.end_group(); }
+  void flush() override { inner_.flush(); }
+  void synchronize() override { inner_.synchronize(); }
+  std::optional<DeviceClockState> clock_state() override { return inner_.clock_state(); }
+  std::optional<MemoryUse> memory() override { return inner_.memory(); }
+  void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
+    inner_.fill(memory, stream, first, elements);
+  }
+  void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
+               std::uint64_t index_base, Mismatches& mismatches) override {
+    inner_.compare(memory, stream, first, elements, index_base, mismatches);
+  }
+  void enter(Phase phase) override { inner_.enter(phase); }
+
+ protected:
+  /// `inner` must outlive this object.
+  explicit ObservingCommunicator(Communicator& inner) : inner_(inner) {}
+
+ private:
+  virtual void begin_operation(const ObservedOperation& operation) = 0;
+  virtual void end_operation() {}
+
+  Communicator& inner_;
+};
+
+}  // namespace busbw

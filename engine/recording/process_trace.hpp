@@ -1,0 +1,47 @@
+#pragma once
+// The trace file of a process of the engine. Its ranks are threads.
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "common/trace/trace_file.hpp"
+#include "rendezvous/team/team.hpp"
+
+namespace busbw {
+
+/// State of one rank that its communicators share.
+struct RecordedRank {
+  std::uint32_t thread = 0;
+  std::uint32_t group = 0;  // number of the open group; 0: none
+};
+
+/// A communicator of one rank in the file.
+struct RecordedCommunicator {
+  std::uint16_t index;
+  RecordedRank* rank;  // valid as long as the file
+};
+
+/// The file and its numbers. All functions may be called by any thread.
+class ProcessTrace {
+ public:
+  /// `rank` and `size`: of this process in the job. Throws EnvironmentError if the file cannot be created.
+  ProcessTrace(const trace::TraceSettings& settings, int rank, int size);
+
+  /// Adds a communicator of a rank. All members of `group` call it, because they agree on its id.
+  RecordedCommunicator add_communicator(int world_rank, Team& group);
+  trace::TraceFile& file() { return file_; }
+  std::uint32_t next_group() { return ++groups_; }
+  /// Nanoseconds since the start of the file, from 1 on.
+  std::uint64_t now_ns() const;
+
+ private:
+  double start_s_;
+  trace::TraceFile file_;
+  std::mutex mutex_;
+  std::uint16_t communicators_ = 0;
+  std::map<int, RecordedRank> ranks_;  // by world rank
+  std::atomic<std::uint32_t> groups_{0};
+};
+
+}  // namespace busbw

@@ -1,0 +1,155 @@
+#include "recording/recording_backend.hpp"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "backends/observing_communicator.hpp"
+#include "recording/process_trace.hpp"
+
+namespace busbw {
+namespace {
+
+using trace::Function;
+using trace::OperationRecord;
+
+/// True if the pointers are in place as NCCL defines it.
+bool is_in_place(const ObservedOperation& operation, int rank) {
+  const std::size_t share_bytes = operation.count * size_bytes(operation.dtype) * static_cast<std::size_t>(rank);
+  const bool receives_shares = operation.function == Function::all_gather || operation.function == Function::gather;
+  const bool sends_shares = operation.function == Function::reduce_scatter || operation.function == Function::scatter;
+  return operation.send + (sends_shares ? share_bytes : 0) == operation.recv + (receives_shares ? share_bytes : 0);
+}
+
+class RecordingCommunicator final : public ObservingCommunicator {
+ public:
+  RecordingCommunicator(std::unique_ptr<Communicator> inner, std::shared_ptr<ProcessTrace> trace, int world_rank,
+                        Team& group)
+      : ObservingCommunicator(*inner),
+        own_(std::move(inner)),
+        trace_(std::move(trace)),
+        recorded_(trace_->add_communicator(world_rank, group)) {}
+
+  void begin_group() override {
+    recorded_.rank->group = trace_->next_group();
+    ObservingCommunicator::begin_group();
+  }
+  void end_group() override {
+    ObservingCommunicator::end_group();
+    recorded_.rank->group = 0;
+  }
+
+ private:
+  void begin_operation(const ObservedOperation& operation) override {
+    const std::size_t transfers = operation.sends.size() + operation.recvs.size();
+    const bool forms_group = transfers > 1 && recorded_.rank->group == 0;
+    const std::uint32_t group = forms_group ? trace_->next_group() : recorded_.rank->group;
+    start_ns_ = trace_->now_ns();
+    if (operation.function != Function::other) {
+      std::uint8_t flags = trace::kIsInPlaceKnown;
+      if (is_in_place(operation, rank())) flags |= trace::kInPlace;
+      add(operation, operation.function, operation.count, operation.root, group, flags);
+    }
+    for (const Transfer& send : operation.sends) add(operation, Function::send, send.count, send.peer, group, 0);
+    for (const Transfer& recv : operation.recvs) add(operation, Function::recv, recv.count, recv.peer, group, 0);
+  }
+
+  void end_operation() override {
+    const std::uint64_t end_ns = trace_->now_ns();
+    for (OperationRecord* const record : open_) {
+      record->device_end_ns.store(end_ns, std::memory_order_relaxed);
+      record->host_ns =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(end_ns - start_ns_, trace::kUnknownCount - 1));
+      record->kind.store(trace::Kind::operation, std::memory_order_release);
+    }
+    open_.clear();
+  }
+
+  void add(const ObservedOperation& operation, Function function, std::size_t count, int peer, std::uint32_t group,
+           std::uint8_t flags) {
+    auto* const record = trace_->file().take<OperationRecord>();
+    if (!record) return;
+    record->function = function;
+    record->datatype = static_cast<std::uint8_t>(operation.dtype);
+    const bool has_number = operation.redop && *operation.redop != Redop::mulsum;  // NCCL has no fixed one for it
+    record->redop = has_number ? static_cast<std::uint8_t>(*operation.redop) : trace::kUnknownByte;
+    record->communicator = recorded_.index;
+    record->stream = trace::kUnknownIndex;
+    record->peer = peer;
+    record->group = group;
+    record->count = count;
+    record->enqueue_ns = start_ns_;
+    record->device_start_ns.store(start_ns_, std::memory_order_relaxed);
+    record->algorithm = trace::Algorithm::unknown;
+    record->protocol = trace::Protocol::unknown;
+    record->channels = trace::kUnknownByte;
+    record->flags = flags;
+    record->network_steps.store(trace::kUnknownCount, std::memory_order_relaxed);
+    record->thread = recorded_.rank->thread;
+    open_.push_back(record);
+  }
+
+  std::unique_ptr<Communicator> own_;
+  std::shared_ptr<ProcessTrace> trace_;
+  RecordedCommunicator recorded_;
+  std::uint64_t start_ns_ = 0;           // of the current operation
+  std::vector<OperationRecord*> open_;  // of the current operation
+};
+
+class RecordingBackend final : public Backend {
+ public:
+  RecordingBackend(std::unique_ptr<Backend> inner, trace::TraceSettings settings, int ranks_per_process)
+      : inner_(std::move(inner)), settings_(std::move(settings)), ranks_per_process_(ranks_per_process) {}
+  const BackendTraits& traits() const override { return inner_->traits(); }
+  std::string version() const override { return inner_->version(); }
+  std::optional<LibraryInfo> library() const override { return inner_->library(); }
+  std::string headers() const override { return inner_->headers(); }
+  Device device(int index) const override { return inner_->device(index); }
+  std::optional<NetworkPort> network_port(int index) const override { return inner_->network_port(index); }
+  std::size_t available_bytes(int ranks) const override { return inner_->available_bytes(ranks); }
+  std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override {
+    return inner_->limitation_of(dtype, reduces);
+  }
+  std::string least_free_device() const override { return inner_->least_free_device(); }
+  std::size_t work_bytes(int ranks) const override { return inner_->work_bytes(ranks); }
+  std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
+  std::vector<std::string> warnings() const override { return inner_->warnings(); }
+  std::vector<std::string> diagnosis() const override { return inner_->diagnosis(); }
+  void reserve(int ranks, std::size_t buffer_bytes) override { inner_->reserve(ranks, buffer_bytes); }
+  std::unique_ptr<Communicator> connect(Team& world, Team& group) override {
+    return record(inner_->connect(world, group), world, group);
+  }
+  std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int layer) override {
+    return record(inner_->connect_further(world, group, first, layer), world, group);
+  }
+
+ private:
+  std::unique_ptr<Communicator> record(std::unique_ptr<Communicator> communicator, Team& world, Team& group) {
+    return std::make_unique<RecordingCommunicator>(std::move(communicator), process_trace(world), world.rank(), group);
+  }
+
+  /// Returns the trace of this process, which its first rank opens, after a fork. It closes with the last communicator.
+  std::shared_ptr<ProcessTrace> process_trace(const Team& world) {
+    const std::lock_guard lock(mutex_);
+    auto trace = trace_.lock();
+    if (!trace)
+      trace_ = trace = std::make_shared<ProcessTrace>(settings_, world.rank() / ranks_per_process_,
+                                                      world.size() / ranks_per_process_);
+    return trace;
+  }
+
+  std::unique_ptr<Backend> inner_;
+  trace::TraceSettings settings_;
+  int ranks_per_process_;
+  std::mutex mutex_;
+  std::weak_ptr<ProcessTrace> trace_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_recording_backend(std::unique_ptr<Backend> inner, const trace::TraceSettings& settings,
+                                                int ranks_per_process) {
+  return std::make_unique<RecordingBackend>(std::move(inner), settings, ranks_per_process);
+}
+
+}  // namespace busbw
