@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "collectives/registry.hpp"
@@ -78,9 +77,13 @@ ReplayStep::ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& com
   const auto slices = slice_offsets(calls, world.rank(), max_bytes);
   for (const ReplayCall& call : calls.of_rank(world.rank()))
     issues_.push_back(make_issue(calls.program(), call, kGuardBytes + slices.at(call.communicator)));
-  std::map<const Communicator*, bool> is_next_overlapped;
-  for (Issue& issue : std::views::reverse(issues_))
-    issue.begins_overlap = std::exchange(is_next_overlapped[issue.communicator], issue.is_overlapped);
+  std::map<const Communicator*, Issue*> previous;
+  for (Issue& issue : issues_) {
+    if (Issue* const before = std::exchange(previous[issue.communicator], &issue))
+      before->begins_overlap = issue.is_overlapped;
+    else
+      issue.is_overlapped = false;  // the first gap begins with the step
+  }
 }
 
 ReplayStep::~ReplayStep() = default;
