@@ -50,7 +50,7 @@ def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
     ]
     axis = element("text", "ms since the start of the step", x=(_LEFT + _RIGHT) / 2, y=y + 32, class_="axis mid")
     shown = f"{ranks} of {timeline.rank_count} ranks. " if ranks < timeline.rank_count else ""
-    note = f"{shown}White space is time without operations; the device may compute. Short gaps are not visible."
+    note = f"{shown}Empty space is time without operations; the device may compute. Short gaps are not visible."
     legend = [LegendEntry(_sample("transfer", color_of[index]), labels[index]) for index in used]
     legend.append(LegendEntry(_sample("waiting", color_of[used[0]]), "the same, lighter: waits for a later rank"))
     return Picture(

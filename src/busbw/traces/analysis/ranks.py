@@ -13,13 +13,13 @@ from busbw.traces.analysis.types import CommunicatorGroup, RankRow
 
 
 class Overlap(NamedTuple):
-    """Communication per step by group of communicators, as means over the ranks. NaN: unknown."""
+    """Communication per step by group of communicators. Times of groups are means over the ranks. NaN: unknown."""
 
     alone_us: Values
     """Time of each group in which its ranks execute no other group's operations."""
     total_us: Values
     hideable_us: float
-    """Time that would be saved if all groups overlapped with the one that takes longest."""
+    """Time that a rank would save at most if all groups overlapped with the one that takes longest."""
 
 
 def measure_ranks(
@@ -66,4 +66,4 @@ def _mean_overlap(
     alone, total = (np.array([getattr(depth, name) / unit for unit, depth in known]) for name in ("alone", "total"))
     counts = np.maximum((total > 0).sum(axis=0), 1)
     hideable = [(depth.busy - depth.total.max()) / unit for unit, depth in known]
-    return Overlap(alone.sum(axis=0) / counts, total.sum(axis=0) / counts, float(np.mean(hideable)))
+    return Overlap(alone.sum(axis=0) / counts, total.sum(axis=0) / counts, float(np.max(hideable)))
