@@ -64,8 +64,9 @@ def _changes_to_expected(
         if row.busbw_gbps < estimate.busbw_gbps.low:
             saving_us = (row.transfer_us - estimate.time_us.typical) * row.calls_per_step
             busbw = f"{number_text(row.busbw_gbps, 3)} to {number_text(estimate.busbw_gbps.typical, 3)} GB/s"
+            operation = f"{row.function} of {size_text(estimate.size_bytes)}"
             yield Change(
-                text=f"bring {row.function} of {size_text(estimate.size_bytes)} of {group.label} from {busbw}, the busbw of a healthy system",
+                text=f"bring {operation} of {group.label} from {busbw}, the busbw of a healthy system",
                 saving_us=_bounded(saving_us, [group]),
                 basis="predicted",
                 assumption=f"{estimate.route} is possible, and the job waits for the operation",
