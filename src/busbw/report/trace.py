@@ -41,8 +41,8 @@ def build_trace(
             grid=None,
             omissions=analysis.notes,
         ),
-        _table_section("operations", f"Operations per {analysis.period}", operation_columns(analysis, _MAX_ROWS)),
-        _table_section("ranks", f"Ranks, means per {analysis.period}", rank_columns(analysis, _MAX_ROWS)),
+        _table_section(f"Operations per {analysis.period}", operation_columns(analysis, _MAX_ROWS), len(analysis.rows)),
+        _table_section(f"Ranks, means per {analysis.period}", rank_columns(analysis, _MAX_ROWS), len(analysis.ranks)),
     ]
     section = TableSection(
         anchor=f"{_ANCHOR}-steps",
@@ -56,11 +56,10 @@ def build_trace(
     )
     coverage = f"{count_text(analysis.operations, 'operation')} of {count_text(analysis.recorded_ranks, 'rank')}"
     log = LogSection(_ANCHOR, name, coverage, (section,), analysis.problems, causes=(), refused=None, comparison=None)
-    is_timed = any(row.time_us is not None for row in analysis.rows)
     badge = Badge.of("SLOW") if analysis.findings else Badge.of("UNSURE")
     return Page(
         title=name,
-        headline=_headline(analysis, is_timed=is_timed),
+        headline=_headline(analysis),
         badge=badge,
         counts=((badge, len(analysis.findings)),) if analysis.findings else (),
         summary=(SummarySection(name, _ANCHOR, tuple(_summary_lines(analysis, section.anchor))),),
@@ -72,15 +71,14 @@ def build_trace(
     )
 
 
-def _headline(analysis: TraceAnalysis, *, is_timed: bool) -> str:
+def _headline(analysis: TraceAnalysis) -> str:
     steps = analysis.steps
     step = f"A step takes {milliseconds_text(steps.median_us)}. " if steps and steps.median_us is not None else ""
     if analysis.findings:
         text = analysis.findings[0].text
         return f"{step}{text[0].upper()}{text[1:]}."
-    if not is_timed:
-        return f"{step}Without device times, no late rank and no slow communicator can be found."
-    return f"{step}No late rank and no slow communicator was found."
+    is_known = any(one.late_us is not None for one in analysis.ranks)
+    return f"{step}{'No late rank was found' if is_known else 'Late ranks are unknown'}."
 
 
 def _summary_lines(analysis: TraceAnalysis, anchor: str) -> Iterator[SummaryLine]:
@@ -92,17 +90,10 @@ def _summary_lines(analysis: TraceAnalysis, anchor: str) -> Iterator[SummaryLine
         yield SummaryLine(badge, saving, anchor, (), f"Assumes: {change.assumption}.")
 
 
-def _table_section(name: str, title: str, columns: Sequence[TextColumn]) -> ConfigurationSection:
+def _table_section(title: str, columns: Sequence[TextColumn], row_count: int) -> ConfigurationSection:
     used = [column for column in columns if any(column.cells)]
-    return ConfigurationSection(
-        anchor=f"{_ANCHOR}-{name}",
-        title=title,
-        verdicts=(),
-        pictures=(),
-        grid=DataTable(
-            title,
-            tuple(ColumnHead(column.name, column.is_number) for column in used),
-            tuple(zip(*(column.cells for column in used), strict=True)),
-        ),
-        is_open=True,
-    )
+    heads = tuple(ColumnHead(column.name, column.is_number) for column in used)
+    rows = tuple(zip(*(column.cells for column in used), strict=True))
+    note = f"{len(rows):,} of {count_text(row_count, 'row')}" if len(rows) < row_count else ""
+    anchor = f"{_ANCHOR}-{title.split()[0].strip(',').lower()}"
+    return ConfigurationSection(anchor, title, (), (), DataTable(title, heads, rows, note), is_open=True)

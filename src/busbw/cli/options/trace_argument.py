@@ -4,14 +4,18 @@ from pathlib import Path
 
 from busbw import readers
 from busbw.errors import UsageError
+from busbw.readers.source import open_source
 from busbw.store import find
 from busbw.traces.model import Trace
 from busbw.traces.models import list_models, load_model
 from busbw.traces.read import is_trace, read_trace
 
+_NO_TABLE = (b"{", b"[", b"\x80", b"busbwtrc")
+"""Beginnings of recordings in JSON, pickles and the own format. Readers of tables may need much memory for them."""
+
 
 def find_trace(text: str, ranks: int | None = None) -> Trace | None:
-    """Returns the trace in a folder or file, or of a shipped model. None for a run and for any log with a table.
+    """Returns the trace in a folder or file, or of a shipped model. None for a run, and for logs with tables.
 
     Args:
         text: Path, beginning of the name of a run, or name of a model. A file with the name of a model counts.
@@ -23,12 +27,18 @@ def find_trace(text: str, ranks: int | None = None) -> Trace | None:
     if text in {model.name for model in list_models()} and not Path(text).exists():
         return load_model(text, ranks)
     path = find(text)
-    return read_trace(path) if is_trace(path) and (path.is_dir() or not _has_table(path)) else None
+    if not is_trace(path):
+        return None
+    files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
+    return None if any(map(_has_table, files)) else read_trace(path)
 
 
 def _has_table(path: Path) -> bool:
     """True if a reader finds a table. NCCL's log of a benchmark has tables and operations."""
     try:
+        with open_source(path) as source:
+            if source.beginning.lstrip().startswith(_NO_TABLE):
+                return False
         return any(isinstance(event, readers.TableChunk) and event.table.rows for event in readers.stream(path))
     except UsageError:
         return False

@@ -33,7 +33,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         system: System of the job, for expectations. None if unknown.
     """
     trace, clocks, calls, groups = prepared.trace, prepared.clocks, prepared.calls, prepared.groups
-    period, duration_us = prepared.period, _duration_us(calls)
+    duration_us = _duration_us(calls)
     rows = summarize_rows(prepared, duration_us)
     arrivals = measure_arrivals(prepared.matched, calls, clock_error_ns=clocks.error_ns or 0)
     ranks, overlap = measure_ranks(calls, groups, arrivals, duration_us)
@@ -45,16 +45,11 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes))
     }
     rows = tuple(_with_estimate(row, estimates.get(index)) for index, row in enumerate(rows))
-    steps = _step_times(calls)
-    noise_us = (steps.noise_us if steps else None) or 0.0
-    findings = sorted(
-        (
-            *find_late_ranks(ranks, duration_us, period, (clocks.error_ns or 0) / 1e3),
-            *find_slow_communicators(prepared, rows, duration_us),
-        ),
-        key=lambda finding: -finding.cost_us,
-    )
-    return TraceAnalysis(
+    findings = [
+        *find_late_ranks(ranks, duration_us, prepared.period, (clocks.error_ns or 0) / 1e3),
+        *find_slow_communicators(prepared, rows, duration_us),
+    ]
+    analysis = TraceAnalysis(
         name=trace.name,
         size=trace.size,
         recorded_ranks=len(trace.ranks),
@@ -62,18 +57,22 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         libraries=_distinct(rank.nccl_version and f"NCCL {rank.nccl_version}" for rank in trace.ranks),
         producers=_distinct(rank.producer for rank in trace.ranks),
         operations=sum(len(rank.operations) for rank in trace.ranks),
-        period=period,
-        steps=steps,
+        period=prepared.period,
+        steps=_step_times(calls),
         duration_us=duration_us,
         clock_error_us=None if clocks.error_ns is None else clocks.error_ns / 1e3,
         clock_basis=clocks.basis,
         groups=groups,
-        rows=tuple(sorted(rows, key=lambda row: (-(row.share or 0), -(row.bytes_per_step or 0)))),
+        rows=rows,
         ranks=ranks,
-        findings=tuple(findings),
-        changes=list_changes(findings, rows, estimates, groups, overlap, system=system, noise_us=noise_us),
+        findings=tuple(sorted(findings, key=lambda finding: -finding.cost_us)),
         problems=prepared.problems,
         notes=tuple(_notes(prepared, system, has_estimates=bool(estimates))),
+    )
+    return msgspec.structs.replace(
+        analysis,
+        changes=list_changes(analysis, estimates, overlap, system),
+        rows=tuple(sorted(rows, key=lambda row: (-(row.share or 0), -(row.bytes_per_step or 0)))),
     )
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from busbw.expect import Estimate
-from busbw.fastpath.table import MAX_FAST_RANKS, NCCL, default_text, parse
+from busbw.fastpath.table import NCCL, default_text, parse
 from busbw.system import System
 from busbw.traces.analysis.ranks import Overlap
-from busbw.traces.analysis.types import Change, CommunicatorGroup, Finding, OperationRow
-from busbw.units import names_text, number_text, size_range_text
+from busbw.traces.analysis.types import Change, CommunicatorGroup, Finding, OperationRow, TraceAnalysis
+from busbw.units import names_text, number_text, size_range_text, size_text
 
 _MAX_CHANGES = 3
 _FAST_PATH_TABLES = {"hopper": "sm_90"}
@@ -24,30 +24,22 @@ Measured with 4 x H200 in CUDA graphs (bench/results/h200-x4-fastpath.md)."""
 
 
 def list_changes(
-    findings: Sequence[Finding],
-    rows: Sequence[OperationRow],
-    estimates: Mapping[int, Estimate],
-    groups: Sequence[CommunicatorGroup],
-    overlap: Overlap,
-    *,
-    system: System | None,
-    noise_us: float,
+    analysis: TraceAnalysis, estimates: Mapping[int, Estimate], overlap: Overlap, system: System | None
 ) -> tuple[Change, ...]:
     """Returns the changes that save most, and more than the noise of the step time.
 
     Args:
-        findings: Late ranks and slow communicators.
-        rows: Rows of the table of operations.
+        analysis: Analysis without changes.
         estimates: Expectations by the index of the row.
-        groups: Groups of communicators.
         overlap: Communication of the groups.
         system: System of the job. None if unknown.
-        noise_us: Noise of the step time.
     """
+    rows, groups = analysis.rows, analysis.groups
+    noise_us = (analysis.steps.noise_us if analysis.steps else None) or 0.0
     changes = [
-        *_changes_of_findings(findings),
+        *_changes_of_findings(analysis.findings),
         *_changes_to_expected(rows, estimates, groups),
-        *_changes_to_fast_path(rows, groups, estimates, system),
+        *_changes_to_fast_path(rows, groups, system),
         *_changes_of_overlap(groups, overlap),
     ]
     large = [change for change in changes if change.saving_us > noise_us]
@@ -72,8 +64,9 @@ def _changes_to_expected(
         if row.busbw_gbps < estimate.busbw_gbps.low:
             saving_us = (row.transfer_us - estimate.time_us.typical) * row.calls_per_step
             busbw = f"{number_text(row.busbw_gbps, 3)} to {number_text(estimate.busbw_gbps.typical, 3)} GB/s"
+            operation = f"{row.function} of {size_text(estimate.size_bytes)}"
             yield Change(
-                text=f"bring {row_text(row)} of {group.label} from {busbw}, the busbw of a healthy system",
+                text=f"bring {operation} of {group.label} from {busbw}, the busbw of a healthy system",
                 saving_us=_bounded(saving_us, [group]),
                 basis="predicted",
                 assumption=f"{estimate.route} is possible, and the job waits for the operation",
@@ -81,32 +74,20 @@ def _changes_to_expected(
 
 
 def _changes_to_fast_path(
-    rows: Sequence[OperationRow],
-    groups: Sequence[CommunicatorGroup],
-    estimates: Mapping[int, Estimate],
-    system: System | None,
+    rows: Sequence[OperationRow], groups: Sequence[CommunicatorGroup], system: System | None
 ) -> Iterator[Change]:
-    table = _FAST_PATH_TABLES.get(system.generation) if system else None
-    lines = parse(default_text(table), table) if table else []
-    fast = []
-    for index, row in enumerate(rows):
-        ranks, size = groups[row.group].size, row.max_size_bytes
-        # Only the ranks of one node can write into each other's memory. Estimates need the nodes, so they are known.
-        is_covered = index in estimates and groups[row.group].nodes == 1 and ranks <= MAX_FAST_RANKS
-        line = next(
-            (
-                line
-                for line in lines
-                if line.collective == row.function
-                and line.min_ranks <= ranks <= line.max_ranks
-                and not line.in_windows
-                and size is not None
-                and size <= min(line.up_to_bytes, _MAX_FAST_PATH_BYTES)
-            ),
-            None,
-        )
-        if is_covered and line and line.method != NCCL and row.transfer_us is not None and not row.is_transfer_bound:
-            fast.append(row)
+    table = _FAST_PATH_TABLES.get(system.generation, "") if system else ""
+    lines = [line for line in parse(default_text(table), table) if not line.in_windows]
+
+    def is_covered(row: OperationRow) -> bool:
+        size, group = row.max_size_bytes, groups[row.group]
+        if size is None or size > _MAX_FAST_PATH_BYTES or group.nodes != 1:  # only within a node
+            return False
+        fits = (one for one in lines if one.collective == row.function and size <= one.up_to_bytes)
+        line = next((one for one in fits if one.min_ranks <= group.size <= one.max_ranks), None)
+        return line is not None and line.method != NCCL
+
+    fast = [row for row in rows if row.transfer_us is not None and not row.is_transfer_bound and is_covered(row)]
     if fast:
         saving_us = sum((row.transfer_us or 0) * row.calls_per_step for row in fast) * (1 - _FAST_PATH_TIME_RATIO)
         calls = number_text(sum(row.calls_per_step for row in fast))
@@ -131,12 +112,6 @@ def _changes_of_overlap(groups: Sequence[CommunicatorGroup], overlap: Overlap) -
             basis="predicted",
             assumption="no operation needs a result of the other group, and they share no link",
         )
-
-
-def row_text(row: OperationRow) -> str:
-    """Returns function and size: "all_reduce of 4 MiB"."""
-    known = [size for size in (row.min_size_bytes, row.max_size_bytes) if size is not None]
-    return f"{row.function} of {size_range_text(known)}" if known else row.function
 
 
 def _bounded(saving_us: float, groups: Sequence[CommunicatorGroup]) -> float:

@@ -139,7 +139,7 @@ class TraceAnalysis(Struct, kw_only=True, frozen=True):
     """The largest share first."""
     ranks: tuple[RankRow, ...]
     findings: tuple[Finding, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
     """The largest saving first."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]

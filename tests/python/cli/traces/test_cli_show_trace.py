@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import GOLDEN_RECORD
+from conftest import GOLDEN_RECORD, Busbw
 from report_pages import Parsed
 from synthetic_traces import Call, make_trace, split_ranks
 
@@ -83,6 +83,20 @@ def test_step_of_a_log(show: Show) -> None:
     assert error.endswith("is a log, not a trace; omit --step\n")
 
 
+def test_a_log_of_nccl_with_a_table_is_a_log(here: Path, busbw: Busbw) -> None:
+    golden = GOLDEN_RECORD.parent
+    lines = (golden / "nccl" / "no_gpudirect.log").read_text()
+    table = (golden / "nccl_tests_2_19_6_single.txt").read_text()
+    (here / "logs").mkdir()
+    (here / "logs" / "nccl.log").write_text(lines)
+    assert "no operation" in busbw("show", "logs/nccl.log").stderr
+    (here / "logs" / "nccl.log").write_text(lines + table)
+    assert "data: right in all" in busbw("show", "logs/nccl.log", "--no-plot").stdout
+    page = busbw("report", "logs", "-o", "-").stdout
+    assert "right in all" in page
+    assert "ate ranks are unknown" not in page
+
+
 def secret_job() -> Trace:
     """A job with a secret word in every name."""
     trace = job()
@@ -115,7 +129,17 @@ def test_the_page_of_a_trace_without_times_has_no_timeline(show: Show, here: Pat
     show(job(DeviceClock.NONE), "report", "job", "-o", "page.html")
     page = Parsed((here / "page.html").read_text())
     assert page.named("svg") == []
-    assert "Without device times, no late rank" in page.words
+    assert "Late ranks are unknown." in page.words
+
+
+def test_the_page_does_not_claim_that_unknown_ranks_are_on_time(show: Show, here: Path) -> None:
+    trace = job()
+    show(replace(trace, ranks=trace.ranks[:1]), "report", "job", "-o", "page.html")
+    words = Parsed((here / "page.html").read_text()).words
+    assert "Late ranks are unknown." in words
+    assert "their transfer times are upper bounds" in words
+    show(make_trace(ranks=4, calls=[Call(count=8, duration_ns=50_000)]), "report", "job", "-o", "page.html")
+    assert "No late rank was found." in Parsed((here / "page.html").read_text()).words
 
 
 def test_a_title_and_one_system(show: Show, here: Path) -> None:

@@ -6,7 +6,8 @@ from synthetic_traces import Call, make_trace, split_ranks
 from busbw.expect import Scenario, expect
 from busbw.fastpath.table import default_text, parse
 from busbw.system import System, find
-from busbw.traces.analysis import Change, TraceAnalysis, analyze, prepare_trace
+from busbw.traces.analysis import TraceAnalysis, analyze, prepare_trace
+from busbw.traces.analysis.types import Change
 from busbw.traces.format import Function
 from busbw.traces.model import Trace
 
