@@ -221,7 +221,7 @@ def _call_rows(recorded: TraceAnalysis | None, replayed: TraceAnalysis | None) -
         return
     for row in replayed.rows:
         yield _CallRow(
-            ranks=replayed.groups[row.group].members,
+            ranks=tuple(sorted(replayed.groups[row.group].members)),
             function=row.function,
             min_size_bytes=row.min_size_bytes,
             max_size_bytes=row.max_size_bytes,
@@ -233,7 +233,7 @@ def _call_rows(recorded: TraceAnalysis | None, replayed: TraceAnalysis | None) -
 
 def _call_key(analysis: TraceAnalysis, row: OperationRow) -> tuple[object, ...]:
     """Returns a key that is equal for the same calls in a recording and in its replay, which has no names."""
-    return analysis.groups[row.group].members, row.function, row.min_size_bytes, row.max_size_bytes
+    return frozenset(analysis.groups[row.group].members), row.function, row.min_size_bytes, row.max_size_bytes
 
 
 def _print_result(result: _Result) -> None:
