@@ -107,8 +107,11 @@ def _samples(
     """Returns the times of two clocks at which the same operations ended."""
     samples = defaultdict[tuple[Hashable, Hashable], list[tuple[Times, Times]]](list)
     for one in matched:
-        columns = {clocks[index][0]: column for column, index in reversed(list(enumerate(one.ranks)))}
-        columns.pop(None, None)
+        columns = {
+            clocks[index][0]: column
+            for column, index in reversed(list(enumerate(one.ranks)))
+            if clocks[index][0] is not None and len(trace.ranks[index].operations)
+        }
         if one.function not in _SYNCHRONIZING or len(columns) < 2:
             continue
         rows = one.indices[np.linspace(0, len(one.indices) - 1, min(len(one.indices), _MAX_SAMPLES)).astype(int)]

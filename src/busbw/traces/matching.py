@@ -122,7 +122,12 @@ def _describe_alignment(
     total = max(end for _, end in alignment.bounds)
     longest = [end for _, end in alignment.bounds].index(total)
     by_text = defaultdict[str, list[str]](list)
-    for rank, sequence, (begin, end) in zip(ranks, sequences, alignment.bounds, strict=True):
+    for rank, sequence, (begin, end), column in zip(ranks, sequences, alignment.bounds, alignment.table.T, strict=True):
+        if sequence.has_gaps and (matched := int(np.count_nonzero(column >= 0))) < total:
+            by_text[f"lost operations in the recording: {matched:,} of {total:,} of {name} match"].append(
+                str(rank.rank)
+            )
+            continue
         if begin:
             by_text[f"began after the first {begin:,} operations of {name}"].append(str(rank.rank))
         if alignment.difference is None and end < total:

@@ -12,7 +12,6 @@ from busbw.traces import format as layout
 from busbw.traces.model import Communicator, RankTrace, Trace
 
 _MEMBERS_PER_RECORD = 14
-_HEXADECIMAL_ID = re.compile("[0-9a-f]{16}")
 
 
 def write_trace(trace: Trace, directory: Path) -> None:
@@ -44,16 +43,11 @@ def _header(trace: Trace, rank: RankTrace, record_count: int) -> bytes:
     header["record_count"], header["lost_count"] = record_count, rank.lost_count
     header["start_realtime_ns"] = rank.start_ns
     header["pid"], header["rank"], header["size"] = rank.pid or 0, rank.rank, trace.size
-    header["nccl_version"] = version_number(rank.nccl_version)
+    if match := re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", rank.nccl_version):
+        header["nccl_version"] = int(match[1]) * 10000 + int(match[2]) * 100 + int(match[3])
     header["device_clock"], header["is_closed"] = rank.device_clock, 1
     header["host"], header["producer"] = rank.host.encode(), rank.producer.encode()
     return header.tobytes().ljust(layout.HEADER_BYTES, b"\0")
-
-
-def version_number(version: str) -> int:
-    """Returns the number of a version of NCCL: 22809 for "2.28.9"; 0 if it is unknown."""
-    match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
-    return int(match[1]) * 10000 + int(match[2]) * 100 + int(match[3]) if match else 0
 
 
 def _declarations(trace: Trace, rank: RankTrace) -> bytes:
@@ -77,6 +71,6 @@ def _declarations(trace: Trace, rank: RankTrace) -> bytes:
 
 
 def _communicator_id(communicator: Communicator) -> int:
-    if _HEXADECIMAL_ID.fullmatch(communicator.identity):
+    if re.fullmatch("[0-9a-f]{16}", communicator.identity):
         return int(communicator.identity, 16)
     return int.from_bytes(hashlib.blake2b(communicator.identity.encode(), digest_size=8).digest(), "little")

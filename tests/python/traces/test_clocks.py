@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic_traces import Call, make_trace, split_ranks
+from synthetic_traces import Call, make_trace, select_operations, split_ranks
 
 from busbw.traces.clocks import ClockAlignment, ClockMap, align_clocks
 from busbw.traces.format import DeviceClock, Function
@@ -127,6 +127,11 @@ def test_a_clock_without_common_operations_is_not_aligned() -> None:
     assert [one is None for one in alignment.maps] == [False] * 4 + [True] * 2
     assert alignment.error_ns is not None
     assert "1 others have too few" in alignment.basis
+
+
+def test_a_rank_without_operations_is_not_aligned() -> None:
+    trace = select_operations(make_trace(ranks=3, hosts=3), 1, lambda operations: np.zeros(len(operations), bool))
+    assert [one is None for one in align(trace).maps] == [False, True, False]
 
 
 @pytest.mark.parametrize("clock", [DeviceClock.NONE, DeviceClock.HOST])

@@ -14,10 +14,13 @@ from synthetic_traces import Call, make_trace, split_ranks
 
 from busbw.errors import BusbwError, UsageError
 from busbw.traces import format as layout
+from busbw.traces.clocks import align_clocks
 from busbw.traces.format import DeviceClock, Function, Kind
 from busbw.traces.importers import Importer
+from busbw.traces.matching import match_operations
 from busbw.traces.model import Trace
 from busbw.traces.read import is_trace, read_trace
+from busbw.traces.steps import find_steps
 from busbw.traces.write import write_trace
 
 CALLS = (Call(), Call(partition=1, function=Function.SEND, shift=1), Call(partition=2, function=Function.ALL_GATHER))
@@ -150,11 +153,6 @@ class TestSeveralRanksInAProcess:
         found = read_trace(tmp_path)
         assert found.problems == ()
         assert counts(found) == [[1, 4], [2, 3]]
-
-    def test_a_duplicate_communicator_has_the_same_ranks(self, tmp_path: Path) -> None:
-        communicators = [(0, 7, 0, 2), (1, 7, 1, 2), (2, 8, 1, 2), (3, 8, 0, 2)]
-        write_file(tmp_path / "a.trace", communicators, make_operations([0, 1, 2, 3]))
-        assert counts(read_trace(tmp_path)) == [[1, 4], [2, 3]]
 
     def test_what_remains_ambiguous_is_left_out(self, tmp_path: Path) -> None:
         communicators = [(rank, 7, rank, 4) for rank in range(4)] + [(4, 8, 0, 2), (5, 8, 1, 2)]
@@ -370,6 +368,8 @@ class TestDamagedFiles:
             for rank in found.ranks:
                 assert set(rank.operations["communicator"].tolist()) <= set(rank.own_ranks)
                 assert rank.rank in found.communicators[min(rank.own_ranks)].members
+                find_steps(rank.operations)
+            align_clocks(found, match_operations(found))
 
 
 class TestOtherFiles:

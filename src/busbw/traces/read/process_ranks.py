@@ -31,15 +31,8 @@ def split_ranks(file: ProcessFile, problems: list[str]) -> list[frozenset[int]]:
             if len({identities[index] for index in merged}) == len(merged):
                 proven |= merged if field == "thread" else set()
                 sets.update(dict.fromkeys(merged, merged))
-    for other in ranks.values():  # a duplicate of the base has the same rank for each of them
-        if other.keys() == ranks[base].keys():
-            for rank, index in other.items():
-                merged = sets[index] | sets[ranks[base][rank]]
-                if not sets[index] & proven and len({identities[one] for one in merged}) == len(merged):
-                    sets.update(dict.fromkeys(merged, merged))
-    based = set(ranks[base].values())
     distinct = {min(indices): frozenset(indices) for indices in sets.values()}
-    parts = [indices for indices in distinct.values() if indices & (based | proven)]
+    parts = [indices for indices in distinct.values() if indices & proven.union(ranks[base].values())]
     ambiguous = sorted(set(entries) - set().union(*parts))
     if lost := int(np.isin(file.operations["communicator"], ambiguous).sum()):
         problems.append(
