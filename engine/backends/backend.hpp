@@ -120,9 +120,12 @@ class Communicator {
   /// Runs a group of sends and receives that progress together, at most one of each per peer. All ranks call it equally
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
-  /// Delays the operations issued from now on by `seconds`, as if the device computed. Only for a communicator with
-  /// `timestamps`; otherwise the caller waits.
-  virtual void delay(double /*seconds*/) { throw std::logic_error("delay: this communicator has no device clock"); }
+  /// Delays the operations issued from now on by `seconds`, as if the device computed: after the operations issued
+  /// before, or, if `overlapped`, after the previous delay. Only for a communicator with `timestamps`; otherwise the
+  /// caller waits.
+  virtual void delay(double /*seconds*/, bool /*overlapped*/) {
+    throw std::logic_error("delay: this communicator has no device clock");
+  }
   /// The operations issued from now on start after those that `other`, a communicator of the same rank, has issued so
   /// far. Does nothing if each call returns when its operation is done.
   virtual void wait_for(Communicator& /*other*/) {}

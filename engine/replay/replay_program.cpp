@@ -139,8 +139,8 @@ class ProgramParser {
   }
 
   ReplayOperation parse_operation(const json& entry, int rank, const std::string& place) const {
-    if (!entry.is_array() || entry.size() != 9)
-      throw problem(fmt::format("{} is no list of nine values; see schema/trace.md", place));
+    if (!entry.is_array() || (entry.size() != 9 && entry.size() != 10))
+      throw problem(fmt::format("{} is no list of nine or ten values; see schema/trace.md", place));
     const auto object = [&](const char* field) { return fmt::format("{}: the {}", place, field); };
     const auto text = [&](std::size_t index, const char* field) -> std::string {
       if (!entry[index].is_string()) throw problem(fmt::format("{} is no text; use its name", object(field)));
@@ -182,6 +182,7 @@ class ProgramParser {
     operation.gap_s =
         static_cast<double>(whole_number<std::int64_t>(entry[7], object("gap in ns"), 0, kMaxGapNs)) * 1e-9;
     operation.in_place = whole_number<int>(entry[8], object("in-place flag"), 0, 1) == 1;
+    operation.is_overlapped = entry.size() == 10 && whole_number<int>(entry[9], object("overlap flag"), 0, 1) == 1;
     if (operation.in_place && (!known->facts || operation.function == Function::alltoall))
       throw problem(fmt::format("{}: NCCL defines no {} in place; use 0 for in place", place, function));
     return operation;

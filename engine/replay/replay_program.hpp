@@ -22,15 +22,16 @@ struct ReplayOperation {
   std::uint32_t group = 0;      // successive operations with the same number form a group; 0: not in a group
   double gap_s = 0;             // computation on the device after the communicator's previous operation
   bool in_place = false;
+  bool is_overlapped = false;  // the computation did not wait for the previous operation: gap_s begins at its gap's end
 
   bool is_transfer() const { return function == trace::Function::send || function == trace::Function::recv; }
 };
 
 /// Operations of one step.
 struct ReplayProgram {
-  std::string file;                                      // for messages
-  std::string name;                                      // of the recorded job
-  std::vector<std::vector<int>> communicators;           // ranks of the job, ascending; peers and roots are adapted
+  std::string file;  // for messages
+  std::string name;  // of the recorded job
+  std::vector<std::vector<int>> communicators;  // ranks of the job, ascending; peers and roots are adapted
   std::vector<std::vector<ReplayOperation>> operations;  // [rank], in the order of the calls
 
   int ranks() const { return static_cast<int>(operations.size()); }

@@ -62,6 +62,8 @@ struct ReplayStep::Issue {
   std::vector<Transfer> sends = {};
   std::vector<Transfer> recvs = {};
   double gap_s = 0;
+  bool is_overlapped = false;  // the gap begins at the end of the communicator's previous gap
+  bool begins_overlap = false;  // the next gap of the communicator begins at the end of this one
   bool begins_group = false;
   bool ends_group = false;
 };
@@ -75,6 +77,13 @@ ReplayStep::ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& com
   const auto slices = slice_offsets(calls, world.rank(), max_bytes);
   for (const ReplayCall& call : calls.of_rank(world.rank()))
     issues_.push_back(make_issue(calls.program(), call, kGuardBytes + slices.at(call.communicator)));
+  std::map<const Communicator*, Issue*> previous;
+  for (Issue& issue : issues_) {
+    if (Issue* const before = std::exchange(previous[issue.communicator], &issue))
+      before->begins_overlap = issue.is_overlapped;
+    else
+      issue.is_overlapped = false;  // the first gap begins with the step
+  }
 }
 
 ReplayStep::~ReplayStep() = default;
@@ -87,6 +96,7 @@ ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const Rep
   const ReplayOperation& first = operations[call.operations.front()];
   Issue issue{.communicator = communicators_.find(call.communicator),
               .collective = find_collective(first.function),
+              .is_overlapped = first.is_overlapped,
               .begins_group = call.begins_group,
               .ends_group = call.ends_group};
   for (const std::size_t index : call.operations) issue.gap_s = std::max(issue.gap_s, operations[index].gap_s);
@@ -132,25 +142,31 @@ void ReplayStep::fill_buffers() const {
   first.synchronize();
 }
 
-void ReplayStep::wait_for_gap(const Issue& issue, const std::map<const Communicator*, double>& ended_s) const {
-  if (has_device_clock_) return issue.communicator->delay(issue.gap_s);
-  wait_until_s(ended_s.at(issue.communicator) + issue.gap_s, [this] {
+void ReplayStep::wait_for_gap(const Issue& issue, std::map<const Communicator*, Ends>& ends) const {
+  if (has_device_clock_) {
+    if (issue.gap_s > 0 || issue.begins_overlap) issue.communicator->delay(issue.gap_s, issue.is_overlapped);
+    return;
+  }
+  Ends& ended = ends.at(issue.communicator);
+  ended.gap_s = (issue.is_overlapped ? ended.gap_s : ended.operation_s) + issue.gap_s;
+  if (issue.gap_s == 0) return;
+  wait_until_s(ended.gap_s, [this] {
     if (world_.aborted()) throw JobAborted();
   });
 }
 
 void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) const {
-  std::map<const Communicator*, double> ended_s;
+  std::map<const Communicator*, Ends> ends;
   const double start_s = has_device_clock_ ? 0 : monotonic_s();
   communicators_.for_each([&](Communicator& communicator) {
     communicator.wait_for(communicators_.first());
-    ended_s[&communicator] = start_s;
+    ends[&communicator] = {start_s, start_s};
   });
   Communicator* group = nullptr;  // that began the current group; a group may have several communicators
   for (auto issue = issues_.begin(); issue != issues_.end(); ++issue) {
     // All gaps of a group come before it, because its operations start together.
     for (auto member = issue; !group; ++member) {
-      if (member->gap_s > 0) wait_for_gap(*member, ended_s);
+      wait_for_gap(*member, ends);
       if (!issue->begins_group || member->ends_group) break;
     }
     if (issue->begins_group) (group = issue->communicator)->begin_group();
@@ -159,7 +175,7 @@ void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) co
     else
       issue->communicator->exchange(issue->sends, issue->recvs, issue->call.dtype);
     if (issue->ends_group) std::exchange(group, nullptr)->end_group();
-    if (!has_device_clock_) ended_s[issue->communicator] = monotonic_s();
+    if (!has_device_clock_) ends[issue->communicator].operation_s = monotonic_s();
   }
   communicators_.for_each([&](Communicator& communicator) { communicators_.first().wait_for(communicator); });
 }

@@ -48,8 +48,13 @@ class ReplayStep final : public ReplayDescription {
   struct Issue;
 
   Issue make_issue(const ReplayProgram& program, const ReplayCall& call, std::size_t slice) const;
-  /// Waits for the computation before a call. `ended_s`: end of the last operation of each communicator, by host clock.
-  void wait_for_gap(const Issue& issue, const std::map<const Communicator*, double>& ended_s) const;
+  /// Times of a communicator by the host clock.
+  struct Ends {
+    double operation_s = 0;
+    double gap_s = 0;
+  };
+  /// Waits for the computation before a call. `ends`: of the last operation and gap of each communicator.
+  void wait_for_gap(const Issue& issue, std::map<const Communicator*, Ends>& ends) const;
 
   const ReplayCommunicators& communicators_;
   const Team& world_;

@@ -5,18 +5,19 @@ from pathlib import Path
 import click
 import msgspec
 
-from busbw import engine
 from busbw.ab import Measurement, Session, SessionRules, SessionState, SideSpec, parse_side
 from busbw.ab.plan import FIRST_LOOK
 from busbw.cli.comparison_options import exit_code, not_slower_option, print_comparison, resolution_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
-from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
+from busbw.cli.options.engine_flags import rank_flags, used_flags
 from busbw.cli.options.engine_words import EngineCommand, engine_words
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import Seconds
+from busbw.cli.options.replay_options import PROGRAM_FILE, StepSelection, parse_objective, step_options
 from busbw.compare import Comparison
+from busbw.compare.text import step_sentences
 from busbw.json_output import json_object
 from busbw.terminal import live_line
 
@@ -48,8 +49,10 @@ _DEFAULT_SIZE_FLAGS = ("-b", "1K", "-e", "16M", "-f", "4")
 @folder_option
 @json_option
 @not_slower_option
+@step_options
 @engine_words
 def ab(
+    selection: StepSelection,
     text_a: str,
     text_b: str,
     resolution: float,
@@ -61,30 +64,34 @@ def ab(
     not_slower: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Measures two variants of COLLECTIVE, interleaved on the same ranks, and shows the sizes at which they differ."""
-    collective = parse_collective(words)
+    """Measures two variants of COLLECTIVE, interleaved on the same ranks, and shows the sizes at which they differ.
+
+    `busbw ab replay TRACE` measures a step of a recorded job.
+    """
+    objective = parse_objective(words, selection)
     sides = (parse_side("--a", text_a), parse_side("--b", text_b))
-    flags = words[1:]
-    flag_names = used_flags(flags)
     rules = SessionRules(
         resolution=resolution,
         max_quadruples=max_quadruples,
         max_time_s=budget_s,
         measures_noise=noise,
-        checks_every_block="-c" in flag_names,
+        checks_every_block="-c" in used_flags(objective.flags),
     )
-    program = engine.program(f"{collective}_perf")
     refuse_launched_process("ab", "measure each side with busbw launch, then use busbw compare")
     with checked_interrupts() as check_interrupt:
-        with new_folder(folder, f"{collective}-ab") as records_folder:
-            all_flags = (*default_flags(flag_names), *flags)
-            measurement = Measurement(program, all_flags, records_folder, check_interrupt=check_interrupt)
+        with new_folder(folder, f"{objective.name}-ab") as records_folder:
+            all_flags = objective.arguments(records_folder / PROGRAM_FILE, default_flags)
+            measurement = Measurement(
+                objective.engine_program, all_flags, records_folder, check_interrupt=check_interrupt
+            )
             comparison, state = run_session(measurement, sides, rules)
         (records_folder / "comparison.json").write_bytes(msgspec.json.format(json_object(comparison)) + b"\n")
         if as_json:
             click.echo(json_object(comparison))
         else:
             print_comparison(comparison)
+            if objective.replay:
+                click.echo("\n".join(step_sentences(comparison)))
         click.echo(f"Records: {records_folder}", err=True)
     return state.exit_code or exit_code(comparison, not_slower=not_slower)
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "refs": "Lists the reference figures, or shows one.",
     "compare": "Compares two logs, or two variants in one log: changes and confidence.",
     "ab": "Measures two variants of a collective, interleaved, and compares them.",
+    "replay": "Executes the collectives of a recorded step, and compares their times.",
     "find": "Locates the slow GPU, NIC, node, rail, switch or uplink of a cluster.",
     "doctor": "Finds causes of slow communication on a node, in a log, or between nodes.",
     "topo": "Shows GPUs, NICs and NUMA nodes of this machine and their links.",

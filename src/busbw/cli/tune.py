@@ -5,13 +5,13 @@ results.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 import msgspec
 
-from busbw import engine, records
+from busbw import records
 from busbw.ab import Measurement, SessionRules, parse_side
 from busbw.ab.blocks import PREFLIGHT_FLAGS
 from busbw.cli.comparison_options import resolution_option
@@ -19,9 +19,10 @@ from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import parse_collective, rank_flags, used_flags
+from busbw.cli.options.engine_flags import rank_flags, used_flags
 from busbw.cli.options.engine_words import EngineCommand, engine_words
 from busbw.cli.options.json_option import json_option
+from busbw.cli.options.replay_options import PROGRAM_FILE, REPLAY, StepSelection, parse_objective, step_options
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
 from busbw.json_output import json_object
@@ -70,8 +71,10 @@ TUNER_FILE = "nccl_tuner.conf"
 @quadruples_option("Maximum number of groups of four blocks per confirmation.")
 @folder_option
 @json_option
+@step_options
 @engine_words
 def tune(
+    selection: StepSelection,
     knobs: tuple[str, ...],
     common: str,
     max_confirm: int,
@@ -81,31 +84,34 @@ def tune(
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Varies settings one at a time at three sizes, confirms the best by `busbw ab`, and writes them to files."""
-    collective = parse_collective(words)
+    """Varies settings one at a time at three sizes, confirms the best by `busbw ab`, and writes them to files.
+
+    `busbw tune replay TRACE` searches settings for a step of a recorded job.
+    """
+    objective = parse_objective(words, selection)
     common_side = parse_side("--common", common)
     candidates = parse_knobs(knobs) if knobs else []
-    flags = words[1:]
-    flag_names = used_flags(flags)
-    if flag_names & {"-b", "-e", "-f", "-i"}:
+    if used_flags(objective.flags) & {"-b", "-e", "-f", "-i"}:
         raise UsageError("tune takes a list of sizes, not a sweep", remedy="set --sizes 8K,1M,64M")
-    sizes_flag = () if "--sizes" in flag_names else ("--sizes", ",".join(SIZES))
-    program = engine.program(f"{collective}_perf")
     refuse_launched_process("tune", ONE_NODE_REMEDY)
     with (
         checked_interrupts() as check_interrupt,
-        new_folder(folder, f"{collective}-tune") as records_folder,
+        new_folder(folder, f"{objective.name}-tune") as records_folder,
         live_line() as show_progress,
     ):
-        all_flags = (*rank_flags(flag_names), *sizes_flag, *flags)
-        measurement = Measurement(program, all_flags, records_folder, check_interrupt=check_interrupt)
+        all_flags = objective.arguments(records_folder / PROGRAM_FILE, _default_flags)
+        measurement = Measurement(objective.engine_program, all_flags, records_folder, check_interrupt=check_interrupt)
         show_progress("checking the current settings")
         current_block = measurement.block(common_side, "proof-000", *PREFLIGHT_FLAGS)
         if any(figure.wrong_elements for figure in current_block.values()):
-            raise UsageError("the current settings give WRONG DATA", remedy=f"run `busbw run {collective}` first")
+            subject = REPLAY if objective.replay else f"run {objective.name}"
+            raise UsageError("the current settings give WRONG DATA", remedy=f"run `busbw {subject}` first")
         header = records.read(measurement.record("proof-000")).header
         hosts = len({rank.host for rank in header.ranks})
+        collective = None if objective.replay else objective.name
         candidates = candidates or default_candidates(header.backend, collective, hosts)
+        if objective.replay:  # all sizes of a step share one setting
+            candidates = list(dict.fromkeys(replace(candidate, goes_to="environment") for candidate in candidates))
         screened = screen(measurement, common_side, candidates, on_progress=show_progress)
         rules = SessionRules(resolution=resolution, max_quadruples=max_quadruples)
         tuning = confirm(
@@ -113,7 +119,7 @@ def tune(
         )
 
     sizes_bytes = sorted({point.size_bytes for point in current_block})
-    files = _write_settings(records_folder, collective, tuning, sizes_bytes, hosts=hosts, ranks=len(header.ranks))
+    files = _write_settings(records_folder, objective.name, tuning, sizes_bytes, hosts=hosts, ranks=len(header.ranks))
     if as_json:
         click.echo(json_object(_result_fields(screened, tuning, files)))
     else:
@@ -126,6 +132,12 @@ def tune(
             click.echo(sentence)
     click.echo(f"Records: {records_folder}", err=True)
     return tuning.exit_code
+
+
+def _default_flags(flag_names: set[str]) -> tuple[str, ...]:
+    """Returns engine flags for the ranks and sizes, if the flags of the user do not set them."""
+    sizes_flag = () if "--sizes" in flag_names else ("--sizes", ",".join(SIZES))
+    return (*rank_flags(flag_names), *sizes_flag)
 
 
 def _print_screening(screened: Sequence[ScreenedCandidate], sizes_bytes: Sequence[int]) -> None:

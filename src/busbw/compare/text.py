@@ -60,6 +60,23 @@ def summary(comparison: Comparison) -> list[str]:
     return [*(f"{sentence}." for sentence in sentences), *claims_sentence(comparison)]
 
 
+def step_sentences(comparison: Comparison) -> list[str]:
+    """Returns a sentence on each time of a replayed step: "your step is 3.1 % shorter (2.7 to 3.4)"."""
+    sentences = []
+    for result in comparison.results:
+        step = "step by the device's clock" if result.compared == "device_time_us" else "step"
+        if result.verdict not in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER) or not (
+            result.speedup and result.interval
+        ):
+            sentences.append(f"With B the time of your {step} is {result.verdict.value}: {result.reason}")
+            continue
+        shorter = sorted((1 - 1 / speedup) * 100 for speedup in (*result.interval, result.speedup))
+        change, sign = ("shorter", 1) if result.verdict is ChangeVerdict.FASTER else ("longer", -1)
+        low, middle, high = sorted(sign * percent for percent in shorter)
+        sentences.append(f"With B your {step} is {middle:.1f} % {change} ({low:.1f} to {high:.1f}).")
+    return sentences
+
+
 def claims_sentence(comparison: Comparison) -> list[str]:
     """Returns a sentence on the speed-ups that the log states. Empty if it states none."""
     claims = [result for result in comparison.results if result.claim_agrees is not None]

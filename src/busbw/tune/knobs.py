@@ -55,8 +55,8 @@ def load_knobs() -> tuple[Knob, ...]:
     return msgspec.toml.decode((files("busbw.tune") / "knobs.toml").read_bytes(), type=_KnobFile).knob
 
 
-def default_candidates(backend: str, collective: str, hosts: int) -> list[Candidate]:
-    """Returns the candidates of knobs.toml for a backend, a collective and a number of hosts.
+def default_candidates(backend: str, collective: str | None, hosts: int) -> list[Candidate]:
+    """Returns the candidates of knobs.toml for a backend, a collective (None: a step of any) and a number of hosts.
 
     Raises:
         UsageError: There are no candidates.
@@ -64,12 +64,12 @@ def default_candidates(backend: str, collective: str, hosts: int) -> list[Candid
     scope = "one host" if hosts == 1 else "several hosts"
     candidates: list[Candidate] = []
     for knob in load_knobs():
-        has_collective = not knob.collectives or collective in knob.collectives
+        has_collective = not knob.collectives or collective is None or collective in knob.collectives
         if knob.backend == backend and knob.ranks_on in ("any", scope) and has_collective:
             candidates += [Candidate(tuple(sorted(setting.items())), knob.goes_to) for setting in knob.settings]
     if not candidates:
         raise UsageError(
-            f"no knob is known for {collective} on the backend {backend}",
+            f"no knob is known for {collective or 'a step'} on the backend {backend}",
             remedy="name settings with --knob NAME=VALUE,VALUE",
         )
     return candidates

@@ -273,7 +273,7 @@ INVALID: dict[str, tuple[Change, str]] = {
     "repeated member": (change(["communicators", 0], [0, 0]), "communicator 0 has rank 0 twice"),
     "empty communicator": (change(["communicators", 0], []), "communicator 0 has no ranks"),
     "not a member": (change(["communicators", 0], [0]), "rank 1, operation 0: communicator 0 does not have rank 1"),
-    "values": (change(FIRST, [0]), "rank 1, operation 0 is no list of nine values"),
+    "values": (change(FIRST, [0]), "rank 1, operation 0 is no list of nine or ten values"),
     "communicator": (change([*FIRST, 0], 1), "rank 1, operation 0: the communicator is 1; allowed: 0 to 0"),
     "unknown function": (change([*FIRST, 1], "all_to_none"), "rank 1, operation 0: all_to_none cannot be replayed"),
     "one-sided": (change([*FIRST, 1], "put_signal"), "rank 1, operation 0: put_signal cannot be replayed"),

@@ -1,13 +1,16 @@
 """Traces of shipped models against published totals, closed formulas and the counts of a recorded job."""
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
+from busbw.cli.main import main
 from busbw.errors import UsageError
 from busbw.traces.format import DATATYPE_BYTES, DATATYPE_NAMES, Flag, Function
 from busbw.traces.model import Operations, Trace
@@ -229,6 +232,22 @@ def test_a_trace_states_its_assumptions() -> None:
     assert "8 ranks instead" not in str(load_model("llama-70b-tp8", 8).problems)
     assert "no replica" in str(load_model("llama-70b-tp8", 8).problems)
     assert "2 ranks instead of 8" in str(load_model("llama-70b-tp8", 2).problems)
+
+
+def test_a_model_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "llama-7b-fsdp", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["steps"]["median_us"] is None, "the trace has no communication, so a step has no time"
+    assert {row["function"]: row["calls_per_step"] for row in shown["rows"] if row["calls_per_step"] > 3} == {
+        "all_gather": 63,
+        "reduce_scatter": 32,
+    }
+
+
+def test_a_file_with_the_name_of_a_model_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("llama-7b-fsdp").mkdir()
+    assert main(["show", "llama-7b-fsdp"]) == 2
 
 
 def test_a_trace_is_reproducible() -> None:

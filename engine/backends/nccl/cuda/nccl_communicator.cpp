@@ -65,6 +65,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
                 ? rank_config.first->recv_
                 : std::make_shared<NcclBuffer>(library, rank_config.buffer_bytes, where_, "a receive buffer")),
       differing_words_(sizeof(unsigned long long), where_, "a counter"),
+      delay_end_(sizeof(unsigned long long), where_, "a time"),
       stream_(rank_config.null_stream, where_),
       progress_(where_),
       gate_(where_, stream_.get()),
@@ -171,8 +172,10 @@ void NcclCommunicator::exchange(std::span<const Transfer> sends, std::span<const
 // The two functions below call CUDA themselves: they are for ranks that issue their own operations (launch groups of
 // one member).
 
-void NcclCommunicator::delay(double seconds) {
-  check_cuda(launch_delay(static_cast<unsigned long long>(seconds * 1e9), stream_.get()), where_, "launching a kernel");
+void NcclCommunicator::delay(double seconds, bool overlapped) {
+  auto* const end_ns = reinterpret_cast<unsigned long long*>(delay_end_.data());
+  check_cuda(launch_delay(static_cast<unsigned long long>(seconds * 1e9), end_ns, overlapped, stream_.get()), where_,
+             "launching a kernel");
 }
 
 void NcclCommunicator::wait_for(Communicator& other) {

@@ -64,7 +64,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
-  void delay(double seconds) override;
+  void delay(double seconds, bool overlapped) override;
   void wait_for(Communicator& other) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void begin_group() override { submit(IssueRequest::Kind::begin_group); }
@@ -120,6 +120,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   std::shared_ptr<NcclBuffer> send_;  // communicators of a rank share them
   std::shared_ptr<NcclBuffer> recv_;
   DeviceMemory differing_words_;  // counter of `compare`
+  DeviceMemory delay_end_;              // of the last delay, by the global timer
   std::map<Tile, DeviceMemory> tiles_;  // copies on the device
   CudaStream stream_;
   CudaEvent progress_;             // that another communicator waits for

@@ -14,14 +14,18 @@ _NO_TABLE = (b"{", b"[", b"\x80", b"busbwtrc")
 """Beginnings of recordings in JSON, pickles and the own format. Readers of tables may need much memory for them."""
 
 
-def find_trace(text: str) -> Trace | None:
+def find_trace(text: str, ranks: int | None = None) -> Trace | None:
     """Returns the trace in a folder or file, or of a shipped model. None for a run, and for logs with tables.
 
+    Args:
+        text: Path, beginning of the name of a run, or name of a model. A file with the name of a model counts.
+        ranks: Ranks of a model. None: those of its description.
+
     Raises:
-        UsageError: There is no such file or run, or the trace cannot be read.
+        UsageError: There is no such file, run or model, or the trace cannot be read.
     """
     if text in {model.name for model in list_models()} and not Path(text).exists():
-        return load_model(text)
+        return load_model(text, ranks)
     path = find(text)
     if not is_trace(path):
         return None

@@ -137,8 +137,9 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
     timed = sum(int((~np.isnan(one.duration_ns)).sum()) for one in calls)
     total = sum(len(one.duration_ns) for one in calls)
-    if not timed:
+    if not timed and not trace.is_modelled:
         yield "the recording has no device times: durations, busbw and late ranks are unknown"
+    if not timed:
         return
     if timed < total:
         yield f"{1 - timed / total:.1%} of the operations have no device times; times are those of the others"

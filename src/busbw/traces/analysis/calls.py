@@ -65,7 +65,7 @@ def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) ->
     sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
     return tuple(
-        _list_rank_calls(rank, sizes, times, step, is_aligned=clock is not None)
+        _list_rank_calls(rank, sizes, times, step, is_aligned=clock is not None, is_modelled=trace.is_modelled)
         for rank, clock, times in zip(trace.ranks, maps, _device_times(trace, maps), strict=True)
     )
 
@@ -88,7 +88,7 @@ def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Val
 
 
 def _list_rank_calls(
-    rank: RankTrace, sizes: Indices, times: Values, chosen_step: int | None, *, is_aligned: bool
+    rank: RankTrace, sizes: Indices, times: Values, chosen_step: int | None, *, is_aligned: bool, is_modelled: bool
 ) -> RankCalls:
     operations = rank.operations
     indices = np.arange(len(operations))
@@ -116,7 +116,7 @@ def _list_rank_calls(
     function[call_of[exchanged]] = EXCHANGE
     steps = find_steps(operations)
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
-    clock_ns = enqueue_ns if np.isnan(start_ns).all() else start_ns
+    clock_ns = enqueue_ns if np.isnan(start_ns).all() and not is_modelled else start_ns
     step_of, analyzed = _complete_steps(steps, len(operations), chosen_step)
     step_starts_ns = clock_ns[steps.starts] if steps else np.array([np.nan])
     step_durations_ns = np.where(analyzed, np.append(np.diff(step_starts_ns), np.nan), np.nan)

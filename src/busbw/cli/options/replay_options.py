@@ -1,0 +1,128 @@
+"""Options that select the step of a trace to replay: `busbw replay`, and `ab` and `tune` with `replay TRACE`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import click
+
+from busbw import engine
+from busbw.cli.options.engine_flags import parse_collective, parse_count, used_flags
+from busbw.cli.options.trace_argument import find_trace
+from busbw.errors import UsageError
+from busbw.traces.model import Trace
+from busbw.traces.models import list_models
+from busbw.traces.replay import ReplayProgram, make_program
+
+REPLAY = "replay"
+"""First argument of the engine, and first word of `ab` and `tune`, before a trace."""
+PROGRAM_FILE = "program.json"
+"""Name of the file of a replay program in a folder of records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSelection:
+    """Values of the options."""
+
+    step: int | None = None
+    whole: bool = False
+    ranks: int | None = None
+    divisor: int = 1
+
+
+def step_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Adds `--step`, `--all`, `--scale` and `--shrink` to a command, as `selection`."""
+
+    @wraps(command)
+    def with_selection(*, step: int | None, whole: bool, ranks: int | None, divisor: int, **others: Any) -> int:
+        if step is not None and whole:
+            raise UsageError("--step and --all exclude each other", remedy="give only one")
+        selection = StepSelection(step=step, whole=whole, ranks=ranks, divisor=divisor)
+        return command(selection=selection, **others)
+
+    number = click.IntRange(min=1)
+    for option in (
+        click.option("--shrink", "divisor", type=number, default=1, metavar="N", help="Divide counts and gaps by N."),
+        click.option("--scale", "ranks", type=number, metavar="RANKS", help="Replay the first RANKS ranks of the job."),
+        click.option("--all", "whole", is_flag=True, help="Replay all recorded operations as one step."),
+        click.option("--step", type=number, metavar="N", help="Step to replay, from 1.  [default: of median time]"),
+    ):
+        with_selection = option(with_selection)
+    return with_selection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """What a command measures: a collective, or a step of a trace."""
+
+    name: str
+    """Collective, or "replay"."""
+    engine_program: Path
+    flags: tuple[str, ...]
+    """Engine flags of the user."""
+    replay: ReplayProgram | None = None
+    trace: Trace | None = None
+    """Source of `replay`."""
+
+    def arguments(self, program_file: Path, default_flags: Callable[[set[str]], tuple[str, ...]]) -> tuple[str, ...]:
+        """Returns all arguments of the engine. Writes the replay program, if there is one.
+
+        Args:
+            program_file: File for the replay program.
+            default_flags: Returns flags of a collective for ranks and sizes, from the names of the user's flags.
+        """
+        flag_names = used_flags(self.flags)
+        if self.replay is None:
+            return (*default_flags(flag_names), *self.flags)
+        program_file.write_bytes(self.replay.document())
+        ranks = () if flag_names & {"-t", "-g", "--processes"} else ("-t", str(len(self.replay.operations)))
+        return (REPLAY, str(program_file), *ranks, *self.flags)
+
+
+def parse_objective(words: Sequence[str], selection: StepSelection) -> Objective:
+    """Returns the objective of `COLLECTIVE [ENGINE OPTIONS]...` or `replay TRACE [ENGINE OPTIONS]...`.
+
+    Raises:
+        UsageError: There is no such collective or trace, or the step cannot be replayed.
+    """
+    if words[:1] != (REPLAY,):
+        collective = parse_collective(words)
+        if selection != StepSelection():
+            raise UsageError(
+                "--step, --all, --scale and --shrink need a trace", remedy="type replay TRACE, or omit them"
+            )
+        return Objective(name=collective, engine_program=engine.program(f"{collective}_perf"), flags=tuple(words[1:]))
+    trace = find_replay_trace(words[1:], selection)
+    program = make_program(
+        trace,
+        step=selection.step,
+        whole=selection.whole,
+        ranks=None if trace.is_modelled else selection.ranks,
+        divisor=selection.divisor,
+    )
+    return Objective(
+        name=REPLAY,
+        engine_program=engine.program(engine.ENGINE),
+        flags=tuple(words[2:]),
+        replay=program,
+        trace=trace,
+    )
+
+
+def find_replay_trace(words: Sequence[str], selection: StepSelection) -> Trace:
+    """Returns the trace that the first word names. A shipped model has the ranks of `--scale` or of the engine flags.
+
+    Raises:
+        UsageError: The word is missing, or names no trace.
+    """
+    remedy = f"name a trace, or one of {', '.join(model.name for model in list_models())}"
+    if not words or words[0].startswith("-"):
+        raise UsageError("no trace is given", remedy=remedy)
+    flag_ranks = prod(parse_count(flag, words[1:]) for flag in ("-t", "-g", "--processes"))
+    trace = find_trace(words[0], selection.ranks or (flag_ranks if flag_ranks > 1 else None))
+    if trace is None:
+        raise UsageError(f"{words[0]} is a log, not a trace", remedy=remedy)
+    return trace

@@ -1,0 +1,282 @@
+"""`busbw replay`: executes the collectives of a recorded step again, and compares the times with the recording."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from msgspec import Struct
+
+from busbw import engine
+from busbw.cli.interrupts import checked_interrupts
+from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
+from busbw.cli.options.completion import complete_names
+from busbw.cli.options.engine_words import EngineCommand
+from busbw.cli.options.json_option import json_option
+from busbw.cli.options.param_types import NonEmptyPath
+from busbw.cli.options.replay_options import (
+    REPLAY,
+    Objective,
+    StepSelection,
+    find_replay_trace,
+    parse_objective,
+    step_options,
+)
+from busbw.cli.options.run_destination import destination_options, open_destination, print_record_path
+from busbw.cli.outcome.correctness import correctness_sentence
+from busbw.cli.outcome.summary import record_kinds, verified_exit_code
+from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode
+from busbw.json_output import json_object
+from busbw.launchers import Job, LaunchCallbacks, local
+from busbw.launchers.job.processes import ExitStatus, documented_exit_code
+from busbw.records import RunRecords, read
+from busbw.terminal import Cell, Column, console, table_lines, terminal_width
+from busbw.traces.analysis import OperationRow, TraceAnalysis, analyze, prepare_trace
+from busbw.traces.anonymize import write_anonymous_trace
+from busbw.traces.models import list_models
+from busbw.traces.read import read_trace
+from busbw.units import count_text, milliseconds_text, names_text, number_text, plain, size_range_text
+
+_RECORDED_PASS = ("-n", "20", "-w", "2", "-N", "1", "-c", "0")
+"""Additional flags of the pass that records. It is not the timed one, because recording takes time."""
+_MAX_ROWS = 20
+
+
+_SILENT = LaunchCallbacks(lambda _line: None, lambda: None)
+
+
+class _CallRow(Struct, kw_only=True, frozen=True):
+    """Calls with one function and size in communicators of one kind. Times are medians of a call. None: unknown."""
+
+    ranks: tuple[str, ...]
+    """Ranks of each communicator as text."""
+    function: str
+    min_size_bytes: int | None
+    max_size_bytes: int | None
+    calls_per_step: float
+    recorded_us: float | None
+    replayed_us: float | None
+
+
+class _Result(Struct, kw_only=True, frozen=True):
+    """Comparison of a replay with the recording. Field names are keys of the JSON output. None: unknown."""
+
+    trace: str
+    step: str
+    ranks: int
+    recorded_us: float | None
+    """Time of the recorded step."""
+    replayed_us: float | None
+    """Median time of the replayed step."""
+    interval_us: tuple[float, float] | None
+    """95 % confidence interval of the median."""
+    wrong_elements: int | None
+    """None unless checked."""
+    calls: tuple[_CallRow, ...]
+    notes: tuple[str, ...]
+    """Limitations, as sentences."""
+
+
+@click.command(
+    cls=EngineCommand,
+    context_settings={"ignore_unknown_options": True},
+    options_metavar="[OPTIONS]",
+    epilog="TRACE is a recording of `busbw record` or another program, or a shipped model (--list). All other options "
+    f"are engine flags; the default is one rank per rank of the job.\n\n{EXIT_CODES_TEXT}",
+)
+@step_options
+@click.option("--list", "lists_models", is_flag=True, help="List the shipped models with their sources.")
+@click.option(
+    "--record",
+    "trace_directory",
+    type=NonEmptyPath(file_okay=False),
+    metavar="DIRECTORY",
+    help="Keep the trace of the replay in a new directory.",
+)
+@click.option(
+    "--anonymize",
+    "anonymous_directory",
+    type=NonEmptyPath(file_okay=False),
+    metavar="DIRECTORY",
+    help="Write TRACE without names to a new directory, and replay nothing.",
+)
+@destination_options
+@json_option
+@click.argument(
+    "words",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="TRACE [ENGINE OPTIONS]...",
+    shell_complete=complete_names(lambda: [model.name for model in list_models()], or_files=True),
+)
+def replay(
+    selection: StepSelection,
+    lists_models: bool,
+    trace_directory: Path | None,
+    anonymous_directory: Path | None,
+    records_path: Path | None,
+    store: Path | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Executes the collectives of one step of TRACE, and compares their times with the recorded ones."""
+    if lists_models:
+        return _print_models(as_json=as_json)
+    if anonymous_directory:
+        write_anonymous_trace(find_replay_trace(words, selection), anonymous_directory)
+        return ExitCode.GOOD
+    objective = parse_objective((REPLAY, *words), selection)
+    refuse_launched_process(REPLAY, ONE_NODE_REMEDY)
+    with checked_interrupts() as check_interrupt, open_destination(records_path, store, REPLAY) as destination:
+        check_interrupt()
+        arguments = objective.arguments(destination.path.with_name(f"{destination.path.stem}-program.json"), _no_flags)
+        job = Job(objective.engine_program, arguments, records=destination.path)
+        code = local.submit(local.render(job), _SILENT) if as_json else local.submit(local.render(job))
+        check_interrupt()
+        code = verified_exit_code(code, record_kinds(destination.path), words)
+        exit_code = documented_exit_code(ExitStatus(code))
+        destination.on_exit(exit_code)
+        if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
+            return exit_code
+        replayed, problem = _record_calls(objective, arguments, trace_directory)
+        check_interrupt()
+    result = _result(objective, read(destination.path), replayed, problem)
+    if as_json:
+        click.echo(json_object(result))
+    else:
+        _print_result(result)
+        click.echo(correctness_sentence(read(destination.path), exit_code=code), err=True)
+    print_record_path(destination.path)
+    return exit_code
+
+
+def _no_flags(_names: set[str]) -> tuple[str, ...]:
+    return ()
+
+
+def _print_models(*, as_json: bool) -> int:
+    models = list_models()
+    if as_json:
+        fields = [{"name": one.name, "title": one.title, "ranks": one.ranks, "sources": one.sources} for one in models]
+        click.echo(json_object({"models": fields}))
+        return ExitCode.GOOD
+    for model in models:
+        click.echo(f"{model.name}: {model.title}, {count_text(model.ranks, 'rank')}")
+        click.echo("".join(f"  {source}\n" for source in model.sources), nl=False)
+    return ExitCode.GOOD
+
+
+def _record_calls(
+    objective: Objective, arguments: Sequence[str], kept_directory: Path | None
+) -> tuple[TraceAnalysis | None, str]:
+    """Runs the replay again while it is recorded. Returns its analysis, or None and the reason."""
+    with TemporaryDirectory() as temporary:
+        directory = kept_directory or Path(temporary)
+        if kept_directory:
+            kept_directory.mkdir(parents=True)
+        library = engine.library(engine.PROFILER_LIBRARY)
+        environment = {"BUSBW_TRACE_DIRECTORY": str(directory.absolute())}
+        environment |= {"NCCL_PROFILER_PLUGIN": str(library)} if library else {}
+        job = Job(
+            objective.engine_program,
+            (*arguments, *_RECORDED_PASS),
+            records=Path(temporary) / "records.jsonl",
+            environment=tuple(environment.items()),
+        )
+        if code := local.submit(local.render(job), _SILENT):
+            return None, f"the recorded pass ended with exit code {code}"
+        try:
+            return analyze(prepare_trace(read_trace(directory))), ""
+        except BusbwError as error:
+            return None, error.problem
+
+
+def _result(objective: Objective, run: RunRecords, replayed: TraceAnalysis | None, problem: str) -> _Result:
+    """Compares the replay with the recording."""
+    program, trace = objective.replay, objective.trace
+    assert program is not None
+    assert trace is not None
+    row = run.rows[-1]
+    recorded = analyze(prepare_trace(trace)) if program.recorded_ns is not None else None
+    notes = [*trace.problems, *program.notes]
+    if problem:
+        notes.append(f"No times of calls: {problem}.")
+    return _Result(
+        trace=program.name,
+        step=program.step,
+        ranks=len(program.operations),
+        recorded_us=None if program.recorded_ns is None else program.recorded_ns / 1e3,
+        replayed_us=row.stats.median_us if row.stats else row.time_us,
+        interval_us=row.stats.median_ci95_us if row.stats else None,
+        wrong_elements=row.check.wrong_elements,
+        calls=tuple(_call_rows(recorded, replayed)),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _call_rows(recorded: TraceAnalysis | None, replayed: TraceAnalysis | None) -> Iterator[_CallRow]:
+    """Yields the calls of the replay, with the times of the recording if they are comparable."""
+    recorded_us = {_call_key(recorded, row): row.time_us for row in recorded.rows} if recorded else {}
+    if replayed is None:
+        return
+    for row in replayed.rows:
+        yield _CallRow(
+            ranks=tuple(sorted(replayed.groups[row.group].members)),
+            function=row.function,
+            min_size_bytes=row.min_size_bytes,
+            max_size_bytes=row.max_size_bytes,
+            calls_per_step=row.calls_per_step,
+            recorded_us=recorded_us.get(_call_key(replayed, row)),
+            replayed_us=row.time_us,
+        )
+
+
+def _call_key(analysis: TraceAnalysis, row: OperationRow) -> tuple[object, ...]:
+    """Returns a key that is equal for the same calls in a recording and in its replay, which has no names."""
+    return frozenset(analysis.groups[row.group].members), row.function, row.min_size_bytes, row.max_size_bytes
+
+
+def _print_result(result: _Result) -> None:
+    out = console()
+    rows = result.calls[:_MAX_ROWS]
+    columns = [
+        Column("ranks", [Cell(names_text(row.ranks, 2)) for row in rows], right=False),
+        Column("function", [Cell(row.function) for row in rows], right=False),
+        Column("size", [Cell(_size_text(row)) for row in rows]),
+        Column("calls", [Cell(number_text(row.calls_per_step)) for row in rows]),
+        Column("recorded us", [Cell(_number_text(row.recorded_us)) for row in rows]),
+        Column("replayed us", [Cell(_number_text(row.replayed_us)) for row in rows]),
+    ]
+    for line in table_lines(columns, terminal_width()) if rows else ():
+        out.print(line)
+    if len(result.calls) > len(rows):
+        click.echo(f"and {count_text(len(result.calls) - len(rows), 'more row')}; --json has all")
+    click.echo(f"Step: {_step_text(result)}")
+    for note in result.notes:
+        click.echo(f"Note: {plain(note)}")
+
+
+def _step_text(result: _Result) -> str:
+    """Returns the comparison of the step times."""
+    name = f"{plain(result.trace)}, {result.step}, on {count_text(result.ranks, 'rank')}"
+    if result.replayed_us is None:
+        return f"{name}: the replay has no time."
+    interval = ""
+    if result.interval_us:
+        low, high = (number_text(one / 1e3) for one in result.interval_us)
+        interval = f" ({low} to {high})"
+    text = f"{name}: replayed in {milliseconds_text(result.replayed_us)}{interval}"
+    if result.recorded_us is None:
+        return f"{text}; there is no comparable recorded time."
+    change = result.replayed_us / result.recorded_us - 1
+    direction = "longer" if change > 0 else "shorter"
+    return f"{text}, recorded in {milliseconds_text(result.recorded_us)}: {abs(change):.1%} {direction}."
+
+
+def _number_text(value: float | None) -> str:
+    return "" if value is None else number_text(value)
+
+
+def _size_text(row: _CallRow) -> str:
+    sizes = [size for size in (row.min_size_bytes, row.max_size_bytes) if size is not None]
+    return size_range_text(sizes) if sizes else ""
