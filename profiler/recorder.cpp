@@ -42,6 +42,12 @@ std::uint64_t clock_ns(clockid_t clock) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+void raise_to(std::atomic<std::uint64_t>& value, std::uint64_t least) {
+  std::uint64_t current = value.load(std::memory_order_relaxed);
+  while (least > current && !value.compare_exchange_weak(current, least, std::memory_order_relaxed)) {
+  }
+}
+
 void copy_communicator(CommunicatorRecord& record, const Membership& membership) {
   record.id = membership.id;
   record.is_id_unique = membership.id != 0 ? 1 : 0;
@@ -224,19 +230,14 @@ void* Recorder::start_task(void* context, const Call& call, const Task& task) no
 void* Recorder::start_kernel(void* task, std::uint64_t gpu_ns) noexcept {
   auto* const record = record_of<OperationRecord>(task, kTaskTag);
   if (record == nullptr) return nullptr;
-  std::uint64_t earliest = record->device_start_ns.load(std::memory_order_relaxed);
-  while (gpu_ns != 0 && (earliest == 0 || gpu_ns < earliest) &&
-         !record->device_start_ns.compare_exchange_weak(earliest, gpu_ns, std::memory_order_relaxed)) {
-  }
+  raise_to(record->device_start_ns, gpu_ns);
   return handle_of(record, kKernelTag);
 }
 
 void Recorder::stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept {
   auto* const record = record_of<OperationRecord>(kernel, kKernelTag);
   if (record == nullptr) return;
-  std::uint64_t latest = record->device_end_ns.load(std::memory_order_relaxed);
-  while (gpu_ns > latest && !record->device_end_ns.compare_exchange_weak(latest, gpu_ns, std::memory_order_relaxed)) {
-  }
+  raise_to(record->device_end_ns, gpu_ns);
 }
 
 void Recorder::add_network_steps(void* task, int pid, int steps) noexcept {

@@ -84,7 +84,7 @@ struct alignas(kRecordBytes) OperationRecord {
   std::uint32_t group;   // operations of one group have the same number; 0: not in a group
   std::uint64_t count;   // elements, as in the call of NCCL
   std::uint64_t enqueue_ns;  // call, since Header::start_monotonic_ns
-  std::atomic<std::uint64_t> device_start_ns;  // earliest over the channels
+  std::atomic<std::uint64_t> device_start_ns;  // latest over the channels, because NCCL reports too early ones
   std::atomic<std::uint64_t> device_end_ns;    // latest over the channels
   Algorithm algorithm;
   Protocol protocol;

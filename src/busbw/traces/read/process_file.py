@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from busbw.traces import format as layout
 from busbw.traces.model import Operations
+from busbw.traces.read.stale_times import clear_stale_times
 from busbw.units import count_text, plain
 
 _MAX_COUNT_BITS = 60
@@ -88,6 +89,13 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
     communicators = _read_communicators(name, records, problems)
     operations, invalid = _select_operations(name, records, list(communicators), problems)
     _clear_invalid_fields(name, header, operations, problems)
+    if header["device_clock"] == layout.DeviceClock.GPU:
+        own_ranks = {index: entry.rank for index, entry in communicators.items()}
+        if stale := clear_stale_times(operations, own_ranks):
+            problems.append(
+                f"{name}: {count_text(stale, 'operation')} without device times, because NCCL may report those of others"
+                " after a rank sent to itself"
+            )
     lost, missing = int(header["lost_count"]), reserved - len(records)
     incomplete = _count_incomplete(records)
     if lost:
