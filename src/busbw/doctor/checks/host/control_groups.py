@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable, check
+from busbw.doctor.model.check import Evidence, Finding, Unreadable, check
 from busbw.doctor.model.machine import Machine, shown
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
@@ -73,17 +73,13 @@ def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
             break
 
 
-CHECKS: tuple[Check[Machine], ...] = (
-    Check(
-        name="cgroup-memory-limit",
-        area="host",
-        reads="memory.max of the process's control groups",
-        rule="The limit allows at least 2 GiB for each GPU.",
-        source="https://docs.kernel.org/admin-guide/cgroup-v2.html",
-        cost="Pinned buffers and /dev/shm count as memory of the job, and the kernel ends it at the limit.",
-        fix="raise or remove the memory limit of the pod, container or service; for Slurm, of --mem",
-        examine=lambda machine: _examine(
-            machine, "memory", ("memory.max", "memory.limit_in_bytes"), 2 << 30, lambda size: f"{size / 2**30:g} GiB"
-        ),
-    ),
+@check(
+    reads="memory.max of the process's control groups",
+    rule="The limit allows at least 2 GiB for each GPU.",
+    source="https://docs.kernel.org/admin-guide/cgroup-v2.html",
+    cost="Pinned buffers and /dev/shm count as memory of the job, and the kernel ends it at the limit.",
+    fix="raise or remove the memory limit of the pod, container or service; for Slurm, of --mem",
 )
+def cgroup_memory_limit(machine: Machine) -> Iterator[Finding]:
+    names = ("memory.max", "memory.limit_in_bytes")
+    yield from _examine(machine, "memory", names, 2 << 30, lambda size: f"{size / 2**30:g} GiB")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import DEVICES, gpus, links_above, rdma_devices, rdma_gbit
@@ -49,25 +49,23 @@ def _examine(machine: Machine, name: str, unit: str) -> Iterator[Finding]:
             )
 
 
-CHECKS: tuple[Check[Machine], ...] = (
-    Check(
-        name="pcie-width",
-        area="host",
-        reads="/sys/bus/pci/devices/*/{current,max}_link_width of GPUs, RDMA devices and the bridges above them",
-        rule="Each link has the width that equal devices have; for NICs, also the width that both ends support.",
-        source="NVIDIA/NVSentinel#890",
-        cost="Half of the lanes halve the rate of the device: a 400 Gbit/s NIC on Gen5 x8 moves 26 to 28 of 49 GB/s.",
-        fix="reseat the card; if it remains, check the retimer's firmware and the BIOS's bifurcation of the slot",
-        examine=lambda machine: _examine(machine, "width", " lanes"),
-    ),
-    Check(
-        name="pcie-speed",
-        area="host",
-        reads="/sys/bus/pci/devices/*/{current,max}_link_speed of RDMA devices and the bridges above them",
-        rule="Each link has the speed that both of its ends support. Idle GPUs are not judged.",
-        source="NVIDIA/NVSentinel#890",
-        cost="A 400 Gbit/s NIC on Gen4 x16 moves about 25 of 49 GB/s, on Gen3 about 13.",
-        fix="reseat the card; set the speed of the slot to automatic in the BIOS; update the retimer's firmware",
-        examine=lambda machine: _examine(machine, "speed", " GT/s"),
-    ),
+@check(
+    reads="/sys/bus/pci/devices/*/{current,max}_link_width of GPUs, RDMA devices and the bridges above them",
+    rule="Each link has the width that equal devices have; for NICs, also the width that both ends support.",
+    source="NVIDIA/NVSentinel#890",
+    cost="Half of the lanes halve the rate of the device: a 400 Gbit/s NIC on Gen5 x8 moves 26 to 28 of 49 GB/s.",
+    fix="reseat the card; if it remains, check the retimer's firmware and the BIOS's bifurcation of the slot",
 )
+def pcie_width(machine: Machine) -> Iterator[Finding]:
+    yield from _examine(machine, "width", " lanes")
+
+
+@check(
+    reads="/sys/bus/pci/devices/*/{current,max}_link_speed of RDMA devices and the bridges above them",
+    rule="Each link has the speed that both of its ends support. Idle GPUs are not judged.",
+    source="NVIDIA/NVSentinel#890",
+    cost="A 400 Gbit/s NIC on Gen4 x16 moves about 25 of 49 GB/s, on Gen3 about 13.",
+    fix="reseat the card; set the speed of the slot to automatic in the BIOS; update the retimer's firmware",
+)
+def pcie_speed(machine: Machine) -> Iterator[Finding]:
+    yield from _examine(machine, "speed", " GT/s")

@@ -1,7 +1,7 @@
 """Settings that do not do what their user wants: unknown, without effect, contradictory, or in a wrong form."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,7 @@ from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import Libraries
 from busbw.doctor.facts.user_configuration import UserConfiguration
-from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable, check
+from busbw.doctor.model.check import Evidence, Finding, Unreadable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nccl_settings import Setting, configuration_lines, is_name, is_value, read_settings
 from busbw.near_misses import near_misses
@@ -44,6 +44,7 @@ class _Table(Struct, frozen=True):
     obsolete: dict[str, str]
 
 
+_READS = "variables in the environment and in NCCL's configuration files"
 _TABLE = msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes(), type=_Table)
 
 
@@ -57,7 +58,14 @@ def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None =
     )
 
 
-def _examine_unknown(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=_READS,
+    rule="NCCL or one of its plugins knows each variable with their prefix.",
+    source=DOCUMENTATION,
+    cost="The library ignores the variable silently, so the job runs with the default.",
+    fix="correct the name",
+)
+def env_unknown(machine: Machine) -> Iterator[Finding]:
     nccl = installed_nccl(machine)[0]
     known = machine.fact(Libraries).variables
     if known is None:
@@ -72,7 +80,14 @@ def _examine_unknown(machine: Machine) -> Iterator[Finding]:
                 yield _finding(setting, problem, fix=f"rename {name} to {near}, or {setting.fix}")
 
 
-def _examine_numbers(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=_READS,
+    rule="No variable of NCCL has a word such as true, or a number with a unit such as 8M.",
+    source=DOCUMENTATION,
+    cost="NCCL reads the leading digits, and 0 for words.",
+    fix="set the variable to a number",
+)
+def env_not_number(machine: Machine) -> Iterator[Finding]:
     for name, setting in read_settings(machine).items():
         match = _NO_NUMBER.fullmatch(setting.value)
         if match and name.startswith("NCCL_") and not _OTHER_PROGRAMS.fullmatch(name):
@@ -80,13 +95,27 @@ def _examine_numbers(machine: Machine) -> Iterator[Finding]:
             yield _finding(setting, problem, fix=f"set {name} to a number, or {setting.fix}")
 
 
-def _examine_obsolete(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=_READS,
+    rule="No variable is set that NCCL no longer has.",
+    source=DOCUMENTATION,
+    cost="The variable has no effect, so the job runs with the default.",
+    fix="unset the variable",
+)
+def env_obsolete(machine: Machine) -> Iterator[Finding]:
     for name, setting in read_settings(machine).items():
         if name in _TABLE.obsolete:
             yield _finding(setting, f"{name} has no effect: {_TABLE.obsolete[name]}")
 
 
-def _examine_contradictions(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=_READS,
+    rule="No setting disables what another one demands.",
+    source=DOCUMENTATION,
+    cost="NCCL ignores one of the settings, or fails.",
+    fix="remove one of the settings",
+)
+def env_contradictory(machine: Machine) -> Iterator[Finding]:
     settings = read_settings(machine)
     for each in _TABLE.contradictory:
         first, second = settings.get(each.first), settings.get(each.second)
@@ -114,44 +143,3 @@ def hidden_nccl_conf(machine: Machine) -> Iterator[Finding]:
                 evidence=(Evidence(source=path, value=line[:80]),),
                 fix=f"write NAME=value without blanks and without export in {path}",
             )
-
-
-def _check(
-    name: str, examine: Callable[[Machine], Iterator[Finding]], *, rule: str, cost: str, fix: str
-) -> Check[Machine]:
-    reads = "variables in the environment and in NCCL's configuration files"
-    return Check(
-        name=name, area="libraries", reads=reads, rule=rule, source=DOCUMENTATION, cost=cost, fix=fix, examine=examine
-    )
-
-
-CHECKS = (
-    _check(
-        "env-unknown",
-        _examine_unknown,
-        rule="NCCL or one of its plugins knows each variable with their prefix.",
-        cost="The library ignores the variable silently, so the job runs with the default.",
-        fix="correct the name",
-    ),
-    _check(
-        "env-not-number",
-        _examine_numbers,
-        rule="No variable of NCCL has a word such as true, or a number with a unit such as 8M.",
-        cost="NCCL reads the leading digits, and 0 for words.",
-        fix="set the variable to a number",
-    ),
-    _check(
-        "env-obsolete",
-        _examine_obsolete,
-        rule="No variable is set that NCCL no longer has.",
-        cost="The variable has no effect, so the job runs with the default.",
-        fix="unset the variable",
-    ),
-    _check(
-        "env-contradictory",
-        _examine_contradictions,
-        rule="No setting disables what another one demands.",
-        cost="NCCL ignores one of the settings, or fails.",
-        fix="remove one of the settings",
-    ),
-)

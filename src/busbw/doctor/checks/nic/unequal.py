@@ -1,55 +1,78 @@
-"""Properties in which all compute NICs of a node agree. ADD A PROPERTY to CHECKS."""
+"""Properties in which all compute NICs of a node agree. ADD A PROPERTY with @_equal."""
 
 import re
 from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import TypeAlias
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable, check
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports, usual
 from busbw.doctor.parts.pci import INFINIBAND, MELLANOX, gpus
 
+Reading: TypeAlias = Callable[[Machine, Port], tuple[str, str]]
+"""Returns the source and the value of a port."""
+Examination: TypeAlias = Callable[[Machine], Iterator[Finding]]
+
 _MIN_MTU = 4200
 """Bytes for an RDMA packet with 4096 bytes of data and its headers. RDMA uses the next lower power of two."""
 
 
-def _differing(
-    read: Callable[[Machine, Port], tuple[str, str]], severity: Severity, *kinds: Kind
-) -> Callable[[Machine], Iterator[Finding]]:
-    """Returns a function that finds the active ports with another value than most others.
+def _equal(severity: Severity, *kinds: Kind, reduces_rate: bool = False) -> Callable[[Reading], Examination]:
+    """Makes an examination of a reading: it finds the active ports with another value than most others.
 
     Args:
-        read: Returns the source and the value of a port.
         severity: Severity of a difference.
         kinds: Kinds of ports to compare. All without any.
+        reduces_rate: True if the cost is that of the rate. Other properties cost an unknown share.
     """
 
-    def examine(machine: Machine) -> Iterator[Finding]:
-        ports = [port for port in compute_ports(machine, *kinds) if port.is_active]
-        if not ports:
-            raise NotApplicable("no compute NIC is active")
-        readings = {port: read(machine, port) for port in ports}
-        normal = usual(value for _, value in readings.values())
-        # Another property costs an unknown share, even of a port that also has a lower rate.
-        rate = usual(port.rate_gbit for port in ports) if read is _rate else None
-        for port, (source, value) in readings.items():
-            if normal is not None and value != normal:
-                yield Finding(
-                    severity=severity,
-                    subject=port.label,
-                    problem=f"{port.label} has {value}; most of {len(ports)} equal NICs have {normal}",
-                    evidence=(Evidence(source=source, value=value),),
-                    damage=Damage(nic_share=port.rate_gbit / rate) if rate and 0 < port.rate_gbit < rate else None,
-                )
+    def make_examination(read: Reading) -> Examination:
+        @wraps(read)
+        def examine(machine: Machine) -> Iterator[Finding]:
+            ports = [port for port in compute_ports(machine, *kinds) if port.is_active]
+            if not ports:
+                raise NotApplicable("no compute NIC is active")
+            readings = {port: read(machine, port) for port in ports}
+            normal = usual(value for _, value in readings.values())
+            rate = usual(port.rate_gbit for port in ports) if reduces_rate else None
+            for port, (source, value) in readings.items():
+                if normal is not None and value != normal:
+                    yield Finding(
+                        severity=severity,
+                        subject=port.label,
+                        problem=f"{port.label} has {value}; most of {len(ports)} equal NICs have {normal}",
+                        evidence=(Evidence(source=source, value=value),),
+                        damage=Damage(nic_share=port.rate_gbit / rate) if rate and 0 < port.rate_gbit < rate else None,
+                    )
 
-    return examine
+        return examine
+
+    return make_examination
 
 
-def _rate(_: Machine, port: Port) -> tuple[str, str]:
+@check(
+    reads="/sys/class/infiniband/NIC/ports/1/rate",
+    rule="All active compute NICs of one model have the same rate.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    cost="A ring runs at the rate of its slowest NIC, on all nodes of the job.",
+    fix="reseat or replace the cable; check speed and split of the switch port: mlxlink -d DEVICE -m",
+)
+@_equal("slow", reduces_rate=True)
+def nic_rate(_: Machine, port: Port) -> tuple[str, str]:
     return f"/{port.folder}/rate", f"{port.rate_gbit:g} Gb/s"
 
 
-def _firmware(machine: Machine, port: Port) -> tuple[str, str]:
+@check(
+    reads="/sys/class/infiniband/NIC/fw_ver",
+    rule="All compute NICs of one board run the same firmware.",
+    source="https://github.com/scitix/sichek",
+    cost="Not known in general; some pairs of nodes can be slower, or errors occur on some NICs only.",
+    fix="update the firmware: flint -d DEVICE -i IMAGE burn; mlxfwreset -d DEVICE reset",
+)
+@_equal("risk")
+def nic_fw_driver_mixed(machine: Machine, port: Port) -> tuple[str, str]:
     path = f"{INFINIBAND}/{port.device}/fw_ver"
     return f"/{path}", f"firmware {machine.word(path)}"
 
@@ -67,7 +90,7 @@ def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
     fix="ip link set INTERFACE mtu 9000, or the largest MTU of the switches, on all NICs and nodes",
 )
 def nic_mtu(machine: Machine) -> Iterator[Finding]:
-    yield from _differing(_mtu, "slow", "RoCE")(machine)
+    yield from _equal("slow", "RoCE")(_mtu)(machine)
     if not gpus(machine):
         return  # The NICs may be ordinary network interfaces.
     ports = [port for port in compute_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
@@ -80,7 +103,15 @@ def nic_mtu(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _lossless_priorities(machine: Machine, port: Port) -> tuple[str, str]:
+@check(
+    reads="dcb pfc show dev INTERFACE",
+    rule="All RoCE compute NICs enable PFC for the same priorities.",
+    source="NVIDIA/nccl#2383",
+    cost="Traffic in a class that loses packets is sent again: 25 to 50 % of the bandwidth, or retry errors.",
+    fix="dcb pfc set dev INTERFACE prio-pfc all:off 3:on, with the priority of the other NICs and the switches",
+)
+@_equal("slow", "RoCE")
+def roce_qos(machine: Machine, port: Port) -> tuple[str, str]:
     command = ("dcb", "pfc", "show", "dev", port.interface)
     states = re.findall(r"\b([0-7]):(on|off)\b", machine.output(*command).partition("prio-pfc")[2])
     if not states:
@@ -89,7 +120,15 @@ def _lossless_priorities(machine: Machine, port: Port) -> tuple[str, str]:
     return " ".join(command), f"PFC for priorities {', '.join(enabled) or 'none'}"
 
 
-def _congestion_control(machine: Machine, port: Port) -> tuple[str, str]:
+@check(
+    reads="/sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY",
+    rule="All RoCE compute NICs react to marked packets (ECN) of the same priorities.",
+    source="https://docs.nvidia.com/networking/display/mlnxofedv24103250lts/explicit+congestion+notification+(ecn)",
+    cost="A NIC that does not slow down fills buffers of switches, and other flows wait or lose packets.",
+    fix="echo 1 | sudo tee /sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY, as on the other NICs",
+)
+@_equal("risk", "RoCE")
+def roce_ecn(machine: Machine, port: Port) -> tuple[str, str]:
     folder = f"{NETWORK}/{port.interface}/ecn"
     if not machine.has(folder):
         raise NotApplicable("the driver does not state for which priorities it reacts to marked packets")
@@ -101,60 +140,14 @@ def _congestion_control(machine: Machine, port: Port) -> tuple[str, str]:
     return f"/{folder}", f"ECN for priorities {', '.join(texts)}"
 
 
-def _route(machine: Machine, port: Port) -> tuple[str, str]:
+@check(
+    reads="ip -o route show dev INTERFACE",
+    rule="If most RoCE compute NICs have a route at their interface, all have one.",
+    source="https://github.com/oracle-quickstart/oci-hpc-oke",
+    cost="RDMA connections leave by the interface of another route, or fail with `ibv_modify_qp failed`.",
+    fix="compare `ip route show table all dev INTERFACE` with other NICs, then assign address and route again",
+)
+@_equal("risk", "RoCE")
+def roce_route(machine: Machine, port: Port) -> tuple[str, str]:
     command = ("ip", "-o", "route", "show", "dev", port.interface)
     return " ".join(command), "an IPv4 route" if machine.output(*command) else "no IPv4 route"
-
-
-CHECKS = (
-    Check(
-        name="nic-rate",
-        area="nic",
-        reads="/sys/class/infiniband/NIC/ports/1/rate",
-        rule="All active compute NICs of one model have the same rate.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="A ring runs at the rate of its slowest NIC, on all nodes of the job.",
-        fix="reseat or replace the cable; check speed and split of the switch port: mlxlink -d DEVICE -m",
-        examine=_differing(_rate, "slow"),
-    ),
-    Check(
-        name="nic-fw-driver-mixed",
-        area="nic",
-        reads="/sys/class/infiniband/NIC/fw_ver",
-        rule="All compute NICs of one board run the same firmware.",
-        source="https://github.com/scitix/sichek",
-        cost="Not known in general; some pairs of nodes can be slower, or errors occur on some NICs only.",
-        fix="update the firmware: flint -d DEVICE -i IMAGE burn; mlxfwreset -d DEVICE reset",
-        examine=_differing(_firmware, "risk"),
-    ),
-    Check(
-        name="roce-qos",
-        area="nic",
-        reads="dcb pfc show dev INTERFACE",
-        rule="All RoCE compute NICs enable PFC for the same priorities.",
-        source="NVIDIA/nccl#2383",
-        cost="Traffic in a class that loses packets is sent again: 25 to 50 % of the bandwidth, or retry errors.",
-        fix="dcb pfc set dev INTERFACE prio-pfc all:off 3:on, with the priority of the other NICs and the switches",
-        examine=_differing(_lossless_priorities, "slow", "RoCE"),
-    ),
-    Check(
-        name="roce-ecn",
-        area="nic",
-        reads="/sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY",
-        rule="All RoCE compute NICs react to marked packets (ECN) of the same priorities.",
-        source="https://docs.nvidia.com/networking/display/mlnxofedv24103250lts/explicit+congestion+notification+(ecn)",
-        cost="A NIC that does not slow down fills buffers of switches, and other flows wait or lose packets.",
-        fix="echo 1 | sudo tee /sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY, as on the other NICs",
-        examine=_differing(_congestion_control, "risk", "RoCE"),
-    ),
-    Check(
-        name="roce-route",
-        area="nic",
-        reads="ip -o route show dev INTERFACE",
-        rule="If most RoCE compute NICs have a route at their interface, all have one.",
-        source="https://github.com/oracle-quickstart/oci-hpc-oke",
-        cost="RDMA connections leave by the interface of another route, or fail with `ibv_modify_qp failed`.",
-        fix="compare `ip route show table all dev INTERFACE` with other NICs, then assign address and route again",
-        examine=_differing(_route, "risk", "RoCE"),
-    ),
-)
