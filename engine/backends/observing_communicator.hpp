@@ -20,7 +20,7 @@ struct ObservedOperation {
   std::span<const Transfer> recvs = {};
 };
 
-/// Forwards all calls to a communicator whose operations are done when their calls return. Local copies are no
+/// Forwards all calls to a communicator. Its operations are done when their calls return. Local copies are no
 /// operations, because no other rank waits for them.
 class ObservingCommunicator : public Communicator {
  public:

@@ -8,8 +8,8 @@
 
 namespace busbw {
 
-/// What a rank issues at once on one communicator: a collective, or transfers with at most one send and one receive for
-/// each peer, which Communicator::exchange runs.
+/// Operations that a rank issues at once on one communicator: a collective, or transfers with at most one send and one
+/// receive for each peer, which Communicator::exchange runs.
 struct ReplayCall {
   int communicator = 0;
   bool is_exchange = false;

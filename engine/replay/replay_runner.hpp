@@ -11,7 +11,7 @@
 
 namespace busbw {
 
-/// What the caller adds to a replay.
+/// Additions of the caller to a replay.
 struct ReplayHooks {
   /// Returns a replacement of the step, or null: fault injection.
   std::function<std::unique_ptr<Collective>(const Collective& step)> replace_step;

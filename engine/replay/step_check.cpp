@@ -12,7 +12,7 @@
 namespace busbw {
 namespace {
 
-/// Makes a collective of the transfers, whose counts are in bytes.
+/// Makes a collective of the transfers, with counts in bytes.
 std::unique_ptr<Collective> make_exchange(const std::vector<MatchedTransfer>& transfers, int ranks) {
   TrafficMatrix matrix{ranks, std::vector<std::uint64_t>(static_cast<std::size_t>(ranks) * ranks)};
   for (const MatchedTransfer& transfer : transfers)
