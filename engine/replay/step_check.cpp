@@ -5,81 +5,20 @@
 #include <algorithm>
 #include <memory>
 
+#include "collectives/registry.hpp"
 #include "measure/buffers.hpp"
 #include "replay/replay_step.hpp"
 
 namespace busbw {
 namespace {
 
-constexpr CollectiveFacts kExchangeFacts{
-    .name = "exchange", .bus_factor = "1", .input = "whole", .output = "whole", .redop = "never"};
-
-/// Transfers between the ranks of a communicator, in bytes. A rank sends its data in the order of the receivers, and
-/// receives in the order of the senders.
-class TransferExchange final : public Collective {
- public:
-  explicit TransferExchange(const std::vector<MatchedTransfer>& transfers)
-      : Collective(kExchangeFacts), transfers_(transfers) {}
-
-  Shape shape(std::size_t /*count*/, std::size_t /*element_bytes*/, int ranks) const override {
-    Shape shape;
-    for (int rank = 0; rank < ranks; ++rank) {
-      shape.send_count = std::max(shape.send_count, sent_before(rank, ranks));
-      shape.recv_count = std::max(shape.recv_count, received_bytes(rank));
-    }
-    return shape;
-  }
-  Segments send_segments(const Shape&, std::size_t, int rank, int ranks, int /*root*/) const override {
-    return {{.count = sent_before(rank, ranks), .source_rank = rank}};
-  }
-  Segments expected_segments(const Shape& shape, std::size_t, int rank, int /*ranks*/, int /*root*/) const override {
-    Segments segments;
-    std::size_t offset = 0;
-    for (const MatchedTransfer& transfer : transfers_)
-      if (transfer.to == rank) {
-        segments.push_back({.offset = offset,
-                            .count = transfer.bytes,
-                            .source_rank = transfer.from,
-                            .first = sent_before(transfer.from, rank)});
-        offset += transfer.bytes;
-      }
-    segments.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Segment::Source::untouched});
-    return segments;
-  }
-  void run(Communicator& communicator, const CollectiveCall& call) const override {
-    std::vector<Transfer> sends;
-    std::vector<Transfer> recvs;
-    std::byte* recv = call.recv;
-    for (const MatchedTransfer& transfer : transfers_) {
-      // The data is only read; Transfer has one pointer type for both directions.
-      if (transfer.from == communicator.rank())
-        sends.push_back(
-            {transfer.to, const_cast<std::byte*>(call.send) + sent_before(transfer.from, transfer.to), transfer.bytes});
-      if (transfer.to == communicator.rank()) {
-        recvs.push_back({transfer.from, recv, transfer.bytes});
-        recv += transfer.bytes;
-      }
-    }
-    communicator.exchange(sends, recvs, call.dtype);
-  }
-
- private:
-  /// Bytes that `rank` sends to the ranks before `end`.
-  std::size_t sent_before(int rank, int end) const {
-    std::size_t bytes = 0;
-    for (const MatchedTransfer& transfer : transfers_)
-      if (transfer.from == rank && transfer.to < end) bytes += transfer.bytes;
-    return bytes;
-  }
-  std::size_t received_bytes(int rank) const {
-    std::size_t bytes = 0;
-    for (const MatchedTransfer& transfer : transfers_)
-      if (transfer.to == rank) bytes += transfer.bytes;
-    return bytes;
-  }
-
-  const std::vector<MatchedTransfer>& transfers_;
-};
+/// Makes a collective of the transfers, whose counts are in bytes.
+std::unique_ptr<Collective> make_exchange(const std::vector<MatchedTransfer>& transfers, int ranks) {
+  TrafficMatrix matrix{ranks, std::vector<std::uint64_t>(static_cast<std::size_t>(ranks) * ranks)};
+  for (const MatchedTransfer& transfer : transfers)
+    matrix.bytes[static_cast<std::size_t>(transfer.from) * ranks + transfer.to] = transfer.bytes;
+  return make_alltoallv({.alltoallv = {.matrix = std::move(matrix)}});
+}
 
 std::string call_text(const DistinctCall& call) {
   if (!call.transfers.empty()) return fmt::format("send and receive on communicator {}", call.communicator);
@@ -100,10 +39,10 @@ RankCheckResult check_calls(const MatchedCalls& calls, const ReplayCommunicators
   for (const DistinctCall& call : calls.distinct_calls()) {
     world.enter(Phase::check);
     Communicator* const communicator = communicators.find(call.communicator);
-    std::unique_ptr<TransferExchange> exchange;
-    if (!call.transfers.empty()) exchange = std::make_unique<TransferExchange>(call.transfers);
-    const Collective& collective = exchange ? *exchange : *find_collective(call.function);
     const int ranks = ranks_of(calls, call);
+    std::unique_ptr<Collective> exchange;
+    if (!call.transfers.empty()) exchange = make_exchange(call.transfers, ranks);
+    const Collective& collective = exchange ? *exchange : *find_collective(call.function);
     const Shape shape = exchange ? exchange->shape(0, 1, ranks) : collective.call_shape(call.count, ranks);
     const Placement placement = call.in_place ? Placement::in_place : Placement::out_of_place;
     const RankCase rank_case{collective, shape, call.dtype, call.redop, std::max(0, call.root), seed};

@@ -16,9 +16,9 @@
 #include "flows/server.hpp"
 #include "measure/checker.hpp"
 #include "measure/sampling/placement_sampling.hpp"
+#include "replay/replay_runner.hpp"
 #include "run/make_row.hpp"
 #include "run/rank_faults.hpp"
-#include "run/replay_runner.hpp"
 #include "watch/job_runner.hpp"
 
 namespace busbw {
@@ -195,6 +195,27 @@ class RankRun {
   std::uint64_t check_count_ = 0;                      // seed of the last check, the same on all ranks
 };
 
+/// Measures the program of the plan. Rank 0 reports one row for each cycle.
+void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communicator& communicator,
+                    const std::vector<RankInfo>& ranks, Reporter* reporter) {
+  const auto fault = fault_of(plan, world);
+  const ReplayHooks hooks{[&](const Collective& step) {
+                            const bool is_delayed = fault && fault->kind == Fault::Kind::delay;
+                            return is_delayed ? make_delayed_collective(step, fault->delay_us) : nullptr;
+                          },
+                          [&](Communicator& checked, const RankCase& rank_case, std::byte* recv) {
+                            if (fault) corrupt_result(*fault, checked, rank_case, recv);
+                          },
+                          [&](int cycle, StopReason stopped_by, std::vector<RankReport> reports) {
+                            const CaseLabel label{plan.sweep.configurations.front(), plan.sweep.sizes_bytes.front(),
+                                                  /*group=*/0, cycle, ranks};
+                            const std::map<Placement, PlacementReport> placements{
+                                {Placement::out_of_place, {std::move(reports), stopped_by}}};
+                            reporter->rows({make_row(plan, label, placements, check_policy(*plan.replay))});
+                          }};
+  run_replay(*plan.replay, plan.settings, backend, world, communicator, hooks);
+}
+
 /// Connections of this rank to others. run_rank owns them, so that they outlive an exception in join_and_run: the
 /// failure must be reported before they are destroyed.
 struct GroupMembership {
@@ -225,7 +246,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
     return serve_flows(world, communicator, *plan.flow_pipes, plan.max_bytes,
                        backend.network_port(world.rank() - plan.first_rank), failure_message);
   if (plan.replay)
-    run_replay(plan, backend, world, communicator, fault_of(plan, world), ranks, reporter);
+    replay_program(plan, backend, world, communicator, ranks, reporter);
   else
     RankRun(plan, world, communicator, reporter, ranks).run_sweep();
   if (plan.settings.report_memory) {

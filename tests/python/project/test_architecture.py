@@ -32,7 +32,7 @@ CLOCK = re.compile(
 )
 LIBRARIES = {
     "CLI/": re.compile(r"engine/options/options\.cpp"),
-    "nlohmann/": re.compile(r"engine/(output/json_builder|flows/protocol)\.cpp"),
+    "nlohmann/": re.compile(r"engine/(output/json_builder|flows/protocol|replay/replay_program)\.cpp"),
     "nccl": re.compile(r"engine/backends/nccl/(cuda|kernels)/.*|fastpath/(communicator|device|exports|nccl|verify)/.*"),
 }
 """Beginning of a library's headers -> files that may include them."""

@@ -17,7 +17,7 @@ from polling import free_port
 from busbw.traces import format as layout
 from busbw.traces.format import Flag, Function, Kind
 
-from .programs import Finished, Programs, of_kind, read_json, read_records
+from ..programs import Finished, Programs, of_kind, read_json, read_records
 
 Operation = list[Any]
 MS = 1_000_000
