@@ -187,7 +187,11 @@ void TraceFile::close() noexcept {
   if (getpid() != pid_) return;
   const std::uint64_t max_records = open_records_.exchange(0);
   if (max_records == 0) return;
-  const std::uint64_t used_records = std::min(header_->record_count.load(), max_records);
+  // After a full disk the file may end before the last record. Extending it could raise SIGXFSZ.
+  struct stat status{};
+  if (fstat(file_.number(), &status) != 0) return;
+  const std::uint64_t stored_records = (static_cast<std::uint64_t>(status.st_size) - kHeaderBytes) / kRecordBytes;
+  const std::uint64_t used_records = std::min({header_->record_count.load(), max_records, stored_records});
   header_->record_count = used_records;
   header_->is_closed = 1;
   // Other threads may still write records. Pages beyond the end of the file would raise SIGBUS, so anonymous memory
@@ -197,12 +201,8 @@ void TraceFile::close() noexcept {
   const bool is_replaced =
       kept_bytes == mapped_bytes_ || mmap(base_ + kept_bytes, mapped_bytes_ - kept_bytes, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
-  // After a full disk the file may end before the last record. Extending it could raise SIGXFSZ.
-  struct stat status{};
-  const bool is_longer = fstat(file_.number(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) > used_bytes;
   // If cutting fails, the file only keeps unused space.
-  [[maybe_unused]] const int result =
-      is_replaced && is_longer ? ftruncate(file_.number(), static_cast<off_t>(used_bytes)) : 0;
+  [[maybe_unused]] const int result = is_replaced ? ftruncate(file_.number(), static_cast<off_t>(used_bytes)) : 0;
 }
 
 }  // namespace busbw::trace

@@ -760,15 +760,16 @@ TEST_CASE("no sequence of callbacks harms the plugin or writes an invalid record
       handles[below(handles.size())] = result;
   }
   const auto found = operations(recording);
+  const std::size_t communicator_count = communicators(recording).size();
+  CHECK(communicator_count == 4);  // and one context of null
   CHECK(found.size() > 5000);
   for (const auto& record : found) {
     CHECK((record->function <= Function::wait_signal || record->function == Function::other));
     CHECK((record->datatype < 12 || record->datatype == kUnknownByte));
-    CHECK(record->communicator < communicators(recording).size());
+    CHECK(record->communicator < communicator_count);
     CHECK((record->device_end_ns == 0 || record->device_end_ns < 1000));
     CHECK((record->protocol == Protocol::ll || record->protocol == Protocol::unknown));
     CHECK((record->flags & ~31) == 0);
-    if (found.size() > 5000 && &record - found.data() > 2000) break;  // reading the file for each is slow
   }
 }
 

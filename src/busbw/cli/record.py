@@ -77,10 +77,8 @@ def record(
         return ExitCode.GOOD
     if replaced := os.environ.get(_PLUGIN_VARIABLE):
         click.echo(f"busbw: {_PLUGIN_VARIABLE}={plain(replaced)} is replaced, so that plugin is not used", err=True)
-    try:
-        code = _run(command, {**os.environ, **variables})
-    finally:
-        click.echo(_summary(target), err=True)
+    code = _run(command, {**os.environ, **variables})
+    click.echo(_summary(target), err=True)
     return code
 
 

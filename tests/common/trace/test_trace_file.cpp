@@ -152,6 +152,8 @@ TEST_CASE("a full disk loses records of a trace, without a signal") {
   CHECK(stored == (512 << 10) / kRecordBytes);
   CHECK(content.counts() == numbers_up_to(stored));
   CHECK(content.lost_count() == 50'000 - stored);
+  CHECK(content.record_count() == stored);
+  CHECK(content.is_closed());
 }
 
 TEST_CASE("a trace continues after a disk was full for a while") {

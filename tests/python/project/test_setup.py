@@ -14,13 +14,13 @@ SOURCES = [
     "common",
     "engine",
     "fastpath",
-    "profiler",
     "src",
     "cmake",
     "deploy",
     "share",
     "CMakeLists.txt",
     "pyproject.toml",
+    "profiler",
 ]
 
 

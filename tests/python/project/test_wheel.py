@@ -70,4 +70,4 @@ def test_a_library_among_the_programs_and_one_that_grew_are_refused(tmp_path: Pa
 
 def test_a_wheel_without_gpu_support_needs_no_fast_path_library(tmp_path: Path) -> None:
     files = {name: size for name, size in WHOLE.items() if name != "busbw/lib/libbusbw_nccl.so"}
-    assert checked(tmp_path, files, "0cpu") == (0, "busbw-engine: 100 bytes\n")
+    assert checked(tmp_path, files, "0cpu") == (0, "busbw-engine: 100 bytes\nlibbusbw_profiler.so: 100 bytes\n")

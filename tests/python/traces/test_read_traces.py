@@ -121,6 +121,15 @@ def test_ranks_that_nothing_tells_are_named(tmp_path: Path) -> None:
     assert any("numbered by file names" in problem for problem in read_trace(tmp_path).problems)
 
 
+def test_communicators_of_an_unknown_size_have_the_recorded_ranks(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_file(tmp_path / f"{rank}.trace", [(0, 5, rank, -1)], make_operations([0]))
+    trace = read_trace(tmp_path)
+    assert [(one.size, one.members) for one in trace.communicators] == [(3, (0, 1, 2))]
+    assert [len(rank.operations) for rank in trace.ranks] == [1, 1, 1]
+    assert trace.problems == ("this NCCL gave no sizes of 1 communicator; they have the recorded ranks",)
+
+
 def test_a_rank_that_called_nothing_is_a_rank(tmp_path: Path) -> None:
     for rank in range(2):
         write_file(tmp_path / f"{rank}.trace", [(0, 7, rank, 2)], make_operations([0] * rank), rank=rank)

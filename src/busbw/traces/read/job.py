@@ -142,10 +142,11 @@ def _make_communicators(numbered: Sequence[tuple[int, _RankPart]], problems: lis
             recorded[identity].append((rank, part.entry(identity)))
             first_indices[identity] = min(index, first_indices.get(identity, index))
     communicators: list[Communicator] = []
-    contradictory, members_left = 0, _MAX_MEMBERS
+    contradictory, unknown_sizes, members_left = 0, 0, _MAX_MEMBERS
     for identity in sorted(recorded, key=lambda one: first_indices[one]):  # the order in which ranks created them
         entries = [entry for _, entry in recorded[identity]]
-        size = max(entry.size for entry in entries)
+        size = max(max(entry.size, entry.rank + 1) for entry in entries)
+        unknown_sizes += all(entry.size == -1 for entry in entries)
         members_left -= size
         if len(communicators) == _MAX_COMMUNICATORS or members_left < 0:
             break
@@ -153,10 +154,13 @@ def _make_communicators(numbered: Sequence[tuple[int, _RankPart]], problems: lis
         own = ((entry.rank, rank) for rank, entry in recorded[identity])
         for place, member in chain(own, *(entry.members.items() for entry in entries)):
             contradictory += members.setdefault(place, member) != member
-        contradictory += sum(entry.size != size for entry in entries)
+        contradictory += sum(entry.size not in (size, -1) for entry in entries)
         name = next((entry.name for entry in entries if entry.name), "")
         places = tuple(map(members.get, range(size)))
         communicators.append(Communicator(identity=str(identity), name=name, size=size, members=places))
+    if unknown_sizes:
+        count = count_text(unknown_sizes, "communicator")
+        problems.append(f"this NCCL gave no sizes of {count}; they have the recorded ranks")
     if contradictory:
         problems.append(f"ranks disagree on {count_text(contradictory, 'member')} or sizes of communicators")
     if left_out := len(recorded) - len(communicators):

@@ -32,6 +32,7 @@ class CommunicatorEntry:
     """None: the recorder had none that other ranks share."""
     rank: int
     size: int
+    """-1: unknown."""
     name: str
     members: dict[int, int]
     """Recorded ranks of the job by rank of the communicator."""
@@ -111,7 +112,8 @@ def _read_communicators(name: str, records: Operations, problems: list[str]) -> 
     rejected = 0
     for record in records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR):
         index, rank, size = int(record["communicator"]), int(record["rank"]), int(record["size"])
-        if index in communicators or not 0 <= rank < size <= _MAX_RANKS:
+        is_valid = 0 <= rank < _MAX_RANKS if size == -1 else 0 <= rank < size <= _MAX_RANKS
+        if index in communicators or not is_valid:
             rejected += 1
             continue
         identity = int(record["id"]) if record["is_id_unique"] else None
