@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .programs import Programs, read_records
+from ..programs import Programs, read_records
 
 GAP_NS = 60_000_000
 
