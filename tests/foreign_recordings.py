@@ -114,7 +114,8 @@ def call_trace(trace: Trace) -> str:
         open_group = 0
         for call, _, function in _calls(trace, rank):
             micros = int(call["enqueue_ns"]) // 1000
-            head = f"[2026-11-27 00:00:{micros // 10**6:02}.{micros % 10**6:06}] {rank.host}:{rank.pid}:{rank.pid} NCCL CALL "
+            time = f"{micros // 10**6:02}.{micros % 10**6:06}"
+            head = f"[2026-11-27 00:00:{time}] {rank.host}:{rank.pid}:{rank.pid} NCCL CALL "
             if open_group and open_group != call["group"]:
                 lines.append(f"{head}ncclGroupEnd()")
             if call["group"] and open_group != call["group"]:
@@ -296,7 +297,7 @@ def flight_dump(trace: Trace, rank: RankTrace) -> dict[str, object]:
 
 
 def write_flight_dumps(trace: Trace, folder: Path, *, is_pickle: bool) -> list[Path]:
-    """Writes dumps of the flight recorder: pickle as on a timeout, or JSON, whose keys are sorted."""
+    """Writes dumps of the flight recorder: pickle as on a timeout, or JSON with sorted keys."""
     paths = []
     for rank in trace.ranks:
         dump = flight_dump(trace, rank)

@@ -1,4 +1,4 @@
-"""Lists all checks: the constant CHECK, or the tuple CHECKS, of each module below `checks`."""
+"""Lists all checks of the modules below `checks`: their functions with `@check`, and their tuples CHECKS."""
 
 import pkgutil
 from functools import lru_cache
@@ -19,7 +19,7 @@ def all_checks() -> tuple[Check[Any], ...]:
     found: list[Check[Any]] = []
     for module_info in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}."):
         module = import_module(module_info.name)
-        found += [*getattr(module, "CHECKS", ()), *([module.CHECK] if hasattr(module, "CHECK") else ())]
+        found += [*getattr(module, "CHECKS", ()), *(each for each in vars(module).values() if isinstance(each, Check))]
     return tuple(sorted(found, key=lambda check: (ALL_AREAS.index(check.area), check.name)))
 
 

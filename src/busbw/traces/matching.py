@@ -82,7 +82,7 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
     return CallSequence(
         signatures=signatures,
         indices=indices,
-        has_gaps=rank.lost_count > 0,
+        gap_count=rank.gap_count,
         times_ns=enqueue_ns + rank.start_ns if rank.start_ns and enqueue_ns.all() else None,
     )
 
@@ -123,7 +123,7 @@ def _describe_alignment(
     longest = [end for _, end in alignment.bounds].index(total)
     by_text = defaultdict[str, list[str]](list)
     for rank, sequence, (begin, end), column in zip(ranks, sequences, alignment.bounds, alignment.table.T, strict=True):
-        if sequence.has_gaps and (matched := int(np.count_nonzero(column >= 0))) < total:
+        if rank.lost_count and (matched := int(np.count_nonzero(column >= 0))) < total:
             by_text[f"lost operations in the recording: {matched:,} of {total:,} of {name} match"].append(
                 str(rank.rank)
             )

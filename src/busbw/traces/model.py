@@ -48,7 +48,9 @@ class RankTrace:
     own_ranks: dict[int, int] = field(default_factory=dict)
     """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
     lost_count: int = 0
-    """Operations that the recorder could not store."""
+    """Operations that the recorder could not store, or that are not valid."""
+    gap_count: int = 0
+    """Maximum number of these operations that are missing between others, and not at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,8 @@ def write_trace(trace: Trace, directory: Path) -> None:
         for rank in trace.ranks:
             with (directory / f"rank-{rank.rank:05}.trace").open("xb") as file:
                 declarations = _declarations(trace, rank)
+                # Records without content are gaps for a reader, if operations follow.
+                declarations += bytes(rank.gap_count * layout.RECORD_BYTES)
                 record_count = len(declarations) // layout.RECORD_BYTES + len(rank.operations)
                 file.write(_header(trace, rank, record_count))
                 file.write(declarations)

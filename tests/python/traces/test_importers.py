@@ -1,4 +1,4 @@
-"""One job in the format of each program: what the importer reads equals what was written, except what the format lacks."""
+"""One job in the format of each program: the importer reads what was written, except what the format lacks."""
 
 import gzip
 import json
@@ -170,8 +170,9 @@ def test_call_trace_beside_the_log(tmp_path: Path) -> None:
         writer, _, name = head.partition(" NCCL CALL nccl")
         if len(values) == 8:
             lines.append(
-                f"{writer} [0] NCCL INFO {name}: opCount 0 sendbuff 0x{values[0]} recvbuff 0x{values[1]} count {values[2]}"
-                f" datatype {values[3]} op {values[4]} root {values[5]} comm {values[6]} [nranks=4] stream {values[7]}"
+                f"{writer} [0] NCCL INFO {name}: opCount 0 sendbuff 0x{values[0]} recvbuff 0x{values[1]}"
+                f" count {values[2]} datatype {values[3]} op {values[4]} root {values[5]}"
+                f" comm {values[6]} [nranks=4] stream {values[7]}"
             )
         lines.append(body)
     sizes = {f"{0x1000 + index:#x}": one.size for index, one in enumerate(JOB.communicators)}

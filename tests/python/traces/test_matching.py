@@ -36,7 +36,9 @@ def change(trace: Trace, rank: int, edit: Callable[[Any], None], **changes: Any)
 def drop(trace: Trace, rank: int, *places: int, has_gaps: bool) -> Trace:
     """Returns the trace without some operations of a rank."""
     trace = select_operations(trace, rank, lambda operations: ~np.isin(np.arange(len(operations)), places))
-    return change(trace, rank, lambda _: None, lost_count=len(places) if has_gaps else 0)
+    return change(
+        trace, rank, lambda _: None, **({"lost_count": len(places), "gap_count": len(places)} if has_gaps else {})
+    )
 
 
 def mark(trace: Trace) -> Trace:
@@ -173,6 +175,16 @@ def test_an_omitted_operation_is_a_difference_unless_the_recording_has_gaps() ->
     assert problems == ["rank 4 lost operations in the recording: 39 of 40 of communicator group_0 match"]
 
 
+def test_operations_that_one_rank_lost_match_on_the_others() -> None:
+    trace = drop(make_trace(ranks=3, calls=CYCLE, steps=10), 1, 18, has_gaps=True)
+    for rank in (0, 2):  # so that the recording with the gap is the longest
+        trace = select_operations(trace, rank, lambda operations: np.arange(len(operations)) < 30)
+    (matched,) = match_operations(trace)
+    rows = [[number, number - (number > 18), number] for number in range(30)]
+    rows[18][1] = -1
+    assert matched.indices.tolist() == rows
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_gaps_never_pair_different_operations(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -190,6 +202,15 @@ def test_equal_operations_around_a_gap_are_ambiguous() -> None:
     trace = mark(make_trace(ranks=2, calls=[Call()], steps=50))
     lost = drop(trace, 1, 20, has_gaps=True)
     assert pairs(lost, match_operations(lost)) == set()
+
+
+def test_a_loss_at_the_end_leaves_the_beginning_unambiguous() -> None:
+    trace = mark(make_trace(ranks=2, calls=[Call()], steps=50))
+    cut = select_operations(trace, 1, lambda operations: np.arange(len(operations)) < 30)
+    cut = change(cut, 1, lambda _: None, lost_count=20)
+    problems: list[str] = []
+    assert pairs(cut, match_operations(cut, problems)) == {(0, (number, number)) for number in range(30)}
+    assert problems == ["rank 1 lost operations in the recording: 30 of 50 of communicator group_0 match"]
 
 
 def test_a_recording_that_began_late_is_aligned_by_its_times() -> None:

@@ -80,6 +80,15 @@ def test_a_written_trace_is_read_back(tmp_path: Path, clock: DeviceClock) -> Non
         assert replace(rank, source="", operations=expected.operations) == expected
 
 
+def test_gaps_remain_known_in_a_written_trace(tmp_path: Path) -> None:
+    trace = make_trace(ranks=1)
+    trace = replace(trace, ranks=(replace(trace.ranks[0], lost_count=5, gap_count=3),))
+    write_trace(trace, tmp_path / "trace")
+    (found,) = read_trace(tmp_path / "trace").ranks
+    assert (found.lost_count, found.gap_count) == (5, 3)
+    assert np.array_equal(found.operations, trace.ranks[0].operations)
+
+
 def test_one_file_of_a_directory_is_a_trace_of_one_rank(tmp_path: Path) -> None:
     write_trace(make_trace(partitions=PARTITIONS, calls=CALLS), tmp_path)
     found = read_trace(tmp_path / "rank-00003.trace")
@@ -274,7 +283,7 @@ class TestDamagedFiles:
         damage(file, self.field_offset(3, name), value)
         found = read_trace(file)
         assert found.problems == (f"a.trace: {problem}",)
-        assert found.ranks[0].lost_count == lost
+        assert (found.ranks[0].lost_count, found.ranks[0].gap_count) == (lost, lost)
         expected = [1, 2, 3, 5, 6, 7, 8, 9, 10] if lost else list(range(1, 11))
         assert counts(found) == [expected]
         if not lost:
@@ -301,7 +310,7 @@ class TestDamagedFiles:
         os.truncate(file, layout.HEADER_BYTES + 5 * layout.RECORD_BYTES + 7)
         found = read_trace(file)
         assert found.problems == ("a.trace is truncated: it has 5 of 11 records",)
-        assert found.ranks[0].lost_count == 6
+        assert (found.ranks[0].lost_count, found.ranks[0].gap_count) == (6, 0)
         assert counts(found) == [[1, 2, 3, 4]]
 
     def test_space_behind_the_records_is_not_read(self, file: Path) -> None:

@@ -1,7 +1,7 @@
 """A check and its findings."""
 
 from collections.abc import Callable, Iterable
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -70,3 +70,25 @@ class Check(Struct, Generic[Subject], kw_only=True, frozen=True):
     """Yields the findings. Raises NotApplicable or Unreadable; findings before an Unreadable remain valid."""
     needs_root: bool = False
     """True if other users cannot read the values on a usual system."""
+
+
+def check(
+    *, reads: str, rule: str, source: str, cost: str, fix: str, needs_root: bool = False
+) -> Callable[[Callable[[Subject], Iterable[Finding]]], Check[Subject]]:
+    """Makes a check of a function: `gpu_xid` in the folder `gpu` becomes the check gpu-xid of the area gpu."""
+
+    def make_check(examine: Callable[[Subject], Iterable[Finding]]) -> Check[Subject]:
+        name, area = examine.__name__.replace("_", "-"), cast(Area, examine.__module__.split(".")[-2])
+        return Check(
+            name=name,
+            area=area,
+            reads=reads,
+            rule=rule,
+            source=source,
+            cost=cost,
+            fix=fix,
+            examine=examine,
+            needs_root=needs_root,
+        )
+
+    return make_check

@@ -1,13 +1,14 @@
 """NVIDIA GPUs of an examined machine: on the bus, as the driver lists them, and as NVML reports them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from typing import Any
 
 import msgspec
 
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.gpus import Gpu, Gpus
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts import pci
@@ -70,22 +71,32 @@ def reporting(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
 
 
 def nvml_check(
-    name: str, fields: tuple[str, ...], judge: Rule, *, rule: str, source: str, cost: str, fix: str, also: str = ""
-) -> Check[Machine]:
-    """Returns a check of values that NVML reports for each GPU. `also` names other values that it reads."""
+    *fields: str, rule: str, source: str, cost: str, fix: str, also: str = ""
+) -> Callable[[Rule], Check[Machine]]:
+    """Makes a check of a function that judges values of NVML for each GPU. `also` names other values that it reads."""
 
-    def examine(machine: Machine) -> Iterator[Finding]:
-        gpus, failure = reporting(machine, *fields)
-        try:
-            yield from judge(machine, gpus)
-        except NotApplicable:
-            if not failure:
-                raise
-        if failure:
-            raise Unreadable(failure)
+    def make_check(judge: Rule) -> Check[Machine]:
+        @check(
+            reads="; ".join(filter(None, [f"NVML: {', '.join(fields)}", also])),
+            rule=rule,
+            source=source,
+            cost=cost,
+            fix=fix,
+        )
+        @wraps(judge)
+        def examine(machine: Machine) -> Iterator[Finding]:
+            gpus, failure = reporting(machine, *fields)
+            try:
+                yield from judge(machine, gpus)
+            except NotApplicable:
+                if not failure:
+                    raise
+            if failure:
+                raise Unreadable(failure)
 
-    reads = "; ".join(filter(None, [f"NVML: {', '.join(fields)}", also]))
-    return Check(name=name, area="gpu", reads=reads, rule=rule, source=source, cost=cost, fix=fix, examine=examine)
+        return examine
+
+    return make_check
 
 
 def gpu_finding(

@@ -5,11 +5,13 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from busbw.errors import UsageError
+from busbw.files import path_text
 from busbw.traces import format as layout
 from busbw.traces.format import Algorithm, DeviceClock, Kind, Protocol
 from busbw.traces.model import Communicator, Operations, RankTrace, Trace
@@ -19,9 +21,25 @@ _RECORD = struct.Struct("<BBBBHHiIQQQQBBBBIII")
 _KERNEL = struct.Struct("<BBB")
 _KERNEL_OFFSET = 48
 """Offset of `algorithm`, `protocol` and `channels` in a record."""
+_UNKNOWN_FIELDS = dict.fromkeys(layout.OPERATION.names or (), 0) | {
+    "kind": int(Kind.OPERATION),
+    "datatype": layout.UNKNOWN_BYTE,
+    "redop": layout.UNKNOWN_BYTE,
+    "stream": layout.UNKNOWN_INDEX,
+    "peer": -1,
+    "algorithm": int(Algorithm.UNKNOWN),
+    "protocol": int(Protocol.UNKNOWN),
+    "channels": layout.UNKNOWN_BYTE,
+    "network_steps": layout.UNKNOWN_COUNT,
+    "host_ns": layout.UNKNOWN_COUNT,
+}
+"""An operation of which nothing is known."""
 _MAX_COUNT = 1 << 60
+_MIN_UNIX_NS = 10**17
+"""Times before 1973 have another origin."""
 _MAX_TOTAL_SIZE = 1 << 24
 """Maximum sum of the sizes of all communicators. More is damage, and would fill the memory."""
+_MAX_RANK = 1 << 31
 _NO_SEQUENCE = -1
 _Numbers = NDArray[np.int64]
 
@@ -64,58 +82,49 @@ class RankBuilder:
         communicator: int,
         count: int,
         *,
-        datatype: int = layout.UNKNOWN_BYTE,
-        redop: int = layout.UNKNOWN_BYTE,
-        stream: int = layout.UNKNOWN_INDEX,
-        peer: int = -1,
-        group: int = 0,
-        enqueue_ns: int = 0,
-        device_start_ns: int = 0,
-        device_end_ns: int = 0,
-        algorithm: int = Algorithm.UNKNOWN,
-        protocol: int = Protocol.UNKNOWN,
-        channels: int = layout.UNKNOWN_BYTE,
-        flags: int = 0,
-        thread: int = 0,
         sequence: int = _NO_SEQUENCE,
+        duration_ns: int = 0,
+        **fields: int,
     ) -> int:
-        """Appends an operation with the fields of `format.OPERATION`. Returns its number; -1 if a value is impossible.
+        """Appends an operation and returns its number. Returns -1 if a value is impossible.
 
-        `sequence` is a number that all ranks of the communicator give the operation. It shows what some dropped.
+        Args:
+            function: `Function`.
+            communicator: Index from `TraceBuilder.communicator`.
+            count: Elements, as in the call of NCCL.
+            sequence: Number that all ranks of the communicator give the operation. It shows what some dropped.
+            duration_ns: Time on the device, if its start is not known. 0: unknown.
+            fields: Other fields of `format.OPERATION`. Those left out are unknown.
         """
+        record = _UNKNOWN_FIELDS | fields
+        record["function"], record["communicator"] = function, communicator
         try:
-            record = _RECORD.pack(
-                Kind.OPERATION,
-                function,
-                datatype if 0 <= datatype < len(layout.DATATYPE_NAMES) else layout.UNKNOWN_BYTE,
-                redop if 0 <= redop < len(layout.REDOP_NAMES) else layout.UNKNOWN_BYTE,
-                communicator,
-                stream,
-                peer,
-                group,
-                count if count <= _MAX_COUNT else -1,
-                enqueue_ns,
-                device_start_ns,
-                device_end_ns,
-                algorithm,
-                protocol,
-                _channels(channels),
-                flags,
-                layout.UNKNOWN_COUNT,
-                thread,
-                layout.UNKNOWN_COUNT,
-            )
+            if duration_ns > 0:
+                self.device_clock = DeviceClock.DURATION
+                record["device_start_ns"], record["device_end_ns"] = 1, 1 + duration_ns
+            record["count"] = count if count <= _MAX_COUNT else -1
+            if not 0 <= record["datatype"] < len(layout.DATATYPE_NAMES):
+                record["datatype"] = layout.UNKNOWN_BYTE
+            if not 0 <= record["redop"] < len(layout.REDOP_NAMES):
+                record["redop"] = layout.UNKNOWN_BYTE
+            data = _RECORD.pack(*record.values())
             self._sequences.append(sequence)
         except (struct.error, TypeError, OverflowError):
             self.refused_count += 1
             return -1
-        self._records += record
+        self._records += data
         return len(self._sequences) - 1
 
     def set_kernel(self, operation: int, algorithm: int, protocol: int, channels: int) -> None:
         """Sets what ran for an operation."""
         offset = operation * layout.RECORD_BYTES + _KERNEL_OFFSET
-        _KERNEL.pack_into(self._records, offset, algorithm, protocol, _channels(channels))
+        _KERNEL.pack_into(
+            self._records,
+            offset,
+            algorithm,
+            protocol,
+            channels if 0 < channels < layout.UNKNOWN_BYTE else layout.UNKNOWN_BYTE,
+        )
 
     def start_at_first_time(self, offset_ns: int = 0) -> None:
         """Makes the times of the host clock relative to the first one. Before, they are Unix times less an offset."""
@@ -125,7 +134,7 @@ class RankBuilder:
         start = min((int(times[is_known].min()) for times, is_known in known if is_known.any()), default=1) - 1
         for times, is_known in known:
             times[is_known] -= np.uint64(start)
-        self.start_ns = max(0, start + offset_ns) if start else 0
+        self.start_ns = start + offset_ns if start + offset_ns >= _MIN_UNIX_NS else 0
 
     @property
     def operations(self) -> Operations:
@@ -143,10 +152,6 @@ class RankBuilder:
         self._sequences = array("q", self.sequences[selection].tobytes())
 
 
-def _channels(count: int) -> int:
-    return count if 0 < count < layout.UNKNOWN_BYTE else layout.UNKNOWN_BYTE
-
-
 @dataclass
 class _Group:
     """A communicator while the recording is read."""
@@ -161,9 +166,9 @@ class _Group:
 class TraceBuilder:
     """Ranks and communicators of a job."""
 
-    def __init__(self, name: str, producer: str) -> None:
-        self._name = name
-        self._producer = producer
+    def __init__(self, paths: Sequence[Path], source_format: str) -> None:
+        self._name = path_text(paths[0].name if len(paths) == 1 else paths[0].absolute().parent.name)
+        self._producer = f"import {source_format}"
         self._ranks: dict[Hashable, RankBuilder] = {}
         self._groups: list[_Group] = []
         self._indices: dict[str, int] = {}
@@ -195,7 +200,8 @@ class TraceBuilder:
         if not is_possible or len(self._groups) >= layout.UNKNOWN_INDEX:
             self.add_problem("{count} communicators are left out because of an impossible size or number")
             return None
-        self._groups.append(_Group(identity, name, size, dict(enumerate(members[:size]))))
+        known = {number: member for number, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK}
+        self._groups.append(_Group(identity, name, size, known))
         self._indices[identity] = len(self._groups) - 1
         return len(self._groups) - 1
 
@@ -217,7 +223,7 @@ class TraceBuilder:
             details = "; ".join(self._problem_texts()[:1])
             raise UsageError(
                 f"{self._name} has no operation of a known form{details and f' ({details})'}",
-                remedy="record it again as docs/guides/traces.md describes",
+                remedy="record the job with `busbw record`",
             )
         self._fill_members(ranks)
         self._cut_to_common_sequences(ranks)

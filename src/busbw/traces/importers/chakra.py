@@ -7,12 +7,12 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from busbw.files import path_text
-from busbw.traces.format import DeviceClock, Flag, Function
+from busbw.traces.format import Flag, Function
 from busbw.traces.importers.building import TraceBuilder
-from busbw.traces.importers.recording import open_recording, read_block
+from busbw.traces.importers.recording import BufferedFile, open_recording, read_block
 from busbw.traces.importers.torch_operations import group_index, parse_ranks
 from busbw.traces.model import Trace
 
@@ -63,7 +63,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No trace has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import chakra")
+    builder = TraceBuilder(paths, "chakra")
     numbers = [int(match[1]) if (match := _RANK.search(path.name)) else number for number, path in enumerate(paths)]
     groups: dict[str, list[int]] = {}
     users: dict[str, list[int]] = {}
@@ -103,8 +103,6 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
         peer = _number(node, "comm_dst" if node.kind == _SEND else "comm_src")
     elif function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
         function, count = (function, count // size) if count % size == 0 else (Function.OTHER, count)
-    if node.duration_us:
-        rank.device_clock = DeviceClock.DURATION
     rank.add(
         function,
         index,
@@ -113,8 +111,7 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
         flags=Flag.DEVICE_BYTES,
         peer=members.index(peer) if peer in members and node.kind != _COLLECTIVE else -1,
         stream=rank.stream(_number(node, "stream")),
-        device_start_ns=int(node.duration_us > 0),
-        device_end_ns=1 + node.duration_us * 1000 if node.duration_us else 0,
+        duration_ns=node.duration_us * 1000,
     )
 
 
@@ -158,7 +155,7 @@ def _nodes(builder: TraceBuilder, path: Path) -> Iterator[_Node]:
             )
 
 
-def _messages(file: IO[bytes]) -> Iterator[bytes]:
+def _messages(file: BufferedFile) -> Iterator[bytes]:
     """Yields the messages of a file, each of which follows its length."""
     while byte := read_block(file, 1):
         head = byte

@@ -10,7 +10,6 @@ from typing import Any
 
 from busbw.errors import UsageError
 from busbw.files import path_text
-from busbw.traces.format import DeviceClock
 from busbw.traces.importers.building import RankBuilder, TraceBuilder
 from busbw.traces.importers.json_stream import stream_json
 from busbw.traces.importers.recording import open_recording, read_block
@@ -54,9 +53,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No dump has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(
-        path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import flight recorder"
-    )
+    builder = TraceBuilder(paths, "flight recorder")
     for path in paths:
         rank = builder.rank(path, path_text(path))
         match = _RANK.search(path.name)
@@ -177,11 +174,7 @@ class _RankReader:
             size=size,
             peer=int(pair["peer"]) if pair else -1,
         )
-        duration_ms = entry.get("duration_ms")
-        device = {}
-        if isinstance(duration_ms, int | float) and 0 < duration_ms < 1e9:
-            self._rank.device_clock = DeviceClock.DURATION
-            device = {"device_start_ns": 1, "device_end_ns": 1 + round(duration_ms * 1e6)}
+        duration_ms = entry.get("duration_ms")  # only of operations that ended and were timed
         add_operation(
             self._builder,
             self._rank,
@@ -191,5 +184,5 @@ class _RankReader:
             enqueue_ns=int(entry["time_created_ns"]),
             thread=self._rank.thread(entry.get("thread_id")),
             sequence=-1 if is_pair else sequence,
-            **device,
+            duration_ns=round((duration_ms or 0) * 1e6),
         )

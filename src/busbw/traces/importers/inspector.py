@@ -8,15 +8,13 @@ import msgspec
 import numpy as np
 
 from busbw.files import path_text
-from busbw.traces.format import Algorithm, DeviceClock, Flag, Function, Protocol
+from busbw.traces.format import Flag
 from busbw.traces.importers.building import RankBuilder, TraceBuilder
+from busbw.traces.importers.nccl_names import find_algorithm, find_function, find_protocol
 from busbw.traces.importers.recording import open_recording, read_lines
 from busbw.traces.model import Trace
 
 _KEYS = (b'"coll_perf"', b'"p2p_perf"', b'"inspector_output_format_version"')
-_FUNCTIONS = {function.name.replace("_", ""): function for function in Function}
-_ALGORITHMS = {one.name: one for one in Algorithm}
-_PROTOCOLS = {one.name: one for one in Protocol}
 _INT8 = 0
 
 
@@ -56,7 +54,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No log has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import inspector")
+    builder = TraceBuilder(paths, "inspector")
     ranks: dict[RankBuilder, None] = {}
     decode = msgspec.json.Decoder(_Record).decode
     for path in paths:
@@ -95,20 +93,17 @@ def _add(builder: TraceBuilder, ranks: dict[RankBuilder, None], record: _Record,
         duration_ns = 0  # the time of the call on the host
     times = values.get("event_trace_ts")
     start_us = times.get(f"{side}_start_ts", 0) if isinstance(times, dict) else 0
-    if duration_ns > 0:
-        rank.device_clock = DeviceClock.DURATION
     rank.add(
-        _FUNCTIONS.get(str(values[side]).upper(), Function.OTHER) if side in values else Function.OTHER,
+        find_function(str(values.get(side))),
         index,
         values.get(f"{side}_msg_size_bytes", -1),
         datatype=_INT8,
         flags=Flag.DEVICE_BYTES,
         peer=values.get("p2p_peer", -1),
         enqueue_ns=round(start_us * 1000),
-        device_start_ns=int(duration_ns > 0),
-        device_end_ns=1 + duration_ns if duration_ns > 0 else 0,
-        algorithm=_ALGORITHMS.get(str(values.get("coll_algo")).upper(), Algorithm.UNKNOWN),
-        protocol=_PROTOCOLS.get(str(values.get("coll_proto")).upper(), Protocol.UNKNOWN),
+        duration_ns=duration_ns,
+        algorithm=find_algorithm(str(values.get("coll_algo"))),
+        protocol=find_protocol(str(values.get("coll_proto"))),
         sequence=values.get("coll_sn", -1),
     )
 

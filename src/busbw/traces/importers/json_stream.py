@@ -4,9 +4,9 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Container, Iterator
-from typing import IO, Any
+from typing import Any
 
-from busbw.traces.importers.recording import read_block
+from busbw.traces.importers.recording import BufferedFile, read_block
 
 _BLOCK_BYTES = 1 << 20
 _MAX_VALUE_LENGTH = 1 << 26
@@ -22,7 +22,7 @@ class _DamageError(Exception):
 class _Text:
     """The part of the document that is in memory."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: BufferedFile) -> None:
         self._file = file
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._text = ""
@@ -80,7 +80,7 @@ class _Text:
             self._read()
 
 
-def stream_json(file: IO[bytes], arrays: Container[str], on_damage: Callable[[], None]) -> Iterator[tuple[str, Any]]:
+def stream_json(file: BufferedFile, arrays: Container[str], on_damage: Callable[[], None]) -> Iterator[tuple[str, Any]]:
     """Yields keys and values of an object in order, or the elements of a list with the key "".
 
     Args:

@@ -26,6 +26,7 @@ from busbw.traces.model import Trace
 
 _FILE_RANK = re.compile(r"rank[-_]?(\d{1,7})", re.IGNORECASE)
 _NO_ID = -1
+_MAX_ID = 1 << 62
 _MAX_TIME_NS = 1 << 61
 
 
@@ -41,7 +42,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No trace has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import kineto")
+    builder = TraceBuilder(paths, "kineto")
     for path in paths:
         _RankReader(builder, path).read()
     return builder.build("PyTorch's profiler does not tell the operator and the algorithm of operations")
@@ -107,13 +108,14 @@ class _RankReader:
             return
         is_described = "Collective name" in arguments
         identity = int(arguments.get("External id", _NO_ID))
+        identity = identity if 0 <= identity < _MAX_ID else _NO_ID
         if category == "cpu_op" and is_described:
             times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.thread(event.get("tid"))}
             self._add(arguments, identity, 1, times)
         elif category in ("kernel", "Kernel") and (is_described or "nccl" in str(event.get("name")).lower()):
             start, duration = _nanoseconds(event["ts"]), _nanoseconds(event["dur"])
             grid = arguments.get("grid")
-            channels = int(grid[0]) if isinstance(grid, list) and grid else 0
+            channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
             stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
             is_continued = bool(self._kernels[0]) and self._kernels[0][-1] == identity != _NO_ID
             for column, value in zip(self._kernels, (identity, start, start + duration, stream, channels), strict=True):
@@ -152,8 +154,9 @@ class _RankReader:
         if index is not None:
             self._group_count += 1
             added = add_operation(self._builder, self._rank, index, operation, group=self._group_count, **fields)
-            self._ids.extend([identity] * len(added))
-            self._is_call.extend([is_call] * len(added))
+            count = sum(number >= 0 for number in added)
+            self._ids.extend([identity] * count)
+            self._is_call.extend([is_call] * count)
 
     def _members(self, arguments: dict[str, Any], name: str, size: int) -> list[int]:
         """Returns the ranks of a process group. Empty if they are not known: the trace cuts lists after 30 ranks."""

@@ -14,9 +14,10 @@ import numpy as np
 from busbw.files import path_text
 from busbw.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.traces import format as layout
-from busbw.traces.format import Algorithm, Flag, Function, Protocol
+from busbw.traces.format import Algorithm, Flag, Function
 from busbw.traces.importers.building import RankBuilder, TraceBuilder
 from busbw.traces.importers.nccl_communicators import NcclCommunicator, NcclCommunicators, Process
+from busbw.traces.importers.nccl_names import find_algorithm, find_function, find_protocol
 from busbw.traces.importers.recording import open_recording, read_lines
 from busbw.traces.model import Trace
 
@@ -37,18 +38,17 @@ _KERNEL = re.compile(
     rb"(?:.{0,60}channel\{Lo\.\.Hi\}=\{(?P<low>\d{1,4})\.\.(?P<high>\d{1,4})\})?"
     rb"|Kernel \S{1,200} nchannels (?P<channels>\d{1,4})|cudaMemcpy|RMA)"
 )
+_INIT = re.compile(rb"NCCL INFO .*comm 0x\w+ rank \d+ n[rR]anks \d")
 _VERSION = re.compile(rb"NCCL version (\d{1,3}(?:\.\d{1,3}){1,2})")
-_FUNCTIONS = {function.name.replace("_", "").encode(): function for function in Function}
-_ALGORITHMS = {key: one for one in Algorithm for key in (one.name.replace("_", ""), str(int(one)))}
-_PROTOCOLS = {key: one for one in Protocol for key in (one.name, str(int(one)))}
 _KINDS = {
     b"Symmetric": Algorithm.SYMMETRIC,
     b"Copy Engine": Algorithm.COPY_ENGINE,
     b"Hierarchical CE": Algorithm.COPY_ENGINE,
 }
-_REDUCTIONS = {Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE}
-_PAIRS = {Function.SEND, Function.RECV}
-_ROOTED = {Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER, *_PAIRS}
+_REDUCTIONS = (Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE)
+_PAIRS = (Function.SEND, Function.RECV)
+_ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER, *_PAIRS)
+_IN_PLACE, _OUT_OF_PLACE = int(Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE), int(Flag.IS_IN_PLACE_KNOWN)
 _MAX_WAITING = 1024
 """Maximum number of calls of a thread that wait for the line with their algorithm."""
 
@@ -56,7 +56,7 @@ _MAX_WAITING = 1024
 class _Call(NamedTuple):
     """Arguments of a call. Both kinds of lines have them."""
 
-    name: bytes
+    function: Function
     send_address: int
     receive_address: int
     elements: int
@@ -68,9 +68,9 @@ class _Call(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A call whose algorithm is not known."""
+    """A call with an algorithm that is not known yet."""
 
-    name: bytes
+    function: Function
     sizes: tuple[int, ...]
     """Bytes that its line can name."""
     rank: RankBuilder
@@ -94,9 +94,9 @@ class _Thread:
 
 
 def recognizes(beginning: bytes, path: Path) -> bool:
-    """True if the text has messages about calls or communicators. `path` is not used."""
+    """True if the text has messages about calls, or about communicators in no log of a test. `path` is not used."""
+    patterns = (_COLLECTIVE, _CALL) if b"# nThread" in beginning else (_COLLECTIVE, _CALL, _INIT)
     lines = (line for line in beginning.splitlines() if b"NCCL" in line)
-    patterns = (_COLLECTIVE, _CALL, re.compile(rb"NCCL INFO .*(?:comm 0x\w+ rank \d+ n[rR]anks|NCCL_DEBUG_SUBSYS set)"))
     return any(pattern.search(line) for line in lines for pattern in patterns)
 
 
@@ -106,7 +106,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No log has a call, or one cannot be read.
     """
-    builder = TraceBuilder(path_text(paths[0].name if len(paths) == 1 else paths[0].parent.name), "import NCCL log")
+    builder = TraceBuilder(paths, "NCCL log")
     reader = _Reader(builder)
     for path in paths:
         reader.read(path)
@@ -119,6 +119,7 @@ class _Reader:
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
         self._communicators = NcclCommunicators(builder)
+        self._processes: dict[Process, Process] = {}
         self._threads: dict[tuple[Process, bytes], _Thread] = {}
         self._ranks: dict[RankBuilder, None] = {}
         self._group_count = 0
@@ -148,26 +149,33 @@ class _Reader:
             text = line.decode(errors="replace")
             header, match = _HEADER.search(line), COMMUNICATOR.search(text)
             if header and match:
-                self._communicators.read_message(
-                    (header["host"] or b"", header["pid"] or b""), match, text, self._source
-                )
+                process = self._process(header["host"], header["pid"])
+                self._communicators.read_message(process, match, text, self._source)
         elif not self._version and (version := _VERSION.search(line)):
             self._version = version[1].decode()
+
+    def _process(self, host: bytes | None, pid: bytes | None) -> Process:
+        """Returns the writer of a line. A host with other text directly before it, as of a progress bar, is found."""
+        process = host or b"", pid or b""
+        if process not in self._processes:
+            known = (each for each in self._processes.values() if each[1] == process[1])
+            self._processes[process] = next((each for each in known if process[0].endswith(each[0])), process)
+        return self._processes[process]
 
     def _thread(self, process: Process, name: bytes) -> _Thread:
         return self._threads.get((process, name)) or self._threads.setdefault((process, name), _Thread())
 
     def _read_collective(self, line: bytes) -> None:
         match = _COLLECTIVE.search(line)
-        if match is None:
+        if match is None or line.count(b" NCCL ") > 1:  # two processes wrote into one line
             raise ValueError
         host, pid, thread_name, device, _, _, name, op_count, *arguments = match.groups()
         *arguments, size, stream, task, own_rank = arguments
         send, receive, count, datatype, redop, root, handle = arguments
-        process = host or b"", pid or b""
-        call = _Call(
-            name, _address(send), _address(receive), int(count), int(datatype), int(redop), int(root), handle, stream
-        )
+        process = self._process(host, pid)
+        numbers = (int(count), int(datatype), int(redop), int(root))
+        function = find_function(name.decode())
+        call = _Call(function, _address(send), _address(receive), *numbers, handle, stream)
         communicator = self._communicators.find(process, handle)
         if communicator is None or communicator.size != int(size):
             known_rank = int(own_rank) if own_rank else None
@@ -182,7 +190,7 @@ class _Reader:
         match = _CALL.search(line)
         if match is None:
             raise ValueError
-        process = match["host"], match["pid"]
+        process = self._process(match["host"], match["pid"])
         thread, name = self._thread(process, match["thread"]), match["name"]
         arguments = [text.strip() for text in match["arguments"].split(b",")]
         self._has_call_trace = True
@@ -199,7 +207,8 @@ class _Reader:
         elif len(arguments) == 8:
             send, receive, count, datatype, redop, root, handle, stream = arguments
             numbers = (int(count), int(datatype), int(redop), int(root))
-            call = _Call(name, _address(send), _address(receive), *numbers, handle, stream)
+            function = find_function(name.decode())
+            call = _Call(function, _address(send), _address(receive), *numbers, handle, stream)
             if call == thread.last_call:  # its line of subsystem COLL precedes
                 thread.last_call = None
                 return
@@ -216,11 +225,10 @@ class _Reader:
         The calls of a group share their opCount, and one process does not send twice to the same rank in a group. RCCL
         numbers the calls of a group.
         """
-        function = _FUNCTIONS.get(call.name.upper(), Function.OTHER)
-        key, member = (call.communicator, op_count), (int(function), call.root)
+        key, member = (call.communicator, op_count), (int(call.function), call.root)
         if task is not None:
             continues = int(task) > 0
-        elif function in _PAIRS:
+        elif call.function in _PAIRS:
             continues = key == thread.run_key and member not in thread.run
         else:
             continues = key == thread.run_key and op_count != b"0"
@@ -228,16 +236,15 @@ class _Reader:
             self._group_count += 1
             thread.group = self._group_count
             thread.run.clear()
-        thread.run_key = key if function in _PAIRS or op_count != b"0" else None
+        thread.run_key = key if call.function in _PAIRS or op_count != b"0" else None
         thread.run.add(member)
         return thread.group
 
     def _add(
         self, communicator: NcclCommunicator, call: _Call, thread: _Thread, thread_name: bytes, group: int, time_ns: int
     ) -> None:
-        rank = communicator.rank
+        rank, function = communicator.rank, call.function
         self._ranks[rank] = None
-        function = _FUNCTIONS.get(call.name.upper(), Function.OTHER)
         has_type = 0 <= call.datatype < len(layout.DATATYPE_NAMES)
         size_bytes = call.elements * int(layout.DATATYPE_BYTES[call.datatype]) if has_type else None
         operation = rank.add(
@@ -250,35 +257,30 @@ class _Reader:
             peer=call.root if function in _ROOTED else -1,
             group=group,
             enqueue_ns=time_ns,
-            flags=_in_place_flags(function, call, communicator, size_bytes),
+            flags=_in_place_flags(call, communicator, size_bytes),
             thread=rank.thread(thread_name),
         )
         if communicator.own_rank == 0 and communicator.size > 1 and size_bytes is not None and function not in _PAIRS:
             sizes = (size_bytes, size_bytes * communicator.size)  # NCCL 2.23 names the larger buffer
             is_part = function in (Function.ALL_GATHER, Function.REDUCE_SCATTER)
-            thread.waiting.append(_Waiting(call.name, sizes if is_part else sizes[:1], rank, operation))
+            thread.waiting.append(_Waiting(function, sizes if is_part else sizes[:1], rank, operation))
 
     def _read_kernel(self, line: bytes) -> None:
         """Reads the selected algorithm, which rank 0 of a communicator prints after the call or its group."""
         match = _KERNEL.search(line)
         if match is None:
             return
-        thread = self._thread((match["host"] or b"", match["pid"] or b""), match["thread"] or b"")
-        size = int(match["bytes"])
+        thread = self._thread(self._process(match["host"], match["pid"]), match["thread"] or b"")
+        function, size = find_function(match["name"].decode()), int(match["bytes"])
         for place, waiting in enumerate(thread.waiting):
-            if waiting.name == match["name"] and size in waiting.sizes and waiting.operation >= 0:
-                algorithm = (match["algorithm"] or b"").decode().upper().replace("_", "")
-                protocol = (match["protocol"] or b"").decode().upper()
+            if waiting.function == function and size in waiting.sizes and waiting.operation >= 0:
                 channels = int(match["channels"] or 0)
                 if match["high"]:
                     channels = int(match["high"]) - int(match["low"]) + 1
                 kind = _KINDS.get(match["kind"], Algorithm.UNKNOWN)
-                waiting.rank.set_kernel(
-                    waiting.operation,
-                    _ALGORITHMS.get(algorithm, kind),
-                    _PROTOCOLS.get(protocol, Protocol.UNKNOWN),
-                    channels,
-                )
+                algorithm = find_algorithm(match["algorithm"].decode()) if match["algorithm"] else kind
+                protocol = find_protocol((match["protocol"] or b"").decode())
+                waiting.rank.set_kernel(waiting.operation, algorithm, protocol, channels)
                 del thread.waiting[place]
                 return
 
@@ -306,9 +308,9 @@ def _address(text: bytes) -> int:
     return 0 if text == b"(nil)" else int(text, 16)
 
 
-def _in_place_flags(function: Function, call: _Call, communicator: NcclCommunicator, size_bytes: int | None) -> int:
+def _in_place_flags(call: _Call, communicator: NcclCommunicator, size_bytes: int | None) -> int:
     """Returns if the buffers of a call are the same memory."""
-    send, receive, own = call.send_address, call.receive_address, communicator.own_rank
+    function, send, receive, own = call.function, call.send_address, call.receive_address, communicator.own_rank
     if function in (Function.ALL_REDUCE, Function.REDUCE, Function.BROADCAST):
         distance = 0
     elif function == Function.ALL_GATHER and own is not None and size_bytes is not None:
@@ -317,11 +319,11 @@ def _in_place_flags(function: Function, call: _Call, communicator: NcclCommunica
         distance = -own * size_bytes
     else:
         return 0
-    return Flag.IS_IN_PLACE_KNOWN | (Flag.IN_PLACE if send - receive == distance else 0)
+    return _IN_PLACE if send - receive == distance else _OUT_OF_PLACE
 
 
 def _time_ns(prefix: bytes) -> int:
-    """Returns the time before a message. 0 if there is none, or none with fractions of a second."""
+    """Returns the time before a message. 0 if it is missing, or has no fractions of a second."""
     match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
     if match is None or match[2] is None:
         return 0

@@ -1,21 +1,23 @@
 """Opens files of foreign recordings."""
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
 
 from busbw.errors import UsageError
 from busbw.files import path_text
 
 _GZIP = b"\x1f\x8b"
-_MAX_LINE_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
+
+BufferedFile = io.BufferedReader | gzip.GzipFile
 
 
 @contextmanager
-def open_recording(path: Path) -> Iterator[IO[bytes]]:
+def open_recording(path: Path) -> Iterator[BufferedFile]:
     """Opens a file. Compression with gzip is removed.
 
     Raises:
@@ -24,25 +26,33 @@ def open_recording(path: Path) -> Iterator[IO[bytes]]:
     try:
         with path.open("rb") as file:
             is_compressed = file.peek(2)[:2] == _GZIP
-            yield cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_compressed else file
+            yield gzip.GzipFile(fileobj=file) if is_compressed else file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UsageError(f"{path_text(path)} is not a valid gzip file", remedy="copy the file again") from error
     except OSError as error:
         raise UsageError(f"cannot read {path_text(path)}: {error.strerror}", remedy="pass a readable file") from error
 
 
-def read_block(file: IO[bytes], size: int) -> bytes:
-    """Reads up to `size` bytes. A compressed file that was cut off ends at the cut."""
+def read_block(file: BufferedFile, size: int) -> bytes:
+    """Reads `size` bytes, or less at the end. A compressed file that was cut off ends at the cut."""
+    parts = []
     try:
-        return file.read(size)
+        while size > 0 and (part := file.read1(size)):
+            parts.append(part)
+            size -= len(part)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        return b""
+        pass
+    return b"".join(parts)
 
 
-def read_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yields the lines. A line longer than 1 MiB comes in parts. A cut compressed file ends at the cut."""
-    try:
-        while line := file.readline(_MAX_LINE_BYTES):
-            yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return
+def read_lines(file: BufferedFile) -> Iterator[bytes]:
+    """Yields the lines without line feeds. A line longer than 1 MiB comes in parts."""
+    rest = b""
+    while block := read_block(file, _BLOCK_BYTES):
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+        if len(rest) > _BLOCK_BYTES:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest

@@ -47,7 +47,7 @@ _DATATYPES = {
 }
 _NOT_OPERATIONS = ("wait", "init", "coalesced", "startcoalescing", "endcoalescing", "monitoredbarrier")
 _IN_PLACE = Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE
-_NUMBERS = re.compile(r"-?\d+")
+_NUMBERS = re.compile(r"-?\d{1,12}")
 MAX_RANKS = 1 << 20
 
 
@@ -111,6 +111,8 @@ def add_operation(
     fields.setdefault("datatype", datatype_number(operation.datatype))
     if "barrier" in name:  # PyTorch reduces one element, of a type that depends on its version
         return (rank.add(Function.ALL_REDUCE, index, 1, **fields | {"datatype": layout.UNKNOWN_BYTE}),)
+    if "coalesced" in name:
+        builder.add_problem("{count} coalesced operations on several tensors count as one each")
     function = next((one for beginning, one in _FUNCTIONS.items() if name.startswith(beginning)), Function.OTHER)
     count = max(inputs, outputs)
     if function in (Function.ALL_GATHER, Function.GATHER):

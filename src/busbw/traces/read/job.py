@@ -189,4 +189,5 @@ def _make_rank(rank: int, part: _RankPart, numbers: dict[str, int]) -> RankTrace
         operations=operations,
         own_ranks={number: part.file.communicators[index].rank for index, number in known.items()},
         lost_count=part.file.lost_count,
+        gap_count=part.file.gap_count,
     )

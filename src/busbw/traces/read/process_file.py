@@ -49,6 +49,8 @@ class ProcessFile:
     """By the index that operations use."""
     operations: Operations
     """`communicator` is an index of `communicators`."""
+    gap_count: int
+    """Missing operations of which later ones are stored."""
     lost_count: int
     """Operations that were not stored or are not valid."""
 
@@ -102,6 +104,7 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
         header=header,
         communicators=communicators,
         operations=operations,
+        gap_count=incomplete + invalid,
         # A lost operation may have a reserved record, so that both numbers have it.
         lost_count=max(lost, missing + incomplete) + invalid,
     )

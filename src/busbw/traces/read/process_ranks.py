@@ -67,6 +67,6 @@ def _users(file: ProcessFile, field: str) -> Iterator[set[int]]:
     """Yields the communicators that one thread or stream uses."""
     operations = file.operations
     pairs = np.unique(operations[field].astype(np.uint64) << np.uint64(16) | operations["communicator"])
-    values = pairs >> np.uint64(16)
-    for value in np.unique(values):
-        yield set((pairs[values == value] & np.uint64(0xFFFF)).astype(int).tolist())
+    _, starts = np.unique(pairs >> np.uint64(16), return_index=True)
+    for part in np.split(pairs, starts[1:]):
+        yield set((part & np.uint64(0xFFFF)).tolist())

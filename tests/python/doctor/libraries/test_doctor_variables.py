@@ -13,6 +13,8 @@ HARMFUL = [
     ("dgx-h100", "NCCL_P2P_DISABLE", "1", "slow"),
     ("dgx-h100", "NCCL_P2P_LEVEL", "LOC", "slow"),
     ("dgx-h100", "NCCL_IB_DISABLE", "1", "slow"),
+    ("dgx-h100", "NCCL_IB_RETRY_CNT", "10", "risk"),
+    ("dgx-h100", "NCCL_IGNORE_DISABLED_P2P", "1", "risk"),
     ("hgx-h100-roce", "NCCL_IB_DISABLE", "1", "slow"),
     ("dgx-h100", "NCCL_NET", "Socket", "slow"),
     ("p5-efa", "NCCL_NET", "Socket", "slow"),
@@ -64,6 +66,7 @@ HARMLESS = [
     ("dgx-h100", "NCCL_DEBUG", "INFO"),
     ("dgx-h100", "CUDA_DEVICE_MAX_CONNECTIONS", "1"),  # frameworks set it on purpose
     ("p5-efa", "FI_PROVIDER", "efa"),
+    ("dgx-h100", "NCCL_IB_RETRY_CNT", "7"),
     ("p5-efa", "FI_PROVIDER", "^tcp"),
     ("p5-efa", "FI_EFA_USE_HUGE_PAGE", "0"),
     ("dgx-h100", "NCCL_ASYNC_ERROR_HANDLING", "true"),  # PyTorch's
@@ -268,6 +271,7 @@ def test_a_removed_variable_has_no_effect() -> None:
     [
         {"NCCL_IB_SPLIT_DATA_ON_QPS": "1", "NCCL_IB_QPS_PER_CONNECTION": "1"},
         {"NCCL_MAX_CTAS": "32", "NCCL_MAX_NCHANNELS": "32"},
+        {"NCCL_NET": "gIB", "NCCL_NET_PLUGIN": "none"},
     ],
 )
 def test_contradictory_settings_are_found(settings: dict[str, str]) -> None:

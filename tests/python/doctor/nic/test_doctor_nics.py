@@ -240,6 +240,48 @@ def test_a_nic_without_lossless_priority() -> None:
     assert_only(machine, "roce-qos", subject="mlx5_3", severity="slow")
 
 
+def test_a_nic_that_ignores_marked_packets() -> None:
+    folder = "sys/class/net/ens13np0/ecn"
+    machine = ROCE.with_file(f"{folder}/roce_rp/enable/3", "0")
+    assert_only(machine, "roce-ecn", subject="mlx5_3", severity="risk")
+    assert "sent: 0 1 2 4 5 6 7, received: 0 1 2 3" in machine.examine("roce-ecn").findings[0].problem
+    # The driver of the kernel does not state it.
+    assert "roce-ecn" in load("mi300x").examine().not_applicable
+
+
+def test_a_nic_without_a_route() -> None:
+    command = ("ip", "-o", "route", "show", "dev", "ens13np0")
+    assert_only(ROCE.with_output(command, ""), "roce-route", subject="mlx5_3", severity="risk")
+    # Routes of the sender's address are in other tables.
+    machine = ROCE
+    for number in range(10, 18):
+        machine = machine.with_output((*command[:-1], f"ens{number}np0"), "")
+    assert not machine.examine("roce-route").findings
+
+
+def bonded(mode: str, *states: str) -> TestMachine:
+    """A machine in which the first NIC has a bond of two interfaces, of which the second has no RDMA device."""
+    machine = ROCE.with_file("sys/class/net/bond0/bonding/slaves", "ens10np0 ens10np1")
+    machine = machine.with_file("sys/class/net/bond0/bonding/mode", mode)
+    for name, state in zip(("ens10np0", "ens10np1"), states, strict=True):
+        machine = machine.with_file(f"sys/class/net/{name}/bonding_slave/mii_status", state)
+    return machine
+
+
+def test_a_bond_without_one_of_its_links() -> None:
+    machine = bonded("802.3ad 4", "up", "down")
+    assert_only(machine, "nic-bond", subject="ens10np1", severity="slow")
+    assert machine.examine("nic-bond").findings[0].problem == "ens10np1 has no link; bond0 has 1 of 2 links"
+    assert_only(bonded("active-backup 1", "up", "down"), "nic-bond", severity="risk")
+
+
+def test_a_bond_with_all_links_or_of_other_nics() -> None:
+    assert not bonded("802.3ad 4", "up", "up").examine().findings
+    assert not bonded("802.3ad 4", "down", "down").examine("nic-bond").findings
+    other = bonded("802.3ad 4", "up", "down").with_file("sys/class/net/bond0/bonding/slaves", "eno1 eno2")
+    assert not other.examine().findings
+
+
 def test_interfaces_of_another_network_namespace_cannot_be_checked() -> None:
     result = ROCE.without("sys/class/net").examine("nic-mtu", "roce-qos")
     assert [each.missing for each in result.could_not_check] == [

@@ -55,6 +55,8 @@ FACTS: dict[str, dict[str, Any]] = {
 HEALTHY = TestMachine(dict(expanded(FILES)), dict(expanded(TARGETS)), FACTS, {}).with_output(
     ["nv-fabricmanager", "--version"], "Fabric Manager version is : 550.54.15"
 )
+CLOCK = ("timedatectl", "show", "--property=NTPSynchronized")
+HEALTHY = HEALTHY.with_output(CLOCK, "NTPSynchronized=yes")
 
 GPU = "proc/driver/nvidia/gpus/0000:1b:00.0/information"
 CHANGED_FILES = [
@@ -107,6 +109,7 @@ CHANGED = [
     ("gpu-count-differs", HEALTHY.without("proc/driver/nvidia/gpus/0000:1b:00.0"), "3"),
     ("peermem-differs", HEALTHY.without("sys/module/nvidia_peermem"), "not loaded"),
     ("fabric-manager-differs", HEALTHY.with_output(["nv-fabricmanager", "--version"], "version is : 535.1"), "535.1"),
+    ("clock-synchronization-differs", HEALTHY.with_output(CLOCK, "NTPSynchronized=no"), "no"),
     ("nvlink-differs", HEALTHY.with_fact("gpus", gpus=[{"nvlinks": {"count": 17}}] * 4), "17"),
     (
         "nccl-differs",

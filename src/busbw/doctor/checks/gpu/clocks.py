@@ -17,39 +17,32 @@ _LIMITS: tuple[tuple[str, Severity, str, str, str], ...] = (
 )
 
 
-def _judge_reasons(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "event_reasons",
+    rule="Neither heat nor hardware lowers the clocks. Idle clocks and the power cap are normal.",
+    source="https://github.com/Azure/azurehpc-health-checks",
+    cost="A hardware slowdown at least halves the clocks; the slowest GPU sets the rate of a ring.",
+    fix="check cooling, power supplies and power cables of the GPU",
+)
+def gpu_throttle_now(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if reasons := [text for bit, text in _REASONS.items() if (gpu.event_reasons or 0) & bit]:
             yield gpu_finding(gpu, "slow", f"is throttled: {', '.join(reasons)}", "event_reasons", "sm_clock_mhz")
 
 
-def _judge_limits(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "max_sm_clock_mhz",
+    "power_limit_w",
+    rule="No GPU has a lower maximum clock, power limit or applications clock than most others of its model.",
+    source="https://github.com/facebookresearch/gcm",
+    cost="Small sizes slow down as the clock does; the slowest GPU sets the rate of a ring.",
+    fix="nvidia-smi -rgc; nvidia-smi -rac; nvidia-smi -pl DEFAULT_LIMIT",
+    also="applications_clock_mhz",
+)
+def gpu_clock_cap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for field, severity, text, unit, fix in _LIMITS:
         for gpu, usual in odd_gpus(gpus, field):
             limit = getattr(gpu, field)
             if limit < usual * (1 - _TOLERANCE):
                 problem = f"has {text} of {limit:g} {unit}; the other GPUs have {usual:g} {unit}"
                 yield gpu_finding(gpu, severity, problem, field, fix=fix)
-
-
-CHECKS = (
-    nvml_check(
-        "gpu-throttle-now",
-        ("event_reasons",),
-        _judge_reasons,
-        rule="Neither heat nor hardware lowers the clocks. Idle clocks and the power cap are normal.",
-        source="https://github.com/Azure/azurehpc-health-checks",
-        cost="A hardware slowdown at least halves the clocks; the slowest GPU sets the rate of a ring.",
-        fix="check cooling, power supplies and power cables of the GPU",
-    ),
-    nvml_check(
-        "gpu-clock-cap",
-        ("max_sm_clock_mhz", "power_limit_w"),
-        _judge_limits,
-        rule="No GPU has a lower maximum clock, power limit or applications clock than most others of its model.",
-        source="https://github.com/facebookresearch/gcm",
-        cost="Small sizes slow down as the clock does; the slowest GPU sets the rate of a ring.",
-        fix="nvidia-smi -rgc; nvidia-smi -rac; nvidia-smi -pl DEFAULT_LIMIT",
-        also="applications_clock_mhz",
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
 from busbw.doctor.parts.job import node_count
@@ -23,7 +23,15 @@ _IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 _SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
 
 
-def _judge_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "fabric",
+    rule="Each GPU with an NVLink fabric is registered at the fabric manager with success.",
+    source="https://github.com/NVIDIA/NVSentinel/issues/891",
+    cost="CUDA fails with error 802 (system not yet initialized), or the GPU has no NVLink peers.",
+    fix="install nvidia-fabricmanager of exactly the driver's version, start it, then reset all GPUs",
+    also="/proc/uptime",
+)
+def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fabrics = [(gpu, gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
     if not fabrics:
         raise NotApplicable("no NVLink fabric")
@@ -40,7 +48,14 @@ def _judge_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         raise Unreadable("a fabric state that is final; the node has just booted")
 
 
-def _judge_health(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "fabric",
+    rule="No item of the fabric's health mask is bad. 0xaa is healthy; 0 is not reported.",
+    source="https://github.com/NVIDIA/nccl/issues/2186",
+    cost="NVLink of the GPU is slow or fails, and with it each ring of the NVLink domain.",
+    fix="see the items with nvidia-smi -q (Fabric); repair the switch tray, cable or configuration",
+)
+def fabric_health_mask(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         mask = gpu.fabric.health_mask if gpu.fabric else 0
         configuration = mask >> _CONFIGURATION_SHIFT & 0xF
@@ -50,7 +65,14 @@ def _judge_health(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         yield from (gpu_finding(gpu, severity, f"{text} (mask {mask:#x})", "fabric") for severity, text in problems)
 
 
-def _examine_service(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=f"{' '.join(_SERVICE)}; NVML: fabric; /proc/uptime",
+    rule="The service nvidia-fabricmanager is active on a machine with NVLink switches.",
+    source="https://github.com/NVIDIA/nccl/issues/1488",
+    cost="CUDA fails with error 802; a running job goes on, but lost links and NVLS are not set up again.",
+    fix="end all jobs, then systemctl enable --now nvidia-fabricmanager and reset all GPUs",
+)
+def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
     if not has_nvswitch(machine) or not machine.has("run/systemd/system"):
         raise NotApplicable("no NVLink switch, or no systemd")
     values = dict(line.split("=", 1) for line in machine.output(*_SERVICE).splitlines() if "=" in line)
@@ -72,7 +94,15 @@ def _examine_service(machine: Machine) -> Iterator[Finding]:
     )
 
 
-def _judge_imex(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "fabric",
+    rule="A node with Grace processors in an NVLink domain has an IMEX channel. A job on one node needs none.",
+    source="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
+    cost="NCCL 2.25 and later end a job on several nodes; older versions use the network instead of NVLink.",
+    fix="load the nvidia module with NVreg_CreateImexChannel0=1, or let the container toolkit create channel 0",
+    also="/dev/nvidia-caps-imex-channels; variables with the size of the job",
+)
+def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Boards of other machines, such as HGX B200, can state a cluster as well, but NVLink ends at their switches.
     is_in_rack = is_arm(machine) and any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus)
     if node_count(machine) == 1 or not is_in_rack:
@@ -83,46 +113,3 @@ def _judge_imex(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             problem="there is no IMEX channel, so NVLink between nodes cannot be used",
             evidence=(Evidence(source=f"/{_IMEX_CHANNELS}", value="does not exist"),),
         )
-
-
-CHECKS = (
-    nvml_check(
-        "fabric-state",
-        ("fabric",),
-        _judge_state,
-        rule="Each GPU with an NVLink fabric is registered at the fabric manager with success.",
-        source="https://github.com/NVIDIA/NVSentinel/issues/891",
-        cost="CUDA fails with error 802 (system not yet initialized), or the GPU has no NVLink peers.",
-        fix="install nvidia-fabricmanager of exactly the driver's version, start it, then reset all GPUs",
-        also="/proc/uptime",
-    ),
-    nvml_check(
-        "fabric-health-mask",
-        ("fabric",),
-        _judge_health,
-        rule="No item of the fabric's health mask is bad. 0xaa is healthy; 0 is not reported.",
-        source="https://github.com/NVIDIA/nccl/issues/2186",
-        cost="NVLink of the GPU is slow or fails, and with it each ring of the NVLink domain.",
-        fix="see the items with nvidia-smi -q (Fabric); repair the switch tray, cable or configuration",
-    ),
-    Check(
-        name="fabric-manager-service",
-        area="gpu",
-        reads=f"{' '.join(_SERVICE)}; NVML: fabric; /proc/uptime",
-        rule="The service nvidia-fabricmanager is active on a machine with NVLink switches.",
-        source="https://github.com/NVIDIA/nccl/issues/1488",
-        cost="CUDA fails with error 802; a running job goes on, but lost links and NVLS are not set up again.",
-        fix="end all jobs, then systemctl enable --now nvidia-fabricmanager and reset all GPUs",
-        examine=_examine_service,
-    ),
-    nvml_check(
-        "imex-channel",
-        ("fabric",),
-        _judge_imex,
-        rule="A node with Grace processors in an NVLink domain has an IMEX channel. A job on one node needs none.",
-        source="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
-        cost="NCCL 2.25 and later end a job on several nodes; older versions use the network instead of NVLink.",
-        fix="load the nvidia module with NVreg_CreateImexChannel0=1, or let the container toolkit create channel 0",
-        also="/dev/nvidia-caps-imex-channels; variables with the size of the job",
-    ),
-)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
 from busbw.doctor.parts.kernel_log import recent_lines
@@ -41,7 +41,15 @@ def _recent_lines(machine: Machine) -> list[str]:
     return lines[resets[-1] :] if resets else lines
 
 
-def _examine_xids(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="dmesg, /proc/uptime",
+    rule="The kernel log has no hardware or driver error of a GPU after its last reset, within 2 hours.",
+    source="https://docs.nvidia.com/deploy/xid-errors/",
+    cost="Xids 74 and 144 to 150 explain slow or dead NVLinks, 119 and 120 hangs; after 48, 79 or 95 jobs fail.",
+    fix="follow the action for the Xid in NVIDIA's catalog: https://docs.nvidia.com/deploy/xid-errors/",
+    needs_root=True,
+)
+def gpu_xid(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     errors: dict[tuple[str, int], str] = {}
     for line in _recent_lines(machine):
@@ -57,7 +65,15 @@ def _examine_xids(machine: Machine) -> Iterator[Finding]:
         yield _finding("risk", bus_id, problem, line)
 
 
-def _examine_sxids(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="dmesg, /proc/uptime, /proc/driver/nvidia-nvswitch/devices",
+    rule="The kernel log has no fatal error of an NVLink switch within 2 hours. Others come with each GPU reset.",
+    source="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
+    cost="NVLink traffic through the switch stops until all GPUs are reset; jobs fail or hang.",
+    fix="drain the node, then systemctl stop nvidia-fabricmanager, nvidia-smi --gpu-reset, and start it again",
+    needs_root=True,
+)
+def nvswitch_sxid(machine: Machine) -> Iterator[Finding]:
     if not has_nvswitch(machine):
         raise NotApplicable("no NVLink switch")
     matches = [match for line in _recent_lines(machine) if (match := _SXID.search(line))]
@@ -68,29 +84,3 @@ def _examine_sxids(machine: Machine) -> Iterator[Finding]:
 def _finding(severity: Severity, subject: str, problem: str, line: str) -> Finding:
     evidence = (Evidence(source="dmesg", value=line),)
     return Finding(severity=severity, subject=subject, problem=problem, evidence=evidence)
-
-
-CHECKS = (
-    Check(
-        name="gpu-xid",
-        area="gpu",
-        reads="dmesg, /proc/uptime",
-        rule="The kernel log has no hardware or driver error of a GPU after its last reset, within 2 hours.",
-        source="https://docs.nvidia.com/deploy/xid-errors/",
-        cost="Xids 74 and 144 to 150 explain slow or dead NVLinks, 119 and 120 hangs; after 48, 79 or 95 jobs fail.",
-        fix="follow the action for the Xid in NVIDIA's catalog: https://docs.nvidia.com/deploy/xid-errors/",
-        examine=_examine_xids,
-        needs_root=True,
-    ),
-    Check(
-        name="nvswitch-sxid",
-        area="gpu",
-        reads="dmesg, /proc/uptime, /proc/driver/nvidia-nvswitch/devices",
-        rule="The kernel log has no fatal error of an NVLink switch within 2 hours. Others come with each GPU reset.",
-        source="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
-        cost="NVLink traffic through the switch stops until all GPUs are reset; jobs fail or hang.",
-        fix="drain the node, then systemctl stop nvidia-fabricmanager, nvidia-smi --gpu-reset, and start it again",
-        examine=_examine_sxids,
-        needs_root=True,
-    ),
-)

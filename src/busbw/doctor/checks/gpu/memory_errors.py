@@ -18,14 +18,29 @@ _ACTIONS: dict[int, tuple[Severity, str, str]] = {
 }
 
 
-def _judge_recovery_action(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "recovery_action",
+    rule="The driver requests no recovery action.",
+    source="https://docs.nvidia.com/deploy/gpu-debug-guidelines/",
+    cost="Jobs on the GPU fail or hang; after `drain P2P` its NVLink peers are lost.",
+    fix="the action that the driver names",
+)
+def gpu_recovery_action(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if action := _ACTIONS.get(gpu.recovery_action or 0):
             severity, text, fix = action
             yield gpu_finding(gpu, severity, f"needs {text}", "recovery_action", fix=fix.format(index=gpu.index))
 
 
-def _judge_row_remap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "remap_pending",
+    "remap_failure",
+    rule="No row remapping is pending, and none has failed. The number of remapped rows does not matter.",
+    source="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
+    cost="No bandwidth; a job ends if it uses the faulty row.",
+    fix="drain the node, then nvidia-smi --gpu-reset -i INDEX",
+)
+def gpu_row_remap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if gpu.remap_failure:
             problem = "could not remap a faulty row of its memory"
@@ -34,39 +49,15 @@ def _judge_row_remap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "risk", "needs a reset to remap a faulty row of its memory", "remap_pending")
 
 
-def _judge_uncorrected(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "ecc_uncorrected",
+    rule="There was no uncorrectable memory error since the GPU was reset.",
+    source="https://github.com/scitix/sichek",
+    cost="No bandwidth; an uncorrectable error ends the job.",
+    fix="drain the node, then nvidia-smi --gpu-reset -i INDEX; replace the GPU if errors return",
+)
+def gpu_ecc_uncorrected(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if gpu.ecc_uncorrected:
             problem = f"had {gpu.ecc_uncorrected} uncorrectable memory errors since its last reset"
             yield gpu_finding(gpu, "risk", problem, "ecc_uncorrected")
-
-
-CHECKS = (
-    nvml_check(
-        "gpu-recovery-action",
-        ("recovery_action",),
-        _judge_recovery_action,
-        rule="The driver requests no recovery action.",
-        source="https://docs.nvidia.com/deploy/gpu-debug-guidelines/",
-        cost="Jobs on the GPU fail or hang; after `drain P2P` its NVLink peers are lost.",
-        fix="the action that the driver names",
-    ),
-    nvml_check(
-        "gpu-row-remap",
-        ("remap_pending", "remap_failure"),
-        _judge_row_remap,
-        rule="No row remapping is pending, and none has failed. The number of remapped rows does not matter.",
-        source="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
-        cost="No bandwidth; a job ends if it uses the faulty row.",
-        fix="drain the node, then nvidia-smi --gpu-reset -i INDEX",
-    ),
-    nvml_check(
-        "gpu-ecc-uncorrected",
-        ("ecc_uncorrected",),
-        _judge_uncorrected,
-        rule="There was no uncorrectable memory error since the GPU was reset.",
-        source="https://github.com/scitix/sichek",
-        cost="No bandwidth; an uncorrectable error ends the job.",
-        fix="drain the node, then nvidia-smi --gpu-reset -i INDEX; replace the GPU if errors return",
-    ),
-)

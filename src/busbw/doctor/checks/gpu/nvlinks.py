@@ -25,7 +25,15 @@ def _is_at_switch(gpu: Gpu) -> bool:
     return _links(gpu).to_switch or _state(gpu) == _REGISTERED
 
 
-def _judge_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "nvlinks",
+    rule="All GPUs of one model at an NVLink switch have the same number of active links.",
+    source="https://github.com/Azure/azurehpc-health-checks",
+    cost="The GPU loses the share of its missing links, and a ring runs at its speed; without links it uses PCIe.",
+    fix="reset all GPUs; reseat or replace the GPU or the baseboard if links stay inactive",
+    also="/proc/driver/nvidia-nvswitch/devices",
+)
+def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
     if not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
         raise NotApplicable("no NVLink switch")
@@ -40,7 +48,14 @@ def _judge_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "slow" if active else "broken", problem, "nvlinks", damage=damage)
 
 
-def _judge_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "nvlinks",
+    rule="All active links of GPUs of one model have the same speed.",
+    source="https://docs.nvidia.com/health-validation/",
+    cost="The bandwidth within the node falls in proportion, because the slowest link sets the rate of a ring.",
+    fix="reset all GPUs; replace the GPU if its links stay slow",
+)
+def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if not any(_links(gpu).active for gpu in gpus):
         raise NotApplicable("no active NVLink")
     for gpu in gpus:
@@ -53,56 +68,29 @@ def _judge_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         raise Unreadable(f"the speed of the NVLinks of {unknown[0]}")
 
 
-def _judge_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "nvlink_best_mode",
+    rule="The NVLinks are in the mode with the full bandwidth.",
+    source="https://docs.nvidia.com/deploy/nvml-api/",
+    cost="The mode saves power: NVLink has a part of its bandwidth, such as a half, and nothing reports an error.",
+    fix="nvidia-smi nvlink -sBwMode FULL",
+)
+def nvlink_bw_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if not gpu.nvlink_best_mode:
             yield gpu_finding(gpu, "slow", "has its NVLinks in a mode with reduced bandwidth", "nvlink_best_mode")
 
 
-def _judge_errors(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "nvlinks",
+    rule="No NVLink of a GPU recovers within a second. Packets that are sent again cost little.",
+    source="https://github.com/NVIDIA/nvidia-resiliency-ext/pull/302",
+    cost="Each recovery stops the link for milliseconds, which appears as tail latency.",
+    fix="drain the node, then reset all GPUs; replace the GPU or the baseboard if errors return",
+)
+def nvlink_error_counters(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if all(_links(gpu).recoveries is None for gpu in gpus):
         raise NotApplicable("no NVLink with error counters")
     for gpu in gpus:
         if recoveries := _links(gpu).recoveries:
             yield gpu_finding(gpu, "slow", f"has NVLinks that recovered {recoveries} times within a second", "nvlinks")
-
-
-CHECKS = (
-    nvml_check(
-        "nvlink-inactive",
-        ("nvlinks",),
-        _judge_inactive,
-        rule="All GPUs of one model at an NVLink switch have the same number of active links.",
-        source="https://github.com/Azure/azurehpc-health-checks",
-        cost="The GPU loses the share of its missing links, and a ring runs at its speed; without links it uses PCIe.",
-        fix="reset all GPUs; reseat or replace the GPU or the baseboard if links stay inactive",
-        also="/proc/driver/nvidia-nvswitch/devices",
-    ),
-    nvml_check(
-        "nvlink-speed",
-        ("nvlinks",),
-        _judge_speed,
-        rule="All active links of GPUs of one model have the same speed.",
-        source="https://docs.nvidia.com/health-validation/",
-        cost="The bandwidth within the node falls in proportion, because the slowest link sets the rate of a ring.",
-        fix="reset all GPUs; replace the GPU if its links stay slow",
-    ),
-    nvml_check(
-        "nvlink-bw-mode",
-        ("nvlink_best_mode",),
-        _judge_mode,
-        rule="The NVLinks are in the mode with the full bandwidth.",
-        source="https://docs.nvidia.com/deploy/nvml-api/",
-        cost="The mode saves power: NVLink has a part of its bandwidth, such as a half, and nothing reports an error.",
-        fix="nvidia-smi nvlink -sBwMode FULL",
-    ),
-    nvml_check(
-        "nvlink-error-counters",
-        ("nvlinks",),
-        _judge_errors,
-        rule="No NVLink of a GPU recovers within a second. Packets that are sent again cost little.",
-        source="https://github.com/NVIDIA/nvidia-resiliency-ext/pull/302",
-        cost="Each recovery stops the link for milliseconds, which appears as tail latency.",
-        fix="drain the node, then reset all GPUs; replace the GPU or the baseboard if errors return",
-    ),
-)

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from busbw.doctor.facts.device_nodes import DeviceNodes
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Unreadable, check
 from busbw.doctor.model.machine import Machine, shown
 from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
 from busbw.doctor.parts.job import variables_of_container
@@ -16,7 +16,14 @@ _DEAD_WIDTH = "63"
 """Link width of a device that answers all ones."""
 
 
-def _examine_count(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/bus/pci/devices, /proc/driver/nvidia/gpus, /dev/nvidia*, NVML: bus_id",
+    rule="The driver and NVML report all GPUs of a model that are on the bus, except those hidden by a container.",
+    source="https://github.com/Azure/azurehpc-health-checks",
+    cost="Jobs do not start, or run with fewer GPUs.",
+    fix="look for RmInitAdapter and Xid in dmesg, then reboot; reseat or replace the GPU",
+)
+def gpu_count(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     listed = machine.names_or_empty(DRIVER_GPUS)
     on_bus = pci_gpus(machine)
@@ -61,7 +68,14 @@ def _finding(subject: str, problem: str, evidence: Evidence) -> Finding:
     return Finding(severity="broken", subject=subject, problem=problem, evidence=(evidence,))
 
 
-def _examine_bus(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="current_link_width and power/runtime_status in /sys/bus/pci/devices, NVML",
+    rule="Each GPU answers on the bus.",
+    source="https://github.com/oracle-quickstart/oci-hpc",
+    cost="Jobs hang or fail at their first use of CUDA.",
+    fix="power the node off and on; reseat or replace the GPU if it happens again",
+)
+def gpu_off_bus(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     dead = []
     for bus_id in [gpu.bus_id for gpu in pci_gpus(machine)]:
@@ -76,27 +90,3 @@ def _examine_bus(machine: Machine) -> Iterator[Finding]:
         if gpu.lost and not dead:
             evidence = Evidence(source=f"NVML, {gpu.label}", value="GPU is lost")
             yield _finding(gpu.bus_id or gpu.label, f"{gpu.label} has fallen off the bus", evidence)
-
-
-CHECKS = (
-    Check(
-        name="gpu-count",
-        area="gpu",
-        reads="/sys/bus/pci/devices, /proc/driver/nvidia/gpus, /dev/nvidia*, NVML: bus_id",
-        rule="The driver and NVML report all GPUs of a model that are on the bus, except those hidden by a container.",
-        source="https://github.com/Azure/azurehpc-health-checks",
-        cost="Jobs do not start, or run with fewer GPUs.",
-        fix="look for RmInitAdapter and Xid in dmesg, then reboot; reseat or replace the GPU",
-        examine=_examine_count,
-    ),
-    Check(
-        name="gpu-off-bus",
-        area="gpu",
-        reads="current_link_width and power/runtime_status in /sys/bus/pci/devices, NVML",
-        rule="Each GPU answers on the bus.",
-        source="https://github.com/oracle-quickstart/oci-hpc",
-        cost="Jobs hang or fail at their first use of CUDA.",
-        fix="power the node off and on; reseat or replace the GPU if it happens again",
-        examine=_examine_bus,
-    ),
-)

@@ -15,14 +15,28 @@ _MAX_USED_BYTES = 2 << 30
 """MPS, DCGM and persistence mode keep up to 1 GiB."""
 
 
-def _judge_compute_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "compute_mode",
+    rule="The compute mode is DEFAULT.",
+    source="https://github.com/NVIDIA/nccl-tests/issues/369",
+    cost="A second process on the GPU fails with a busy or unavailable device; PROHIBITED fails every process.",
+    fix="nvidia-smi -c DEFAULT",
+)
+def gpu_compute_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         if mode := _COMPUTE_MODES.get(gpu.compute_mode or 0):
             severity: Severity = "broken" if gpu.compute_mode == _PROHIBITED else "risk"
             yield gpu_finding(gpu, severity, f"has compute mode {mode} instead of DEFAULT", "compute_mode")
 
 
-def _judge_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "mig",
+    rule="MIG is off on the GPUs of a job with several GPUs.",
+    source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
+    cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
+    fix="drain the node, then nvidia-smi -mig 0 and nvidia-smi --gpu-reset",
+)
+def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     divided = [gpu for gpu in gpus if gpu.mig]
     # A node with MIG on all GPUs is divided on purpose.
     severity: Severity = "risk" if len(divided) == len(gpus) else "slow"
@@ -30,7 +44,15 @@ def _judge_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         yield gpu_finding(gpu, severity, "is divided by MIG, so it has no NVLink peers", "mig")
 
 
-def _judge_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "persistence",
+    rule="Persistence mode is on, except on cards for displays and in virtual machines.",
+    source="https://docs.nvidia.com/deploy/driver-persistence/",
+    cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
+    fix="systemctl enable --now nvidia-persistenced",
+    also="class in /sys/bus/pci/devices; the kernel's clock sources",
+)
+def gpu_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
         if not _is_display(machine, gpu) and not gpu.persistence and not is_virtual(machine):
@@ -42,7 +64,15 @@ def _is_display(machine: Machine, gpu: Gpu) -> bool:
     return not (machine.optional(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
 
 
-def _judge_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "memory_used_bytes",
+    rule=f"At most {_MAX_USED_BYTES >> 30} GiB of memory are in use before a job starts, except by a desktop.",
+    source="https://github.com/facebookresearch/gcm",
+    cost="A job that was left over shares SMs, NVLink and NICs: times vary, and up to half the bandwidth is lost.",
+    fix="end the processes that nvidia-smi lists; check the epilog of the scheduler",
+    also="processes; class in /sys/bus/pci/devices",
+)
+def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         used_bytes = gpu.memory_used_bytes or 0
         # A desktop (Xorg, compositor, browser) uses memory of the GPU of its display, but does not compute.
@@ -52,57 +82,13 @@ def _judge_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "risk", problem, "memory_used_bytes", "processes")
 
 
-def _judge_vbios(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+@nvml_check(
+    "vbios",
+    rule="All GPUs of one model have the same VBIOS.",
+    source="https://github.com/Azure/azurehpc-health-checks",
+    cost="Unknown; other firmware may have other clocks, power limits or NVLink settings.",
+    fix="update the firmware of the odd GPU to that of the others",
+)
+def gpu_vbios_mixed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu, usual in odd_gpus(gpus, "vbios"):
         yield gpu_finding(gpu, "risk", f"has VBIOS {gpu.vbios}; the other GPUs have {usual}", "vbios")
-
-
-CHECKS = (
-    nvml_check(
-        "gpu-compute-mode",
-        ("compute_mode",),
-        _judge_compute_mode,
-        rule="The compute mode is DEFAULT.",
-        source="https://github.com/NVIDIA/nccl-tests/issues/369",
-        cost="A second process on the GPU fails with a busy or unavailable device; PROHIBITED fails every process.",
-        fix="nvidia-smi -c DEFAULT",
-    ),
-    nvml_check(
-        "gpu-mig",
-        ("mig",),
-        _judge_mig,
-        rule="MIG is off on the GPUs of a job with several GPUs.",
-        source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
-        cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
-        fix="drain the node, then nvidia-smi -mig 0 and nvidia-smi --gpu-reset",
-    ),
-    nvml_check(
-        "gpu-persistence",
-        ("persistence",),
-        _judge_persistence,
-        rule="Persistence mode is on, except on cards for displays and in virtual machines.",
-        source="https://docs.nvidia.com/deploy/driver-persistence/",
-        cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
-        fix="systemctl enable --now nvidia-persistenced",
-        also="class in /sys/bus/pci/devices; the kernel's clock sources",
-    ),
-    nvml_check(
-        "gpu-memory-in-use",
-        ("memory_used_bytes",),
-        _judge_use,
-        rule=f"At most {_MAX_USED_BYTES >> 30} GiB of memory are in use before a job starts, except by a desktop.",
-        source="https://github.com/facebookresearch/gcm",
-        cost="A job that was left over shares SMs, NVLink and NICs: times vary, and up to half the bandwidth is lost.",
-        fix="end the processes that nvidia-smi lists; check the epilog of the scheduler",
-        also="processes; class in /sys/bus/pci/devices",
-    ),
-    nvml_check(
-        "gpu-vbios-mixed",
-        ("vbios",),
-        _judge_vbios,
-        rule="All GPUs of one model have the same VBIOS.",
-        source="https://github.com/Azure/azurehpc-health-checks",
-        cost="Unknown; other firmware may have other clocks, power limits or NVLink settings.",
-        fix="update the firmware of the odd GPU to that of the others",
-    ),
-)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable, check
 from busbw.doctor.model.machine import Machine, shown
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
@@ -51,7 +51,14 @@ def _examine(
         )
 
 
-def _examine_cpus(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="cpu.max and cpu.stat of the process's control groups",
+    rule="The quota allows at least 2 CPUs for each GPU, and stops no thread.",
+    source="kubernetes/kubernetes#67577",
+    cost="Proxy threads wait for a CPU, so bandwidth between nodes drops to a fraction, with a long tail.",
+    fix="remove the CPU limit of the pod, or give it Guaranteed QoS with whole CPUs",
+)
+def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
     yield from _examine(machine, "cpu", ("cpu.max", "cpu.cfs_quota_us"), 2, lambda cpus: f"{cpus:g} CPUs")
     paths = [f"{folder}/cpu.stat" for folder in _folders(machine, "cpu")]
     # A group without a quota has no such counter.
@@ -67,16 +74,6 @@ def _examine_cpus(machine: Machine) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Check[Machine], ...] = (
-    Check(
-        name="cpu-cores-available",
-        area="host",
-        reads="cpu.max and cpu.stat of the process's control groups",
-        rule="The quota allows at least 2 CPUs for each GPU, and stops no thread.",
-        source="kubernetes/kubernetes#67577",
-        cost="Proxy threads wait for a CPU, so bandwidth between nodes drops to a fraction, with a long tail.",
-        fix="remove the CPU limit of the pod, or give it Guaranteed QoS with whole CPUs",
-        examine=_examine_cpus,
-    ),
     Check(
         name="cgroup-memory-limit",
         area="host",

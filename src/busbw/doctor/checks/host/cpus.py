@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import gpus, rdma_devices
 from busbw.topology.cpu_ranges import parse_ranges
@@ -14,7 +14,14 @@ _HARDWARE_DRIVERS = ("intel_pstate", "amd-pstate-epp")
 """With these drivers the hardware selects the frequency by a preference, and powersave is no limit."""
 
 
-def _examine_governor(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=f"/{_POLICIES}/policy*/{{scaling_governor,energy_performance_preference}}",
+    rule="No CPU is held at a low frequency, and all CPUs have the same governor.",
+    source="https://github.com/oracle-quickstart/oci-hpc",
+    cost="Small sizes and transfers over sockets take longer, because the CPU issues every network operation.",
+    fix="sudo cpupower frequency-set -g performance",
+)
+def cpu_governor(machine: Machine) -> Iterator[Finding]:
     if not gpus(machine) and not rdma_devices(machine):
         raise NotApplicable("no GPU or RDMA device")
     counts: Counter[str] = Counter()
@@ -39,33 +46,16 @@ def _examine_governor(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _examine_load(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=f"/proc/loadavg, /{_CPUS}/online",
+    rule="At most one task per CPU runs or waits (average of a minute).",
+    source="NVIDIA/nccl#374",
+    cost="Proxy threads of a job share their CPUs with other processes, so transfers wait.",
+    fix="find the processes with top -b -n 1 | head -20, and end them or wait",
+)
+def other_load(machine: Machine) -> Iterator[Finding]:
     tasks = float(machine.word("proc/loadavg").split()[0])
     cpus = len(parse_ranges(machine.text(f"{_CPUS}/online")) or ())
     if tasks > cpus:
         problem = f"{tasks:g} tasks run or wait on {cpus} CPUs"
         yield Finding(severity="risk", problem=problem, evidence=(machine.evidence("proc/loadavg"),))
-
-
-CHECKS = (
-    Check(
-        name="cpu-governor",
-        area="host",
-        reads=f"/{_POLICIES}/policy*/{{scaling_governor,energy_performance_preference}}",
-        rule="No CPU is held at a low frequency, and all CPUs have the same governor.",
-        source="https://github.com/oracle-quickstart/oci-hpc",
-        cost="Small sizes and transfers over sockets take longer, because the CPU issues every network operation.",
-        fix="sudo cpupower frequency-set -g performance",
-        examine=_examine_governor,
-    ),
-    Check(
-        name="other-load",
-        area="host",
-        reads=f"/proc/loadavg, /{_CPUS}/online",
-        rule="At most one task per CPU runs or waits (average of a minute).",
-        source="NVIDIA/nccl#374",
-        cost="Proxy threads of a job share their CPUs with other processes, so transfers wait.",
-        fix="find the processes with top -b -n 1 | head -20, and end them or wait",
-        examine=_examine_load,
-    ),
-)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import AMAZON, AMD, DEVICES, MELLANOX, NVIDIA, device_folders, gpus, rdma_devices
 
@@ -23,7 +23,14 @@ _PEER_MEMORY = (
 _DRIVER, _KERNEL = "proc/driver/nvidia/version", "proc/sys/kernel/osrelease"
 
 
-def _examine_drivers(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/bus/pci/devices/*/{vendor,device,class,driver}, /sys/module",
+    rule="The modules nvidia, amdgpu, mlx5_ib and efa are loaded if the machine has devices for them.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    cost="Without its driver a GPU is lost. Without RDMA, NCCL uses sockets, at a tenth of the bandwidth or less.",
+    fix="sudo modprobe MODULE",
+)
+def kernel_modules(machine: Machine) -> Iterator[Finding]:
     needed: dict[str, Severity] = {
         module: severity
         for folder in device_folders(machine)
@@ -47,7 +54,14 @@ def _examine_drivers(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def _examine_gpudirect(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/module/nvidia_peermem, /sys/kernel/mm/memory_peers, /proc/driver/nvidia/version, kernel release",
+    rule="A peer memory module is loaded, or the open driver runs on a kernel from 5.12 on (DMA-BUF).",
+    source="NVIDIA/nccl#1676",
+    cost="Data between nodes goes through host memory: 10 of 180 GB/s in NVIDIA/nccl#1676, 33 of 93 in #1412.",
+    fix="sudo modprobe nvidia-peermem; echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf",
+)
+def gdr_module(machine: Machine) -> Iterator[Finding]:
     # GeForce GPUs, which are displays, have no GPUDirect RDMA. The EFA driver has its own support.
     has_gpu = any(
         gpu.vendor == NVIDIA and machine.word(f"{DEVICES}/{gpu.bus_id}/class").startswith("0x0302")
@@ -69,27 +83,3 @@ def _examine_gpudirect(machine: Machine) -> Iterator[Finding]:
                 Evidence(source=f"/{_KERNEL}", value=release),
             ),
         )
-
-
-CHECKS = (
-    Check(
-        name="kernel-modules",
-        area="host",
-        reads="/sys/bus/pci/devices/*/{vendor,device,class,driver}, /sys/module",
-        rule="The modules nvidia, amdgpu, mlx5_ib and efa are loaded if the machine has devices for them.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="Without its driver a GPU is lost. Without RDMA, NCCL uses sockets, at a tenth of the bandwidth or less.",
-        fix="sudo modprobe MODULE",
-        examine=_examine_drivers,
-    ),
-    Check(
-        name="gdr-module",
-        area="host",
-        reads="/sys/module/nvidia_peermem, /sys/kernel/mm/memory_peers, /proc/driver/nvidia/version, kernel release",
-        rule="A peer memory module is loaded, or the open driver runs on a kernel from 5.12 on (DMA-BUF).",
-        source="NVIDIA/nccl#1676",
-        cost="Data between nodes goes through host memory: 10 of 180 GB/s in NVIDIA/nccl#1676, 33 of 93 in #1412.",
-        fix="sudo modprobe nvidia-peermem; echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf",
-        examine=_examine_gpudirect,
-    ),
-)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import gpus
 
@@ -14,7 +14,14 @@ _IPC_LOCK = 14
 """Number of the capability that ignores the limit of locked memory."""
 
 
-def _examine_memory(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="limit of locked memory of this process (ulimit -l), CapEff in /proc/self/status; /dev/infiniband",
+    rule="With RDMA devices, the limit is unlimited, or at least 64 GiB, or the process has CAP_IPC_LOCK.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    cost="NCCL ends with `ibv_reg_mr failed` or `ibv_create_qp failed` when it registers buffers.",
+    fix="add `* - memlock unlimited` to /etc/security/limits.conf; for Slurm set LimitMEMLOCK=infinity for slurmd",
+)
+def memlock(machine: Machine) -> Iterator[Finding]:
     limit_bytes = machine.fact(Limits).memlock_bytes
     if not any(name.startswith("uverbs") for name in machine.names_or_empty("dev/infiniband")):
         raise NotApplicable("no RDMA device that this process can open")
@@ -34,7 +41,14 @@ def _may_ignore_limit(machine: Machine) -> bool:
     return capabilities is not None and is_first and bool(int(capabilities[1], 16) >> _IPC_LOCK & 1)
 
 
-def _examine_files(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="hard limit of open files of this process (ulimit -Hn)",
+    rule="The hard limit of open files is at least 65,536.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    cost="Jobs of more than a hundred ranks can end with `Too many open files`.",
+    fix="add `* - nofile 131072` to /etc/security/limits.conf; for Slurm set LimitNOFILE=131072 for slurmd",
+)
+def nofile(machine: Machine) -> Iterator[Finding]:
     if not gpus(machine):
         raise NotApplicable("no GPU")
     limit = machine.fact(Limits).max_open_files
@@ -44,27 +58,3 @@ def _examine_files(machine: Machine) -> Iterator[Finding]:
             problem=f"a process may open at most {limit} files and sockets",
             evidence=(Evidence(source="ulimit -Hn", value=str(limit)),),
         )
-
-
-CHECKS = (
-    Check(
-        name="memlock",
-        area="host",
-        reads="limit of locked memory of this process (ulimit -l), CapEff in /proc/self/status; /dev/infiniband",
-        rule="With RDMA devices, the limit is unlimited, or at least 64 GiB, or the process has CAP_IPC_LOCK.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="NCCL ends with `ibv_reg_mr failed` or `ibv_create_qp failed` when it registers buffers.",
-        fix="add `* - memlock unlimited` to /etc/security/limits.conf; for Slurm set LimitMEMLOCK=infinity for slurmd",
-        examine=_examine_memory,
-    ),
-    Check(
-        name="nofile",
-        area="host",
-        reads="hard limit of open files of this process (ulimit -Hn)",
-        rule="The hard limit of open files is at least 65,536.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="Jobs of more than a hundred ranks can end with `Too many open files`.",
-        fix="add `* - nofile 131072` to /etc/security/limits.conf; for Slurm set LimitNOFILE=131072 for slurmd",
-        examine=_examine_files,
-    ),
-)

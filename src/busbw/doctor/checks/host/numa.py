@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import DEVICES, gpus
 from busbw.doctor.parts.platform import allowed_cpus
@@ -11,7 +11,14 @@ from busbw.topology.cpu_ranges import parse_ranges
 _NODES, _BALANCING = "sys/devices/system/node", "proc/sys/kernel/numa_balancing"
 
 
-def _examine_binding(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="allowed CPUs in /proc/self/status, NUMA nodes of GPUs, /sys/devices/system/node/node*/cpulist",
+    rule="The process may use CPUs on the NUMA node of a GPU.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ignore-cpu-affinity",
+    cost="Proxy threads reach GPUs and NICs over the link between sockets: 15 to 44 GB/s in uccl-project/uccl#956.",
+    fix="bind by NUMA node: srun --cpu-bind=none, mpirun --bind-to numa; or set NCCL_IGNORE_CPU_AFFINITY=1",
+)
+def numa_binding(machine: Machine) -> Iterator[Finding]:
     numbers = {machine.number(f"{DEVICES}/{gpu.bus_id}/numa_node") for gpu in gpus(machine)}
     nodes = sorted(number for number in numbers if number >= 0)
     if not nodes:
@@ -33,33 +40,16 @@ def _examine_binding(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _examine_balancing(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=f"/{_BALANCING}",
+    rule="Automatic NUMA balancing is off on machines with GPUs and several NUMA nodes.",
+    source="deepseek-ai/DeepEP#644",
+    cost="The kernel unmaps pages of host buffers at intervals, so ranks are late; NVLink is unaffected.",
+    fix="sudo sysctl -w kernel.numa_balancing=0",
+)
+def numa_balancing(machine: Machine) -> Iterator[Finding]:
     if not gpus(machine) or len(parse_ranges(machine.text(f"{_NODES}/online")) or ()) < 2:
         raise NotApplicable("no GPU, or one NUMA node")
     if machine.number(_BALANCING) > 0:
         problem = "automatic NUMA balancing is on"
         yield Finding(severity="risk", problem=problem, evidence=(machine.evidence(_BALANCING),))
-
-
-CHECKS = (
-    Check(
-        name="numa-binding",
-        area="host",
-        reads="allowed CPUs in /proc/self/status, NUMA nodes of GPUs, /sys/devices/system/node/node*/cpulist",
-        rule="The process may use CPUs on the NUMA node of a GPU.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ignore-cpu-affinity",
-        cost="Proxy threads reach GPUs and NICs over the link between sockets: 15 to 44 GB/s in uccl-project/uccl#956.",
-        fix="bind by NUMA node: srun --cpu-bind=none, mpirun --bind-to numa; or set NCCL_IGNORE_CPU_AFFINITY=1",
-        examine=_examine_binding,
-    ),
-    Check(
-        name="numa-balancing",
-        area="host",
-        reads=f"/{_BALANCING}",
-        rule="Automatic NUMA balancing is off on machines with GPUs and several NUMA nodes.",
-        source="deepseek-ai/DeepEP#644",
-        cost="The kernel unmaps pages of host buffers at intervals, so ranks are late; NVLink is unaffected.",
-        fix="sudo sysctl -w kernel.numa_balancing=0",
-        examine=_examine_balancing,
-    ),
-)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Unreadable, check
 from busbw.doctor.model.machine import Absent, Machine
 from busbw.doctor.parts.pci import DEVICES, PciDevice, bridges_above, gpus, rdma_devices
 from busbw.doctor.parts.platform import is_arm, is_virtual
@@ -19,7 +19,15 @@ def _devices(machine: Machine) -> tuple[PciDevice, ...]:
     return (*gpus(machine), *rdma_devices(machine))
 
 
-def _examine_acs(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="`lspci -vvv` of the PCIe ports above GPUs and RDMA devices; without root their IOMMU groups",
+    rule="On bare metal, no port redirects requests or completions between devices. SrcValid+ alone is harmless.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    cost="GPUDirect runs through the CPU at a fraction of its rate, or NCCL hangs (NVIDIA/nccl#2079).",
+    fix="setpci -s PORT ECAP_ACS+0x6.w=0000 for each port after each boot; or disable ACS in the BIOS",
+    needs_root=True,
+)
+def pcie_acs(machine: Machine) -> Iterator[Finding]:
     devices = _devices(machine)
     ports = {device.bus_id: bridges[-1] for device in devices if (bridges := bridges_above(machine, device.bus_id))}
     if not ports or not rdma_devices(machine):
@@ -54,7 +62,14 @@ def _share_groups(machine: Machine, ports: dict[str, str]) -> bool:
         return False
 
 
-def _examine_iommu(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/kernel/iommu_groups/*/type of GPUs and RDMA devices",
+    rule="On bare metal with processors other than ARM, the IOMMU is off or passes addresses through (identity).",
+    source="NVIDIA/nccl#257",
+    cost="Transfers between PCIe devices take up to twice as long, and some machines hang (NVIDIA/nccl#631).",
+    fix="add iommu=pt to the kernel's arguments in /etc/default/grub, run update-grub, and reboot",
+)
+def iommu_mode(machine: Machine) -> Iterator[Finding]:
     devices = _devices(machine)
     if len(devices) < 2:
         raise NotApplicable("no two GPUs or RDMA devices that exchange data")
@@ -69,28 +84,3 @@ def _examine_iommu(machine: Machine) -> Iterator[Finding]:
             problem=f"the IOMMU translates all transfers of {len(translated)} GPUs and RDMA devices, such as {label}",
             evidence=(machine.evidence(path),),
         )
-
-
-CHECKS = (
-    Check(
-        name="pcie-acs",
-        area="host",
-        reads="`lspci -vvv` of the PCIe ports above GPUs and RDMA devices; without root their IOMMU groups",
-        rule="On bare metal, no port redirects requests or completions between devices. SrcValid+ alone is harmless.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="GPUDirect runs through the CPU at a fraction of its rate, or NCCL hangs (NVIDIA/nccl#2079).",
-        fix="setpci -s PORT ECAP_ACS+0x6.w=0000 for each port after each boot; or disable ACS in the BIOS",
-        examine=_examine_acs,
-        needs_root=True,
-    ),
-    Check(
-        name="iommu-mode",
-        area="host",
-        reads="/sys/kernel/iommu_groups/*/type of GPUs and RDMA devices",
-        rule="On bare metal with processors other than ARM, the IOMMU is off or passes addresses through (identity).",
-        source="NVIDIA/nccl#257",
-        cost="Transfers between PCIe devices take up to twice as long, and some machines hang (NVIDIA/nccl#631).",
-        fix="add iommu=pt to the kernel's arguments in /etc/default/grub, run update-grub, and reboot",
-        examine=_examine_iommu,
-    ),
-)

@@ -3,14 +3,21 @@
 from collections.abc import Iterator
 
 from busbw.doctor.facts.filesystems import Filesystems
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import gpus
 
 _ENOUGH_BYTES = 128 << 20
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="size and free space of /dev/shm",
+    rule="/dev/shm has at least 128 MiB free; 1 GiB or more is recommended.",
+    source="NVIDIA/nccl#290",
+    cost="NCCL ends with `failed to extend /dev/shm/nccl-...`; with more space it works.",
+    fix="docker run --shm-size=1g or --ipc=host; in Kubernetes mount an emptyDir with medium Memory on /dev/shm",
+)
+def shm_size(machine: Machine) -> Iterator[Finding]:
     if len(gpus(machine)) < 2:
         raise NotApplicable("fewer than two GPUs")
     space = machine.fact(Filesystems)
@@ -25,15 +32,3 @@ def _examine(machine: Machine) -> Iterator[Finding]:
             evidence=evidence,
             fix="remove /dev/shm/nccl-* and /dev/shm/sem.* of ended jobs, and do so in the epilog of jobs",
         )
-
-
-CHECK = Check(
-    name="shm-size",
-    area="host",
-    reads="size and free space of /dev/shm",
-    rule="/dev/shm has at least 128 MiB free; 1 GiB or more is recommended.",
-    source="NVIDIA/nccl#290",
-    cost="NCCL ends with `failed to extend /dev/shm/nccl-...`; with more space it works.",
-    fix="docker run --shm-size=1g or --ipc=host; in Kubernetes mount an emptyDir with medium Memory on /dev/shm",
-    examine=_examine,
-)

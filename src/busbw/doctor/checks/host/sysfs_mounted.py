@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/bus/pci/devices, /proc/driver/nvidia/gpus",
+    rule="/sys shows each GPU that the driver has.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    cost="NCCL assumes a flat topology: ranks use NICs of other GPUs, and GPUDirect is off.",
+    fix="mount the /sys of the host in the container; with another sandbox set NCCL_TOPO_FILE",
+)
+def sysfs_mounted(machine: Machine) -> Iterator[Finding]:
     bus_ids = machine.names_or_empty(DRIVER_GPUS)
     if not bus_ids:
         raise NotApplicable("no GPU of NVIDIA with a driver")
@@ -19,15 +26,3 @@ def _examine(machine: Machine) -> Iterator[Finding]:
             problem=f"/sys does not show {len(missing)} of {len(bus_ids)} GPUs, so NCCL does not know the topology",
             evidence=(Evidence(source=f"/{DEVICES}/{missing[0]}", value="does not exist"),),
         )
-
-
-CHECK = Check(
-    name="sysfs-mounted",
-    area="host",
-    reads="/sys/bus/pci/devices, /proc/driver/nvidia/gpus",
-    rule="/sys shows each GPU that the driver has.",
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-    cost="NCCL assumes a flat topology: ranks use NICs of other GPUs, and GPUDirect is off.",
-    fix="mount the /sys of the host in the container; with another sandbox set NCCL_TOPO_FILE",
-    examine=_examine,
-)

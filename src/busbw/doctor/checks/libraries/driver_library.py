@@ -4,14 +4,21 @@ import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts.libraries import CUDA, Libraries
-from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.check import Evidence, Finding, Unreadable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import require_gpus
 
 _DRIVER = "proc/driver/nvidia/version"
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/proc/driver/nvidia/version; file name of libcuda.so.1",
+    rule="libcuda.so.1 has the version of the kernel module, or is CUDA's compatibility library.",
+    source="https://docs.nvidia.com/deploy/cuda-compatibility/",
+    cost="CUDA and NVML end with `driver/library version mismatch`.",
+    fix="reboot, or unload and load the modules of the driver, after an update of the driver",
+)
+def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     module = re.search(r"Module.*?\s(\d{3,}\.[\d.]+)\s", machine.text(_DRIVER) + "\n")
     cuda = next((each for each in machine.fact(Libraries).find(CUDA) if each.version), None)
@@ -22,15 +29,3 @@ def _examine(machine: Machine) -> Iterator[Finding]:
     if cuda.version != module[1] and "/compat/" not in cuda.path:
         problem = f"libcuda.so.1 has version {cuda.version}, the kernel module of the driver {module[1]}"
         yield Finding(severity="broken", problem=problem, evidence=evidence)
-
-
-CHECK = Check(
-    name="driver-cuda-compat",
-    area="libraries",
-    reads="/proc/driver/nvidia/version; file name of libcuda.so.1",
-    rule="libcuda.so.1 has the version of the kernel module, or is CUDA's compatibility library.",
-    source="https://docs.nvidia.com/deploy/cuda-compatibility/",
-    cost="CUDA and NVML end with `driver/library version mismatch`.",
-    fix="reboot, or unload and load the modules of the driver, after an update of the driver",
-    examine=_examine,
-)

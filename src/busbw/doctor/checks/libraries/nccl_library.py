@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
@@ -50,7 +50,14 @@ def _evidence(library: Library) -> Evidence:
     return Evidence(source=f"{library.path} ({library.origin})", value=library.version or "unknown version")
 
 
-def _examine_versions(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="LD_PRELOAD, LD_LIBRARY_PATH, the wheel of NCCL, ldconfig -p; the libraries' content",
+    rule="No variable puts another version of NCCL in front of the installed one.",
+    source="verl-project/verl#6621",
+    cost="A job may run an older NCCL than its user thinks, with that version's defects and speed.",
+    fix="remove the library that is not wanted from LD_PRELOAD and LD_LIBRARY_PATH",
+)
+def nccl_which(machine: Machine) -> Iterator[Finding]:
     first, *others = installed_nccl(machine)
     different = [each for each in others if each.version and first.version and each.version != first.version]
     if different and first.origin.startswith("LD_"):
@@ -62,7 +69,14 @@ def _examine_versions(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _examine_defects(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="version of the NCCL library; GPUs, RDMA devices and variables that a defect needs",
+    rule="No release with a known defect is loaded on a machine that meets the defect's condition.",
+    source="https://docs.nvidia.com/deeplearning/nccl/release-notes/",
+    cost="Collectives hang, crash or are slow; each finding states the effect.",
+    fix="update NCCL",
+)
+def nccl_known_defect(machine: Machine) -> Iterator[Finding]:
     library = installed_nccl(machine)[0]
     version = library.version or ""
     if not re.fullmatch(r"\d{1,9}(\.\d{1,9})*", version):
@@ -80,27 +94,3 @@ def _examine_defects(machine: Machine) -> Iterator[Finding]:
                 evidence=(Evidence(source=library.path, value=version),),
                 fix=defect.fix,
             )
-
-
-CHECKS = (
-    Check(
-        name="nccl-which",
-        area="libraries",
-        reads="LD_PRELOAD, LD_LIBRARY_PATH, the wheel of NCCL, ldconfig -p; the libraries' content",
-        rule="No variable puts another version of NCCL in front of the installed one.",
-        source="verl-project/verl#6621",
-        cost="A job may run an older NCCL than its user thinks, with that version's defects and speed.",
-        fix="remove the library that is not wanted from LD_PRELOAD and LD_LIBRARY_PATH",
-        examine=_examine_versions,
-    ),
-    Check(
-        name="nccl-known-defect",
-        area="libraries",
-        reads="version of the NCCL library; GPUs, RDMA devices and variables that a defect needs",
-        rule="No release with a known defect is loaded on a machine that meets the defect's condition.",
-        source="https://docs.nvidia.com/deeplearning/nccl/release-notes/",
-        cost="Collectives hang, crash or are slow; each finding states the effect.",
-        fix="update NCCL",
-        examine=_examine_defects,
-    ),
-)

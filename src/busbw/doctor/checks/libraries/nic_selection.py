@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import is_permitted
@@ -10,7 +10,14 @@ from busbw.doctor.parts.nics import is_permitted
 _RDMA = "sys/class/infiniband"
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="NCCL_IB_HCA in the environment and in NCCL's configuration files; /sys/class/infiniband",
+    rule="NCCL_IB_HCA names existing devices, and selects no others by a common prefix.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    cost="NCCL uses other NICs than intended, fewer of them, or TCP sockets.",
+    fix="export NCCL_IB_HCA==DEVICE,DEVICE with the exact names of /sys/class/infiniband",
+)
+def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
     devices = machine.names_or_empty(_RDMA)
     if not devices:
         raise NotApplicable("no RDMA device")
@@ -32,15 +39,3 @@ def _examine(machine: Machine) -> Iterator[Finding]:
             problem=f"{word} in NCCL_IB_HCA selects {f'also {others_text}' if found else 'no device of this machine'}",
             evidence=(setting.evidence, Evidence(source=f"/{_RDMA}", value=", ".join(devices))),
         )
-
-
-CHECK = Check(
-    name="env-nccl-ib-hca",
-    area="libraries",
-    reads="NCCL_IB_HCA in the environment and in NCCL's configuration files; /sys/class/infiniband",
-    rule="NCCL_IB_HCA names existing devices, and selects no others by a common prefix.",
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-    cost="NCCL uses other NICs than intended, fewer of them, or TCP sockets.",
-    fix="export NCCL_IB_HCA==DEVICE,DEVICE with the exact names of /sys/class/infiniband",
-    examine=_examine,
-)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import NET_PLUGINS, VERBS, Libraries
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.traits import rdma_kinds
 
@@ -19,7 +19,14 @@ _PLUGIN_FOLDERS = tuple(
 """Folders of Amazon's installer. Jobs often add them to LD_LIBRARY_PATH themselves."""
 
 
-def _examine_verbs(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=f"{VERBS} in the search path of the dynamic linker; names in /{_PROVIDERS}",
+    rule="libibverbs and its drivers for the RDMA devices are installed where NCCL is.",
+    source="https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
+    cost="NCCL finds no RDMA device and uses TCP sockets between nodes.",
+    fix="install rdma-core (libibverbs1 and ibverbs-providers) in the image, for EFA the EFA installer",
+)
+def rdma_core_version(machine: Machine) -> Iterator[Finding]:
     installed_nccl(machine)
     kinds = rdma_kinds(machine)
     if not kinds:
@@ -36,7 +43,14 @@ def _examine_verbs(machine: Machine) -> Iterator[Finding]:
             yield Finding(severity="slow", subject=provider, problem=problem, evidence=(evidence,))
 
 
-def _examine_efa(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="EFA devices; libnccl-net*.so in the search path of the dynamic linker and in Amazon's folders",
+    rule="A machine with EFA and NCCL has aws-ofi-nccl.",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",
+    cost="NCCL uses TCP sockets between nodes, not EFA.",
+    fix="install aws-ofi-nccl with the EFA installer, and add /opt/amazon/ofi-nccl/lib to LD_LIBRARY_PATH",
+)
+def efa_plugin(machine: Machine) -> Iterator[Finding]:
     nccl = installed_nccl(machine)
     if "efa" not in rdma_kinds(machine):
         raise NotApplicable("no EFA device")
@@ -44,27 +58,3 @@ def _examine_efa(machine: Machine) -> Iterator[Finding]:
         evidence = Evidence(source=_SEARCH_PATH, value=f"{nccl[0].path}, but no {NET_PLUGINS}")
         problem = "EFA devices are present, but NCCL finds no libnccl-net.so of aws-ofi-nccl"
         yield Finding(severity="slow", problem=problem, evidence=(evidence,))
-
-
-CHECKS = (
-    Check(
-        name="rdma-core-version",
-        area="libraries",
-        reads=f"{VERBS} in the search path of the dynamic linker; names in /{_PROVIDERS}",
-        rule="libibverbs and its drivers for the RDMA devices are installed where NCCL is.",
-        source="https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
-        cost="NCCL finds no RDMA device and uses TCP sockets between nodes.",
-        fix="install rdma-core (libibverbs1 and ibverbs-providers) in the image, for EFA the EFA installer",
-        examine=_examine_verbs,
-    ),
-    Check(
-        name="efa-plugin",
-        area="libraries",
-        reads="EFA devices; libnccl-net*.so in the search path of the dynamic linker and in Amazon's folders",
-        rule="A machine with EFA and NCCL has aws-ofi-nccl.",
-        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",
-        cost="NCCL uses TCP sockets between nodes, not EFA.",
-        fix="install aws-ofi-nccl with the EFA installer, and add /opt/amazon/ofi-nccl/lib to LD_LIBRARY_PATH",
-        examine=_examine_efa,
-    ),
-)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Absent, Machine
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
@@ -13,7 +13,14 @@ _DEFAULT = "/var/run/nvidia-topologyd/virtualTopology.xml"
 _GPU = re.compile(r'<pci\b(?=[^<>]*\bclass="0x030[02])[^<>]*\bbusid="([^"<>]*)"')
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads=f"the file that NCCL_TOPO_FILE names, else {_DEFAULT}",
+    rule="The file exists, and has all GPUs of this machine.",
+    source="Azure/azurehpc-health-checks#142",
+    cost="NCCL builds rings for another machine: 15 of 480 GB/s on one node with the file of another shape.",
+    fix="unset NCCL_TOPO_FILE on bare metal; in a virtual machine, name the file of its shape",
+)
+def topo_file(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     setting = read_settings(machine).get("NCCL_TOPO_FILE")
     path = setting.value if setting else _DEFAULT
@@ -34,15 +41,3 @@ def _examine(machine: Machine) -> Iterator[Finding]:
             evidence=(Evidence(source=path, value=f"GPUs {', '.join(sorted(listed))[:120]}"),),
             fix=setting.fix if setting else None,
         )
-
-
-CHECK = Check(
-    name="topo-file",
-    area="libraries",
-    reads=f"the file that NCCL_TOPO_FILE names, else {_DEFAULT}",
-    rule="The file exists, and has all GPUs of this machine.",
-    source="Azure/azurehpc-health-checks#142",
-    cost="NCCL builds rings for another machine: 15 of 480 GB/s on one node with the file of another shape.",
-    fix="unset NCCL_TOPO_FILE on bare metal; in a virtual machine, name the file of its shape",
-    examine=_examine,
-)

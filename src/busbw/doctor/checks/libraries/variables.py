@@ -11,7 +11,7 @@ from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import Libraries
 from busbw.doctor.facts.user_configuration import UserConfiguration
-from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, Unreadable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nccl_settings import Setting, configuration_lines, is_name, is_value, read_settings
 from busbw.near_misses import near_misses
@@ -94,7 +94,14 @@ def _examine_contradictions(machine: Machine) -> Iterator[Finding]:
             yield _finding(first, f"{first.text} contradicts {second.text}: {each.effect}", second)
 
 
-def _examine_files(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/etc/nccl.conf; ~/.nccl.conf, or the file that NCCL_CONF_FILE names",
+    rule="Each line of NCCL's configuration files sets a variable.",
+    source=DOCUMENTATION,
+    cost="Jobs run without the settings of the file.",
+    fix="correct the file",
+)
+def hidden_nccl_conf(machine: Machine) -> Iterator[Finding]:
     named = read_settings(machine).get("NCCL_CONF_FILE")
     if named and machine.fact(UserConfiguration).lines is None:
         yield _finding(named, f"{named.text} does not exist")
@@ -146,15 +153,5 @@ CHECKS = (
         rule="No setting disables what another one demands.",
         cost="NCCL ignores one of the settings, or fails.",
         fix="remove one of the settings",
-    ),
-    Check(
-        name="hidden-nccl-conf",
-        area="libraries",
-        reads="/etc/nccl.conf; ~/.nccl.conf, or the file that NCCL_CONF_FILE names",
-        rule="Each line of NCCL's configuration files sets a variable.",
-        source=DOCUMENTATION,
-        cost="Jobs run without the settings of the file.",
-        fix="correct the file",
-        examine=_examine_files,
     ),
 )

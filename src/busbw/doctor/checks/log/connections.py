@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from busbw.doctor.model.check import Check, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Finding, NotApplicable, Unreadable, check
 from busbw.doctor.nccl_log.nccl_log import Connection, Message, NcclLog
 
 _PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
@@ -23,7 +23,14 @@ def _by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
     return found
 
 
-def _examine_peers(log: NcclLog) -> Iterator[Finding]:
+@check(
+    reads='"via P2P", "via SHM" and "via NET" messages of ranks on one host',
+    rule="GPUs of a node with NVLink are connected by P2P.",
+    source="NVIDIA/nccl#324",
+    cost="NVLink is not used: data goes through host memory or the network.",
+    fix="unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; give each rank all GPUs of the job, and all ranks one /dev/shm",
+)
+def log_peers(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     inside = _by_host(each for each in log.connections if each.host == each.peer_host)
     if not inside:
@@ -44,7 +51,15 @@ def _examine_peers(log: NcclLog) -> Iterator[Finding]:
         )
 
 
-def _examine_gpudirect(log: NcclLog) -> Iterator[Finding]:
+@check(
+    reads='"GPU Direct RDMA Disabled for HCA" messages, "[receive] via NET/IB" messages without GDRDMA',
+    rule="GPUDirect RDMA is on: the adapters of the job write received data into GPU memory.",
+    source="NVIDIA/nccl#1676",
+    cost="Data is copied through host memory: 180 GB/s between two nodes fell to 10 GB/s.",
+    fix="modprobe nvidia_peermem, or the open driver with kernel 5.12 or newer (DMA-BUF); unset NCCL_NET_GDR_LEVEL "
+    "and NCCL_DMABUF_ENABLE; nvidia-smi topo -m shows the distance of GPU and adapter",
+)
+def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
     connections = _by_host(each for each in log.connections if _RDMA.match(each.via))
     disabled: dict[str, dict[str, Message]] = {}
@@ -75,28 +90,3 @@ def _examine_gpudirect(log: NcclLog) -> Iterator[Finding]:
                 evidence=(staged[0].evidence, *((setting,) if setting else ())),
                 subject=host,
             )
-
-
-CHECKS = (
-    Check(
-        name="log-peers",
-        area="log",
-        reads='"via P2P", "via SHM" and "via NET" messages of ranks on one host',
-        rule="GPUs of a node with NVLink are connected by P2P.",
-        source="NVIDIA/nccl#324",
-        cost="NVLink is not used: data goes through host memory or the network.",
-        fix="unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; give each rank all GPUs of the job, and all ranks one /dev/shm",
-        examine=_examine_peers,
-    ),
-    Check(
-        name="log-gpudirect",
-        area="log",
-        reads='"GPU Direct RDMA Disabled for HCA" messages, "[receive] via NET/IB" messages without GDRDMA',
-        rule="GPUDirect RDMA is on: the adapters of the job write received data into GPU memory.",
-        source="NVIDIA/nccl#1676",
-        cost="Data is copied through host memory: 180 GB/s between two nodes fell to 10 GB/s.",
-        fix="modprobe nvidia_peermem, or the open driver with kernel 5.12 or newer (DMA-BUF); unset NCCL_NET_GDR_LEVEL "
-        "and NCCL_DMABUF_ENABLE; nvidia-smi topo -m shows the distance of GPU and adapter",
-        examine=_examine_gpudirect,
-    ),
-)

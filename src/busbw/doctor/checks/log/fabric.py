@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Finding, NotApplicable
+from busbw.doctor.model.check import Finding, NotApplicable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
@@ -11,7 +11,14 @@ _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
 _DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+) cliqueId (?P<clique>\w+)")
 
 
-def _examine_nvls(log: NcclLog) -> Iterator[Finding]:
+@check(
+    reads='"NVLS multicast support" messages',
+    rule="All GPUs of a job offer NVLS if one does, or if the named system has it.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    cost="NCCL uses rings, which move more data over NVLink.",
+    fix="systemctl status nvidia-fabricmanager on this host; unset NCCL_CUMEM_ENABLE",
+)
+def log_nvls(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     found = list(log.find(_MULTICAST))
     if not found:
@@ -29,7 +36,14 @@ def _examine_nvls(log: NcclLog) -> Iterator[Finding]:
         )
 
 
-def _examine_domain(log: NcclLog) -> Iterator[Finding]:
+@check(
+    reads='"MNNVL" messages: fabric UUID of each GPU, use by each communicator',
+    rule="NCCL uses NVLink between nodes of one NVLink domain.",
+    source="NVIDIA/nccl#1925",
+    cost="An NVL72 job of 8 GPUs reaches 44 to 387 instead of 841 GB/s.",
+    fix="unset NCCL_MNNVL_ENABLE and NCCL_P2P_DISABLE; check nvidia-imex-ctl -N and the IMEX channel",
+)
+def log_mnnvl(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     hosts: dict[tuple[str, str], set[str]] = {}
     for message, match in log.find(_DOMAIN):
@@ -47,27 +61,3 @@ def _examine_domain(log: NcclLog) -> Iterator[Finding]:
                 evidence=(each.evidence,),
             )
             return
-
-
-CHECKS = (
-    Check(
-        name="log-nvls",
-        area="log",
-        reads='"NVLS multicast support" messages',
-        rule="All GPUs of a job offer NVLS if one does, or if the named system has it.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-        cost="NCCL uses rings, which move more data over NVLink.",
-        fix="systemctl status nvidia-fabricmanager on this host; unset NCCL_CUMEM_ENABLE",
-        examine=_examine_nvls,
-    ),
-    Check(
-        name="log-mnnvl",
-        area="log",
-        reads='"MNNVL" messages: fabric UUID of each GPU, use by each communicator',
-        rule="NCCL uses NVLink between nodes of one NVLink domain.",
-        source="NVIDIA/nccl#1925",
-        cost="An NVL72 job of 8 GPUs reaches 44 to 387 instead of 841 GB/s.",
-        fix="unset NCCL_MNNVL_ENABLE and NCCL_P2P_DISABLE; check nvidia-imex-ctl -N and the IMEX channel",
-        examine=_examine_domain,
-    ),
-)

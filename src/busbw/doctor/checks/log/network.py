@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Unreadable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
@@ -24,7 +24,14 @@ _ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
 
 
-def _examine_network(log: NcclLog) -> Iterator[Finding]:
+@check(
+    reads='"Using network", NET/IB, NET/OFI and NET/Plugin messages',
+    rule="A job on several nodes does not use TCP sockets, and all hosts use the same network.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    cost="TCP sockets reach a small share of the bandwidth of RDMA.",
+    fix="unset NCCL_IB_DISABLE and NCCL_NET; ibv_devinfo in the job; in clouds, install the network plug-in",
+)
+def log_network(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
     if not log.networks:
         raise Unreadable('the message "Using network" of NCCL')
@@ -45,7 +52,14 @@ def _examine_network(log: NcclLog) -> Iterator[Finding]:
     )
 
 
-def _examine_adapters(log: NcclLog) -> Iterator[Finding]:
+@check(
+    reads='"NET/IB : Using" messages',
+    rule="All hosts use the same number of adapters.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    cost="All nodes wait for the node with the fewest adapters.",
+    fix="ibstat on this host; compare NCCL_IB_HCA",
+)
+def log_adapters(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
     adapters: dict[str, frozenset[str]] = {}
     evidence: dict[str, Evidence] = {}
@@ -69,27 +83,3 @@ def _examine_adapters(log: NcclLog) -> Iterator[Finding]:
                 subject=host,
                 damage=Damage(nic_share=len(names) / len(usual)),
             )
-
-
-CHECKS = (
-    Check(
-        name="log-network",
-        area="log",
-        reads='"Using network", NET/IB, NET/OFI and NET/Plugin messages',
-        rule="A job on several nodes does not use TCP sockets, and all hosts use the same network.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-        cost="TCP sockets reach a small share of the bandwidth of RDMA.",
-        fix="unset NCCL_IB_DISABLE and NCCL_NET; ibv_devinfo in the job; in clouds, install the network plug-in",
-        examine=_examine_network,
-    ),
-    Check(
-        name="log-adapters",
-        area="log",
-        reads='"NET/IB : Using" messages',
-        rule="All hosts use the same number of adapters.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-        cost="All nodes wait for the node with the fewest adapters.",
-        fix="ibstat on this host; compare NCCL_IB_HCA",
-        examine=_examine_adapters,
-    ),
-)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
-from busbw.doctor.model.check import Check, Finding
+from busbw.doctor.model.check import Finding, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.parts.nccl_settings import is_value
@@ -44,7 +44,14 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
 """Predicates of parts/traits.py for the machines of a log. None if the log does not tell."""
 
 
-def _examine(log: NcclLog) -> Iterator[Finding]:
+@check(
+    reads='"set by environment to" messages',
+    rule="No variable has a value that does harm on the job's machines (the checks env-...).",
+    source=DOCUMENTATION,
+    cost="NCCL leaves out the part or the algorithm that the finding names.",
+    fix="unset the variable",
+)
+def log_variables(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     done = _OTHER_CHECKS | (_PXN if log.node_count < 3 else set())
     for row in HARMFUL_VALUES:
@@ -64,15 +71,3 @@ def _examine(log: NcclLog) -> Iterator[Finding]:
             damage=Damage(nvls=False) if row.damage == "nvls" else None,
             fix=f"unset {row.variable}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
         )
-
-
-CHECK = Check(
-    name="log-variables",
-    area="log",
-    reads='"set by environment to" messages',
-    rule="No variable has a value that does harm on the job's machines (the checks env-...).",
-    source=DOCUMENTATION,
-    cost="NCCL leaves out the part or the algorithm that the finding names.",
-    fix="unset the variable",
-    examine=_examine,
-)

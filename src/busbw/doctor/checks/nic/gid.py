@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import Port, compute_ports, usual
@@ -11,7 +11,14 @@ _ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
 _LINK_LOCAL = "fe80:"
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/class/infiniband/NIC/ports/1/gids, gid_attrs/types; NCCL_IB_GID_INDEX",
+    rule="Each RoCE compute NIC has a GID of RoCE v2 with an IPv4 or global IPv6 address.",
+    source="NVIDIA/nccl#1510",
+    cost="Connections fail with `ibv_modify_qp failed` or error 12, or use RoCE v1, which routers drop.",
+    fix="assign an address to the interface: ip addr add ADDRESS dev INTERFACE; show_gids lists the result",
+)
+def roce_gid(machine: Machine) -> Iterator[Finding]:
     ports = [port for port in compute_ports(machine, "RoCE") if port.is_active]
     if not ports:
         raise NotApplicable("no RoCE port is active")
@@ -50,15 +57,3 @@ def _type(machine: Machine, port: Port, index: str) -> str | None:
     """Returns the type of a GID. None if there is no GID: the kernel then refuses to read its type."""
     gid = machine.optional(f"{port.folder}/gids/{index}")
     return machine.word(f"{port.folder}/gid_attrs/types/{index}") if gid not in {None, _ZERO} else None
-
-
-CHECK = Check(
-    name="roce-gid",
-    area="nic",
-    reads="/sys/class/infiniband/NIC/ports/1/gids, gid_attrs/types; NCCL_IB_GID_INDEX",
-    rule="Each RoCE compute NIC has a GID of RoCE v2 with an IPv4 or global IPv6 address.",
-    source="NVIDIA/nccl#1510",
-    cost="Connections fail with `ibv_modify_qp failed` or error 12, or use RoCE v1, which routers drop.",
-    fix="assign an address to the interface: ip addr add ADDRESS dev INTERFACE; show_gids lists the result",
-    examine=_examine,
-)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Finding, Unreadable
+from busbw.doctor.model.check import Finding, Unreadable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.job import node_count
@@ -14,7 +14,14 @@ _MIN_PORTS = 4
 """Number of NICs from which on a node with GPUs is one of a cluster, and not a workstation without a cable."""
 
 
-def _examine_state(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/class/infiniband/NIC/ports/1/state, phys_state",
+    rule="No compute NIC lacks a link while most others of its model have one; a node of a cluster has links.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    cost="NCCL leaves out ports that are not ACTIVE without a message; two GPUs then share a NIC.",
+    fix="check cable and switch port (Polling: no signal; Disabled: mlxlink -d DEVICE -a UP); ip link set IF up",
+)
+def nic_state(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)
     inactive = [port for port in ports if not port.is_active]
     down = [port for port in inactive if not port.lacks_subnet_manager]
@@ -37,7 +44,14 @@ def _examine_state(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def _examine_subnet_manager(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/class/infiniband/NIC/ports/1/state, phys_state, sm_lid; /proc/uptime",
+    rule="A subnet manager configures each port of InfiniBand with a link.",
+    source="https://github.com/facebookresearch/gcm",
+    cost="The port stays INIT and carries no data: NCCL leaves it out, or jobs end with error 12.",
+    fix="start the subnet manager of the fabric (opensm, UFM, or on the switch); sminfo shows it",
+)
+def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine, "InfiniBand")
     if any(port.lacks_subnet_manager for port in ports) and has_just_booted(machine):
         raise Unreadable("the final state of the ports; the node has just booted")
@@ -50,27 +64,3 @@ def _examine_subnet_manager(machine: Machine) -> Iterator[Finding]:
                 problem=f"{port.label} has a link, but no subnet manager configures it ({port.state})",
                 evidence=(machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid")),
             )
-
-
-CHECKS = (
-    Check(
-        name="nic-state",
-        area="nic",
-        reads="/sys/class/infiniband/NIC/ports/1/state, phys_state",
-        rule="No compute NIC lacks a link while most others of its model have one; a node of a cluster has links.",
-        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        cost="NCCL leaves out ports that are not ACTIVE without a message; two GPUs then share a NIC.",
-        fix="check cable and switch port (Polling: no signal; Disabled: mlxlink -d DEVICE -a UP); ip link set IF up",
-        examine=_examine_state,
-    ),
-    Check(
-        name="ib-subnet-manager",
-        area="nic",
-        reads="/sys/class/infiniband/NIC/ports/1/state, phys_state, sm_lid; /proc/uptime",
-        rule="A subnet manager configures each port of InfiniBand with a link.",
-        source="https://github.com/facebookresearch/gcm",
-        cost="The port stays INIT and carries no data: NCCL leaves it out, or jobs end with error 12.",
-        fix="start the subnet manager of the fabric (opensm, UFM, or on the switch); sminfo shows it",
-        examine=_examine_subnet_manager,
-    ),
-)

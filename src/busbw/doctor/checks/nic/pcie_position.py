@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import compute_ports, rdma_ports
@@ -13,7 +13,14 @@ _MAX_GBIT = 400
 """Faster NICs (ConnectX-8) reach the GPUs through a PCIe switch of their own, so the slot does not limit them."""
 
 
-def _examine_slots(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/class/infiniband/NIC/ports/1/rate, sys_image_guid; current_link_{width,speed} of the NIC on PCIe",
+    rule=f"The PCIe slots of a compute NIC of up to {_MAX_GBIT} Gb/s carry at least the rate of its port.",
+    source="https://github.com/scitix/sichek",
+    cost="PCIe limits the NIC: 400 Gb/s in a slot with x8 at 32 GT/s or x16 at 16 GT/s reaches at most 252 Gb/s.",
+    fix="move the NIC to a slot with x16 of its generation; check bifurcation and slot generation in the BIOS",
+)
+def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)
     links = {port: links_above(machine, port.bus_id)[:1] for port in ports}
     # A card in several slots, such as that of DGX Spark, appears once for each, and its port needs them together.
@@ -34,7 +41,14 @@ def _examine_slots(machine: Machine) -> Iterator[Finding]:
                 )
 
 
-def _examine_gpus(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="paths of GPUs and NICs in /sys/bus/pci/devices",
+    rule="If most GPUs have a NIC below their PCIe switch, all have one.",
+    source="NVIDIA/nccl#1412",
+    cost="Data of this GPU crosses the CPU without GPUDirect: 33 instead of 93 GB/s on one cluster.",
+    fix="see `lspci -tv`: permit the NIC in NCCL_IB_HCA, reseat it, or move it to a slot of the GPU's switch",
+)
+def nic_numa_gpu_map(machine: Machine) -> Iterator[Finding]:
     nics = [location(machine, port.bus_id) for port in rdma_ports(machine)]
     locations = {gpu: location(machine, gpu.bus_id) for gpu in gpus(machine)}
     far = [
@@ -51,27 +65,3 @@ def _examine_gpus(machine: Machine) -> Iterator[Finding]:
             evidence=(Evidence(source=f"/{DEVICES}/{gpu.bus_id}", value=machine.target(f"{DEVICES}/{gpu.bus_id}")),),
             damage=Damage(nic_share=near_count / len(locations)),
         )
-
-
-CHECKS = (
-    Check(
-        name="port-speed-vs-slot",
-        area="nic",
-        reads="/sys/class/infiniband/NIC/ports/1/rate, sys_image_guid; current_link_{width,speed} of the NIC on PCIe",
-        rule=f"The PCIe slots of a compute NIC of up to {_MAX_GBIT} Gb/s carry at least the rate of its port.",
-        source="https://github.com/scitix/sichek",
-        cost="PCIe limits the NIC: 400 Gb/s in a slot with x8 at 32 GT/s or x16 at 16 GT/s reaches at most 252 Gb/s.",
-        fix="move the NIC to a slot with x16 of its generation; check bifurcation and slot generation in the BIOS",
-        examine=_examine_slots,
-    ),
-    Check(
-        name="nic-numa-gpu-map",
-        area="nic",
-        reads="paths of GPUs and NICs in /sys/bus/pci/devices",
-        rule="If most GPUs have a NIC below their PCIe switch, all have one.",
-        source="NVIDIA/nccl#1412",
-        cost="Data of this GPU crosses the CPU without GPUDirect: 33 instead of 93 GB/s on one cluster.",
-        fix="see `lspci -tv`: permit the NIC in NCCL_IB_HCA, reseat it, or move it to a slot of the GPU's switch",
-        examine=_examine_gpus,
-    ),
-)

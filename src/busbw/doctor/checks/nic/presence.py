@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Absent, Machine
 from busbw.doctor.parts.job import is_container_without_gpu
@@ -24,7 +24,14 @@ _EFA_DEVICES = {
 _DEVICE_FILES = "dev/infiniband"
 
 
-def _examine_count(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/class/infiniband; vendor, device, class and driver in /sys/bus/pci/devices/BDF",
+    rule="Each NIC of the model of the compute NICs has an RDMA device.",
+    source="https://github.com/facebookresearch/gcm",
+    cost="One of 8 NICs lost takes 1/8 of the bandwidth between nodes, or half if two GPUs then share a NIC.",
+    fix="dmesg | grep -e mlx5 -e bnxt; reload the driver of the NIC; mlxfwreset -d BDF reset; reboot",
+)
+def nic_count(machine: Machine) -> Iterator[Finding]:
     working = [f"{DEVICES}/{port.bus_id}" for port in compute_ports(machine, "InfiniBand", "RoCE")]
     offered = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
     kinds = {_kind(machine, folder) for folder in working}
@@ -56,7 +63,14 @@ def _has_other_purpose(machine: Machine, folder: str) -> bool:
     return False
 
 
-def _examine_efa(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/class/infiniband, /sys/class/dmi/id/product_name",
+    rule="All EFA devices that the type of the instance offers have a driver.",
+    source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
+    cost="Each missing device takes its share of the bandwidth; without any, NCCL uses TCP.",
+    fix="modprobe efa; if lspci -d 1d0f: shows too few, launch the instance with an EFA interface for each card",
+)
+def efa_present(machine: Machine) -> Iterator[Finding]:
     instance = machine.optional(_PRODUCT) or ""
     if instance not in _EFA_DEVICES:
         raise NotApplicable("no instance of AWS with several EFA devices")
@@ -71,7 +85,14 @@ def _examine_efa(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _examine_device_files(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/dev/infiniband",
+    rule="If the machine has compute NICs, /dev/infiniband has a uverbs device.",
+    source="https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md",
+    cost='NCCL prints "NET/IB : No device found" and uses sockets.',
+    fix="modprobe ib_uverbs; container: --device=/dev/infiniband, or request the NICs from the device plugin",
+)
+def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)
     if any(name.startswith("uverbs") for name in machine.names_or_empty(_DEVICE_FILES)):
         return
@@ -84,37 +105,3 @@ def _examine_device_files(machine: Machine) -> Iterator[Finding]:
         problem=f"/{_DEVICE_FILES} has no uverbs device, but the machine has {len(ports)} compute NICs",
         evidence=(Evidence(source=f"/{_DEVICE_FILES}/uverbs*", value="does not exist"),),
     )
-
-
-CHECKS = (
-    Check(
-        name="nic-count",
-        area="nic",
-        reads="/sys/class/infiniband; vendor, device, class and driver in /sys/bus/pci/devices/BDF",
-        rule="Each NIC of the model of the compute NICs has an RDMA device.",
-        source="https://github.com/facebookresearch/gcm",
-        cost="One of 8 NICs lost takes 1/8 of the bandwidth between nodes, or half if two GPUs then share a NIC.",
-        fix="dmesg | grep -e mlx5 -e bnxt; reload the driver of the NIC; mlxfwreset -d BDF reset; reboot",
-        examine=_examine_count,
-    ),
-    Check(
-        name="efa-present",
-        area="nic",
-        reads="/sys/class/infiniband, /sys/class/dmi/id/product_name",
-        rule="All EFA devices that the type of the instance offers have a driver.",
-        source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
-        cost="Each missing device takes its share of the bandwidth; without any, NCCL uses TCP.",
-        fix="modprobe efa; if lspci -d 1d0f: shows too few, launch the instance with an EFA interface for each card",
-        examine=_examine_efa,
-    ),
-    Check(
-        name="ib-verbs-char-devices",
-        area="nic",
-        reads="/dev/infiniband",
-        rule="If the machine has compute NICs, /dev/infiniband has a uverbs device.",
-        source="https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md",
-        cost='NCCL prints "NET/IB : No device found" and uses sockets.',
-        fix="modprobe ib_uverbs; container: --device=/dev/infiniband, or request the NICs from the device plugin",
-        examine=_examine_device_files,
-    ),
-)

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding
+from busbw.doctor.model.check import Evidence, Finding, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import NETWORK, is_permitted
 
 
-def _examine(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="NCCL_SOCKET_IFNAME, /sys/class/net/INTERFACE/operstate",
+    rule="NCCL_SOCKET_IFNAME, if set, selects an interface that is up.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
+    cost='The job ends with "no socket interface found" or hangs before its first collective.',
+    fix="export NCCL_SOCKET_IFNAME==INTERFACE (two equal signs: exactly this name), with a name from `ip -br link`",
+)
+def socket_interface(machine: Machine) -> Iterator[Finding]:
     setting = read_settings(machine).get("NCCL_SOCKET_IFNAME")
     if setting is None:
         return
@@ -21,15 +28,3 @@ def _examine(machine: Machine) -> Iterator[Finding]:
             problem=f"{setting.text} selects no interface that is up: {found}",
             evidence=(setting.evidence, Evidence(source=f"/{NETWORK}", value=found)),
         )
-
-
-CHECK = Check(
-    name="socket-interface",
-    area="nic",
-    reads="NCCL_SOCKET_IFNAME, /sys/class/net/INTERFACE/operstate",
-    rule="NCCL_SOCKET_IFNAME, if set, selects an interface that is up.",
-    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
-    cost='The job ends with "no socket interface found" or hangs before its first collective.',
-    fix="export NCCL_SOCKET_IFNAME==INTERFACE (two equal signs: exactly this name), with a name from `ip -br link`",
-    examine=_examine,
-)

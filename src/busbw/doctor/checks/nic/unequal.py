@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports, usual
@@ -59,7 +59,14 @@ def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
     return f"/{path}", f"MTU {machine.number(path)}"
 
 
-def _examine_mtu(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/sys/class/net/INTERFACE/mtu",
+    rule="The interfaces of all RoCE compute NICs have the same MTU, which holds RDMA packets of 4096 bytes.",
+    source="NVIDIA/nccl#709",
+    cost="Another MTU than the switch or the peer ends large operations with error 12; 1024 bytes cost 5 to 10 %.",
+    fix="ip link set INTERFACE mtu 9000, or the largest MTU of the switches, on all NICs and nodes",
+)
+def nic_mtu(machine: Machine) -> Iterator[Finding]:
     yield from _differing(_mtu, "slow", "RoCE")(machine)
     if not gpus(machine):
         return  # The NICs may be ordinary network interfaces.
@@ -80,6 +87,23 @@ def _lossless_priorities(machine: Machine, port: Port) -> tuple[str, str]:
         raise Unreadable(f"priorities in the output of {' '.join(command)}")
     enabled = [number for number, state in states if state == "on"]
     return " ".join(command), f"PFC for priorities {', '.join(enabled) or 'none'}"
+
+
+def _congestion_control(machine: Machine, port: Port) -> tuple[str, str]:
+    folder = f"{NETWORK}/{port.interface}/ecn"
+    if not machine.has(folder):
+        raise NotApplicable("the driver does not state for which priorities it reacts to marked packets")
+    sides = ((name, f"{folder}/roce_{side}/enable") for name, side in (("sent", "rp"), ("received", "np")))
+    texts = [
+        f"{name}: {' '.join(each for each in machine.names(path) if machine.number(f'{path}/{each}')) or 'none'}"
+        for name, path in sides
+    ]
+    return f"/{folder}", f"ECN for priorities {', '.join(texts)}"
+
+
+def _route(machine: Machine, port: Port) -> tuple[str, str]:
+    command = ("ip", "-o", "route", "show", "dev", port.interface)
+    return " ".join(command), "an IPv4 route" if machine.output(*command) else "no IPv4 route"
 
 
 CHECKS = (
@@ -104,16 +128,6 @@ CHECKS = (
         examine=_differing(_firmware, "risk"),
     ),
     Check(
-        name="nic-mtu",
-        area="nic",
-        reads="/sys/class/net/INTERFACE/mtu",
-        rule="The interfaces of all RoCE compute NICs have the same MTU, which holds RDMA packets of 4096 bytes.",
-        source="NVIDIA/nccl#709",
-        cost="Another MTU than the switch or the peer ends large operations with error 12; 1024 bytes cost 5 to 10 %.",
-        fix="ip link set INTERFACE mtu 9000, or the largest MTU of the switches, on all NICs and nodes",
-        examine=_examine_mtu,
-    ),
-    Check(
         name="roce-qos",
         area="nic",
         reads="dcb pfc show dev INTERFACE",
@@ -122,5 +136,25 @@ CHECKS = (
         cost="Traffic in a class that loses packets is sent again: 25 to 50 % of the bandwidth, or retry errors.",
         fix="dcb pfc set dev INTERFACE prio-pfc all:off 3:on, with the priority of the other NICs and the switches",
         examine=_differing(_lossless_priorities, "slow", "RoCE"),
+    ),
+    Check(
+        name="roce-ecn",
+        area="nic",
+        reads="/sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY",
+        rule="All RoCE compute NICs react to marked packets (ECN) of the same priorities.",
+        source="https://docs.nvidia.com/networking/display/mlnxofedv24103250lts/explicit+congestion+notification+(ecn)",
+        cost="A NIC that does not slow down fills buffers of switches, and other flows wait or lose packets.",
+        fix="echo 1 | sudo tee /sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY, as on the other NICs",
+        examine=_differing(_congestion_control, "risk", "RoCE"),
+    ),
+    Check(
+        name="roce-route",
+        area="nic",
+        reads="ip -o route show dev INTERFACE",
+        rule="If most RoCE compute NICs have a route at their interface, all have one.",
+        source="https://github.com/oracle-quickstart/oci-hpc-oke",
+        cost="RDMA connections leave by the interface of another route, or fail with `ibv_modify_qp failed`.",
+        fix="compare `ip route show table all dev INTERFACE` with other NICs, then assign address and route again",
+        examine=_differing(_route, "risk", "RoCE"),
     ),
 )

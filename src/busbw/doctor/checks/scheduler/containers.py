@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts.device_nodes import DeviceNodes
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts.gpus import pci_gpus
 from busbw.doctor.parts.job import variables_of_container
@@ -24,7 +24,15 @@ def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
     return nodes, gpus
 
 
-def _examine_access(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="access to /dev/nvidia* in a container",
+    rule="A container may open the device nodes of GPUs that it has.",
+    source="NVIDIA/nvidia-container-toolkit#48",
+    cost="CUDA and NVML fail with `Unknown Error`; often since `systemctl daemon-reload` on the host.",
+    fix="restart the container; to prevent it, create the links in /dev/char with nvidia-ctk system "
+    "create-dev-char-symlinks --create-all, or use CDI",
+)
+def cgroup_devices(machine: Machine) -> Iterator[Finding]:
     nodes, gpus = _nodes(machine)
     # A container with all of the host's /dev may open only the nodes of its own GPUs.
     lost = gpus if not set(gpus) & set(nodes.usable) else []
@@ -37,7 +45,14 @@ def _examine_access(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _examine_presence(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/dev/nvidiactl and /dev/nvidia-uvm in a container",
+    rule="A container with GPUs has both device nodes.",
+    source="NVIDIA/nccl#1925",
+    cost="CUDA cannot be initialized in this container.",
+    fix="start the container with --gpus all or --runtime=nvidia instead of single --device options",
+)
+def nvidia_caps_devices(machine: Machine) -> Iterator[Finding]:
     nodes, gpus = _nodes(machine)
     for name in _CONTROL:
         if name not in nodes.usable and name not in nodes.denied:
@@ -49,7 +64,14 @@ def _examine_presence(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def _examine_nics(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/dev/nvidia* and /dev/infiniband/uverbs* in a container, PCI devices, /sys/class/infiniband",
+    rule="The container's share of the node's RDMA devices is at least 40 % of its share of the GPUs.",
+    source="NVIDIA/nccl#733",
+    cost="All GPUs of the container share its few RDMA devices.",
+    fix="request the RDMA resource for each NIC in resources.limits, such as rdma/ib or vpc.amazonaws.com/efa",
+)
+def k8s_rdma_resources(machine: Machine) -> Iterator[Finding]:
     nodes, names = _nodes(machine)
     gpus = len(set(names) & set(nodes.usable))
     nics = sum(name.startswith("infiniband/uverbs") for name in nodes.usable)
@@ -66,38 +88,3 @@ def _examine_nics(machine: Machine) -> Iterator[Finding]:
             problem=f"this container has {gpus} of {all_gpus} GPUs of the node, but {nics} of {all_nics} RDMA devices",
             evidence=(Evidence(source="/dev/infiniband/uverbs*", value=str(nics)),),
         )
-
-
-CHECKS = (
-    Check(
-        name="cgroup-devices",
-        area="scheduler",
-        reads="access to /dev/nvidia* in a container",
-        rule="A container may open the device nodes of GPUs that it has.",
-        source="NVIDIA/nvidia-container-toolkit#48",
-        cost="CUDA and NVML fail with `Unknown Error`; often since `systemctl daemon-reload` on the host.",
-        fix="restart the container; to prevent it, create the links in /dev/char with nvidia-ctk system "
-        "create-dev-char-symlinks --create-all, or use CDI",
-        examine=_examine_access,
-    ),
-    Check(
-        name="nvidia-caps-devices",
-        area="scheduler",
-        reads="/dev/nvidiactl and /dev/nvidia-uvm in a container",
-        rule="A container with GPUs has both device nodes.",
-        source="NVIDIA/nccl#1925",
-        cost="CUDA cannot be initialized in this container.",
-        fix="start the container with --gpus all or --runtime=nvidia instead of single --device options",
-        examine=_examine_presence,
-    ),
-    Check(
-        name="k8s-rdma-resources",
-        area="scheduler",
-        reads="/dev/nvidia* and /dev/infiniband/uverbs* in a container, PCI devices, /sys/class/infiniband",
-        rule="The container's share of the node's RDMA devices is at least 40 % of its share of the GPUs.",
-        source="NVIDIA/nccl#733",
-        cost="All GPUs of the container share its few RDMA devices.",
-        fix="request the RDMA resource for each NIC in resources.limits, such as rdma/ib or vpc.amazonaws.com/efa",
-        examine=_examine_nics,
-    ),
-)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts.device_nodes import DeviceNodes
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable
+from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
 from busbw.doctor.model.machine import Absent, Machine
 from busbw.doctor.parts.job import tasks_on_node, variables_of_slurm_job
 from busbw.doctor.parts.pci import DRIVER_GPUS
@@ -16,7 +16,14 @@ _DAEMON = ("var/run/slurmd.pid", "sys/fs/cgroup/system.slice/slurmd.service")
 _CPUS = "sys/devices/system/cpu"
 
 
-def _examine_gres(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="scontrol show node (Gres), /proc/driver/nvidia/gpus",
+    rule="Slurm's GRES of the node counts as many GPUs as the driver.",
+    source="https://slurm.schedmd.com/gres.conf.html",
+    cost="Jobs never get the GPUs that are left out; too many drain the node at its next registration.",
+    fix="compare slurmd -C and slurmd -G with Gres= in slurm.conf and gres.conf, then scontrol reconfigure",
+)
+def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
     is_in_job = "SLURM_JOB_ID" in machine.fact(Environment).variables
     if not is_in_job and not any(machine.has(path) for path in _DAEMON):
         raise NotApplicable("Slurm does not run here")
@@ -44,7 +51,15 @@ def _examine_gres(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _examine_gpu_bind(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/dev/nvidia*, SLURM_GPUS_ON_NODE, SLURM_TASKS_PER_NODE",
+    rule="Each task can open all GPUs of its step on the node. CUDA_VISIBLE_DEVICES may select one.",
+    source="NVIDIA/nccl#1066",
+    cost="Ranks cannot map the memory of hidden GPUs: NCCL fails, or uses host memory instead of NVLink.",
+    fix="use --gpus-per-node=N instead of --gpus-per-task, or srun --gpu-bind=none; with Enroot also "
+    "ENROOT_RESTRICT_DEV=n",
+)
+def slurm_gpu_bind(machine: Machine) -> Iterator[Finding]:
     variables = variables_of_slurm_job(machine)
     granted = int(variables.get("SLURM_GPUS_ON_NODE", "0"))
     usable = [name for name in machine.fact(DeviceNodes).usable if re.fullmatch(r"nvidia\d+", name)]
@@ -63,7 +78,14 @@ def _examine_gpu_bind(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _examine_cores(machine: Machine) -> Iterator[Finding]:
+@check(
+    reads="/proc/self/status (Cpus_allowed_list), SLURM_CPUS_PER_TASK, SRUN_CPUS_PER_TASK, SLURM_TASKS_PER_NODE",
+    rule="A task of a job with GPUs may run on more than one core.",
+    source="NVIDIA/nccl-tests#57",
+    cost="All threads of a rank share one core, so NCCL's network threads wait; half the bandwidth and more.",
+    fix="srun --cpus-per-task=N, with N = CPUs of the node / tasks on it, or srun --cpu-bind=none",
+)
+def slurm_cpuset(machine: Machine) -> Iterator[Finding]:
     variables = variables_of_slurm_job(machine)
     if not any(name in variables for name in ("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")):
         raise NotApplicable("the job has no GPUs")
@@ -88,38 +110,3 @@ def _examine_cores(machine: Machine) -> Iterator[Finding]:
             # srun of Slurm 22.05 and 23.02 ignores the number of CPUs that the job requested.
             fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun" if is_lost else None,
         )
-
-
-CHECKS = (
-    Check(
-        name="slurm-gres-count",
-        area="scheduler",
-        reads="scontrol show node (Gres), /proc/driver/nvidia/gpus",
-        rule="Slurm's GRES of the node counts as many GPUs as the driver.",
-        source="https://slurm.schedmd.com/gres.conf.html",
-        cost="Jobs never get the GPUs that are left out; too many drain the node at its next registration.",
-        fix="compare slurmd -C and slurmd -G with Gres= in slurm.conf and gres.conf, then scontrol reconfigure",
-        examine=_examine_gres,
-    ),
-    Check(
-        name="slurm-gpu-bind",
-        area="scheduler",
-        reads="/dev/nvidia*, SLURM_GPUS_ON_NODE, SLURM_TASKS_PER_NODE",
-        rule="Each task can open all GPUs of its step on the node. CUDA_VISIBLE_DEVICES may select one.",
-        source="NVIDIA/nccl#1066",
-        cost="Ranks cannot map the memory of hidden GPUs: NCCL fails, or uses host memory instead of NVLink.",
-        fix="use --gpus-per-node=N instead of --gpus-per-task, or srun --gpu-bind=none; with Enroot also "
-        "ENROOT_RESTRICT_DEV=n",
-        examine=_examine_gpu_bind,
-    ),
-    Check(
-        name="slurm-cpuset",
-        area="scheduler",
-        reads="/proc/self/status (Cpus_allowed_list), SLURM_CPUS_PER_TASK, SRUN_CPUS_PER_TASK, SLURM_TASKS_PER_NODE",
-        rule="A task of a job with GPUs may run on more than one core.",
-        source="NVIDIA/nccl-tests#57",
-        cost="All threads of a rank share one core, so NCCL's network threads wait; half the bandwidth and more.",
-        fix="srun --cpus-per-task=N, with N = CPUs of the node / tasks on it, or srun --cpu-bind=none",
-        examine=_examine_cores,
-    ),
-)
