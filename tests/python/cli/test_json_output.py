@@ -31,6 +31,7 @@ EXAMPLES: dict[str, list[list[str]]] = {
     "import": [[LOG]],
     "launch machine-types": [[], ["p5"]],
     "refs": [[], ["h200-x4"]],
+    "replay": [["--list"]],
     "runs": [["--store", "store"], ["--store", "store", "--rows"]],
     "show": [[LOG], [LOG, "--table", "1", "--redact"], ["trace"]],
     "topo": [["matrix.txt"]],

@@ -1,6 +1,7 @@
 """Operations of a step on each rank, before they are a program, and what was left out or assumed."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -60,15 +61,31 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
     for matched, rows in step.rows:
         indices = matched.indices[rows]
         is_complete = (indices >= 0).all(axis=1)
-        draft.omitted["not recorded on all ranks"] += int((indices[~is_complete] >= 0).sum())
         for column, index in enumerate(matched.ranks):
             is_complete &= is_replayable[index][indices[:, column]]
         for column, index in enumerate(matched.ranks):
             kept[index].append(indices[is_complete, column])
-    for rank, bounds, kept_indices in zip(trace.ranks, step.bounds, kept, strict=True):
-        selected = np.sort(np.concatenate([np.zeros(0, np.int64), *kept_indices]))
-        draft.ranks[rank.rank] = _draft_rank(draft, rank, bounds, selected)
+    recorded = [rank.rank for rank in trace.ranks]
+    for index, (rank, bounds) in enumerate(zip(trace.ranks, step.bounds, strict=True)):
+        is_kept = _leaves_recording(trace, rank, recorded) & is_replayable[index]
+        is_kept[: bounds[0]] = is_kept[bounds[1] :] = False
+        is_kept[np.concatenate([np.zeros(0, np.int64), *kept[index]])] = True
+        lost = is_replayable[index][slice(*bounds)] & ~is_kept[slice(*bounds)]
+        draft.omitted["without a counterpart in the step"] += int(lost.sum())
+        draft.ranks[rank.rank] = _draft_rank(draft, rank, bounds, np.flatnonzero(is_kept))
     return draft
+
+
+def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) -> NDArray[np.bool_]:
+    """Returns the sends and receives of a rank whose peer was not recorded. They have no match, but are in the step."""
+    leaves = np.zeros(len(rank.operations), bool)
+    is_paired = np.isin(rank.operations["function"], PAIRED)
+    for index in rank.own_ranks:
+        members = trace.communicators[index].members
+        unrecorded = [peer for peer, member in enumerate(members) if member not in recorded]
+        is_here = rank.operations["communicator"] == index
+        leaves |= is_paired & is_here & np.isin(rank.operations["peer"], unrecorded)
+    return leaves
 
 
 def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:

@@ -58,7 +58,7 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         return SelectedStep(title=title, rows=rows, bounds=bounds)
     number = number or _median_step(trace.ranks[reference], steps)
     bounds_there = (int(steps.starts[number - 1]), int(steps.ends[number - 1]))
-    found = _carry_bounds(trace, matched, reference, bounds_there)
+    found = _carry_bounds(trace, matched, number, {reference: bounds_there})
     return SelectedStep(
         title=f"step {number} of {count}",
         rows=tuple((one, _rows_between(one.indices[:, 0], found[one.ranks[0]])) for one in matched),
@@ -93,21 +93,27 @@ def _median_step(rank: RankTrace, steps: Steps) -> int:
 
 
 def _carry_bounds(
-    trace: Trace, matched: Sequence[MatchedOperations], reference: int, bounds: Bounds
+    trace: Trace, matched: Sequence[MatchedOperations], number: int, known: dict[int, Bounds]
 ) -> dict[int, Bounds]:
     """Returns the bounds on each rank, from those on the reference.
 
-    The bound of a rank is its first operation in the rows at or after the bound of a rank that is known.
+    The bound of a rank is its first operation in the rows at or after the bound of a rank that is known, or the step of
+    the rank that contains this operation. Ranks that no operation joins to the reference have their own steps.
     """
     by_rank: dict[int, list[tuple[MatchedOperations, int]]] = {rank: [] for rank in range(len(trace.ranks))}
     for one in matched:
         for column, rank in enumerate(one.ranks):
             by_rank[rank].append((one, column))
-    known = {reference: bounds}
     pending = dict.fromkeys(by_rank)
     while pending:
         rank = next((one for one in pending if one in known), next(iter(pending)))
-        known.setdefault(rank, (0, len(trace.ranks[rank].operations)))  # no operation joins it to the ranks before
+        operations = trace.ranks[rank].operations
+        if steps := find_steps(operations):
+            first = int(steps.starts[number - 1]) if number <= len(steps.starts) else len(operations)
+            first = known[rank][0] if rank in known else first
+            for own in np.flatnonzero((steps.starts <= first) & (first < steps.ends)):
+                known[rank] = (int(steps.starts[own]), int(steps.ends[own]))
+        known.setdefault(rank, (len(operations), len(operations)))
         del pending[rank]
         candidates: dict[int, list[Bounds]] = {}
         for one, own_column in by_rank[rank]:

@@ -1,0 +1,1 @@
+"""Tests of `busbw replay` with the installed programs."""
