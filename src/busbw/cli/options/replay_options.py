@@ -56,7 +56,7 @@ def step_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """What a command measures: a collective, or a step of a trace."""
+    """Measured thing of a command: a collective, or a step of a trace."""
 
     name: str
     """Collective, or "replay"."""

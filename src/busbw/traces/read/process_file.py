@@ -93,7 +93,7 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
         own_ranks = {index: entry.rank for index, entry in communicators.items()}
         if stale := clear_stale_times(operations, own_ranks):
             problems.append(
-                f"{name}: {count_text(stale, 'operation')} without device times, because NCCL may report those of others"
+                f"{name}: {count_text(stale, 'operation')} without device times, because NCCL may report others"
                 " after a rank sent to itself"
             )
     lost, missing = int(header["lost_count"]), reserved - len(records)

@@ -77,7 +77,7 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
 
 
 def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) -> NDArray[np.bool_]:
-    """Returns the sends and receives of a rank whose peer was not recorded. They have no match, but are in the step."""
+    """Returns the sends and receives with peers that were not recorded. They have no match, but are in the step."""
     leaves = np.zeros(len(rank.operations), bool)
     is_paired = np.isin(rank.operations["function"], PAIRED)
     for index in rank.own_ranks:
