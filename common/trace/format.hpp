@@ -1,6 +1,6 @@
 #pragma once
-// Layout of a trace file (schema/trace.md). The profiler plugin and the engine write it; src/busbw/traces/format.py reads
-// it. The file is mapped into memory, so all stored records survive the death of the process.
+// Layout of a trace file (schema/trace.md). The profiler plugin and the engine write it; src/busbw/traces/format.py
+// reads it. The file is mapped into memory, so all stored records survive the death of the process.
 #include <array>
 #include <atomic>
 #include <cstddef>
