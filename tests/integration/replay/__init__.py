@@ -1,1 +1,0 @@
-"""Tests of `busbw replay` with the installed programs."""
