@@ -25,7 +25,7 @@ from busbw.cli.options.replay_options import (
 from busbw.cli.options.run_destination import destination_options, open_destination, print_record_path
 from busbw.cli.outcome.correctness import correctness_sentence
 from busbw.cli.outcome.summary import record_kinds, verified_exit_code
-from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode
+from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
 from busbw.json_output import json_object
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.processes import ExitStatus, documented_exit_code
@@ -127,6 +127,8 @@ def replay(
         return ExitCode.GOOD
     objective = parse_objective((REPLAY, *words), selection)
     refuse_launched_process(REPLAY, ONE_NODE_REMEDY)
+    if trace_directory and trace_directory.exists():
+        raise UsageError(f"--record {trace_directory} exists already", remedy="name a new directory")
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, REPLAY) as destination:
         check_interrupt()
         arguments = objective.arguments(destination.path.with_name(f"{destination.path.stem}-program.json"), _no_flags)

@@ -62,6 +62,8 @@ def test_the_recorded_replay_can_be_replayed(trace: Path, capsys: pytest.Capture
     assert main(["replay", str(trace), "--record", "again", "-n", "5", "-w", "1"]) == 0
     assert main(["replay", "again", "--records", "second.jsonl", "-n", "5", "-w", "1"]) == 0
     captured = capsys.readouterr()
+    assert main(["replay", str(trace), "--record", "again"]) == 2
+    assert "--record again exists already; name a new directory" in capsys.readouterr().err
     assert captured.out.count("Step: ") == 2
     assert "Data: correct" in captured.err
 
