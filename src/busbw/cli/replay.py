@@ -35,11 +35,12 @@ from busbw.traces.analysis import OperationRow, TraceAnalysis, analyze, prepare_
 from busbw.traces.anonymize import write_anonymous_trace
 from busbw.traces.models import list_models
 from busbw.traces.read import read_trace
-from busbw.units import count_text, milliseconds_text, names_text, number_text, plain, size_range_text
+from busbw.units import count_text, milliseconds_text, names_text, number_text, plain, size_range_text, size_text
 
 _RECORDED_PASS = ("-n", "20", "-w", "2", "-N", "1", "-c", "0")
 """Additional flags of the pass that records. It is not the timed one, because recording takes time."""
 _MAX_ROWS = 20
+_LONG_HOST_STEP_BYTES = 1 << 30
 
 
 _SILENT = LaunchCallbacks(lambda _line: None, lambda: None)
@@ -126,6 +127,7 @@ def replay(
         write_anonymous_trace(find_replay_trace(words, selection), anonymous_directory)
         return ExitCode.GOOD
     objective = parse_objective((REPLAY, *words), selection)
+    _warn_of_long_replay(objective)
     refuse_launched_process(REPLAY, ONE_NODE_REMEDY)
     if trace_directory and trace_directory.exists():
         raise UsageError(f"--record {trace_directory} exists already", remedy="name a new directory")
@@ -150,6 +152,15 @@ def replay(
         click.echo(correctness_sentence(read(destination.path), exit_code=code), err=True)
     print_record_path(destination.path)
     return exit_code
+
+
+def _warn_of_long_replay(objective: Objective) -> None:
+    """Warns if the host backend, which copies at some GB/s, would need minutes."""
+    assert objective.replay is not None
+    step_bytes = objective.replay.argument_bytes()
+    if {"host", "--backend=host"} & {*objective.flags} and step_bytes > _LONG_HOST_STEP_BYTES:
+        size = size_text(step_bytes)
+        click.echo(f"A step has {size} per rank, which takes minutes on the host; --shrink N divides it.", err=True)
 
 
 def _no_flags(_names: set[str]) -> tuple[str, ...]:

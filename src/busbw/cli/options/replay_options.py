@@ -122,7 +122,12 @@ def find_replay_trace(words: Sequence[str], selection: StepSelection) -> Trace:
     if not words or words[0].startswith("-"):
         raise UsageError("no trace is given", remedy=remedy)
     flag_ranks = prod(parse_count(flag, words[1:]) for flag in ("-t", "-g", "--processes"))
-    trace = find_trace(words[0], selection.ranks or (flag_ranks if flag_ranks > 1 else None))
+    try:
+        trace = find_trace(words[0], selection.ranks or (flag_ranks if flag_ranks > 1 else None))
+    except UsageError as error:
+        if Path(words[0]).exists():
+            raise
+        raise UsageError(f"{words[0]} is neither a file, nor a run, nor a model", remedy=remedy) from error
     if trace is None:
         raise UsageError(f"{words[0]} is a log, not a trace", remedy=remedy)
     return trace

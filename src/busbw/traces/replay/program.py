@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from busbw.errors import UsageError
-from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, Flag, Function
+from busbw.traces.format import DATATYPE_BYTES, DATATYPE_NAMES, REDOP_NAMES, Flag, Function
 from busbw.traces.model import Trace
 from busbw.traces.replay.completion import complete_ranks
 from busbw.traces.replay.cut import cut_ranks
@@ -52,6 +52,11 @@ class ReplayProgram:
     """For each rank its operations, in the order of the calls."""
     notes: tuple[str, ...]
     """Limitations of the replay, as sentences."""
+
+    def argument_bytes(self) -> int:
+        """Returns the bytes of all counts of a rank, maximum over ranks. An operation moves at least as many."""
+        sizes: dict[str, int] = dict(zip(DATATYPE_NAMES, DATATYPE_BYTES.tolist(), strict=True))
+        return max(sum(one.element_count * sizes[one.datatype] for one in rank) for rank in self.operations)
 
     def document(self) -> bytes:
         """Returns the JSON document for the engine."""
