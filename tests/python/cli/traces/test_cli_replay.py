@@ -2,8 +2,8 @@
 
 import pytest
 
-from busbw import launchers
 from busbw.cli.main import main
+from busbw.launchers import local
 
 
 def test_an_unknown_name_leads_to_the_models(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +27,7 @@ def test_a_long_replay_on_the_host_leads_to_a_smaller_one(
     def refuse(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(launchers.local, "submit", refuse)
+    monkeypatch.setattr(local, "submit", refuse)
     main(["replay", "llama-7b-fsdp", "--scale", "2", "--records", "-", *words])
     # Shares of two ranks: half of 32 * 772 + 1000 MiB to reduce, and half of 63 * 386 + 500 MiB to gather.
     assert ("A step has 24.67 GiB per rank, which takes minutes" in capsys.readouterr().err) == is_long
