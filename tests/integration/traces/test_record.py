@@ -52,8 +52,14 @@ exec(sys.argv[2])
 """
 
 
+def record_environment() -> dict[str, str]:
+    """Returns the environment of `busbw record`. A build tree has the plugin next to its programs."""
+    named = os.environ.get("BUSBW_PROGRAMS")
+    return plain_environment() | ({"BUSBW_PROGRAMS": named} if named else {})
+
+
 def run_job(programs: Programs, options: list[str], *arguments: str, **variables: str) -> "subprocess.Popen[str]":
-    environment = plain_environment() | {"BUSBW_PROGRAMS": str(programs.path("busbw-engine").parent)} | variables
+    environment = record_environment() | variables
     return subprocess.Popen(
         [*BUSBW, "record", *options, "--", sys.executable, "-c", JOB, *arguments],
         env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -112,7 +118,7 @@ def test_ctrl_c_ends_the_job_not_the_recorder(programs: Programs) -> None:
 
 
 def test_the_variables_record_a_job_of_any_launcher(programs: Programs) -> None:
-    environment = plain_environment() | {"BUSBW_PROGRAMS": str(programs.path("busbw-engine").parent)}
+    environment = record_environment()
     printed = subprocess.run(
         [*BUSBW, "record", "--env", "-o", "a b", "--max-size", "2M", "--device-times", "off"],
         env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
