@@ -18,6 +18,7 @@
 
 #include "common/trace/format.hpp"
 #include "nccl_events.hpp"
+#include "support_child.hpp"
 #include "temporary_folder.hpp"
 
 namespace {
@@ -569,19 +570,6 @@ TEST_CASE("the plugin loses operations beyond the size limit, and counts them") 
   for (int index = 0; index < 100; ++index) caller.operate();
   CHECK(operations(recording).size() == 63);
   CHECK(recording.header<std::uint64_t>(offsetof(Header, lost_count)) == 37);
-}
-
-/// Runs `body` in a child and returns its wait status.
-template <class Body>
-int status_of_child(const Body& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    _exit(0);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return status;
 }
 
 TEST_CASE("a forked child leaves the trace of its parent alone, and starts its own") {

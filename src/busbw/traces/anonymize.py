@@ -24,8 +24,7 @@ def write_anonymous_trace(trace: Trace, directory: Path) -> None:
     anonymous = replace(
         redacted,
         ranks=tuple(
-            replace(rank, pid=None, source="", start_ns=rank.start_ns - start_ns if rank.start_ns else 0)
-            for rank in redacted.ranks
+            replace(rank, start_ns=rank.start_ns - start_ns if rank.start_ns else 0) for rank in redacted.ranks
         ),
         communicators=tuple(
             replace(one, name="", identity=hashlib.blake2b(one.identity.encode(), key=salt, digest_size=8).hexdigest())

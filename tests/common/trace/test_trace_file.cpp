@@ -17,6 +17,7 @@
 #include "common/support/error.hpp"
 #include "common/trace/launched_process.hpp"
 #include "common/trace/trace_file.hpp"
+#include "support_child.hpp"
 #include "temporary_folder.hpp"
 
 namespace busbw::trace {
@@ -73,19 +74,6 @@ std::vector<std::uint64_t> numbers_up_to(std::uint64_t end) {
   return numbers;
 }
 
-/// Runs `body` in a child and returns its wait status.
-template <class Body>
-int status_of_child(const Body& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    _exit(0);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return status;
-}
-
 TEST_CASE("a trace file has the header and exactly the written records, and is cut to them") {
   const test::TemporaryFolder folder;
   {
@@ -111,7 +99,7 @@ TEST_CASE("a trace file has the header and exactly the written records, and is c
 TEST_CASE("a killed process loses no completed record of a trace, over several chunks") {
   const test::TemporaryFolder folder;
   const std::uint64_t records = 30'000;
-  const int status = status_of_child([&] {
+  const int status = test::status_of_child([&] {
     TraceFile file({.directory = folder.path()}, {});
     for (std::uint64_t count = 0; count < records; ++count) write_operation(file, count);
     file.take<OperationRecord>();  // never completed
@@ -140,7 +128,7 @@ TEST_CASE("the size limit of a trace loses the later records and counts them") {
 TEST_CASE("a full disk loses records of a trace, without a signal") {
   // The limit on the size of a file acts as the full disk: space for the header and one chunk, but not for two.
   const test::TemporaryFolder folder;
-  const int status = status_of_child([&] {
+  const int status = test::status_of_child([&] {
     const rlimit limit{.rlim_cur = 600 << 10, .rlim_max = 600 << 10};
     setrlimit(RLIMIT_FSIZE, &limit);
     TraceFile file({.directory = folder.path()}, {});
@@ -158,7 +146,7 @@ TEST_CASE("a full disk loses records of a trace, without a signal") {
 
 TEST_CASE("a trace continues after a disk was full for a while") {
   const test::TemporaryFolder folder;
-  const int status = status_of_child([&] {
+  const int status = test::status_of_child([&] {
     TraceFile file({.directory = folder.path()}, {});
     rlimit limit{.rlim_cur = 600 << 10, .rlim_max = RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -187,7 +175,7 @@ TEST_CASE("a child leaves the trace of its parent alone") {
   const test::TemporaryFolder folder;
   TraceFile file({.directory = folder.path()}, {});
   write_operation(file, 1);
-  CHECK(status_of_child([&] { file.close(); }) == 0);
+  CHECK(test::status_of_child([&] { file.close(); }) == 0);
   CHECK(write_operation(file, 2));
   CHECK_FALSE(FileContent(file.path()).is_closed());
   file.close();

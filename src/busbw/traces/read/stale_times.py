@@ -25,7 +25,7 @@ def clear_stale_times(operations: Operations, own_ranks: Mapping[int, int]) -> i
     for communicator in np.unique(operations["communicator"][is_transfer]).tolist():
         indices = np.flatnonzero(operations["communicator"] == communicator)
         part = operations[indices]
-        is_copy = np.isin(part["function"], (Function.SEND, Function.RECV)) & (part["peer"] == own_ranks[communicator])
+        is_copy = is_transfer[indices] & (part["peer"] == own_ranks[communicator])
         if not is_copy.any():
             continue
         width = part["channels"][is_copy].max()
