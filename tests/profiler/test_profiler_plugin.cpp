@@ -2,7 +2,6 @@
 // documentation does not promise.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
