@@ -86,9 +86,14 @@ def test_the_schema_refuses_a_line_with_a_missing_or_mistyped_field(change: str)
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_the_page_names_every_field(name: str) -> None:
-    page = PAGE.read_text()
-    assert [field for field in TYPES[name]["properties"] if f"`{field}`" not in page] == []
+def test_every_field_has_a_description(name: str) -> None:
+    fields = TYPES[name]["properties"]
+    assert [field for field in fields if field != "kind" and not {"description", "$ref"} & fields[field].keys()] == []
+
+
+def test_the_page_names_every_kind_of_line() -> None:
+    kinds = schema.record_schema()["discriminator"]["mapping"]
+    assert [kind for kind in kinds if f"`{kind}`" not in PAGE.read_text()] == []
 
 
 def test_reading_a_whole_file() -> None:
