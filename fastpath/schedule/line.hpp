@@ -1,8 +1,18 @@
 #pragma once
 // Layout of a user's bytes in the lines that are sent to a peer. A line has 128 bytes, in 8 cells of 16 bytes. The last
 // cell holds 8 bytes of data and the 8-byte tag, so a line carries 120 bytes of data. Eight neighboring threads
-// transfer it with one instruction, one cell each. The protocol requires that a line arrives as a whole and is read as
-// a whole (docs/explanation/fast-path.md).
+// transfer it with one instruction, one cell each. The protocol assumes these properties of
+// the hardware, which CUDA's memory model does not promise:
+//
+//   - A line that a warp writes with one instruction to 128 aligned bytes arrives as a whole. NCCL's LL128 assumes this
+//     for NVLink. It does not hold for PCI Express.
+//   - A load of these 128 bytes with one instruction reads data that are as new as the tag. NVSHMEM's LL128 and NCCL
+//     before 2.17 assume this; NCCL since 2.17.1 loads again. On one H200, 0 of 61 billion lines were mixed
+//     (bench/results/h200-x1-tests.md). It was not tested over NVLink.
+//   - A write of a thread stays behind the loads that it waited for, because hardware does not write before a branch
+//     is decided.
+//   - Results are in memory when work behind a wait for tags begins. The wait ends at least a poll (0.2 us) and a
+//     kernel after the last barrier.
 #include <cstddef>
 #include <cstdint>
 
