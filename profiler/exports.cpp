@@ -37,21 +37,22 @@ Call call_of(const Event& event) {
 
 /// Version 4.
 template <class Event>
-void* start_task(void* context, const Event& event, int rank) {
-  return Recorder::instance().start_task(context, call_of(event), task_of(event, rank));
+void* start_task(void* context, void* plan, const Event& event, int rank) {
+  return Recorder::instance().start_task(context, plan, call_of(event), task_of(event, rank));
 }
 
 /// Versions 1 to 3.
 template <class Event>
-void* start_task(void* context, const Named<Event>& named, int rank) {
+void* start_task(void* context, void* plan, const Named<Event>& named, int rank) {
   Recorder::instance().identify(context, {.id = named.id, .name = named.name, .rank = rank});
-  return start_task(context, named.event, rank);
+  return start_task(context, plan, named.event, rank);
 }
 
 /// Handles the events that all versions have in common.
 template <class EventDescriptor>
 void* start_common_event(const EventDescriptor& event) {
   Recorder& recorder = Recorder::instance();
+  if (event.type == kGroup) return recorder.start_plan();
   if (event.type == kKernelChannel) return recorder.start_kernel(event.parent, event.kernel_channel.gpu_ns);
   const ProxyOperation& operation = event.proxy_operation;
   if (event.type == kProxyOperation && operation.is_send != 0)
@@ -63,8 +64,8 @@ void* start_common_event(const EventDescriptor& event) {
 template <class EventDescriptor>
 int start_event(void* context, void** handle, EventDescriptor* event) {
   switch (event->type) {
-    case kCollective: *handle = start_task(context, event->collective, event->rank); break;
-    case kTransfer: *handle = start_task(context, event->transfer, event->rank); break;
+    case kCollective: *handle = start_task(context, event->parent, event->collective, event->rank); break;
+    case kTransfer: *handle = start_task(context, event->parent, event->transfer, event->rank); break;
     default: *handle = start_common_event(*event);
   }
   return 0;
@@ -90,7 +91,6 @@ int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
       *handle = recorder.start_call(context, event->parent, call);
       return 0;
     }
-    case kGroup: *handle = recorder.start_plan(); return 0;
     case kCollective:
       task = task_of(event->collective, event->rank);
       plan = event->collective.plan;

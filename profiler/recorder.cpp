@@ -27,7 +27,15 @@ using trace::Kind;
 using trace::OperationRecord;
 
 // Records are aligned to 64 bytes, so that the low bits of a handle can tell what it is.
-enum Tag : unsigned { kNoTag = 0, kGroupTag = 1, kPlanTag = 2, kCallTag = 3, kTaskTag = 4, kKernelTag = 5 };
+enum Tag : unsigned {
+  kNoTag = 0,
+  kGroupTag = 1,          // of calls, started by the program
+  kImplicitGroupTag = 2,  // started by NCCL within a call
+  kPlanTag = 3,
+  kCallTag = 4,
+  kTaskTag = 5,
+  kKernelTag = 6
+};
 constexpr std::uintptr_t kTagMask = trace::kRecordBytes - 1;
 
 void* handle_of(const void* record, Tag tag) {
@@ -131,10 +139,9 @@ trace::TraceFile* Recorder::open(int interface, const void* caller) noexcept {
 }
 
 void* Recorder::add_communicator(const Membership& membership, int interface, const void* caller, int* mask) noexcept {
-  *mask = 0;
   trace::TraceFile* const file = open(interface, caller);
+  *mask = file == nullptr ? 0 : mask_;  // of all communicators, so that operations of others may be in progress
   if (file == nullptr) return nullptr;
-  *mask = mask_;  // NCCL has one mask for all communicators
   const std::uint32_t index = communicators_.fetch_add(1, std::memory_order_relaxed);
   if (index >= trace::kUnknownIndex) return nullptr;
   auto* const record = file->take<CommunicatorRecord>();
@@ -161,33 +168,31 @@ void* Recorder::start_group(bool is_explicit) noexcept {
   if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
   ThreadState& thread = thread_state();
   thread.first_call = nullptr;
-  thread.group = is_explicit ? groups_.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
   thread.group_start_ns = now_ns();
-  return handle_of(nullptr, kGroupTag);
+  return handle_of(nullptr, is_explicit ? kGroupTag : kImplicitGroupTag);
 }
 
 void* Recorder::start_call(void* context, void* group, const Call& call) noexcept {
   if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
   ThreadState& thread = thread_state();
-  const bool is_in_group = tag_of(group) == kGroupTag;
+  const bool is_explicit = tag_of(group) == kGroupTag;
+  const bool is_in_group = is_explicit || tag_of(group) == kImplicitGroupTag;
   // The group was started within the first call, just before.
   const bool is_first = is_in_group && thread.first_call == nullptr;
   OperationRecord* const record = take_operation(context, call, is_first ? thread.group_start_ns : now_ns());
   if (record == nullptr) return nullptr;
   record->stream = stream_number(call.stream);
   if (call.is_captured) record->flags = trace::kCaptured;
-  if (is_first) thread.first_call = record;
-  // NCCL reports an alltoall as several calls without a group of the program. They must stay together.
-  if (is_in_group && !is_first && thread.group == 0)
-    thread.first_call->group = thread.group = groups_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (is_in_group) record->group = thread.group;
+  // NCCL reports an alltoall as several calls in an implicit group. They must stay together.
+  if (is_in_group) join_group(thread.first_call, *record);
+  if (is_first && is_explicit) record->group = next_group();
   record->kind.store(Kind::operation, std::memory_order_release);
   return handle_of(record, kCallTag);
 }
 
 void* Recorder::start_plan() noexcept {
   if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
-  thread_state().plan_group = 0;
+  thread_state().first_task = nullptr;
   return handle_of(nullptr, kPlanTag);
 }
 
@@ -204,24 +209,21 @@ void* Recorder::start_called_task(void* call, void* plan, const Task& task) noex
     record->stream = captured.stream;
     record->peer = captured.peer;
     record->flags = trace::kGraphReplay;
-    if (captured.group != 0 && tag_of(plan) == kPlanTag) {
-      ThreadState& thread = thread_state();
-      if (thread.plan_group == 0) thread.plan_group = groups_.fetch_add(1, std::memory_order_relaxed) + 1;
-      record->group = thread.plan_group;
-    }
+    if (tag_of(plan) == kPlanTag) join_group(thread_state().first_task, *record);
   }
   complete(*record, task);
   record->kind.store(Kind::operation, std::memory_order_release);
   return handle_of(record, kTaskTag);
 }
 
-void* Recorder::start_task(void* context, const Call& call, const Task& task) noexcept {
+void* Recorder::start_task(void* context, void* plan, const Call& call, const Task& task) noexcept {
   if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
   OperationRecord* const record = take_operation(context, call, now_ns());
   if (record == nullptr) return nullptr;
   // NCCL changes these two functions to bytes before it reports them.
   const bool is_in_bytes = call.function == Function::all_gather || call.function == Function::broadcast;
   if (is_in_bytes && call.datatype == static_cast<std::uint8_t>(Dtype::int8)) record->flags = trace::kDeviceBytes;
+  if (tag_of(plan) == kPlanTag) join_group(thread_state().first_task, *record);
   complete(*record, task);
   record->kind.store(Kind::operation, std::memory_order_release);
   return handle_of(record, kTaskTag);
@@ -247,14 +249,12 @@ void Recorder::add_network_steps(void* task, int pid, int steps) noexcept {
 }
 
 void Recorder::stop(void* handle) noexcept {
-  if (tag_of(handle) != kGroupTag || file_.load(std::memory_order_acquire) == nullptr) return;
+  if (tag_of(handle) != kImplicitGroupTag || file_.load(std::memory_order_acquire) == nullptr) return;
   ThreadState& thread = thread_state();
-  if (thread.group == 0 && thread.first_call != nullptr) {
-    const std::uint64_t host_ns = now_ns() - thread.group_start_ns;
-    thread.first_call->host_ns = static_cast<std::uint32_t>(std::min<std::uint64_t>(host_ns, trace::kUnknownCount - 1));
-  }
+  if (thread.first_call == nullptr || thread.first_call->group != 0) return;
+  const std::uint64_t host_ns = now_ns() - thread.group_start_ns;
+  thread.first_call->host_ns = static_cast<std::uint32_t>(std::min<std::uint64_t>(host_ns, trace::kUnknownCount - 1));
   thread.first_call = nullptr;
-  thread.group = 0;
 }
 
 void Recorder::close() noexcept {
@@ -306,6 +306,17 @@ OperationRecord* Recorder::take_operation(std::uint16_t communicator, std::uint6
   record->thread = thread_state().number;
   record->host_ns = trace::kUnknownCount;
   return record;
+}
+
+std::uint32_t Recorder::next_group() noexcept { return groups_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+void Recorder::join_group(OperationRecord*& first, OperationRecord& record) noexcept {
+  if (first == nullptr) {
+    first = &record;
+    return;
+  }
+  if (first->group == 0) first->group = next_group();
+  record.group = first->group;
 }
 
 std::uint16_t Recorder::stream_number(const void* stream) noexcept {

@@ -56,13 +56,13 @@ class Recorder {
 
   void* start_group(bool is_explicit) noexcept;
   void* start_call(void* context, void* group, const Call&) noexcept;
-  /// Starts the hand-over of the tasks of one kernel.
+  /// Starts the hand-over of the tasks of one kernel. NCCL before 2.28 reports no task if the result is null.
   void* start_plan() noexcept;
   /// Completes the record of a call. The task of a captured call gets a record of its own for every launch of the
   /// graph.
   void* start_called_task(void* call, void* plan, const Task&) noexcept;
-  /// Records a task of a version of the interface without calls.
-  void* start_task(void* context, const Call&, const Task&) noexcept;
+  /// Records a task of a version of the interface without calls. There, the tasks of a plan are the known groups.
+  void* start_task(void* context, void* plan, const Call&, const Task&) noexcept;
   void* start_kernel(void* task, std::uint64_t gpu_ns) noexcept;
   void stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept;
   /// Adds transfers by the network to a task, if process `pid` has issued it.
@@ -77,10 +77,9 @@ class Recorder {
   struct ThreadState {
     std::uint32_t generation = 0;  // of the trace file that the other members refer to
     std::uint32_t number = 0;
-    std::uint32_t group = 0;       // number of the group of calls; 0 while it has at most one call
-    std::uint32_t plan_group = 0;  // number of the group of replayed calls
     std::uint64_t group_start_ns = 0;
-    trace::OperationRecord* first_call = nullptr;
+    trace::OperationRecord* first_call = nullptr;  // of the group of calls
+    trace::OperationRecord* first_task = nullptr;  // of the plan
   };
 
   Recorder();
@@ -90,6 +89,9 @@ class Recorder {
   Record* record_of(const void* handle, unsigned tag) const noexcept;
   trace::OperationRecord* take_operation(const void* context, const Call&, std::uint64_t enqueue_ns) noexcept;
   trace::OperationRecord* take_operation(std::uint16_t communicator, std::uint64_t enqueue_ns) noexcept;
+  std::uint32_t next_group() noexcept;
+  /// Gives the operation the group of the first one, which gets its number with the second.
+  void join_group(trace::OperationRecord*& first, trace::OperationRecord&) noexcept;
   std::uint16_t stream_number(const void* stream) noexcept;
   void complete(trace::OperationRecord&, const Task&) noexcept;
   std::uint64_t now_ns() const noexcept;
