@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/trace/format.hpp"
-#include "nccl_events.hpp"
+#include "nccl_caller.hpp"
 #include "support_child.hpp"
 #include "temporary_folder.hpp"
 
@@ -32,40 +32,6 @@ namespace {
 
 using namespace busbw::test;
 namespace fs = std::filesystem;
-
-enum : std::uint64_t {
-  kGroup = 1,
-  kCollective = 2,
-  kTransfer = 4,
-  kProxy = 8,
-  kKernel = 64,
-  kGroupCall = 256,
-  kCollectiveCall = 512,
-  kTransferCall = 1024,
-  kCopyEngine = 4096
-};
-constexpr int kKernelStop = 22;
-
-/// A copy of the plugin with state of its own, because the loader shares libraries by their file.
-class Plugin {
- public:
-  explicit Plugin(const std::string& copy) {
-    fs::copy_file(BUSBW_PROFILER, copy);
-    library_ = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
-    REQUIRE_MESSAGE(library_ != nullptr, dlerror());
-  }
-  template <class Init>
-  const PluginTable<Init>& table(int version) const {
-    auto* const table =
-        static_cast<const PluginTable<Init>*>(dlsym(library_, ("ncclProfiler_v" + std::to_string(version)).c_str()));
-    REQUIRE(table != nullptr);
-    return *table;
-  }
-  void close() { dlclose(library_); }
-
- private:
-  void* library_;
-};
 
 /// Folder for traces, and two variables of the recorder, which are unset at the end.
 class Recording {
@@ -126,73 +92,6 @@ std::vector<Copy<Record>> records(const Recording& recording, Kind kind) {
 auto operations(const Recording& recording) { return records<OperationRecord>(recording, Kind::operation); }
 auto communicators(const Recording& recording) { return records<CommunicatorRecord>(recording, Kind::communicator); }
 
-/// Calls a plugin as NCCL 2.28 and later do, with one communicator.
-class Caller {
- public:
-  const PluginTable<FifthInit>& table;
-  void* context = nullptr;
-  int mask = 0;
-
-  explicit Caller(const Plugin& plugin, int version = 5, std::uint64_t id = 77, int rank = 1)
-      : table(plugin.table<FifthInit>(version)) {
-    CHECK(table.init(&context, id, &mask, "group", 2, 4, rank, nullptr) == 0);
-  }
-  template <class Descriptor>
-  void* start(Descriptor descriptor) const {
-    void* handle = &descriptor;  // as NCCL, which reuses variables
-    CHECK(table.start(context, &handle, &descriptor) == 0);
-    return handle;
-  }
-  void* group(int depth) const { return start(GroupCallDescriptor{.type = kGroupCall, .depth = depth}); }
-  void* call(void* group, const char* function, std::size_t count, bool is_captured = false,
-             void* stream = nullptr) const {
-    return start(CollectiveCallDescriptor{.type = kCollectiveCall,
-                                          .parent = group,
-                                          .function = function,
-                                          .count = count,
-                                          .datatype = "ncclFloat32",
-                                          .root = 0,
-                                          .stream = stream,
-                                          .is_captured = is_captured});
-  }
-  void* plan() const { return start(CollectiveDescriptor<std::uint64_t>{.type = kGroup}); }
-  void* task(void* call, void* plan, const char* function = "AllReduce", const void* send = nullptr,
-             void* receive = nullptr) const {
-    return start(CollectiveDescriptor<std::uint64_t>{.type = kCollective,
-                                                     .parent = call,
-                                                     .rank = 1,
-                                                     .function = function,
-                                                     .send = send,
-                                                     .receive = receive,
-                                                     .count = 1,
-                                                     .root = 0,
-                                                     .datatype = "ncclInt8",
-                                                     .channels = 12,
-                                                     .algorithm = "NVLS",
-                                                     .protocol = "SIMPLE",
-                                                     .parent_group = plan});
-  }
-  void kernel(void* task, std::uint64_t start_ns, std::uint64_t end_ns) const {
-    void* const handle = start(KernelDescriptor<std::uint64_t>{.type = kKernel, .parent = task, .timer = start_ns});
-    table.state(handle, kKernelStop, &end_ns);
-    table.stop(handle);
-  }
-  /// One whole operation, as NCCL does it without a group of the program.
-  void operate(const char* function = "AllReduce", std::size_t count = 256) const {
-    void* const outer = group(1);
-    table.state(outer, 23, nullptr);
-    void* const api = call(outer, function, count);
-    table.stop(api);
-    table.state(outer, 24, nullptr);
-    void* const inner = plan();
-    void* const handle = task(api, inner, function);
-    table.stop(handle);
-    table.stop(inner);
-    table.stop(outer);
-    kernel(handle, 1000, 3000);
-  }
-};
-
 TEST_CASE("the plugin records an operation of versions 5 to 7 with all facts that NCCL reports") {
   for (const int version : {5, 6, 7}) {
     CAPTURE(version);
@@ -215,8 +114,9 @@ TEST_CASE("the plugin records an operation of versions 5 to 7 with all facts tha
     CHECK(found[0]->algorithm == Algorithm::nvls);
     CHECK(found[0]->protocol == Protocol::simple);
     CHECK(found[0]->channels == 12);
-    CHECK(found[0]->device_start_ns == 1000);
-    CHECK(found[0]->device_end_ns == 3000);
+    const bool has_kernels = version < 7;  // the version of NCCL is unknown here
+    CHECK(found[0]->device_start_ns == (has_kernels ? 1000 : 0));
+    CHECK(found[0]->device_end_ns == (has_kernels ? 3000 : 0));
     CHECK(found[0]->flags == 0);
     CHECK(found[0]->network_steps == kUnknownCount);
     CHECK(found[0]->enqueue_ns >= 1);
@@ -232,7 +132,6 @@ TEST_CASE("the plugin records an operation of versions 5 to 7 with all facts tha
     CHECK(members[0]->nodes == 2);
     CHECK(std::string(members[0]->name.data()) == "group");
     CHECK(recording.header<std::uint8_t>(offsetof(Header, plugin_interface)) == version);
-    const bool has_kernels = version < 7;  // the version of NCCL is unknown here
     CHECK((caller.mask & kKernel) == (has_kernels ? 64 : 0));
     CHECK(recording.header<std::uint8_t>(offsetof(Header, device_clock)) == (has_kernels ? 2 : 0));
     CHECK((caller.mask & 0x707) == 0x707);
@@ -241,20 +140,14 @@ TEST_CASE("the plugin records an operation of versions 5 to 7 with all facts tha
   }
 }
 
-template <class Collective, class Transfer>
-void check_tasks(const PluginTable<FirstInit>& table, Collective collective, Transfer transfer) {
-  void* context = nullptr;
-  int mask = 0;
-  CHECK(table.init(&context, &mask) == 0);
-  CHECK((mask & (kCollective | kTransfer)) == (kCollective | kTransfer));
-  CHECK((mask & 0xff00) == 0);
-  void* handle = nullptr;
-  CHECK(table.start(context, &handle, &collective) == 0);
-  CHECK(handle != nullptr);
-  CHECK(table.stop(handle) == 0);
-  CHECK(table.start(context, &handle, &transfer) == 0);
-  CHECK(table.stop(handle) == 0);
-  CHECK(table.finalize(context) == 0);
+template <int version, class Collective, class Transfer>
+void launch_tasks(const Plugin& plugin, Collective collective, Transfer transfer) {
+  const EarlyCaller<version> caller(plugin);
+  caller.launch(collective, transfer);
+  caller.launch(transfer);
+  CHECK((caller.mask & 0xff00) == 0);
+  CHECK((caller.mask & kKernel) == 0);
+  CHECK(caller.table.finalize(caller.context) == 0);
 }
 
 TEST_CASE("the plugin records operations of versions 1 to 3") {
@@ -262,29 +155,29 @@ TEST_CASE("the plugin records operations of versions 1 to 3") {
     CAPTURE(version);
     const Recording recording;
     const Plugin plugin(recording.library());
-    const auto& table = plugin.table<FirstInit>(version);
     char buffer[64];
     if (version == 1)
-      check_tasks(table, CollectiveDescriptorV1{kCollective, nullptr, 2, "name", 99, 5, 2, buffer, buffer, 4096,
-                                                1,           0,       0, 9,      8,  4, 1, 2,      0,      0},
-                  TransferDescriptorV1{kTransfer, nullptr, 2, "name", 99, 6, buffer, 9, 33, 3});
+      launch_tasks<1>(plugin, CollectiveDescriptorV1{kCollective, nullptr, 2, "name", 99, 5, 2, buffer, buffer, 4096,
+                                                     1,           0,       0, 9,      8,  4, 1, 2,      0,      0},
+                      TransferDescriptorV1{kTransfer, nullptr, 2, "name", 99, 6, buffer, 9, 33, 3});
     else if (version == 2)
-      check_tasks(table,
-                  CollectiveDescriptorV2{kCollective, nullptr, 2, "name", 99, 5, "AllGather", buffer, buffer, 4096, 1,
-                                         "ncclInt8", 7, 8, 4, "RING", "SIMPLE"},
-                  TransferDescriptorV2{kTransfer, nullptr, 2, "name", 99, "Send", buffer, "ncclBfloat16", 33, 3});
+      launch_tasks<2>(plugin,
+                      CollectiveDescriptorV2{kCollective, nullptr, 2, "name", 99, 5, "AllGather", buffer, buffer, 4096,
+                                             1, "ncclInt8", 7, 8, 4, "RING", "SIMPLE"},
+                      TransferDescriptorV2{kTransfer, nullptr, 2, "name", 99, "Send", buffer, "ncclBfloat16", 33, 3});
     else
-      check_tasks(table,
-                  CollectiveDescriptorV3{kCollective, nullptr, 2, "name", 99, 5, "AllGather", buffer, buffer, 4096, 1,
-                                         "ncclInt8", 8, 4, "RING", "SIMPLE"},
-                  TransferDescriptorV2{kTransfer, nullptr, 2, "name", 99, "Send", buffer, "ncclBfloat16", 33, 3});
+      launch_tasks<3>(plugin,
+                      CollectiveDescriptorV3{kCollective, nullptr, 2, "name", 99, 5, "AllGather", buffer, buffer, 4096,
+                                             1, "ncclInt8", 8, 4, "RING", "SIMPLE"},
+                      TransferDescriptorV2{kTransfer, nullptr, 2, "name", 99, "Send", buffer, "ncclBfloat16", 33, 3});
     const auto found = operations(recording);
-    REQUIRE(found.size() == 2);
+    REQUIRE(found.size() == 3);
     CHECK(found[0]->function == Function::all_gather);
     CHECK(found[0]->datatype == 0);
     CHECK(found[0]->count == 4096);
     CHECK(found[0]->flags == (kDeviceBytes | kIsInPlaceKnown));  // rank 2 receives at another place
     CHECK(found[0]->peer == -1);
+    CHECK(found[0]->group == 1);
     CHECK(found[0]->algorithm == Algorithm::ring);
     CHECK(found[0]->protocol == Protocol::simple);
     CHECK(found[0]->channels == 8);
@@ -294,8 +187,10 @@ TEST_CASE("the plugin records operations of versions 1 to 3") {
     CHECK(found[1]->datatype == 9);
     CHECK(found[1]->count == 33);
     CHECK(found[1]->peer == 3);
+    CHECK(found[1]->group == 1);
     CHECK(found[1]->algorithm == Algorithm::unknown);
     CHECK(found[1]->channels == kUnknownByte);
+    CHECK(found[2]->group == 0);
     const auto members = communicators(recording);
     REQUIRE(members.size() == 1);
     CHECK(members[0]->id == 99);
@@ -309,33 +204,20 @@ TEST_CASE("the plugin records operations of versions 1 to 3") {
 TEST_CASE("the plugin records operations of version 4 with times of the device") {
   const Recording recording;
   const Plugin plugin(recording.library());
-  const auto& table = plugin.table<FourthInit>(4);
-  void* context = nullptr;
-  int mask = 0;
-  CHECK(table.init(&context, &mask, nullptr, 5, 1, 2, 0, nullptr) == 0);
-  CHECK((mask & kKernel) != 0);
+  const EarlyCaller<4> caller(plugin);
   char buffer[64];
-  CollectiveDescriptor<std::uint8_t> collective{.type = kCollective,
-                                                .function = "AllReduce",
-                                                .send = buffer,
-                                                .receive = buffer,
-                                                .count = 12,
-                                                .datatype = "Unknown",
-                                                .channels = 2,
-                                                .algorithm = "TREE",
-                                                .protocol = "LL128"};
-  TransferDescriptor<std::uint8_t> transfer{
-      .type = kTransfer, .function = "Recv", .datatype = "ncclFloat64", .count = 7, .peer = 0, .channels = 200};
-  void* handle = nullptr;
-  table.start(context, &handle, &collective);
-  for (const std::uint64_t channel : {0, 1}) {
-    KernelDescriptor<std::uint8_t> kernel{.type = kKernel, .parent = handle, .timer = 500 - channel};
-    void* kernel_handle = nullptr;
-    table.start(context, &kernel_handle, &kernel);
-    std::uint64_t end = 900 - channel;
-    table.state(kernel_handle, kKernelStop, &end);
-  }
-  table.start(context, &handle, &transfer);
+  const auto handles = caller.launch(CollectiveDescriptor<std::uint8_t>{.type = kCollective,
+                                                                        .function = "AllReduce",
+                                                                        .send = buffer,
+                                                                        .receive = buffer,
+                                                                        .count = 12,
+                                                                        .datatype = "Unknown",
+                                                                        .channels = 2,
+                                                                        .algorithm = "TREE",
+                                                                        .protocol = "LL128"});
+  for (const std::uint64_t channel : {0, 1}) caller.kernel(handles.front(), 500 - channel, 900 - channel);
+  caller.launch(TransferDescriptor<std::uint8_t>{
+      .type = kTransfer, .function = "Recv", .datatype = "ncclFloat64", .count = 7, .peer = 0, .channels = 200});
   const auto found = operations(recording);
   REQUIRE(found.size() == 2);
   CHECK(found[0]->datatype == 1);  // NCCL has no name for uint8
@@ -345,6 +227,7 @@ TEST_CASE("the plugin records operations of version 4 with times of the device")
   CHECK(found[0]->device_end_ns == 900);
   CHECK(found[1]->peer == 0);
   CHECK(found[1]->channels == kUnknownByte);  // NCCL's adapter for version 4 does not set it
+  CHECK(recording.header<std::uint8_t>(offsetof(Header, plugin_interface)) == 4);
 }
 
 TEST_CASE("the plugin numbers groups, and keeps the calls of one NCCL function together") {
