@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 STEPS, LATE_US = map(int, sys.argv[1:])
 
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 dist.init_process_group("nccl")
 rank, size = dist.get_rank(), dist.get_world_size()
 tensor_group = dist.new_group(list(range(size)))
