@@ -96,13 +96,12 @@ std::string proc_value(const char* path, std::string_view key) {
   return {};
 }
 
-/// Empty if the kernel does not tell it.
+}  // namespace
+
 std::string full_host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
-
-}  // namespace
 
 NamedValues tuning_environment(char** environment) {
   NamedValues values;

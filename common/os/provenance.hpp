@@ -20,6 +20,9 @@ NamedValues machine_facts();
 /// Returns the host name up to the first dot.
 std::string host_name();
 
+/// Returns the host name with its domain as far as the kernel knows it, or an empty string.
+std::string full_host_name();
+
 /// Returns the full host name and the kernel's boot id. The boot id distinguishes two hosts with equal names.
 std::string host_identity();
 

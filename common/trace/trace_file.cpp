@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "common/os/program_file.hpp"
+#include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
@@ -29,12 +30,6 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t kChunkRecords = kChunkBytes / kRecordBytes;
 constexpr std::uint64_t kChunksAhead = 2;
 constexpr const char* kMaxBytesVariable = "BUSBW_TRACE_MAX_BYTES";
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 /// Returns the name with only letters, digits, dots and hyphens, for a file name.
 std::string file_name_text(std::string name) {
@@ -98,7 +93,7 @@ TraceFile::TraceFile(const TraceSettings& settings, const TraceOrigin& origin) :
         fmt::format("cannot {} the trace file {}: {}; set BUSBW_TRACE_DIRECTORY to another directory", action,
                     path_.string(), std::generic_category().message(error)));
   };
-  const std::string host = host_name();
+  const std::string host = full_host_name();
   std::error_code directory_error;
   std::filesystem::create_directories(settings.directory, directory_error);  // open reports a failure
   // Containers with a common host name may have processes with equal numbers.
