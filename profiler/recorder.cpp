@@ -114,7 +114,8 @@ trace::TraceFile* Recorder::open(int interface, const void* caller) noexcept {
   try {
     const auto settings = trace::trace_settings(process_environment);
     if (!settings) return nullptr;
-    const WantedEvents wanted = wanted_events(process_environment, interface, nccl_version_of(caller));
+    const int nccl_version = nccl_version_of(caller);
+    mask_ = wanted_events(process_environment, interface, nccl_version);
     const auto process = trace::launched_process(process_environment);
     start_ns_ = clock_ns(CLOCK_MONOTONIC);
     auto* const file = new trace::TraceFile(*settings, {.producer = "busbw-profiler " + std::string(version()),
@@ -122,10 +123,9 @@ trace::TraceFile* Recorder::open(int interface, const void* caller) noexcept {
                                                         .start_monotonic_ns = start_ns_,
                                                         .rank = process.rank,
                                                         .size = process.size});
-    file->header().nccl_version = static_cast<std::uint32_t>(wanted.nccl_version);
+    file->header().nccl_version = static_cast<std::uint32_t>(nccl_version);
     file->header().plugin_interface = static_cast<std::uint8_t>(interface);
-    if ((wanted.mask & kKernelChannel) != 0) file->header().device_clock = trace::TraceClock::gpu;
-    mask_ = wanted.mask;
+    if ((mask_ & kKernelChannel) != 0) file->header().device_clock = trace::TraceClock::gpu;
     communicators_ = groups_ = threads_ = 0;
     for (auto& stream : streams_) stream = 0;
     ++generation_;
@@ -196,18 +196,16 @@ void* Recorder::start_plan() noexcept {
   return handle_of(nullptr, kPlanTag);
 }
 
-void* Recorder::start_called_task(void* call, void* plan, const Task& task) noexcept {
-  auto* record = record_of<OperationRecord>(call, kCallTag);
+void* Recorder::start_called_task(void* handle, void* plan, const Task& task) noexcept {
+  auto* record = record_of<OperationRecord>(handle, kCallTag);
   if (record == nullptr) return nullptr;
   if ((record->flags & trace::kCaptured) != 0) {
     const OperationRecord& captured = *record;
-    record = take_operation(captured.communicator, now_ns());
+    const Call call{
+        .function = captured.function, .datatype = captured.datatype, .count = captured.count, .root = captured.peer};
+    record = take_operation(captured.communicator, call, now_ns());
     if (record == nullptr) return nullptr;
-    record->function = captured.function;
-    record->datatype = captured.datatype;
-    record->count = captured.count;
     record->stream = captured.stream;
-    record->peer = captured.peer;
     record->flags = trace::kGraphReplay;
     if (tag_of(plan) == kPlanTag) join_group(thread_state().first_task, *record);
   }
@@ -278,26 +276,22 @@ Record* Recorder::record_of(const void* handle, unsigned tag) const noexcept {
 
 OperationRecord* Recorder::take_operation(const void* context, const Call& call, std::uint64_t enqueue_ns) noexcept {
   const auto* const communicator = record_of<CommunicatorRecord>(context, kNoTag);
-  if (communicator == nullptr) {
-    file_.load(std::memory_order_acquire)->count_lost();
-    return nullptr;
-  }
-  OperationRecord* const record = take_operation(communicator->communicator, enqueue_ns);
+  if (communicator != nullptr) return take_operation(communicator->communicator, call, enqueue_ns);
+  file_.load(std::memory_order_acquire)->count_lost();
+  return nullptr;
+}
+
+OperationRecord* Recorder::take_operation(std::uint16_t communicator, const Call& call,
+                                          std::uint64_t enqueue_ns) noexcept {
+  auto* const record = file_.load(std::memory_order_acquire)->take<OperationRecord>();
   if (record == nullptr) return nullptr;
   record->function = call.function;
   record->datatype = call.datatype;
-  record->count = call.count;
-  record->peer = peer_of(call.function, call.root);
-  return record;
-}
-
-OperationRecord* Recorder::take_operation(std::uint16_t communicator, std::uint64_t enqueue_ns) noexcept {
-  auto* const record = file_.load(std::memory_order_acquire)->take<OperationRecord>();
-  if (record == nullptr) return nullptr;
   record->redop = trace::kUnknownByte;
   record->communicator = communicator;
   record->stream = trace::kUnknownIndex;
-  record->peer = -1;
+  record->peer = peer_of(call.function, call.root);
+  record->count = call.count;
   record->enqueue_ns = enqueue_ns;
   record->algorithm = trace::Algorithm::unknown;
   record->protocol = trace::Protocol::unknown;

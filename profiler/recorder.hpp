@@ -88,7 +88,7 @@ class Recorder {
   template <class Record>
   Record* record_of(const void* handle, unsigned tag) const noexcept;
   trace::OperationRecord* take_operation(const void* context, const Call&, std::uint64_t enqueue_ns) noexcept;
-  trace::OperationRecord* take_operation(std::uint16_t communicator, std::uint64_t enqueue_ns) noexcept;
+  trace::OperationRecord* take_operation(std::uint16_t communicator, const Call&, std::uint64_t enqueue_ns) noexcept;
   std::uint32_t next_group() noexcept;
   /// Gives the operation the group of the first one, which gets its number with the second.
   void join_group(trace::OperationRecord*& first, trace::OperationRecord&) noexcept;

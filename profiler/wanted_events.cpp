@@ -39,7 +39,7 @@ int nccl_version_of(const void* address) {
   return is_nccl_version(version) ? version : 0;
 }
 
-WantedEvents wanted_events(Environment environment, int interface, int nccl_version) {
+int wanted_events(Environment environment, int interface, int nccl_version) {
   const std::string device_times = choice(environment, "BUSBW_TRACE_DEVICE_TIMES", {"auto", "on", "off"});
   const bool are_cheap = nccl_version != 0 ? nccl_version < kCostlyDeviceTimes : interface < 7;
   // Before version 4 the times are those at which a thread of the host noticed the kernel.
@@ -50,7 +50,7 @@ WantedEvents wanted_events(Environment environment, int interface, int nccl_vers
   if (interface >= 6) mask |= kCopyEngineCollective;
   if (has_device_times) mask |= kKernelChannel;
   if (has_network) mask |= kProxyOperation;
-  return {.mask = mask, .nccl_version = nccl_version};
+  return mask;
 }
 
 }  // namespace busbw::profiler

@@ -4,16 +4,11 @@
 
 namespace busbw::profiler {
 
-struct WantedEvents {
-  int mask = 0;          // of EventType
-  int nccl_version = 0;  // 22809 for 2.28.9; 0: unknown
-};
-
-/// Returns the version of the NCCL that contains the address, or 0 if it is unknown.
+/// Returns the version of the NCCL that contains the address (22809 for 2.28.9), or 0 if it is unknown.
 int nccl_version_of(const void* address);
 
-/// Returns the events for BUSBW_TRACE_DEVICE_TIMES (auto, on or off) and BUSBW_TRACE_NETWORK (on or off). Throws
-/// UsageError if a value is invalid. `interface`: version of the interface.
-WantedEvents wanted_events(Environment environment, int interface, int nccl_version);
+/// Returns the mask of EventType for BUSBW_TRACE_DEVICE_TIMES (auto, on or off) and BUSBW_TRACE_NETWORK (on or off).
+/// Throws UsageError if a value is invalid. `interface`: version of the interface.
+int wanted_events(Environment environment, int interface, int nccl_version);
 
 }  // namespace busbw::profiler
