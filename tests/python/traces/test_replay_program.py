@@ -130,10 +130,10 @@ def test_a_program_on_fewer_ranks_is_valid(ranks: int) -> None:
 def test_missing_ranks_are_refused() -> None:
     trace = grid()
     half = replace(trace, ranks=trace.ranks[:4])
-    with pytest.raises(UsageError, match=r"4 ranks were not recorded \(4, 5, 6, 7\).*; set --scale 4"):
+    with pytest.raises(UsageError, match=r"lacks 4 ranks: 4, 5, 6, 7; set --scale 4"):
         make_program(half)
     validate(make_program(half, ranks=4))
-    with pytest.raises(UsageError, match=r"7 ranks were not recorded .*; record all ranks"):
+    with pytest.raises(UsageError, match=r"lacks 7 ranks.*; record all ranks"):
         make_program(replace(trace, ranks=trace.ranks[:1]))
 
 

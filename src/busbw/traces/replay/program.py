@@ -113,7 +113,7 @@ def _require_ranks(draft: Draft, count: int) -> None:
     if missing:
         names = names_text([str(rank) for rank in missing], 8)
         remedy = f"set --scale {missing[0]}" if missing[0] > 1 else "record all ranks"
-        raise UsageError(f"{count_text(len(missing), 'rank')} were not recorded ({names})", remedy=remedy)
+        raise UsageError(f"the recording lacks {count_text(len(missing), 'rank')}: {names}", remedy=remedy)
 
 
 def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperation]:
