@@ -12,10 +12,10 @@ from synthetic_traces import BFLOAT16, DEFAULT_CALLS, Call, make_trace, select_o
 
 from busbw.errors import UsageError
 from busbw.traces import format as layout
-from busbw.traces.anonymize import write_anonymous_trace
 from busbw.traces.format import DeviceClock, Function
 from busbw.traces.model import RankTrace, Trace
 from busbw.traces.read import read_trace
+from busbw.traces.redact import write_anonymous_trace
 from busbw.traces.replay import ReplayOperation, ReplayProgram, make_program
 
 TP, DP = split_ranks(8, 4), split_ranks(8, 2, 4)
