@@ -101,36 +101,6 @@ def nccl_log(trace: Trace, *, prefix: str = "", has_ids: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
-def call_trace(trace: Trace) -> str:
-    """Returns what NCCL prints with NCCL_DEBUG=TRACE, NCCL_DEBUG_SUBSYS=CALL and timestamps, of all processes."""
-    lines = []
-    for rank in trace.ranks:
-        head = f"[2026-11-27 00:00:00.000001] {rank.host}:{rank.pid}:{rank.pid} NCCL CALL "
-        for index, own_rank in rank.own_ranks.items():
-            one = trace.communicators[index]
-            lines.append(
-                f"{head}ncclCommInitRank({0x1000 + index:#x}, {one.size}, 0x{one.identity}, {own_rank}, {rank.rank})"
-            )
-        open_group = 0
-        for call, _, function in _calls(trace, rank):
-            micros = int(call["enqueue_ns"]) // 1000
-            time = f"{micros // 10**6:02}.{micros % 10**6:06}"
-            head = f"[2026-11-27 00:00:{time}] {rank.host}:{rank.pid}:{rank.pid} NCCL CALL "
-            if open_group and open_group != call["group"]:
-                lines.append(f"{head}ncclGroupEnd()")
-            if call["group"] and open_group != call["group"]:
-                lines.append(f"{head}ncclGroupStart()")
-            open_group = int(call["group"])
-            lines.append(
-                f"{head}nccl{_NCCL_NAMES[function]}(7f0000000000,7f1000000000,{call['count']},{call['datatype']},"
-                f"{call['redop'] if call['redop'] < 5 else 0},{max(0, call['peer'])},"
-                f"{0x1000 + int(call['communicator']):#x},{0x9000 + int(call['stream']):#x})"
-            )
-        if open_group:
-            lines.append(f"{head}ncclGroupEnd()")
-    return "\n".join(lines) + "\n"
-
-
 def write_inspector(trace: Trace, folder: Path, *, version: str, is_verbose: bool) -> list[Path]:
     """Writes logs of NCCL's Inspector: "v4.0", or "v4.2" with algorithm, protocol and summaries."""
     paths = []

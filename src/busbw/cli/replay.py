@@ -32,9 +32,9 @@ from busbw.launchers.job.processes import ExitStatus, documented_exit_code
 from busbw.records import RunRecords, read
 from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 from busbw.traces.analysis import OperationRow, TraceAnalysis, analyze, prepare_trace
-from busbw.traces.anonymize import write_anonymous_trace
 from busbw.traces.models import list_models
 from busbw.traces.read import read_trace
+from busbw.traces.redact import write_anonymous_trace
 from busbw.units import count_text, milliseconds_text, names_text, number_text, plain, size_range_text, size_text
 
 _RECORDED_PASS = ("-n", "20", "-w", "2", "-N", "1", "-c", "0")

@@ -40,6 +40,11 @@ class Function(IntEnum):
     WAIT_SIGNAL = 12
     OTHER = 255
 
+    @classmethod
+    def of_nccl(cls, name: str) -> "Function":
+        """Returns the function of a name such as "AllReduce". `OTHER` for any other name."""
+        return _FUNCTIONS.get(name.upper(), cls.OTHER)
+
 
 class Algorithm(IntEnum):
     """Algorithm of NCCL, or a kind of kernel outside its list."""
@@ -55,6 +60,11 @@ class Algorithm(IntEnum):
     COPY_ENGINE = 8
     UNKNOWN = 255
 
+    @classmethod
+    def of_nccl(cls, name: str) -> "Algorithm":
+        """Returns the algorithm of a name such as "COLLNET_DIRECT", or of a number."""
+        return _ALGORITHMS.get(name.upper().replace("_", ""), cls.UNKNOWN)
+
 
 class Protocol(IntEnum):
     """Protocol of NCCL."""
@@ -63,6 +73,11 @@ class Protocol(IntEnum):
     LL128 = 1
     SIMPLE = 2
     UNKNOWN = 255
+
+    @classmethod
+    def of_nccl(cls, name: str) -> "Protocol":
+        """Returns the protocol of a name such as "SIMPLE", or of a number."""
+        return _PROTOCOLS.get(name.upper(), cls.UNKNOWN)
 
 
 class Flag(IntFlag):
@@ -84,6 +99,11 @@ class DeviceClock(IntEnum):
     GPU = 2
     DURATION = 3
     """No clock: the start is 1, and only the difference to the end is known."""
+
+
+_FUNCTIONS = {one.name.replace("_", ""): one for one in Function}
+_ALGORITHMS = {key: one for one in Algorithm for key in (one.name.replace("_", ""), str(int(one)))}
+_PROTOCOLS = {key: one for one in Protocol for key in (one.name, str(int(one)))}
 
 
 OPERATION = np.dtype(
@@ -163,3 +183,8 @@ DATATYPE_NAMES = (
 )
 DATATYPE_BYTES = np.array([1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1])
 REDOP_NAMES = ("sum", "prod", "max", "min", "avg")
+
+
+def known_channels(count: int) -> int:
+    """Returns the value of the field `channels`."""
+    return count if 0 < count < UNKNOWN_BYTE else UNKNOWN_BYTE

@@ -1,8 +1,11 @@
 """Finds the same operation in the traces of all ranks of its communicator."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +13,10 @@ from numpy.typing import NDArray
 from busbw.traces import format as layout
 from busbw.traces.alignment import Alignment, CallSequence, align_sequences
 from busbw.traces.format import Function
-from busbw.traces.model import RankTrace, Trace
 from busbw.units import count_text, names_text, size_text
+
+if TYPE_CHECKING:
+    from busbw.traces.model import RankTrace, Trace
 
 Indices = NDArray[np.intp]
 

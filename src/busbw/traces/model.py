@@ -1,11 +1,15 @@
 """A trace in memory: the operations of all recorded ranks of a job. Every reader and importer produces it."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces.format import DeviceClock
+from busbw.traces.matching import MatchedOperations, match_operations
+from busbw.traces.steps import Steps, find_steps
 
 Operations = NDArray[np.void]
 """Structured array of dtype `format.OPERATION`. `communicator` is an index of `Trace.communicators`.
@@ -52,6 +56,19 @@ class RankTrace:
     gap_count: int = 0
     """Maximum number of these operations that are missing between others, and not at the end."""
 
+    @cached_property
+    def steps(self) -> Steps | None:
+        """Steps of this rank. None if no sequence of operations repeats."""
+        return find_steps(self.operations)
+
+
+class Matching(NamedTuple):
+    """Operations of a trace across its ranks."""
+
+    operations: tuple[MatchedOperations, ...]
+    problems: tuple[str, ...]
+    """Differences between the ranks, as sentences for users."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
@@ -65,6 +82,12 @@ class Trace:
     """True if it was computed from the shape of a model. Its times then contain only computation."""
     problems: tuple[str, ...] = ()
     """Missing and contradictory facts, as sentences for users. The rest of the trace is valid."""
+
+    @cached_property
+    def matching(self) -> Matching:
+        """The same operation on all ranks of its communicator."""
+        problems: list[str] = []
+        return Matching(match_operations(self, problems), tuple(problems))
 
     @property
     def size(self) -> int:

@@ -1,30 +1,36 @@
-"""Removes the names of hosts, files and communicators from a trace, for sharing views of it."""
+"""Removes the names of hosts, files and communicators from a trace, for sharing it or views of it."""
 
+import hashlib
+import re
+import secrets
 from dataclasses import replace
 from pathlib import Path
 
 from busbw.traces.model import Trace
+from busbw.traces.write import write_trace
 
 
 def redact_trace(trace: Trace) -> Trace:
     """Returns the trace with `host-1`, `file-1` and `communicator-1` for names, also in its problems."""
-    hosts = dict.fromkeys(rank.host for rank in trace.ranks if rank.host)
-    host_names = {host: f"host-{number}" for number, host in enumerate(hosts, start=1)}
-    sources = dict.fromkeys(rank.source for rank in trace.ranks if rank.source)
-    names = {source: f"file-{number}" for number, source in enumerate(sources, start=1)}
-    names |= {Path(source).name: name for source, name in names.items()}
-    names |= {host.partition(".")[0]: name for host, name in host_names.items()} | host_names
+    hosts = _numbered("host", [rank.host for rank in trace.ranks])
+    sources = _numbered("file", [rank.source for rank in trace.ranks])
     communicators = [one.name and f"communicator-{number}" for number, one in enumerate(trace.communicators, start=1)]
-    names |= {one.name: name for one, name in zip(trace.communicators, communicators, strict=True) if name}
-    names[trace.name] = "trace"
-    problems = list(trace.problems)
-    for name in sorted(filter(None, names), key=len, reverse=True):
-        problems = [problem.replace(name, names[name]) for problem in problems]
+    names = sources | {Path(source).name: name for source, name in sources.items()}
+    names |= {host.partition(".")[0]: name for host, name in hosts.items()} | hosts
+    # A process group may have the name of a word, so it is replaced only where a problem names a communicator.
+    names |= {
+        f"communicator {one.name}": f"communicator {name}"
+        for one, name in zip(trace.communicators, communicators, strict=True)
+        if name
+    }
+    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    pattern = re.compile(rf"(?<!\w)(?:{longest_first})(?!\w)")
+    problems = (pattern.sub(lambda match: names[match[0]], text) if names else text for text in trace.problems)
     return replace(
         trace,
         name="trace",
         ranks=tuple(
-            replace(rank, host=host_names.get(rank.host, ""), pid=None, source=names.get(rank.source, ""))
+            replace(rank, host=hosts.get(rank.host, ""), pid=None, source=sources.get(rank.source, ""))
             for rank in trace.ranks
         ),
         communicators=tuple(
@@ -32,3 +38,32 @@ def redact_trace(trace: Trace) -> Trace:
         ),
         problems=tuple(problems),
     )
+
+
+def write_anonymous_trace(trace: Trace, directory: Path) -> None:
+    """Writes the trace without names, process ids and the time of day, and with random ids of communicators.
+
+    Raises:
+        UsageError: The directory has files.
+        BusbwError: A file cannot be written.
+    """
+    salt = secrets.token_bytes(16)
+    redacted = redact_trace(trace)
+    # Differences of times between ranks remain, because clocks of hosts are aligned by them.
+    start_ns = min((rank.start_ns for rank in trace.ranks if rank.start_ns), default=0) - 1
+    anonymous = replace(
+        redacted,
+        ranks=tuple(
+            replace(rank, start_ns=rank.start_ns - start_ns if rank.start_ns else 0) for rank in redacted.ranks
+        ),
+        communicators=tuple(
+            replace(one, name="", identity=hashlib.blake2b(one.identity.encode(), key=salt, digest_size=8).hexdigest())
+            for one in redacted.communicators
+        ),
+    )
+    write_trace(anonymous, directory)
+
+
+def _numbered(kind: str, names: list[str]) -> dict[str, str]:
+    """Returns a replacement for each name that is not empty."""
+    return {name: f"{kind}-{number}" for number, name in enumerate(dict.fromkeys(filter(None, names)), start=1)}

@@ -1,12 +1,17 @@
 """Finds the steps of a job: the longest sequence of operations that repeats."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces.format import Function
-from busbw.traces.model import Operations
+
+if TYPE_CHECKING:
+    from busbw.traces.model import Operations
 
 Indices = NDArray[np.intp]
 Signatures = NDArray[np.uint64]
@@ -22,6 +27,10 @@ than a period that contains it.
 """
 _MAX_COST = 0.6
 """Of all operations. A random sequence costs more."""
+_MIN_COVERAGE = 1 - _MAX_COST
+"""Operations of a benchmark have a period, because it repeats each size. The steps of one size cover less."""
+_MAX_SINGLE_SHARE = 0.001
+"""Of the counts of a step: operations that occur once and can belong to every n-th step."""
 _MIN_EXACT_SHARE = 0.95
 """Counts are ignored if the steps with equal counts cover less than this share of the others."""
 
@@ -63,6 +72,23 @@ def find_steps(operations: Operations) -> Steps | None:
     return similar
 
 
+def count_repetitions(operations: Operations, steps: Steps) -> int:
+    """Returns how often a sequence repeats within each step, apart from small operations that occur once; else 1.
+
+    Such a step can also be several steps, of which one reports a value. Operations do not tell the difference.
+    """
+    step = operations[steps.starts[0] : steps.ends[0]]
+    signatures = _signatures(step)
+    _, places, counts = np.unique(signatures, return_inverse=True, return_counts=True)
+    is_single = counts[places] == 1
+    repeated = signatures[~is_single]
+    if step["count"][is_single].sum() > _MAX_SINGLE_SHARE * step["count"].sum():
+        return 1
+    lengths = (length for length in range(1, len(repeated) // 2 + 1) if len(repeated) % length == 0)
+    length = next((one for one in lengths if np.array_equal(repeated[one:], repeated[:-one])), len(repeated))
+    return len(repeated) // length if length else 1
+
+
 def _mix(values: NDArray[np.integer]) -> Signatures:
     mixed: Signatures = (values.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
@@ -97,7 +123,10 @@ def _find(signatures: Signatures, borders: Indices) -> Steps | None:
     first = borders[np.array(starts)]
     ends = borders[np.array(starts) + period]
     sizes = ends - first
-    return Steps(starts=first, ends=ends, period=int(np.median(sizes)), coverage=float(sizes.sum() / borders[-1]))
+    coverage = float(sizes.sum() / borders[-1])
+    if coverage < _MIN_COVERAGE:
+        return None
+    return Steps(starts=first, ends=ends, period=int(np.median(sizes)), coverage=coverage)
 
 
 def _candidates(signatures: Signatures) -> list[int]:

@@ -215,39 +215,6 @@ def test_text_directly_before_the_host_is_no_other_process(tmp_path: Path) -> No
     assert [(rank.host, len(rank.operations)) for rank in trace.ranks] == [("n1", 2)]
 
 
-def test_call_trace_with_splits_groups_and_simulation(tmp_path: Path) -> None:
-    head = "n1:{pid}:{pid} NCCL CALL nccl"
-    text = ""
-    for pid in (10, 11, 12, 13):
-        rank = pid - 10
-        for call in (
-            "GetUniqueId(0x1234)",
-            f"CommInitRank(0xa0, 4, 0x1234, {rank}, {rank})",
-            f"CommSplit(0xa0, {rank // 2}, 0, 0xb0, {rank % 2}, 2)",
-            f"CommSplit(0xa0, {rank // 2}, 0, 0xc0, {rank % 2}, 2)",
-            "GroupStart()",
-            "GroupStart()",
-            "AllReduce(7f0,7f0,100,9,4,0,0xb0,0x5)",
-            "GroupEnd()",
-            "AllGather(7f0,8f0,200,7,0,0,0xc0,0x6)",
-            "GroupEnd()",
-            "GroupStart()",
-            "AllReduce(7f0,7f0,300,9,0,0,0xb0,0x5)",
-            "GroupSimulateEnd()",
-            "Broadcast(0,7f0,400,7,0,2,0xa0,0x5)",
-        ):
-            text += head.format(pid=pid) + call + "\n"
-    trace = read_log(tmp_path, text)
-    assert len({one.identity for one in trace.communicators}) == 5
-    assert sorted(one.members for one in trace.communicators) == [(0, 1), (0, 1), (0, 1, 2, 3), (2, 3), (2, 3)]
-    for one in trace.ranks:
-        calls = one.operations
-        assert calls["count"].tolist() == [100, 200, 400]
-        assert calls["redop"].tolist() == [4, U, U]
-        assert calls["peer"].tolist() == [-1, -1, 2]
-        assert calls["group"][0] == calls["group"][1] != 0 == calls["group"][2]
-
-
 # ---- PyTorch ---------------------------------------------------------------------------------------------------------
 
 

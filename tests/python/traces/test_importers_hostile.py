@@ -45,7 +45,6 @@ def _text(content: str, name: str = "job.log") -> Write:
 
 FORMATS = {
     "NCCL log": (nccl_log, _text(foreign_recordings.nccl_log(JOB))),
-    "call trace": (nccl_log, _text(foreign_recordings.call_trace(JOB))),
     "Inspector": (
         inspector,
         lambda folder: foreign_recordings.write_inspector(JOB, folder, version="v4.2", is_verbose=True)[0],

@@ -8,7 +8,7 @@ from synthetic_traces import Call, make_trace
 
 from busbw.traces import format as layout
 from busbw.traces.format import Function, Kind
-from busbw.traces.steps import find_steps
+from busbw.traces.steps import count_repetitions, find_steps
 
 LAYERS = [1, 2, 3] * 32 + [9]
 """Layers of three operations, and the one of the optimizer."""
@@ -128,3 +128,25 @@ def test_steps_of_a_simulated_job() -> None:
         found = find_steps(rank.operations)
         assert found is not None
         assert found.starts.tolist() == list(range(1, 49, 4))
+
+
+def test_the_sizes_of_a_benchmark_are_no_steps() -> None:
+    assert find_steps(make_operations([size for size in range(1, 20) for _ in range(100)])) is None
+
+
+@pytest.mark.parametrize(
+    ("step", "repetitions"),
+    [
+        ([5000, 6000, 7000] * 10 + [1], 10),
+        ([5000, 6000] + [1] + [7000, 5000, 6000] * 3 + [7000], 4),
+        ([5000, 6000, 7000] * 10 + [90_000], 1),  # gradients after micro-batches
+        ([5000, 6000, 7000, 1], 1),
+        ([5000] * 3 + [6000] * 3 + [1], 1),
+    ],
+)
+def test_steps_that_can_be_several_steps_are_known(step: list[int], repetitions: int) -> None:
+    operations = make_operations(step * 10)
+    steps = find_steps(operations)
+    assert steps is not None
+    assert steps.period == len(step)
+    assert count_repetitions(operations, steps) == repetitions

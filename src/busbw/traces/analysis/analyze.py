@@ -20,6 +20,7 @@ from busbw.traces.analysis.transfers import measure_arrivals
 from busbw.traces.analysis.types import CommunicatorGroup, OperationRow, StepTimes, TraceAnalysis
 from busbw.traces.format import Flag
 from busbw.traces.model import Trace
+from busbw.traces.steps import count_repetitions
 from busbw.units import count_text
 
 _MIN_NOISE_STEPS = 4
@@ -129,9 +130,23 @@ def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow
     return msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
 
 
+def _ambiguous_steps(calls: Sequence[RankCalls]) -> Iterator[str]:
+    """Yields a note if the steps could be shorter ones."""
+    for one in calls:
+        if one.steps:
+            repetitions = count_repetitions(one.trace.operations, one.steps)
+            if repetitions > 1:
+                yield (
+                    f"a step repeats one sequence {repetitions} times, with a small operation once: "
+                    f"if each repetition is a step of the job, divide the values per step by {repetitions}"
+                )
+            return
+
+
 def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: bool) -> Iterator[str]:
     """Yields a sentence for each thing that the analysis cannot know."""
     trace, calls = prepared.trace, prepared.calls
+    yield from _ambiguous_steps(calls)
     captured = sum(int(((rank.operations["flags"] & Flag.CAPTURED) != 0).sum()) for rank in trace.ranks)
     if captured:
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"

@@ -10,7 +10,7 @@ from busbw.traces.analysis.intervals import Indices, Mask, Values
 from busbw.traces.clocks import ClockAlignment, ClockMap
 from busbw.traces.format import DATATYPE_BYTES, DeviceClock, Flag, Function
 from busbw.traces.model import Operations, RankTrace, Trace
-from busbw.traces.steps import Steps, find_steps
+from busbw.traces.steps import Steps
 
 EXCHANGE = 13
 """Function number of a call that consists of the point-to-point operations of one group on one communicator."""
@@ -114,7 +114,7 @@ def _list_rank_calls(
             unknown[:] = np.nan
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
-    steps = find_steps(operations)
+    steps = rank.steps
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
     clock_ns = enqueue_ns if np.isnan(start_ns).all() and not is_modelled else start_ns
     step_of, analyzed = _complete_steps(steps, len(operations), chosen_step)

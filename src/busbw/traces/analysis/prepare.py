@@ -13,7 +13,6 @@ from busbw.traces.analysis.transfers import MatchedCalls, match_calls
 from busbw.traces.analysis.types import CommunicatorGroup
 from busbw.traces.clocks import ClockAlignment, align_clocks
 from busbw.traces.format import Function
-from busbw.traces.matching import match_operations
 from busbw.traces.model import Trace
 from busbw.units import count_text
 
@@ -51,8 +50,7 @@ def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
     Raises:
         UsageError: There is no such step.
     """
-    problems = list(trace.problems)
-    matched = match_operations(trace, problems)
+    matched = trace.matching.operations
     clocks = align_clocks(trace, matched)
     calls = list_calls(trace, clocks, None if step is None else step - 1)
     if step is not None and not any(one.steps and one.step_count for one in calls):
@@ -63,7 +61,7 @@ def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
     rows, row_count = _number_rows(calls, groups)
     return PreparedTrace(
         trace=trace,
-        problems=tuple(dict.fromkeys(problems)),
+        problems=tuple(dict.fromkeys((*trace.problems, *trace.matching.problems))),
         clocks=clocks,
         period="recording" if all(one.steps is None for one in calls) else f"step {step}" if step else "step",
         calls=calls,

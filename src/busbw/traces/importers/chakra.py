@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from busbw.files import path_text
+from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import Flag, Function
-from busbw.traces.importers.building import TraceBuilder
-from busbw.traces.importers.recording import BufferedFile, open_recording, read_block
+from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
+from busbw.traces.importers.recording import BufferedFile, add_damage, open_recording, read_block
 from busbw.traces.importers.torch_operations import group_index, parse_ranks
 from busbw.traces.model import Trace
 
@@ -63,7 +64,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No trace has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(paths, "chakra")
+    builder = begin_trace(paths, "chakra")
     numbers = [int(match[1]) if (match := _RANK.search(path.name)) else number for number, path in enumerate(paths)]
     groups: dict[str, list[int]] = {}
     users: dict[str, list[int]] = {}
@@ -84,8 +85,9 @@ def read(paths: Sequence[Path]) -> Trace:
         for node in _nodes(builder, path):
             if node.kind in (_SEND, _RECV, _COLLECTIVE):
                 _add(builder, number, node, groups[_group_name(node)])
-    return builder.build(
-        "Chakra tells only bytes and durations of operations, and no times, operators, groups and algorithms"
+    return finish_trace(
+        builder,
+        "Chakra tells only bytes and durations of operations, and no times, operators, groups and algorithms",
     )
 
 
@@ -104,14 +106,16 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
     elif function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
         function, count = (function, count // size) if count % size == 0 else (Function.OTHER, count)
     rank.add(
-        function,
-        index,
-        count,
-        datatype=_INT8,
-        flags=Flag.DEVICE_BYTES,
-        peer=members.index(peer) if peer in members and node.kind != _COLLECTIVE else -1,
-        stream=rank.stream(_number(node, "stream")),
-        duration_ns=node.duration_us * 1000,
+        Call(
+            function=function,
+            communicator=index,
+            elements=count,
+            datatype=_INT8,
+            flags=Flag.DEVICE_BYTES,
+            peer=members.index(peer) if peer in members and node.kind != _COLLECTIVE else -1,
+            stream=rank.stream(_number(node, "stream")),
+            duration_ns=node.duration_us * 1000,
+        )
     )
 
 
@@ -150,9 +154,7 @@ def _nodes(builder: TraceBuilder, path: Path) -> Iterator[_Node]:
                 if number:  # the first message describes the trace
                     yield _parse_node(message)
         except ValueError:
-            builder.add_problem(
-                f"the end of {path_text(path.name)} is missing or damaged; operations before it are used"
-            )
+            add_damage(builder, path)
 
 
 def _messages(file: BufferedFile) -> Iterator[bytes]:

@@ -10,14 +10,16 @@ from typing import Any
 
 from busbw.errors import UsageError
 from busbw.files import path_text
-from busbw.traces.importers.building import RankBuilder, TraceBuilder
+from busbw.traces.building import NO_SEQUENCE, Call, RankBuilder, TraceBuilder
+from busbw.traces.format import Function
+from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
 from busbw.traces.importers.json_stream import stream_json
 from busbw.traces.importers.recording import open_recording, read_block
 from busbw.traces.importers.torch_operations import (
     TorchOperation,
-    add_operation,
     group_index,
     is_operation,
+    list_calls,
     parse_ranks,
 )
 from busbw.traces.model import Trace
@@ -53,7 +55,7 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No dump has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(paths, "flight recorder")
+    builder = begin_trace(paths, "flight recorder")
     for path in paths:
         rank = builder.rank(path, path_text(path))
         match = _RANK.search(path.name)
@@ -62,18 +64,10 @@ def read(paths: Sequence[Path]) -> Trace:
         dump = _load_pickle(path)
         # The groups may follow the entries, so there are two passes.
         for read_item in (reader.read_description, reader.read_entry):
-            for key, value in _stream(builder, path) if dump is None else _flatten(dump):
+            for key, value in stream_json(builder, path, "entries") if dump is None else _flatten(dump):
                 read_item(key, value)
         rank.start_at_first_time()
-    return builder.build("the flight recorder does not tell operator, root, stream and algorithm of operations")
-
-
-def _stream(builder: TraceBuilder, path: Path) -> Iterator[tuple[str, Any]]:
-    """Yields the items of a JSON dump, each entry with the key "entries"."""
-    damage = f"the end of {path_text(path.name)} is missing or damaged; entries before it are used"
-    with open_recording(path) as file:
-        for key, value in stream_json(file, {"entries"}, lambda: builder.add_problem(damage)):
-            yield key or "entries", value
+    return finish_trace(builder, "the flight recorder does not tell operator, root, stream and algorithm of operations")
 
 
 def _flatten(dump: Any) -> Iterator[tuple[str, Any]]:
@@ -175,14 +169,14 @@ class _RankReader:
             peer=int(pair["peer"]) if pair else -1,
         )
         duration_ms = entry.get("duration_ms")  # only of operations that ended and were timed
-        add_operation(
-            self._builder,
-            self._rank,
-            index,
-            operation,
+        base = Call(
+            function=Function.OTHER,
+            communicator=index,
+            elements=0,
             group=self._group_count,
             enqueue_ns=int(entry["time_created_ns"]),
             thread=self._rank.thread(entry.get("thread_id")),
-            sequence=-1 if is_pair else sequence,
             duration_ns=round((duration_ms or 0) * 1e6),
         )
+        for call in list_calls(self._builder, operation, base):
+            self._rank.add(call, NO_SEQUENCE if is_pair else sequence)

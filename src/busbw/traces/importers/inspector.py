@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 
 from busbw.files import path_text
-from busbw.traces.format import Flag
-from busbw.traces.importers.building import RankBuilder, TraceBuilder
-from busbw.traces.importers.nccl_names import find_algorithm, find_function, find_protocol
+from busbw.traces.building import Call, TraceBuilder
+from busbw.traces.format import Algorithm, Flag, Function, Protocol
+from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
 from busbw.traces.importers.recording import open_recording, read_lines
 from busbw.traces.model import Trace
 
@@ -54,21 +54,20 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No log has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(paths, "inspector")
-    ranks: dict[RankBuilder, None] = {}
+    builder = begin_trace(paths, "inspector")
     decode = msgspec.json.Decoder(_Record).decode
     for path in paths:
         with open_recording(path) as file:
             for line in read_lines(file):
                 try:
-                    _add(builder, ranks, decode(line), path_text(path))
+                    _add(builder, decode(line), path_text(path))
                 except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
                     builder.add_problem("{count} lines are damaged or have another form", int(bool(line.strip())))
-    _finish(builder, ranks)
-    return builder.build("the Inspector tells bytes instead of element types, and no streams, roots and groups")
+    _order_by_time(builder)
+    return finish_trace(builder, "the Inspector tells bytes instead of element types, and no streams, roots and groups")
 
 
-def _add(builder: TraceBuilder, ranks: dict[RankBuilder, None], record: _Record, source: str) -> None:
+def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
     side, values = ("p2p", record.p2p_perf) if record.coll_perf is None else ("coll", record.coll_perf)
     if values is None:
         return  # a summary of the records before it
@@ -86,42 +85,39 @@ def _add(builder: TraceBuilder, ranks: dict[RankBuilder, None], record: _Record,
         builder.add_problem("a process has several ranks; operations of small communicators may be at another of them")
         rank = builder.rank((*process, header.rank), source)
     rank.host, rank.pid = process
-    ranks[rank] = None
     builder.join(rank, index, header.rank)
     duration_ns = round(values.get(f"{side}_exec_time_us", 0) * 1000)
     if not str(values.get(f"{side}_timing_source", "kernel")).startswith("kernel"):
         duration_ns = 0  # the time of the call on the host
     times = values.get("event_trace_ts")
     start_us = times.get(f"{side}_start_ts", 0) if isinstance(times, dict) else 0
-    rank.add(
-        find_function(str(values.get(side))),
-        index,
-        values.get(f"{side}_msg_size_bytes", -1),
+    call = Call(
+        function=Function.of_nccl(str(values.get(side))),
+        communicator=index,
+        elements=values.get(f"{side}_msg_size_bytes", -1),
         datatype=_INT8,
         flags=Flag.DEVICE_BYTES,
         peer=values.get("p2p_peer", -1),
         enqueue_ns=round(start_us * 1000),
         duration_ns=duration_ns,
-        algorithm=find_algorithm(str(values.get("coll_algo"))),
-        protocol=find_protocol(str(values.get("coll_proto"))),
-        sequence=values.get("coll_sn", -1),
+        algorithm=Algorithm.of_nccl(str(values.get("coll_algo"))),
+        protocol=Protocol.of_nccl(str(values.get("coll_proto"))),
     )
+    rank.add(call, values.get("coll_sn", -1))
 
 
-def _finish(builder: TraceBuilder, ranks: dict[RankBuilder, None]) -> None:
-    for rank in ranks:
+def _order_by_time(builder: TraceBuilder) -> None:
+    """Sorts the operations by the times of their calls, and counts those that are missing between others."""
+    for rank in builder.ranks:
         operations = rank.operations
         for communicator, function in np.unique(operations[["communicator", "function"]]).tolist():
             is_own = (operations["communicator"] == communicator) & (operations["function"] == function)
             numbers = np.unique(rank.sequences[is_own & (rank.sequences >= 0)])
             rank.lost_count += int(numbers[-1] - numbers[0]) + 1 - len(numbers) if len(numbers) else 0
-        has_times = bool(operations["enqueue_ns"].any())
-        order = np.argsort(operations["enqueue_ns"], kind="stable")
-        del operations
-        rank.select(order)
-        rank.start_at_first_time()
-        if not has_times:
+        if not operations["enqueue_ns"].any():
             builder.add_problem(
                 "without NCCL_INSPECTOR_DUMP_VERBOSE the times and the order between communicators are unknown"
             )
+        rank.select(np.argsort(operations["enqueue_ns"], kind="stable"))
+        rank.start_at_first_time()
         builder.add_problem("{count} operations are missing: too small for the Inspector, or dropped", rank.lost_count)

@@ -3,10 +3,12 @@
 import codecs
 import json
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from busbw.traces.importers.recording import BufferedFile, read_block
+from busbw.traces.building import TraceBuilder
+from busbw.traces.importers.recording import BufferedFile, add_damage, open_recording, read_block
 
 _BLOCK_BYTES = 1 << 20
 _MAX_VALUE_LENGTH = 1 << 26
@@ -80,30 +82,29 @@ class _Text:
             self._read()
 
 
-def stream_json(file: BufferedFile, arrays: Container[str], on_damage: Callable[[], None]) -> Iterator[tuple[str, Any]]:
-    """Yields keys and values of an object in order, or the elements of a list with the key "".
+def stream_json(builder: TraceBuilder, path: Path, list_key: str) -> Iterator[tuple[str, Any]]:
+    """Yields keys and values of the object in a file, in order.
 
-    Args:
-        file: The document.
-        arrays: Keys of lists, of which each element is yielded separately.
-        on_damage: Called if the document ends early or is not JSON. What precedes is yielded.
+    Each element of the list with the key `list_key` is yielded separately. A file may also consist of this list. If the
+    file ends early or is not JSON, what precedes is yielded, and the builder receives a problem.
     """
-    text = _Text(file)
-    try:
-        if text.peek() == "[":
-            yield from _elements(text, "")
-            return
-        text.require("{")
-        while not text.skip("}"):
-            key = text.value()
-            text.require(":")
-            if key in arrays and text.peek() == "[":
-                yield from _elements(text, key)
-            else:
-                yield str(key), text.value()
-            text.end_item("}")
-    except (_DamageError, TypeError):  # TypeError: the key is not a string
-        on_damage()
+    with open_recording(path) as file:
+        text = _Text(file)
+        try:
+            if text.peek() == "[":
+                yield from _elements(text, list_key)
+                return
+            text.require("{")
+            while not text.skip("}"):
+                key = text.value()
+                text.require(":")
+                if key == list_key and text.peek() == "[":
+                    yield from _elements(text, list_key)
+                else:
+                    yield str(key), text.value()
+                text.end_item("}")
+        except _DamageError:
+            add_damage(builder, path)
 
 
 def _elements(text: _Text, key: str) -> Iterator[tuple[str, Any]]:

@@ -10,16 +10,16 @@ import numpy as np
 
 from busbw.files import path_text
 from busbw.traces import format as layout
-from busbw.traces.format import DeviceClock
-from busbw.traces.importers.building import TraceBuilder
+from busbw.traces.building import Call, TraceBuilder
+from busbw.traces.format import DeviceClock, Function
+from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
 from busbw.traces.importers.json_stream import stream_json
-from busbw.traces.importers.recording import open_recording
 from busbw.traces.importers.torch_operations import (
     MAX_RANKS,
     TorchOperation,
-    add_operation,
     group_index,
     is_operation,
+    list_calls,
     parse_ranks,
 )
 from busbw.traces.model import Trace
@@ -42,10 +42,10 @@ def read(paths: Sequence[Path]) -> Trace:
     Raises:
         UsageError: No trace has an operation, or one cannot be read.
     """
-    builder = TraceBuilder(paths, "kineto")
+    builder = begin_trace(paths, "kineto")
     for path in paths:
         _RankReader(builder, path).read()
-    return builder.build("PyTorch's profiler does not tell the operator and the algorithm of operations")
+    return finish_trace(builder, "PyTorch's profiler does not tell the operator and the algorithm of operations")
 
 
 class _RankReader:
@@ -72,18 +72,16 @@ class _RankReader:
 
     def read(self) -> None:
         """Reads the file."""
-        damage = f"the end of {path_text(self._path.name)} is missing or damaged; operations before it are used"
-        with open_recording(self._path) as file:
-            for key, value in stream_json(file, {"traceEvents"}, lambda: self._builder.add_problem(damage)):
-                if key == "traceEvents" and isinstance(value, dict):
-                    try:
-                        self._read_event(value)
-                    except (KeyError, TypeError, ValueError, OverflowError):
-                        self._builder.add_problem("{count} events with values of another form are left out")
-                elif key == "distributedInfo" and isinstance(value, dict):
-                    self._read_job(value)
-                elif key == "baseTimeNanoseconds" and isinstance(value, int):
-                    self._base_ns = value
+        for key, value in stream_json(self._builder, self._path, "traceEvents"):
+            if key == "traceEvents" and isinstance(value, dict):
+                try:
+                    self._read_event(value)
+                except (KeyError, TypeError, ValueError, OverflowError):
+                    self._builder.add_problem("{count} events with values of another form are left out")
+            elif key == "distributedInfo" and isinstance(value, dict):
+                self._read_job(value)
+            elif key == "baseTimeNanoseconds" and isinstance(value, int):
+                self._base_ns = value
         for index, members in self._indices.values():
             if index is not None and self._rank.rank in members:
                 self._builder.join(self._rank, index, members.index(self._rank.rank))
@@ -153,10 +151,11 @@ class _RankReader:
         )
         if index is not None:
             self._group_count += 1
-            added = add_operation(self._builder, self._rank, index, operation, group=self._group_count, **fields)
-            count = sum(number >= 0 for number in added)
-            self._ids.extend([identity] * count)
-            self._is_call.extend([is_call] * count)
+            base = Call(function=Function.OTHER, communicator=index, elements=0, group=self._group_count, **fields)
+            for call in list_calls(self._builder, operation, base):
+                if self._rank.add(call) >= 0:
+                    self._ids.append(identity)
+                    self._is_call.append(is_call)
 
     def _members(self, arguments: dict[str, Any], name: str, size: int) -> list[int]:
         """Returns the ranks of a process group. Empty if they are not known: the trace cuts lists after 30 ranks."""
@@ -195,7 +194,6 @@ class _RankReader:
         kept = np.flatnonzero(is_call | ~np.isin(ids, ids[is_call]))
         times = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"], operations["device_start_ns"])
         kept = kept[np.argsort(times[kept], kind="stable")]
-        del operations
         self._rank.select(kept)
 
 

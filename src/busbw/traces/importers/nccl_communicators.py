@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.traces.importers.building import RankBuilder, TraceBuilder
+from busbw.traces.building import RankBuilder, TraceBuilder
 
 Process = tuple[bytes, bytes]
 """Host and process id. Empty if the log does not name them."""
@@ -59,30 +59,6 @@ class NcclCommunicators:
             split = int(match["split_count"]) if match["split_count"] else None
             identity = self._split_identity(process, match["parent"].encode(), split, match["color"] or "")
         self._add(process, handle, rank, size, own_rank, identity, is_starting=is_start)
-
-    def read_call(self, process: Process, name: str, arguments: list[bytes], source: str) -> None:
-        """Reads a line of the call trace that creates a communicator.
-
-        Raises:
-            ValueError: The arguments have another form.
-        """
-        if name == "CommInitRank":
-            handle, size_text, id_text, own_rank_text, device = arguments
-        elif name == "CommSplit":
-            parent, color, _, handle, own_rank_text, size_text = arguments
-        else:
-            return
-        size, own_rank = int(size_text), int(own_rank_text)
-        known = self.find(process, handle)
-        if known and known.is_starting and (known.size, known.own_rank) == (size, own_rank):
-            return
-        if name == "CommInitRank":
-            rank, identity = self._rank(process, device, source), self._identity(id_text.decode())
-        else:
-            origin = self.find(process, parent)
-            rank = origin.rank if origin else self._rank(process, b"", source)
-            identity = self._split_identity(process, parent, None, color.decode())
-        self._add(process, handle, rank, size, own_rank, identity)
 
     def infer(
         self, process: Process, handle: bytes, size: int, own_rank: int | None, device: bytes, source: str

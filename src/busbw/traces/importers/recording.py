@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from busbw.errors import UsageError
 from busbw.files import path_text
+from busbw.traces.building import TraceBuilder
 
 _GZIP = b"\x1f\x8b"
 _BLOCK_BYTES = 1 << 20
@@ -24,7 +26,8 @@ def open_recording(path: Path) -> Iterator[BufferedFile]:
         UsageError: The file cannot be read, or its compression is damaged at the beginning.
     """
     try:
-        with path.open("rb") as file:
+        # Without O_NONBLOCK, opening a pipe waits for its writer.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             is_compressed = file.peek(2)[:2] == _GZIP
             yield gzip.GzipFile(fileobj=file) if is_compressed else file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -56,3 +59,8 @@ def read_lines(file: BufferedFile) -> Iterator[bytes]:
             rest = b""
     if rest:
         yield rest
+
+
+def add_damage(builder: TraceBuilder, path: Path) -> None:
+    """Adds the problem of a file with a beginning that is used and an end that is not."""
+    builder.add_problem(f"the end of {path_text(path.name)} is missing or damaged; operations before it are used")

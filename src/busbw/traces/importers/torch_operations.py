@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from busbw.traces import format as layout
+from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import Flag, Function
-from busbw.traces.importers.building import RankBuilder, TraceBuilder
 
 _FUNCTIONS = {
     "allreduce": Function.ALL_REDUCE,
@@ -47,6 +47,14 @@ _DATATYPES = {
 }
 _NOT_OPERATIONS = ("wait", "init", "coalesced", "startcoalescing", "endcoalescing", "monitoredbarrier")
 _IN_PLACE = Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE
+_WITH_PEER = (
+    Function.BROADCAST,
+    Function.REDUCE,
+    Function.GATHER,
+    Function.SCATTER,
+    Function.SEND,
+    Function.RECV,
+)
 _NUMBERS = re.compile(r"-?\d{1,12}")
 MAX_RANKS = 1 << 20
 
@@ -94,23 +102,18 @@ def is_operation(name: str) -> bool:
     return not name.lower().replace("_", "").startswith(_NOT_OPERATIONS)
 
 
-def add_operation(
-    builder: TraceBuilder, rank: RankBuilder, index: int, operation: TorchOperation, **fields: Any
-) -> Sequence[int]:
-    """Adds the calls of NCCL that PyTorch makes for a collective, and returns their numbers.
+def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> list[Call]:
+    """Returns the calls of NCCL that PyTorch makes for a collective.
 
     Args:
         builder: Receives the problems.
-        rank: Receives the calls.
-        index: Communicator.
         operation: The collective.
-        fields: Other arguments of `RankBuilder.add`. The group must be set.
+        base: Call with the fields that all of them share: communicator, group, times.
     """
     name = operation.name.lower().replace("_", "")
     inputs, outputs, size = operation.inputs, operation.outputs, operation.size
-    fields.setdefault("datatype", datatype_number(operation.datatype))
     if "barrier" in name:  # PyTorch reduces one element, of a type that depends on its version
-        return (rank.add(Function.ALL_REDUCE, index, 1, **fields | {"datatype": layout.UNKNOWN_BYTE}),)
+        return [base._replace(function=Function.ALL_REDUCE, elements=1)]
     if "coalesced" in name:
         builder.add_problem("{count} coalesced operations on several tensors count as one each")
     function = next((one for beginning, one in _FUNCTIONS.items() if name.startswith(beginning)), Function.OTHER)
@@ -124,53 +127,45 @@ def add_operation(
         builder.add_problem(
             "{count} collectives with unequal sizes are counted by the broadcasts or reductions in them"
         )
-        return ()
+        return []
+    base = base._replace(datatype=datatype_number(operation.datatype))
     if function == Function.ALLTOALL:
         parts = {*operation.input_splits, *operation.output_splits}
         if len(parts) > 1 or (parts and not (operation.input_splits and operation.output_splits)):
-            return _add_pairs(builder, rank, index, operation, fields)
+            return _list_pairs(builder, operation, base)
         if not operation.are_splits_known or inputs != outputs or inputs % size:
-            builder.add_problem(
-                "{count} alltoall with unequal sizes have unknown sizes per rank; they are no alltoall here"
-            )
-            function, count = Function.OTHER, inputs
-        else:
-            count = inputs // size
-    if function in (
-        Function.BROADCAST,
-        Function.REDUCE,
-        Function.GATHER,
-        Function.SCATTER,
-        Function.SEND,
-        Function.RECV,
-    ):
-        fields["peer"] = operation.peer
-    if function in (Function.ALL_REDUCE, Function.BROADCAST, Function.REDUCE) and "oop" not in name:
-        fields["flags"] = _IN_PLACE
-    return (rank.add(function, index, count, **fields),)
+            return [_unknown_alltoall(builder, operation, base)]
+        count = inputs // size
+    is_in_place = function in (Function.ALL_REDUCE, Function.BROADCAST, Function.REDUCE) and "oop" not in name
+    return [
+        base._replace(
+            function=function,
+            elements=count,
+            peer=operation.peer if function in _WITH_PEER else -1,
+            flags=_IN_PLACE if is_in_place else 0,
+        )
+    ]
 
 
-def _add_pairs(
-    builder: TraceBuilder, rank: RankBuilder, index: int, operation: TorchOperation, fields: dict[str, Any]
-) -> list[int]:
-    """Adds an alltoall with unequal sizes as PyTorch calls it: sends and receives in one group, without empty ones."""
-    added = []
+def _unknown_alltoall(builder: TraceBuilder, operation: TorchOperation, base: Call) -> Call:
+    builder.add_problem("{count} alltoall with unequal sizes have unknown sizes per rank; they are no alltoall here")
+    return base._replace(function=Function.OTHER, elements=operation.inputs)
+
+
+def _list_pairs(builder: TraceBuilder, operation: TorchOperation, base: Call) -> list[Call]:
+    """Returns an alltoall with unequal sizes as PyTorch calls it: a group of sends and receives, without empty ones."""
     counts = []
     for splits, elements in ((operation.input_splits, operation.inputs), (operation.output_splits, operation.outputs)):
-        rows = sum(splits) if splits else operation.size
-        if (
-            (splits and len(splits) != operation.size)
-            or min(splits, default=0) < 0
-            or (elements % rows if rows else elements)
-        ):
-            builder.add_problem(
-                "{count} alltoall with unequal sizes have unknown sizes per rank; they are no alltoall here"
-            )
-            return [rank.add(Function.OTHER, index, operation.inputs, **fields | {"group": 0})]
+        splits = splits or [1] * operation.size
+        rows = sum(splits)
+        is_possible = len(splits) == operation.size and min(splits) >= 0 and not (elements % rows if rows else elements)
+        if not is_possible:
+            return [_unknown_alltoall(builder, operation, base)]
         width = elements // rows if rows else 0
-        counts.append([split * width for split in splits or [1] * operation.size])
-    for peer in range(operation.size):
-        for function, count in ((Function.SEND, counts[0][peer]), (Function.RECV, counts[1][peer])):
-            if count:
-                added.append(rank.add(function, index, count, **fields | {"peer": peer}))
-    return added
+        counts.append([split * width for split in splits])
+    return [
+        base._replace(function=function, elements=count, peer=peer)
+        for peer, pair in enumerate(zip(*counts, strict=True))
+        for function, count in zip((Function.SEND, Function.RECV), pair, strict=True)
+        if count
+    ]

@@ -7,7 +7,8 @@ import msgspec
 
 from busbw.catalog import Catalog
 from busbw.errors import UsageError
-from busbw.traces.model import Communicator, Operations, RankTrace, Trace
+from busbw.traces.building import TraceBuilder
+from busbw.traces.model import Trace
 from busbw.traces.models import expert_parallel, fully_sharded, tensor_parallel
 from busbw.traces.models.shape import Model
 from busbw.traces.models.timeline import COMPUTE_FLOPS, Timeline
@@ -54,49 +55,30 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
         [range(first, first + group) for first in range(0, ranks, group)],
         [range(first, ranks, group) for first in range(group)],
     ]
-    communicators: list[Communicator] = []
-    indices: list[dict[int, int]] = [{} for _ in range(ranks)]
-    """Index of the communicator of each rank and number, if it has more than one rank."""
+    builder = TraceBuilder(model.name, "busbw model", is_modelled=True)
+    timelines = [Timeline(builder.rank(rank, model.name), rank) for rank in range(ranks)]
     for number, name in enumerate(_NAMES[model.parallelism]):
         for position, members in enumerate(families[number]):
             if len(members) > 1:
-                for rank in members:
-                    indices[rank][number] = len(communicators)
-                identity = f"{name} {position}"
-                communicators.append(
-                    Communicator(identity=identity, name=name, size=len(members), members=tuple(members))
-                )
-    return Trace(
-        name=model.name,
-        ranks=tuple(
-            RankTrace(
-                rank=rank,
-                source=model.name,
-                producer="busbw model",
-                operations=_make_operations(model, ranks, group, rank, indices[rank]),
-                own_ranks={index: communicators[index].members.index(rank) for index in indices[rank].values()},
-            )
-            for rank in range(ranks)
-        ),
-        communicators=tuple(communicators),
-        is_modelled=True,
-        problems=_limitations(model, ranks, group),
-    )
+                index = builder.communicator(f"{name} {position}", len(members), name=name, members=members)
+                for own_rank, rank in enumerate(members):
+                    timelines[rank].join(builder, number, index, own_rank)
+    for rank, timeline in enumerate(timelines):
+        for step in range(STEPS):
+            _append_step(timeline, model, ranks, group, rank, step)
+    for limitation in _limitations(model, ranks, group):
+        builder.add_problem(limitation)
+    return builder.build()
 
 
-def _make_operations(model: Model, ranks: int, group: int, rank: int, indices: dict[int, int]) -> Operations:
-    timeline = Timeline()
-    for step in range(STEPS):
-        if model.parallelism == "fsdp":
-            fully_sharded.append_step(timeline, model, ranks)
-        elif model.parallelism == "tensor":
-            tensor_parallel.append_step(timeline, model, ranks, group)
-        else:
-            routes = expert_parallel.draw_routes(model, group, (step, rank // group))
-            expert_parallel.append_step(timeline, model, ranks, rank % group, routes)
-    operations = timeline.operations()
-    operations["communicator"] = [indices[number] for number in operations["communicator"].tolist()]
-    return operations
+def _append_step(timeline: Timeline, model: Model, ranks: int, group: int, rank: int, step: int) -> None:
+    if model.parallelism == "fsdp":
+        fully_sharded.append_step(timeline, model, ranks)
+    elif model.parallelism == "tensor":
+        tensor_parallel.append_step(timeline, model, ranks, group)
+    else:
+        routes = expert_parallel.draw_routes(model, group, (step, rank // group))
+        expert_parallel.append_step(timeline, model, ranks, rank % group, routes)
 
 
 def _limitations(model: Model, ranks: int, group: int) -> tuple[str, ...]:

@@ -3,17 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.traces.format import (
-    DATATYPE_NAMES,
-    OPERATION,
-    REDOP_NAMES,
-    UNKNOWN_BYTE,
-    UNKNOWN_COUNT,
-    Flag,
-    Function,
-    Kind,
-)
-from busbw.traces.model import Operations
+from busbw.traces.building import Call, RankBuilder, TraceBuilder
+from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, UNKNOWN_BYTE, Flag, Function
 
 COMPUTE_FLOPS = 400e12
 """Assumed rate of a GPU: Llama 3 405B trained at 380 to 430 TFLOP/s per H100, including its waits for communication.
@@ -25,10 +16,19 @@ Source: arXiv 2407.21783, table 4.
 class Timeline:
     """Operations of one rank. Its clock counts computation only: communication takes no time."""
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, ...]] = []
+    def __init__(self, rank: RankBuilder, number: int) -> None:
+        self._rank = rank
+        self._rank.rank = number
+        self._indices: dict[int, int] = {}
+        """Index of each communicator by its number in the model."""
         self._clock_ns = 1.0
         self._groups = 0
+
+    def join(self, builder: TraceBuilder, number: int, index: int | None, own_rank: int) -> None:
+        """Makes the rank a member of the communicator with this number in the model."""
+        if index is not None:
+            self._indices[number] = index
+            builder.join(self._rank, index, own_rank)
 
     def compute(self, flops: float) -> None:
         """Advances the clock by the time of a computation."""
@@ -46,10 +46,21 @@ class Timeline:
         peer: int = -1,
         group: int = 0,
     ) -> None:
-        """Appends an operation with these fields of `format.OPERATION`."""
-        types = DATATYPE_NAMES.index(datatype), REDOP_NAMES.index(redop) if redop else UNKNOWN_BYTE
-        fields = (communicator, communicator, peer, group, count, round(self._clock_ns), flags | Flag.IS_IN_PLACE_KNOWN)
-        self._rows.append((function, *types, *fields))
+        """Appends an operation with these fields of `format.OPERATION`. Each communicator has its own stream."""
+        self._rank.add(
+            Call(
+                function=function,
+                communicator=self._indices[communicator],
+                elements=count,
+                datatype=DATATYPE_NAMES.index(datatype),
+                redop=REDOP_NAMES.index(redop) if redop else UNKNOWN_BYTE,
+                stream=communicator,
+                peer=peer,
+                group=group,
+                flags=flags | Flag.IS_IN_PLACE_KNOWN,
+                enqueue_ns=round(self._clock_ns),
+            )
+        )
 
     def all_reduce(self, communicator: int, count: int, redop: str = "sum") -> None:
         """Appends an all-reduce of floats, in place."""
@@ -65,26 +76,3 @@ class Timeline:
             for function, count in ((Function.SEND, counts[own, peer]), (Function.RECV, counts[peer, own])):
                 if peer != own and count:
                     self.call(function, communicator, int(count), datatype, peer=peer, group=self._groups)
-
-    def operations(self) -> Operations:
-        """Returns the operations in the order of the calls. Each communicator has its own stream."""
-        operations = np.zeros(len(self._rows), OPERATION)
-        operations["kind"] = Kind.OPERATION
-        for name in ("algorithm", "protocol", "channels"):
-            operations[name] = UNKNOWN_BYTE
-        operations["network_steps"] = operations["host_ns"] = UNKNOWN_COUNT
-        names = [
-            "function",
-            "datatype",
-            "redop",
-            "communicator",
-            "stream",
-            "peer",
-            "group",
-            "count",
-            "enqueue_ns",
-            "flags",
-        ]
-        for name, column in zip(names, zip(*self._rows, strict=True), strict=True):
-            operations[name] = column
-        return operations

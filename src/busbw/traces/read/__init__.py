@@ -1,23 +1,20 @@
 """Reads traces: files of the own format, and recordings that an importer recognizes."""
 
-import gzip
-import os
-import stat
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.errors import BusbwError, UsageError
 from busbw.files import path_text
 from busbw.traces import format as layout
+from busbw.traces.building import TraceBuilder
 from busbw.traces.importers import IMPORTERS, Importer
+from busbw.traces.importers.recording import open_recording, read_block
 from busbw.traces.model import Trace
 from busbw.traces.read.job import join_processes
 from busbw.traces.read.process_file import read_process_file
 
 BEGINNING_BYTES = 65536
 """Length of the beginning from which an importer recognizes a file."""
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_trace(path: Path) -> Trace:
@@ -44,7 +41,7 @@ def is_trace(path: Path) -> bool:
     """Returns True if the path has files of the own format or of an importer. Unreadable files are no traces."""
     try:
         return any(_is_own_file(file) or _importer_of(file) for file in _files(path))
-    except OSError:
+    except (OSError, UsageError):
         return False
 
 
@@ -52,6 +49,7 @@ def _files(path: Path) -> list[Path]:
     """Returns the file, or the regular files of the directory, in the order of their names."""
     if path.is_dir():
         return sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    path.stat()  # raises `OSError` if there is no file
     return [path]
 
 
@@ -62,18 +60,10 @@ def _is_own_file(path: Path) -> bool:
 
 def _beginning(path: Path) -> bytes:
     """Returns the first bytes of a regular file, decompressed."""
-    # Without O_NONBLOCK, opening a pipe waits for its writer.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return b""
-        beginning = file.read(BEGINNING_BYTES)
-        if not beginning.startswith(_GZIP_MAGIC):
-            return beginning
-        file.seek(0)
-        try:
-            return gzip.GzipFile(fileobj=file).read(BEGINNING_BYTES)
-        except (OSError, EOFError, zlib.error):
-            return b""
+    if not path.is_file():
+        return b""
+    with open_recording(path) as file:
+        return read_block(file, BEGINNING_BYTES)
 
 
 def _importer_of(path: Path) -> Importer | None:
@@ -82,15 +72,9 @@ def _importer_of(path: Path) -> Importer | None:
 
 
 def _read_own_files(path: Path, files: Sequence[Path]) -> Trace:
-    problems: list[str] = []
-    processes = [process for file in files if (process := read_process_file(file, problems))]
-    trace = join_processes(path.resolve().name, processes, problems)
-    if not any(len(rank.operations) for rank in trace.ranks):
-        reasons = f": {'; '.join(trace.problems)}" if trace.problems else ""
-        raise UsageError(
-            f"{path_text(path)} has no operations{reasons}", remedy="check the messages of the recorded job"
-        )
-    return trace
+    builder = TraceBuilder(path_text(path.resolve().name))
+    join_processes(builder, [process for file in files if (process := read_process_file(builder, file))])
+    return builder.build()
 
 
 def _import(path: Path, files: Sequence[Path]) -> Trace:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces import format as layout
+from busbw.traces.building import TraceBuilder
 from busbw.traces.model import Operations
 from busbw.traces.read.stale_times import clear_stale_times
 from busbw.units import count_text, plain
@@ -60,8 +61,8 @@ class ProcessFile:
         return plain(bytes(self.header[field]).decode(errors="replace"))
 
 
-def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
-    """Reads a file. It appends a sentence to `problems` for each kind of fault, and returns None without a header.
+def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
+    """Reads a file. Each kind of fault is a problem. Returns None without a header.
 
     Raises:
         OSError: The file cannot be read.
@@ -70,29 +71,31 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
     name = plain(path.name)
     size = path.stat().st_size
     if size < layout.HEADER_BYTES:
-        problems.append(f"{name} has {count_text(size, 'byte')}, which is less than a header; it is left out")
+        builder.add_problem(f"{name} has {count_text(size, 'byte')}, which is less than a header; it is left out")
         return None
     header = np.fromfile(path, layout.HEADER, 1)[0]
     if header["magic"] != layout.MAGIC or header["header_bytes"] != layout.HEADER_BYTES:
-        problems.append(f"{name} has no valid header; it is left out")
+        builder.add_problem(f"{name} has no valid header; it is left out")
         return None
     if header["version"] != layout.VERSION:
         found, own = int(header["version"]), layout.VERSION
-        problems.append(f"{name} has version {found} of the format, but this busbw reads version {own}; it is left out")
+        builder.add_problem(
+            f"{name} has version {found} of the format, but this busbw reads version {own}; it is left out"
+        )
         return None
     if not -1 <= header["rank"] < _MAX_RANKS:
-        problems.append(f"{name} has an invalid rank of its process")
+        builder.add_problem(f"{name} has an invalid rank of its process")
         header["rank"] = -1
     reserved = int(header["record_count"])
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
-    communicators = _read_communicators(name, records, problems)
-    operations, invalid = _select_operations(name, records, list(communicators), problems)
-    _clear_invalid_fields(name, header, operations, problems)
+    communicators = _read_communicators(name, records, builder)
+    operations, invalid = _select_operations(name, records, list(communicators), builder)
+    _clear_invalid_fields(name, header, operations, builder)
     if header["device_clock"] == layout.DeviceClock.GPU:
         own_ranks = {index: entry.rank for index, entry in communicators.items()}
         if stale := clear_stale_times(operations, own_ranks):
-            problems.append(
+            builder.add_problem(
                 f"{name}: {count_text(stale, 'operation')} without device times, because NCCL may report others"
                 " after a rank sent to itself"
             )
@@ -100,13 +103,13 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
     incomplete = _count_incomplete(records)
     if lost:
         reason = "because of the size limit, a full disk or a slow one"
-        problems.append(f"{name}: {count_text(lost, 'operation')} could not be recorded, {reason}")
+        builder.add_problem(f"{name}: {count_text(lost, 'operation')} could not be recorded, {reason}")
     elif missing:
-        problems.append(f"{name} is truncated: it has {len(records):,} of {count_text(reserved, 'record')}")
+        builder.add_problem(f"{name} is truncated: it has {len(records):,} of {count_text(reserved, 'record')}")
     elif incomplete:
-        problems.append(f"{name}: {count_text(incomplete, 'record')} without content left out")
+        builder.add_problem(f"{name}: {count_text(incomplete, 'record')} without content left out")
     if not header["is_closed"]:
-        problems.append(f"{name} was not closed: its process was killed, or still runs")
+        builder.add_problem(f"{name} was not closed: its process was killed, or still runs")
     return ProcessFile(
         name=name,
         header=header,
@@ -118,7 +121,7 @@ def read_process_file(path: Path, problems: list[str]) -> ProcessFile | None:
     )
 
 
-def _read_communicators(name: str, records: Operations, problems: list[str]) -> dict[int, CommunicatorEntry]:
+def _read_communicators(name: str, records: Operations, builder: TraceBuilder) -> dict[int, CommunicatorEntry]:
     communicators: dict[int, CommunicatorEntry] = {}
     rejected = 0
     for record in records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR):
@@ -138,12 +141,12 @@ def _read_communicators(name: str, records: Operations, problems: list[str]) -> 
         members = enumerate(record["members"][:count].tolist(), first)
         entry.members.update((place, member) for place, member in members if 0 <= member < _MAX_RANKS)
     if rejected:
-        problems.append(f"{name}: {count_text(rejected, 'record')} of communicators are not valid and left out")
+        builder.add_problem(f"{name}: {count_text(rejected, 'record')} of communicators are not valid and left out")
     return communicators
 
 
 def _select_operations(
-    name: str, records: Operations, declared: list[int], problems: list[str]
+    name: str, records: Operations, declared: list[int], builder: TraceBuilder
 ) -> tuple[Operations, int]:
     """Returns a copy of the operations, and the number of those that are left out."""
     is_operation = records["kind"] == layout.Kind.OPERATION
@@ -159,7 +162,7 @@ def _select_operations(
         is_valid &= ~mask
         if count := int(np.count_nonzero(mask)):
             invalid += count
-            problems.append(f"{name}: {count_text(count, 'record')} {fault} left out")
+            builder.add_problem(f"{name}: {count_text(count, 'record')} {fault} left out")
     return records[is_valid], invalid
 
 
@@ -169,12 +172,14 @@ def _count_incomplete(records: Operations) -> int:
     return int(np.count_nonzero(records["kind"][: complete[-1]] == layout.Kind.NONE)) if len(complete) else 0
 
 
-def _clear_invalid_fields(name: str, header: np.void, operations: Operations, problems: list[str]) -> None:
+def _clear_invalid_fields(name: str, header: np.void, operations: Operations, builder: TraceBuilder) -> None:
     """Makes fields unknown that have no meaning, in place."""
 
     def clear(is_invalid: NDArray[np.bool_], fields: tuple[str, ...], unknown: int, fault: str) -> None:
         if count := int(np.count_nonzero(is_invalid)):
-            problems.append(f"{name}: {count_text(count, 'operation')} with invalid {fault}, which count as unknown")
+            builder.add_problem(
+                f"{name}: {count_text(count, 'operation')} with invalid {fault}, which count as unknown"
+            )
             for field in fields:
                 operations[field][is_invalid] = unknown
 
@@ -185,7 +190,7 @@ def _clear_invalid_fields(name: str, header: np.void, operations: Operations, pr
     clear(operations["enqueue_ns"] >= _MAX_TIME_NS, ("enqueue_ns",), 0, "times of the call")
     starts, ends = operations["device_start_ns"], operations["device_end_ns"]
     if header["device_clock"] not in list(layout.DeviceClock):
-        problems.append(f"{name} has device times of an unknown clock, which are left out")
+        builder.add_problem(f"{name} has device times of an unknown clock, which are left out")
         header["device_clock"] = layout.DeviceClock.NONE
     if header["device_clock"] == layout.DeviceClock.NONE:
         starts[:] = ends[:] = 0

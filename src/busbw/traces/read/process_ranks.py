@@ -5,15 +5,16 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
+from busbw.traces.building import TraceBuilder
 from busbw.traces.read.process_file import ProcessFile
 from busbw.units import count_text
 
 
-def split_ranks(file: ProcessFile, problems: list[str]) -> list[frozenset[int]]:
+def split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int]]:
     """Returns the communicators of each rank of a process, by their indices.
 
     A process has several ranks if it has several ranks of one communicator. A thread, or else a stream, that uses two
-    communicators shows that they belong to one rank. What remains ambiguous is left out and named in `problems`.
+    communicators shows that they belong to one rank. What remains ambiguous is left out, which is a problem.
     """
     identities = local_identities(file)
     entries = file.communicators
@@ -35,7 +36,7 @@ def split_ranks(file: ProcessFile, problems: list[str]) -> list[frozenset[int]]:
     parts = [indices for indices in distinct.values() if indices & proven.union(ranks[base].values())]
     ambiguous = sorted(set(entries) - set().union(*parts))
     if lost := int(np.isin(file.operations["communicator"], ambiguous).sum()):
-        problems.append(
+        builder.add_problem(
             f"{file.name} has several ranks in one thread, and {count_text(lost, 'operation')} on"
             f" {count_text(len(ambiguous), 'communicator')} belong to an unknown one; they are left out"
         )

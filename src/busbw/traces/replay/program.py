@@ -9,11 +9,10 @@ import msgspec
 from busbw.errors import UsageError
 from busbw.traces.format import DATATYPE_BYTES, DATATYPE_NAMES, REDOP_NAMES, Flag, Function
 from busbw.traces.model import Trace
-from busbw.traces.replay.completion import complete_ranks
 from busbw.traces.replay.cut import cut_ranks
 from busbw.traces.replay.draft import PAIRED, REDUCING, ROOTED, Draft, RankDraft, draft_step
 from busbw.traces.replay.step import select_step
-from busbw.units import count_text
+from busbw.units import count_text, names_text
 
 FORMAT = "busbw-replay 1"
 
@@ -91,7 +90,7 @@ def make_program(
         )
     selected = select_step(trace, step, whole=whole)
     draft = draft_step(trace, selected)
-    complete_ranks(draft, ranks or trace.size, trace.size)
+    _require_ranks(draft, ranks or trace.size)
     cut_ranks(draft, ranks or trace.size, trace.size)
     operations = tuple(tuple(_program_operations(rank, divisor)) for rank in draft.ranks.values())
     if not any(operations):
@@ -106,6 +105,15 @@ def make_program(
         operations=operations,
         notes=tuple(_notes(trace, draft, divisor)),
     )
+
+
+def _require_ranks(draft: Draft, count: int) -> None:
+    """Raises `UsageError` unless the first ranks of the job were recorded."""
+    missing = [rank for rank in range(count) if rank not in draft.ranks]
+    if missing:
+        names = names_text([str(rank) for rank in missing], 8)
+        remedy = f"set --scale {missing[0]}" if missing[0] > 1 else "record all ranks"
+        raise UsageError(f"the recording lacks {count_text(len(missing), 'rank')}: {names}", remedy=remedy)
 
 
 def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperation]:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from busbw.errors import UsageError
 from busbw.traces.format import DeviceClock
-from busbw.traces.matching import MatchedOperations, match_operations
+from busbw.traces.matching import MatchedOperations
 from busbw.traces.model import RankTrace, Trace
-from busbw.traces.steps import Steps, find_steps
+from busbw.traces.steps import Steps
 from busbw.units import count_text
 
 Times = NDArray[np.int64]
@@ -45,7 +45,7 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
     Raises:
         UsageError: The trace has no such step.
     """
-    matched = match_operations(trace)
+    matched = trace.matching.operations
     reference, steps = (0, None) if whole else _find_steps(trace)
     count = len(steps.starts) if steps else 0
     if number is not None and not 1 <= number <= count:
@@ -77,8 +77,7 @@ def device_times(rank: RankTrace) -> tuple[Times, Times] | None:
 
 def _find_steps(trace: Trace) -> tuple[int, Steps | None]:
     """Returns the first rank with steps, and its steps."""
-    found = ((reference, find_steps(rank.operations)) for reference, rank in enumerate(trace.ranks))
-    return next(((reference, steps) for reference, steps in found if steps), (0, None))
+    return next(((reference, rank.steps) for reference, rank in enumerate(trace.ranks) if rank.steps), (0, None))
 
 
 def _median_step(rank: RankTrace, steps: Steps) -> int:
@@ -108,7 +107,7 @@ def _carry_bounds(
     while pending:
         rank = next((one for one in pending if one in known), next(iter(pending)))
         operations = trace.ranks[rank].operations
-        if steps := find_steps(operations):
+        if steps := trace.ranks[rank].steps:
             first = int(steps.starts[number - 1]) if number <= len(steps.starts) else len(operations)
             first = known[rank][0] if rank in known else first
             for own in np.flatnonzero((steps.starts <= first) & (first < steps.ends)):

@@ -1,0 +1,309 @@
+"""Makes a trace of ranks and communicators, for all sources: own files, recordings of other programs and models."""
+
+import struct
+from array import array
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from busbw.errors import UsageError
+from busbw.traces import format as layout
+from busbw.traces.format import Algorithm, DeviceClock, Kind, Protocol
+from busbw.traces.model import Communicator, Operations, RankTrace, Trace
+from busbw.units import count_text, names_text
+
+_RECORD = struct.Struct("<BBBBHHiIQQQQBBBBIII")
+"""One operation, as `format.OPERATION`."""
+_MAX_COUNT = 1 << 60
+_MIN_UNIX_NS = 10**17
+"""Times before 1973 have another origin."""
+_MAX_TOTAL_SIZE = 1 << 22
+"""Maximum sum of the sizes of all communicators. More is damage, and would fill the memory."""
+_MAX_RANK = 1 << 31
+_MAX_NAMES = 8
+NO_SEQUENCE = -1
+Numbers = NDArray[np.int64]
+
+
+class Call(NamedTuple):
+    """A call of one rank, with fields of `format.OPERATION`. What its source does not tell keeps the default."""
+
+    function: int
+    communicator: int
+    """Index from `TraceBuilder.communicator`."""
+    elements: int
+    """Count, as in the call of NCCL."""
+    datatype: int = layout.UNKNOWN_BYTE
+    redop: int = layout.UNKNOWN_BYTE
+    peer: int = -1
+    stream: int = layout.UNKNOWN_INDEX
+    thread: int = 0
+    group: int = 0
+    flags: int = 0
+    enqueue_ns: int = 0
+    device_start_ns: int = 0
+    device_end_ns: int = 0
+    duration_ns: int = 0
+    """Time on the device, if its start is not known. 0: unknown."""
+    algorithm: int = Algorithm.UNKNOWN
+    protocol: int = Protocol.UNKNOWN
+    channels: int = layout.UNKNOWN_BYTE
+
+
+class RankBuilder:
+    """Facts about one rank, and its operations in the order of the calls."""
+
+    def __init__(self, source: str, producer: str) -> None:
+        self.source = source
+        self.producer = producer
+        self.rank: int | None = None
+        """Rank of the job. None if the source does not name it."""
+        self.host = ""
+        self.pid: int | None = None
+        self.nccl_version = ""
+        self.device_clock = DeviceClock.NONE
+        self.start_ns = 0
+        self.lost_count = 0
+        self.gap_count = 0
+        self.refused_count = 0
+        """Calls with impossible values."""
+        self.own_ranks: dict[int, int] = {}
+        self._operations: Operations | None = None
+        self._records = bytearray()
+        self._sequences = array("q")
+        self._streams: dict[Hashable, int] = {}
+        self._threads: dict[Hashable, int] = {}
+
+    def stream(self, name: Hashable) -> int:
+        """Returns the number of a stream in the order of appearance."""
+        return min(self._streams.setdefault(name, len(self._streams)), layout.UNKNOWN_INDEX)
+
+    def thread(self, name: Hashable) -> int:
+        """Returns the number of a thread in the order of appearance."""
+        return self._threads.setdefault(name, len(self._threads))
+
+    def add(self, call: Call, sequence: int = NO_SEQUENCE) -> int:
+        """Appends a call and returns its number. Returns -1 if a value is impossible.
+
+        `sequence` is a number that all ranks of the communicator give the call. It shows what some dropped.
+        """
+        try:
+            start_ns, end_ns = call.device_start_ns, call.device_end_ns
+            if call.duration_ns > 0:
+                start_ns, end_ns = 1, 1 + call.duration_ns
+                self.device_clock = DeviceClock.DURATION
+            data = _RECORD.pack(
+                Kind.OPERATION,
+                call.function,
+                call.datatype if 0 <= call.datatype < len(layout.DATATYPE_NAMES) else layout.UNKNOWN_BYTE,
+                call.redop if 0 <= call.redop < len(layout.REDOP_NAMES) else layout.UNKNOWN_BYTE,
+                call.communicator,
+                call.stream,
+                call.peer,
+                call.group,
+                call.elements if call.elements <= _MAX_COUNT else -1,
+                call.enqueue_ns,
+                start_ns,
+                end_ns,
+                call.algorithm,
+                call.protocol,
+                call.channels,
+                call.flags,
+                layout.UNKNOWN_COUNT,
+                call.thread,
+                layout.UNKNOWN_COUNT,
+            )
+            self._sequences.append(sequence)
+        except (struct.error, TypeError, OverflowError):
+            self.refused_count += 1
+            return -1
+        self._records += data
+        return len(self._sequences) - 1
+
+    @property
+    def operations(self) -> Operations:
+        """The operations so far, to read and change. No call may be added while the result is in use."""
+        return np.frombuffer(self._records, dtype=layout.OPERATION) if self._operations is None else self._operations
+
+    @operations.setter
+    def operations(self, operations: Operations) -> None:
+        """Replaces all operations. No call may be added afterwards."""
+        self._operations = operations
+        self._records = bytearray()
+
+    @property
+    def sequences(self) -> Numbers:
+        """Argument `sequence` of each call."""
+        return np.frombuffer(self._sequences, dtype=np.int64)
+
+    def select(self, selection: Numbers) -> None:
+        """Keeps the operations with these numbers, in this order. No call may be added afterwards."""
+        self.operations = self.operations[selection]
+        self._sequences = array("q", self.sequences[selection].tobytes())
+
+    def start_at_first_time(self, offset_ns: int = 0) -> None:
+        """Makes the times of the host clock relative to the first one. Before, they are Unix times less an offset."""
+        operations = self.operations
+        names = ["enqueue_ns", *(("device_start_ns", "device_end_ns") if self.device_clock == DeviceClock.HOST else ())]
+        known = [(operations[name], operations[name] > 0) for name in names]
+        start = min((int(times[is_known].min()) for times, is_known in known if is_known.any()), default=1) - 1
+        for times, is_known in known:
+            times[is_known] -= np.uint64(start)
+        self.start_ns = start + offset_ns if start + offset_ns >= _MIN_UNIX_NS else 0
+
+
+@dataclass
+class _Group:
+    """A communicator while the source is read."""
+
+    identity: str
+    name: str
+    size: int
+    members: dict[int, int] = field(default_factory=dict)
+    """Rank of the job by rank of the communicator."""
+
+
+class TraceBuilder:
+    """Ranks and communicators of a job."""
+
+    def __init__(self, name: str, producer: str = "", *, is_modelled: bool = False) -> None:
+        self._name = name
+        self._producer = producer
+        self._is_modelled = is_modelled
+        self._ranks: dict[Hashable, RankBuilder] = {}
+        self._groups: list[_Group] = []
+        self._indices: dict[str, int | None] = {}
+        self._problems: Counter[str] = Counter()
+
+    @property
+    def ranks(self) -> list[RankBuilder]:
+        """All ranks, in the order of their creation."""
+        return list(self._ranks.values())
+
+    def add_problem(self, problem: str, count: int = 1) -> None:
+        """Adds a sentence. "{count}" in it stands for the sum of the counts of all calls with this sentence."""
+        if count:
+            self._problems[problem] += count
+
+    def rank(self, key: Hashable, source: str) -> RankBuilder:
+        """Returns the rank with this key. It is created at the first call."""
+        return self._ranks.get(key) or self._ranks.setdefault(key, RankBuilder(source, self._producer))
+
+    def communicator(self, identity: str, size: int, *, name: str = "", members: Sequence[int] = ()) -> int | None:
+        """Returns the index of a communicator, which is created at the first call. None if it is impossible.
+
+        Args:
+            identity: Equal for all ranks of the communicator.
+            size: Number of ranks.
+            name: Name that the program gave it.
+            members: Rank of the job for each rank of the communicator. Empty, or a negative rank: unknown.
+        """
+        if identity in self._indices:
+            index = self._indices[identity]
+            if index is not None and self._groups[index].size != size:
+                self.add_problem("{count} calls name another size of a communicator than the first call")
+            return index
+        is_possible = 0 < size <= _MAX_TOTAL_SIZE - sum(group.size for group in self._groups)
+        if not is_possible or len(self._groups) >= layout.UNKNOWN_INDEX:
+            self.add_problem("{count} communicators of an impossible size or number, with their operations, left out")
+            self._indices[identity] = None
+            return None
+        known = {number: member for number, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK}
+        self._groups.append(_Group(identity, name, size, known))
+        self._indices[identity] = len(self._groups) - 1
+        return len(self._groups) - 1
+
+    def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
+        """Records the rank of a rank in a communicator."""
+        if 0 <= own_rank < self._groups[communicator].size:
+            rank.own_ranks.setdefault(communicator, own_rank)
+        else:
+            self.add_problem("{count} ranks are outside of their communicator")
+
+    def build(self) -> Trace:
+        """Returns the trace.
+
+        Raises:
+            UsageError: There is no operation.
+        """
+        ranks = self._numbered_ranks()
+        if not any(len(each.operations) for _, each in ranks):
+            reasons = "; ".join(self._problem_texts())
+            raise UsageError(
+                f"{self._name} has no operations{reasons and f': {reasons}'}",
+                remedy="check the messages of the recorded job, or record it again",
+            )
+        self._fill_members(ranks)
+        for _, each in ranks:
+            self.add_problem("{count} operations are left out because their values are impossible", each.refused_count)
+        trace = Trace(
+            name=self._name,
+            ranks=tuple(_make_rank(number, each) for number, each in ranks),
+            communicators=tuple(
+                Communicator(
+                    identity=group.identity,
+                    name=group.name,
+                    size=group.size,
+                    members=tuple(map(group.members.get, range(group.size))),
+                )
+                for group in self._groups
+            ),
+            is_modelled=self._is_modelled,
+        )
+        missing = np.setdiff1d(np.arange(trace.size), [number for number, _ in ranks])
+        if len(missing):
+            names = names_text(list(map(str, missing)), _MAX_NAMES)
+            self.add_problem(f"{count_text(len(missing), 'rank')} of {trace.size:,} not recorded: {names}")
+        return replace(trace, problems=tuple(self._problem_texts()))
+
+    def _problem_texts(self) -> list[str]:
+        return [text.replace("{count}", f"{count:,}") for text, count in self._problems.items()]
+
+    def _numbered_ranks(self) -> list[tuple[int, RankBuilder]]:
+        """Returns the ranks in order, without repetitions. Some get their number from the largest communicator."""
+        covered = Counter(index for each in self.ranks for index in each.own_ranks)
+        largest = max(covered, key=lambda index: (covered[index], self._groups[index].size), default=-1)
+        numbers = [each.own_ranks.get(largest) if each.rank is None else each.rank for each in self.ranks]
+        next_number = max([-1, *(number for number in numbers if number is not None)]) + 1
+        best: dict[int, RankBuilder] = {}
+        for number, each in zip(numbers, self.ranks, strict=True):
+            if number is None:
+                number, next_number = next_number, next_number + 1
+                self.add_problem("{count} ranks are numbered by appearance, because the source does not number them")
+            if number in best:
+                self.add_problem(f"rank {number} occurs several times; its longest recording is used")
+            best[number] = max(best.get(number, each), each, key=lambda one: len(one.operations))
+        return sorted(best.items())
+
+    def _fill_members(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
+        """Sets the members that were recorded. They count more than those that the source only lists."""
+        recorded: dict[tuple[int, int], int] = {}
+        for number, rank in ranks:
+            for communicator, own_rank in rank.own_ranks.items():
+                group = self._groups[communicator]
+                member = group.members.get(own_rank, number)
+                if member != number:
+                    label = group.name or group.identity
+                    self.add_problem(f"ranks {member} and {number} have the same place in communicator {label}")
+                group.members[own_rank] = recorded.setdefault((communicator, own_rank), number)
+
+
+def _make_rank(number: int, rank: RankBuilder) -> RankTrace:
+    return RankTrace(
+        rank=number,
+        host=rank.host,
+        pid=rank.pid,
+        source=rank.source,
+        producer=rank.producer,
+        nccl_version=rank.nccl_version,
+        device_clock=rank.device_clock,
+        start_ns=rank.start_ns,
+        operations=rank.operations,
+        own_ranks=rank.own_ranks,
+        lost_count=rank.lost_count,
+        gap_count=rank.gap_count,
+    )
