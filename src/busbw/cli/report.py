@@ -16,7 +16,7 @@ from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
 from busbw.cli.options.trace_argument import find_trace
-from busbw.cli.outcome.possible_causes import cause_sentences, causes_in_log
+from busbw.cli.outcome.possible_causes import cause_sentences, causes_in_log, causes_in_run, run_cause_sentences
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.files import path_text
@@ -129,8 +129,9 @@ def _write_trace_page(
 
 
 def _causes(log: Log) -> tuple[str, ...]:
-    command = f"busbw doctor --log {shlex.quote(log.source)}"
-    return tuple(cause_sentences(causes_in_log(Path(log.source)), command))
+    if causes := causes_in_log(Path(log.source)):
+        return tuple(cause_sentences(causes, f"busbw doctor --log {shlex.quote(log.source)}"))
+    return tuple(run_cause_sentences(causes_in_run(log)))
 
 
 def _write_page(page: Page, output: Path) -> int:

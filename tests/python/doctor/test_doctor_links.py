@@ -66,3 +66,33 @@ def test_find_leads_to_the_checks_of_the_node(capsys: pytest.CaptureFixture[str]
     assert "busbw doctor looks for the cause on a node" in capsys.readouterr().out
     assert main(["find", "--simulate", "4x8"]) == 0
     assert "busbw doctor" not in capsys.readouterr().out
+
+
+def write_run(path: Path, **variables: str) -> None:
+    """Writes the record of a run on four H200 with a late rank, and with these variables."""
+    header, *rows = (ROOT / "tests/golden/late_rank_h200_x4.jsonl").read_text().splitlines()
+    changed = json.loads(header)
+    changed["environment"] |= variables
+    path.write_text("\n".join([json.dumps(changed), *rows]) + "\n")
+
+
+def test_a_report_names_the_harmful_variables_of_a_run(tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    run = tmp_path / "run.jsonl"
+    write_run(run, NCCL_P2P_DISABLE="1", NCCL_ALGO="")
+    main(["report", str(run), "-o", str(page)])
+    text = page.read_text()
+    assert (
+        "NCCL_P2P_DISABLE=1: the GPUs of a node exchange data through host memory, not NVLink [log-variables]" in text
+    )
+    assert "unset NCCL_P2P_DISABLE" in text
+    main(["report", str(run), "--redact", "-o", str(page)])
+    assert "log-variables" not in page.read_text()
+
+
+@pytest.mark.parametrize("variables", [{}, {"NCCL_P2P_LEVEL": "NVL"}, {"NCCL_IB_DISABLE": "1"}, {"NCCL_DEBUG": "WARN"}])
+def test_harmless_variables_of_a_run_are_no_cause(tmp_path: Path, variables: dict[str, str]) -> None:
+    run = tmp_path / "run.jsonl"
+    write_run(run, **variables)
+    main(["report", str(run), "-o", str(tmp_path / "run.html")])
+    assert "log-variables" not in (tmp_path / "run.html").read_text()

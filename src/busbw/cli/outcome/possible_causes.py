@@ -7,10 +7,12 @@ from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.log_examination import examine_log
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.nccl_log.reader import read_nccl_log
+from busbw.doctor.nccl_log.recorded_run import log_of_run
 from busbw.doctor.node_record import examine_node
 from busbw.doctor.open_machine import open_machine
 from busbw.doctor.result import ReportedFinding
 from busbw.errors import BusbwError
+from busbw.logs import Log
 from busbw.terminal import activity
 from busbw.units import count_text
 
@@ -35,6 +37,12 @@ def causes_in_log(path: Path) -> tuple[ReportedFinding, ...]:
         return ()  # the other command has read the log in its own way
 
 
+def causes_in_run(log: Log) -> tuple[ReportedFinding, ...]:
+    """Returns the findings in the environment variables that the record of a run has. Empty without such variables."""
+    findings = [finding for table in log.tables for finding in examine_log(log_of_run(table)).findings]
+    return tuple({finding.problem: finding for finding in findings}.values())
+
+
 def cause_sentences(causes: Sequence[ReportedFinding], command: str) -> Iterator[str]:
     """Yields a sentence for each of the first causes, and one that names the command with their evidence.
 
@@ -46,3 +54,11 @@ def cause_sentences(causes: Sequence[ReportedFinding], command: str) -> Iterator
         yield f"{cause.problem} [{cause.check}]"
     if causes:
         yield f"{command} shows evidence, cost and fix of {count_text(len(causes), 'finding')}"
+
+
+def run_cause_sentences(causes: Sequence[ReportedFinding]) -> Iterator[str]:
+    """Yields a sentence for each of the first causes in the record of a run, with its fix."""
+    for cause in causes[:MAX_CAUSES]:
+        yield f"{cause.problem} [{cause.check}]; fix: {cause.fix}"
+    if causes:
+        yield "busbw doctor, on a node of the run, looks for other causes"

@@ -12,8 +12,8 @@ from busbw.system import System
 from busbw.units import shorten
 
 _CHANNEL = re.compile(
-    r"Channel \d+(?:/0)? : (?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> (?P<receiver>\d+)"
-    r"\[(?P<receiver_gpu>[0-9a-f]+)\](?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
+    r"Channel (?P<channel>\d+)(?:/0)? : (?P<ends>(?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> "
+    r"(?P<receiver>\d+)\[(?P<receiver_gpu>[0-9a-f]+)\])(?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
 )
 """Connection for collectives. Those of send and receive operations have index 1 instead of 0."""
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
@@ -88,6 +88,10 @@ class Connection(NamedTuple):
     host: str
     """Host of the side that printed it."""
     peer_host: str
+    ends: str
+    """Ranks and GPUs of sender and receiver: "3[3] -> 8[0]"."""
+    channel: int
+    """The first one of the channels with this transport."""
     is_receive: bool
     via: str
     """Transport: P2P/CUMEM/read, SHM/direct/direct, NET/IB/3/GDRDMA."""
@@ -182,8 +186,17 @@ class NcclLog:
             match = _CHANNEL.match(message.text)
             peer_host = self._peer_host(message.process, match) if match else None
             if match and peer_host is not None:
-                is_receive = match["side"] == "receive"
-                found.append(Connection(message.host, peer_host, is_receive, match["via"], message.evidence))
+                found.append(
+                    Connection(
+                        host=message.host,
+                        peer_host=peer_host,
+                        ends=match["ends"],
+                        channel=int(match["channel"]),
+                        is_receive=match["side"] == "receive",
+                        via=match["via"],
+                        evidence=message.evidence,
+                    )
+                )
         return found
 
     def _peer_host(self, process: Process, match: re.Match[str]) -> str | None:

@@ -43,11 +43,11 @@ def healthy_log(job: Job) -> list[str]:
     for rank in range(size):
         lines += [f"{_header(job, rank)}{text}" for text in _setup(job, rank)]
     world = list(range(size))
-    lines += _communicator(job, world, "0xc3a1")
+    lines += communicator_lines(job, world, "0xc3a1")
     if job.parts > 1:
         for node in range(job.nodes):
             ranks = world[node * job.gpus : (node + 1) * job.gpus]
-            lines += _communicator(job, ranks, f"0xd{node:03x}")
+            lines += communicator_lines(job, ranks, f"0xd{node:03x}")
     return lines
 
 
@@ -78,7 +78,8 @@ def _setup(job: Job, rank: int) -> Iterator[str]:
     yield f"DMA-BUF is available on GPU device {rank % job.gpus}"
 
 
-def _communicator(job: Job, ranks: list[int], identity: str) -> list[str]:
+def communicator_lines(job: Job, ranks: list[int], identity: str) -> list[str]:
+    """Returns the lines of a communicator with these ranks of the job."""
     nodes = {rank // job.gpus for rank in ranks}
     counted = 1 if job.mnnvl else len(nodes)
     local = len(ranks) // counted

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from doctor_logs import HEALTHY, Job, changed, examine, healthy_log, with_messages
+from doctor_logs import HEALTHY, Job, changed, communicator_lines, examine, healthy_log, with_messages
 
 from busbw.doctor.checks.libraries.harmful_variables import HARMFUL_VALUES
 from busbw.doctor.checks.log.variables import TRAITS
@@ -93,6 +93,11 @@ CHANGES: dict[str, tuple[Callable[[], list[str]], str, str]] = {
         "log-nic-count",
         "slow",
     ),
+    "rings that leave the rail": (
+        lambda: changed(IB, r"(Channel (?:01|03)/.*receive\] via NET/IB/)\d", r"\g<1>7", host="node1"),
+        "log-rails",
+        "risk",
+    ),
     "no good topology": (
         lambda: with_messages(
             IB,
@@ -142,6 +147,14 @@ HARMLESS: dict[str, Callable[[], list[str]]] = {
     "a storage adapter that is active on one host": lambda: changed(
         FOUR_NODES, "mlx5_7:1/IB", "mlx5_7:1/IB [8]mlx5_8:1/RoCE", host="node2"
     ),
+    "communicators of equal ranks, each with the adapter of its GPU": lambda: [
+        *healthy_log(Job()),
+        *(
+            re.sub(r"NET/IB/\d", f"NET/IB/{gpu}", line)
+            for gpu in range(8)
+            for line in communicator_lines(Job(), [gpu, 8 + gpu], f"0xe{gpu}00")
+        ),
+    ],
     "machines with the same name": lambda: [re.sub("^node[01]:", "worker:", line) for line in IB],
     "closed connections after the job": lambda: with_messages(IB, "[Service thread] Connection closed by localRank 1"),
     "retried connections": lambda: with_messages(

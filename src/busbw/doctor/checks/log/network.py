@@ -20,7 +20,8 @@ _EXPECTS_RDMA = re.compile(
     r"NCCL_IB_(?!DISABLE)\w+ set|NET/OFI|NET/IB : Using|NET/Plugin.*(?:hpcx|rdma)|NET/Socket : Using.*\]ib\w+:"
 )
 """Messages of nodes that have RDMA, or of users who expect it."""
-_ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
+ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
+"""Message with the adapters of a host."""
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
 
 
@@ -63,7 +64,7 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
     adapters: dict[str, frozenset[str]] = {}
     evidence: dict[str, Evidence] = {}
-    for message, match in log.find(_ADAPTERS):
+    for message, match in log.find(ADAPTERS):
         if message.host:
             names = frozenset(_ADAPTER.findall(match["list"]))
             adapters[message.host] = adapters.get(message.host, frozenset()) | names

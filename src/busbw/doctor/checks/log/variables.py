@@ -22,8 +22,15 @@ _PXN = {"NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"}
 """Variables without effect on two nodes."""
 
 
-def _has(pattern: str) -> Callable[[NcclLog], bool]:
-    return lambda log: log.node_count > 1 and any(True for _ in log.find(re.compile(pattern)))
+def _has(pattern: str) -> Callable[[NcclLog], bool | None]:
+    """Returns a predicate on messages about the network. It is None if a log of several nodes has no such messages."""
+
+    def has(log: NcclLog) -> bool | None:
+        if log.node_count > 1 and not log.networks:
+            return None
+        return log.node_count > 1 and any(True for _ in log.find(re.compile(pattern)))
+
+    return has
 
 
 TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
@@ -53,7 +60,7 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
 )
 def log_variables(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    done = _OTHER_CHECKS | (_PXN if log.node_count < 3 else set())
+    done = (_PXN if log.node_count < 3 else set()) | (_OTHER_CHECKS if log.channels or log.networks else set())
     for row in HARMFUL_VALUES:
         values = [(value, message) for (name, value), message in log.variables.items() if name == row.variable]
         if row.variable in done or not values or not is_value(values[0][0], row.values):

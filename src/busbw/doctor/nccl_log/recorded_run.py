@@ -1,0 +1,20 @@
+"""A measured run in the form of a log of NCCL, so that the checks of variables examine its record as well."""
+
+from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process, Rank
+from busbw.logs import Table
+from busbw.system import find_in_text
+
+
+def log_of_run(table: Table) -> NcclLog:
+    """Returns the variables and ranks of a run. Messages on networks and connections are missing: they are unknown."""
+    host = table.hosts[0] if table.hosts else ""
+    messages = [
+        Message(Process(host, ""), "INFO", f"{name} set by environment to {value}", "environment of the run")
+        for name, value in table.environment.items()
+    ]
+    ranks = {
+        rank.rank: Rank(Process(rank.host or "", str(rank.pid or "")), frozenset({str(rank.device), rank.bus_id or ""}))
+        for rank in table.rank_list
+    }
+    system = find_in_text(table.devices[0]) if len(table.devices) == 1 else None
+    return NcclLog(messages, [Communicator(table.ranks or len(ranks), ranks)], system=system)
