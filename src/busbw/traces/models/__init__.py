@@ -83,10 +83,11 @@ def _append_step(timeline: Timeline, model: Model, ranks: int, group: int, rank:
 
 def _limitations(model: Model, ranks: int, group: int) -> tuple[str, ...]:
     name = _NAMES[model.parallelism][-2:][0]
+    facts = [f"{group} ranks instead of {model.group}"] if group < model.group else []
+    facts += ["no replica to exchange with"] if 1 < group == ranks else []
     return (
         f"This trace is computed from published shapes, not recorded. Its times are those of computation at "
         f"{COMPUTE_FLOPS / 1e12:g} TFLOP/s, a mean of Llama 3 405B on H100; norms, optimizer and input take no time.",
         *model.notes,
-        *([f"The {name} groups have {group} ranks instead of {model.group}."] if group < model.group else []),
-        *([f"The only {name} group has no replica to exchange with."] if 1 < group == ranks else []),
+        *([f"Each {name} group has {' and '.join(facts)}."] if facts else []),
     )
