@@ -5,7 +5,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from msgspec import Struct
 
 from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
@@ -25,57 +24,22 @@ from busbw.cli.options.replay_options import (
 from busbw.cli.options.run_destination import destination_options, open_destination, print_record_path
 from busbw.cli.outcome.correctness import correctness_sentence
 from busbw.cli.outcome.summary import record_kinds, verified_exit_code
+from busbw.cli.traces import CallComparison, ReplayComparison, print_replay
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
 from busbw.json_output import json_object
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.processes import ExitStatus, documented_exit_code
 from busbw.records import RunRecords, read
-from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 from busbw.traces.analysis import OperationRow, TraceAnalysis, analyze, prepare_trace
 from busbw.traces.models import list_models
 from busbw.traces.read import read_trace
 from busbw.traces.redact import write_anonymous_trace
-from busbw.units import count_text, milliseconds_text, names_text, number_text, plain, size_range_text, size_text
+from busbw.units import count_text, size_text
 
 _RECORDED_PASS = ("-n", "20", "-w", "2", "-N", "1", "-c", "0")
 """Additional flags of the pass that records. It is not the timed one, because recording takes time."""
-_MAX_ROWS = 20
 _LONG_HOST_STEP_BYTES = 1 << 30
-
-
 _SILENT = LaunchCallbacks(lambda _line: None, lambda: None)
-
-
-class _CallRow(Struct, kw_only=True, frozen=True):
-    """Calls with one function and size in communicators of one kind. Times are medians of a call. None: unknown."""
-
-    ranks: tuple[str, ...]
-    """Ranks of each communicator as text."""
-    function: str
-    min_size_bytes: int | None
-    max_size_bytes: int | None
-    calls_per_step: float
-    recorded_us: float | None
-    replayed_us: float | None
-
-
-class _Result(Struct, kw_only=True, frozen=True):
-    """Comparison of a replay with the recording. Field names are keys of the JSON output. None: unknown."""
-
-    trace: str
-    step: str
-    ranks: int
-    recorded_us: float | None
-    """Time of the recorded step."""
-    replayed_us: float | None
-    """Median time of the replayed step."""
-    interval_us: tuple[float, float] | None
-    """95 % confidence interval of the median."""
-    wrong_elements: int | None
-    """None unless checked."""
-    calls: tuple[_CallRow, ...]
-    notes: tuple[str, ...]
-    """Limitations, as sentences."""
 
 
 @click.command(
@@ -148,7 +112,7 @@ def replay(
     if as_json:
         click.echo(json_object(result))
     else:
-        _print_result(result)
+        print_replay(result)
         click.echo(correctness_sentence(read(destination.path), exit_code=code), err=True)
     print_record_path(destination.path)
     return exit_code
@@ -204,7 +168,7 @@ def _record_calls(
             return None, error.problem
 
 
-def _result(objective: Objective, run: RunRecords, replayed: TraceAnalysis | None, problem: str) -> _Result:
+def _result(objective: Objective, run: RunRecords, replayed: TraceAnalysis | None, problem: str) -> ReplayComparison:
     """Compares the replay with the recording."""
     program, trace = objective.replay, objective.trace
     assert program is not None
@@ -214,7 +178,7 @@ def _result(objective: Objective, run: RunRecords, replayed: TraceAnalysis | Non
     notes = [*trace.problems, *program.notes]
     if problem:
         notes.append(f"No times of calls: {problem}.")
-    return _Result(
+    return ReplayComparison(
         trace=program.name,
         step=program.step,
         ranks=len(program.operations),
@@ -227,13 +191,13 @@ def _result(objective: Objective, run: RunRecords, replayed: TraceAnalysis | Non
     )
 
 
-def _call_rows(recorded: TraceAnalysis | None, replayed: TraceAnalysis | None) -> Iterator[_CallRow]:
+def _call_rows(recorded: TraceAnalysis | None, replayed: TraceAnalysis | None) -> Iterator[CallComparison]:
     """Yields the calls of the replay, with the times of the recording if they are comparable."""
     recorded_us = {_call_key(recorded, row): row.time_us for row in recorded.rows} if recorded else {}
     if replayed is None:
         return
     for row in replayed.rows:
-        yield _CallRow(
+        yield CallComparison(
             ranks=tuple(sorted(replayed.groups[row.group].members)),
             function=row.function,
             min_size_bytes=row.min_size_bytes,
@@ -247,49 +211,3 @@ def _call_rows(recorded: TraceAnalysis | None, replayed: TraceAnalysis | None) -
 def _call_key(analysis: TraceAnalysis, row: OperationRow) -> tuple[object, ...]:
     """Returns a key that is equal for the same calls in a recording and in its replay, which has no names."""
     return frozenset(analysis.groups[row.group].members), row.function, row.min_size_bytes, row.max_size_bytes
-
-
-def _print_result(result: _Result) -> None:
-    out = console()
-    rows = result.calls[:_MAX_ROWS]
-    columns = [
-        Column("ranks", [Cell(names_text(row.ranks, 2)) for row in rows], right=False),
-        Column("function", [Cell(row.function) for row in rows], right=False),
-        Column("size", [Cell(_size_text(row)) for row in rows]),
-        Column("calls", [Cell(number_text(row.calls_per_step)) for row in rows]),
-        Column("recorded us", [Cell(_number_text(row.recorded_us)) for row in rows]),
-        Column("replayed us", [Cell(_number_text(row.replayed_us)) for row in rows]),
-    ]
-    for line in table_lines(columns, terminal_width()) if rows else ():
-        out.print(line)
-    if len(result.calls) > len(rows):
-        click.echo(f"and {count_text(len(result.calls) - len(rows), 'more row')}; --json has all")
-    click.echo(f"Step: {_step_text(result)}")
-    for note in result.notes:
-        click.echo(f"Note: {plain(note)}")
-
-
-def _step_text(result: _Result) -> str:
-    """Returns the comparison of the step times."""
-    name = f"{plain(result.trace)}, {result.step}, on {count_text(result.ranks, 'rank')}"
-    if result.replayed_us is None:
-        return f"{name}: the replay has no time."
-    interval = ""
-    if result.interval_us:
-        low, high = (number_text(one / 1e3) for one in result.interval_us)
-        interval = f" ({low} to {high})"
-    text = f"{name}: replayed in {milliseconds_text(result.replayed_us)}{interval}"
-    if result.recorded_us is None:
-        return f"{text}; there is no comparable recorded time."
-    change = result.replayed_us / result.recorded_us - 1
-    direction = "longer" if change > 0 else "shorter"
-    return f"{text}, recorded in {milliseconds_text(result.recorded_us)}: {abs(change):.1%} {direction}."
-
-
-def _number_text(value: float | None) -> str:
-    return "" if value is None else number_text(value)
-
-
-def _size_text(row: _CallRow) -> str:
-    sizes = [size for size in (row.min_size_bytes, row.max_size_bytes) if size is not None]
-    return size_range_text(sizes) if sizes else ""

@@ -218,7 +218,7 @@ class TraceBuilder:
         return len(self._groups) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
-        """Records the rank of a rank in a communicator."""
+        """Records the rank of a rank in a communicator. It is not needed if the communicator has known members."""
         if 0 <= own_rank < self._groups[communicator].size:
             rank.own_ranks.setdefault(communicator, own_rank)
         else:
@@ -237,6 +237,7 @@ class TraceBuilder:
                 f"{self._name} has no operations{reasons and f': {reasons}'}",
                 remedy="check the messages of the recorded job, or record it again",
             )
+        self._join_listed(ranks)
         self._fill_members(ranks)
         for _, each in ranks:
             self.add_problem("{count} operations are left out because their values are impossible", each.refused_count)
@@ -278,6 +279,14 @@ class TraceBuilder:
                 self.add_problem(f"rank {number} occurs several times; its longest recording is used")
             best[number] = max(best.get(number, each), each, key=lambda one: len(one.operations))
         return sorted(best.items())
+
+    def _join_listed(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
+        """Finds the own rank of each rank in the communicators that it uses, if the source only lists the members."""
+        places = [{member: place for place, member in group.members.items()} for group in self._groups]
+        for number, rank in ranks:
+            for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():
+                if number in places[index]:
+                    rank.own_ranks.setdefault(index, places[index][number])
 
     def _fill_members(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Sets the members that were recorded. They count more than those that the source only lists."""

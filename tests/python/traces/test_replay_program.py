@@ -137,6 +137,12 @@ def test_missing_ranks_are_refused() -> None:
         make_program(replace(trace, ranks=trace.ranks[:1]))
 
 
+def test_one_note_names_all_reductions() -> None:
+    notes = [note for note in make_program(grid(), ranks=4, divisor=10).notes if "says nothing" in note]
+    assert len(notes) == 1
+    assert notes[0].endswith("it runs with 4 of 8 ranks and with counts and gaps divided by 10.")
+
+
 def changed(trace: Trace, name: str, value: int, function: Function) -> Trace:
     """Returns the trace with another value in all operations of a function."""
 

@@ -77,10 +77,10 @@ def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn
         column("communicator", lambda row: analysis.groups[row.group].label, is_number=False),
         column("ranks", lambda row: _count_text(analysis, row), 4),
         column("function", lambda row: row.function, is_number=False),
-        column("size", _size_text),
+        column("size", lambda row: sizes_text(row.min_size_bytes, row.max_size_bytes)),
         column("calls", lambda row: number_text(row.calls_per_step)),
         column("bytes", lambda row: "" if row.bytes_per_step is None else size_text(round(row.bytes_per_step)), 2),
-        column("time us", lambda row: _number_text(row.time_us), 6),
+        column("time us", lambda row: value_text(row.time_us), 6),
         column("transfer us", lambda row: _bound_text(row, row.transfer_us, "<"), 7),
         column("share", lambda row: "" if row.share is None else f"{row.share:.1%}", 9),
         column("algbw", lambda row: _bound_text(row, row.algbw_gbps, ">"), 1),
@@ -101,11 +101,11 @@ def rank_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn]:
     return [
         column("rank", lambda one: str(one.rank)),
         TextColumn("host", tuple(one.host for one in rows), is_number=False, weight=1),
-        column("communicates ms", lambda one: _number_text(one.communication_us, 1e3)),
-        column("waits ms", lambda one: _number_text(one.waiting_us, 1e3)),
-        column("late ms", lambda one: _number_text(one.late_us, 1e3)),
+        column("communicates ms", lambda one: value_text(one.communication_us, 1e3)),
+        column("waits ms", lambda one: value_text(one.waiting_us, 1e3)),
+        column("late ms", lambda one: value_text(one.late_us, 1e3)),
         column("overlap", lambda one: "" if one.overlap is None else f"{one.overlap:.0%}", 2),
-        column("idle ms", lambda one: _number_text(one.idle_us, 1e3), 3),
+        column("idle ms", lambda one: value_text(one.idle_us, 1e3), 3),
     ]
 
 
@@ -114,12 +114,14 @@ def _count_text(analysis: TraceAnalysis, row: OperationRow) -> str:
     return f"{len(group.communicators)} x {group.size}" if len(group.communicators) > 1 else str(group.size)
 
 
-def _size_text(row: OperationRow) -> str:
-    known = [size for size in (row.min_size_bytes, row.max_size_bytes) if size is not None]
+def sizes_text(min_bytes: int | None, max_bytes: int | None) -> str:
+    """Returns a range of sizes. Empty if none is known."""
+    known = [size for size in (min_bytes, max_bytes) if size is not None]
     return size_range_text(known) if known else ""
 
 
-def _number_text(value: float | None, unit: float = 1.0) -> str:
+def value_text(value: float | None, unit: float = 1.0) -> str:
+    """Returns a value in a multiple of its unit. Empty if it is unknown."""
     if value is None:
         return ""
     return "<0.001" if 0 < value / unit < _MIN_NUMBER else number_text(value / unit, 3)
@@ -127,7 +129,7 @@ def _number_text(value: float | None, unit: float = 1.0) -> str:
 
 def _bound_text(row: OperationRow, value: float | None, sign: str) -> str:
     """Marks a value that is only a bound, because the transfer time is one."""
-    return f"{sign if row.is_transfer_bound and value is not None else ''}{_number_text(value)}"
+    return f"{sign if row.is_transfer_bound and value is not None else ''}{value_text(value)}"
 
 
 def _expected_text(row: OperationRow) -> str:

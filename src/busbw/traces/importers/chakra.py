@@ -14,7 +14,7 @@ from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import Flag, Function
 from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
 from busbw.traces.importers.recording import BufferedFile, add_damage, open_recording, read_block
-from busbw.traces.importers.torch_operations import group_index, parse_ranks
+from busbw.traces.importers.torch_operations import group_index, read_groups
 from busbw.traces.model import Trace
 
 _RANK = re.compile(r"(\d{1,7})\.et(?:\.gz)?\Z")
@@ -71,7 +71,7 @@ def read(paths: Sequence[Path]) -> Trace:
     for path, number in zip(paths, numbers, strict=True):
         for node in _nodes(builder, path):
             if "process_group:init" in node.name:
-                groups |= _read_groups(node.inputs)
+                groups |= _parse_groups(node.inputs)
             elif node.kind in (_SEND, _RECV, _COLLECTIVE):
                 members = users.setdefault(_group_name(node), [])
                 if number not in members:
@@ -97,7 +97,6 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
     if index is None or number not in members:
         builder.add_problem("{count} operations are left out, because the rank is not in the process group")
         return
-    builder.join(rank, index, members.index(number))
     size, count = len(members), _number(node, "comm_size")
     function, peer = _FUNCTIONS.get(_number(node, "comm_type"), Function.OTHER), _number(node, "root")
     if node.kind != _COLLECTIVE:
@@ -130,20 +129,13 @@ def _number(node: _Node, name: str) -> int:
     return value if isinstance(value, int) else -1
 
 
-def _read_groups(text: str) -> dict[str, list[int]]:
+def _parse_groups(text: str) -> dict[str, list[int]]:
     """Returns ranks by name of process groups from the input of the node that PyTorch writes for them."""
     start, end = text.find("[{"), text.rfind("}]")
     try:
-        groups = json.loads(text[start : end + 2].replace('\\"', '"'))
+        return read_groups(json.loads(text[start : end + 2].replace('\\"', '"')))
     except (ValueError, RecursionError):
         return {}
-    found = {}
-    for group in groups if isinstance(groups, list) else ():
-        if isinstance(group, dict):
-            members, is_complete = parse_ranks(group.get("ranks"))
-            if members and is_complete:
-                found[str(group.get("pg_name"))] = members
-    return found
 
 
 def _nodes(builder: TraceBuilder, path: Path) -> Iterator[_Node]:

@@ -20,7 +20,7 @@ from busbw.traces.importers.torch_operations import (
     group_index,
     is_operation,
     list_calls,
-    parse_ranks,
+    read_groups,
 )
 from busbw.traces.model import Trace
 
@@ -110,11 +110,8 @@ class _RankReader:
 
     def read_description(self, key: str, value: Any) -> None:
         """Reads the ranks of process groups."""
-        if key == "pg_config" and isinstance(value, dict):
-            for name, group in value.items():
-                members, is_complete = parse_ranks(group.get("ranks") if isinstance(group, dict) else None)
-                if is_complete:
-                    self._groups[str(name)] = members
+        if key == "pg_config":
+            self._groups |= read_groups(value)
         elif key == "comm_lib_version" and isinstance(value, str):
             self._rank.nccl_version = value
 
@@ -144,8 +141,6 @@ class _RankReader:
         index = group_index(self._builder, name, size, members)
         if index is None:
             return
-        if self._rank.rank in members:
-            self._builder.join(self._rank, index, members.index(self._rank.rank))
         pair = _PAIR.match(title)
         is_pair, sequence = bool(entry.get("is_p2p")), int(entry.get("collective_seq_id", -1))
         # The operations of a group share their number.

@@ -21,6 +21,7 @@ from busbw.traces.importers.torch_operations import (
     is_operation,
     list_calls,
     parse_ranks,
+    read_groups,
 )
 from busbw.traces.model import Trace
 
@@ -82,9 +83,6 @@ class _RankReader:
                 self._read_job(value)
             elif key == "baseTimeNanoseconds" and isinstance(value, int):
                 self._base_ns = value
-        for index, members in self._indices.values():
-            if index is not None and self._rank.rank in members:
-                self._builder.join(self._rank, index, members.index(self._rank.rank))
         self._join_kernels()
         self._rank.start_at_first_time(self._base_ns)
 
@@ -93,12 +91,7 @@ class _RankReader:
             self._rank.rank = number
         version = job.get("nccl_version")
         self._rank.nccl_version = version if isinstance(version, str) and version != "unknown" else ""
-        groups = job.get("pg_config")
-        for group in groups if isinstance(groups, list) else ():
-            if isinstance(group, dict):
-                members, is_complete = parse_ranks(group.get("ranks"))
-                if members and is_complete:
-                    self._job_groups[str(group.get("pg_name"))] = members
+        self._job_groups |= read_groups(job.get("pg_config"))
 
     def _read_event(self, event: dict[str, Any]) -> None:
         arguments, category = event.get("args"), event.get("cat")

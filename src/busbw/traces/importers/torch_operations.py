@@ -1,7 +1,7 @@
 """Converts collectives as PyTorch describes them to calls of NCCL, for several recordings of PyTorch."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from busbw.traces import format as layout
@@ -89,6 +89,21 @@ def parse_ranks(value: object) -> tuple[list[int], bool]:
         return [int(text) for text in _NUMBERS.findall(value[: 1 << 24])], "..." not in value
     is_list = isinstance(value, list) and all(isinstance(item, int) for item in value)
     return (list(value), True) if isinstance(value, list) and is_list else ([], False)
+
+
+def read_groups(description: object) -> dict[str, list[int]]:
+    """Returns the ranks of process groups by name, from a list or an object. Groups with unknown ranks are absent."""
+    named: Iterable[tuple[object, object]] = ()
+    if isinstance(description, dict):
+        named = description.items()
+    elif isinstance(description, list):
+        named = ((group.get("pg_name"), group) for group in description if isinstance(group, dict))
+    groups = {}
+    for name, group in named:
+        members, is_complete = parse_ranks(group.get("ranks") if isinstance(group, dict) else None)
+        if members and is_complete:
+            groups[str(name)] = members
+    return groups
 
 
 def group_index(builder: TraceBuilder, name: str, size: int, members: Sequence[int]) -> int | None:

@@ -56,16 +56,22 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
         [range(first, ranks, group) for first in range(group)],
     ]
     builder = TraceBuilder(model.name, "busbw model", is_modelled=True)
-    timelines = [Timeline(builder.rank(rank, model.name), rank) for rank in range(ranks)]
-    for number, name in enumerate(_NAMES[model.parallelism]):
-        for position, members in enumerate(families[number]):
+    timelines = []
+    for number in range(ranks):
+        rank = builder.rank(number, model.name)
+        rank.rank = number
+        timelines.append(Timeline(rank))
+    for role, name in enumerate(_NAMES[model.parallelism]):
+        for position, members in enumerate(families[role]):
             if len(members) > 1:
                 index = builder.communicator(f"{name} {position}", len(members), name=name, members=members)
-                for own_rank, rank in enumerate(members):
-                    timelines[rank].join(builder, number, index, own_rank)
-    for rank, timeline in enumerate(timelines):
+                if index is None:
+                    raise UsageError(f"{model.name} cannot run on {ranks:,} ranks", remedy="use fewer ranks")
+                for member in members:
+                    timelines[member].communicators[role] = index
+    for number, timeline in enumerate(timelines):
         for step in range(STEPS):
-            _append_step(timeline, model, ranks, group, rank, step)
+            _append_step(timeline, model, ranks, group, number, step)
     for limitation in _limitations(model, ranks, group):
         builder.add_problem(limitation)
     return builder.build()
@@ -83,10 +89,11 @@ def _append_step(timeline: Timeline, model: Model, ranks: int, group: int, rank:
 
 def _limitations(model: Model, ranks: int, group: int) -> tuple[str, ...]:
     name = _NAMES[model.parallelism][-2:][0]
+    facts = [f"{group} ranks instead of {model.group}"] if group < model.group else []
+    facts += ["no replica to exchange with"] if 1 < group == ranks else []
     return (
         f"This trace is computed from published shapes, not recorded. Its times are those of computation at "
         f"{COMPUTE_FLOPS / 1e12:g} TFLOP/s, a mean of Llama 3 405B on H100; norms, optimizer and input take no time.",
         *model.notes,
-        *([f"The {name} groups have {group} ranks instead of {model.group}."] if group < model.group else []),
-        *([f"The only {name} group has no replica to exchange with."] if 1 < group == ranks else []),
+        *([f"Each {name} group has {' and '.join(facts)}."] if facts else []),
     )

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.traces.building import Call, RankBuilder, TraceBuilder
+from busbw.traces.building import Call, RankBuilder
 from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, UNKNOWN_BYTE, Flag, Function
 
 COMPUTE_FLOPS = 400e12
@@ -16,19 +16,12 @@ Source: arXiv 2407.21783, table 4.
 class Timeline:
     """Operations of one rank. Its clock counts computation only: communication takes no time."""
 
-    def __init__(self, rank: RankBuilder, number: int) -> None:
-        self._rank = rank
-        self._rank.rank = number
-        self._indices: dict[int, int] = {}
+    def __init__(self, rank: RankBuilder) -> None:
+        self.communicators: dict[int, int] = {}
         """Index of each communicator by its number in the model."""
+        self._rank = rank
         self._clock_ns = 1.0
         self._groups = 0
-
-    def join(self, builder: TraceBuilder, number: int, index: int | None, own_rank: int) -> None:
-        """Makes the rank a member of the communicator with this number in the model."""
-        if index is not None:
-            self._indices[number] = index
-            builder.join(self._rank, index, own_rank)
 
     def compute(self, flops: float) -> None:
         """Advances the clock by the time of a computation."""
@@ -50,7 +43,7 @@ class Timeline:
         self._rank.add(
             Call(
                 function=function,
-                communicator=self._indices[communicator],
+                communicator=self.communicators[communicator],
                 elements=count,
                 datatype=DATATYPE_NAMES.index(datatype),
                 redop=REDOP_NAMES.index(redop) if redop else UNKNOWN_BYTE,

@@ -8,7 +8,7 @@ from busbw.traces.replay.draft import PAIRED, ROOTED, Draft
 from busbw.units import count_text
 
 
-def cut_ranks(draft: Draft, ranks: int, job_size: int) -> None:
+def cut_ranks(draft: Draft, ranks: int) -> None:
     """Keeps the first `ranks` ranks of the job, and the communicators that have at least two of them.
 
     Counts stay as recorded, because they are those of one rank or of one peer.
@@ -22,8 +22,6 @@ def cut_ranks(draft: Draft, ranks: int, job_size: int) -> None:
     new_indices = {index: new for new, index in enumerate(one for one in used if len(remaining[one]) > 1)}
     for rank in range(ranks):
         _cut_rank(draft, rank, remaining, new_indices)
-    if ranks < job_size:
-        draft.notes.append(f"With {ranks} of {job_size:,} ranks, the time says nothing about the time of the job.")
     changes = Counter((len(draft.communicators[index]), len(remaining[index])) for index in used)
     for (before, after), count in sorted(changes.items()):
         change = f"with {after} ranks" if after > 1 else "left out, because one rank remains"

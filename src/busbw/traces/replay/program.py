@@ -91,7 +91,7 @@ def make_program(
     selected = select_step(trace, step, whole=whole)
     draft = draft_step(trace, selected)
     _require_ranks(draft, ranks or trace.size)
-    cut_ranks(draft, ranks or trace.size, trace.size)
+    cut_ranks(draft, ranks or trace.size)
     operations = tuple(tuple(_program_operations(rank, divisor)) for rank in draft.ranks.values())
     if not any(operations):
         raise UsageError(f"{trace.name} has no operation to replay in {selected.title}", remedy="record more ranks")
@@ -158,6 +158,10 @@ def _gaps_ns(rank: RankDraft, groups: Iterable[Sequence[int]]) -> dict[int, int]
 
 def _notes(trace: Trace, draft: Draft, divisor: int) -> Iterator[str]:
     """Yields the limitations of the replay."""
+    reductions = [f"with {len(draft.ranks)} of {trace.size:,} ranks"] if len(draft.ranks) < trace.size else []
+    reductions += [f"with counts and gaps divided by {divisor:,}"] if divisor > 1 else []
+    if reductions:
+        yield f"The time of the replay says nothing about the time of the job: it runs {' and '.join(reductions)}."
     yield from draft.notes
     omitted = {reason: count for reason, count in draft.omitted.most_common() if count}
     if omitted:
@@ -179,5 +183,3 @@ def _notes(trace: Trace, draft: Draft, divisor: int) -> Iterator[str]:
             "The trace has no order between communicators: operations of one do not start earlier if those of another "
             "are faster."
         )
-    if divisor > 1:
-        yield f"Counts and gaps are divided by {divisor:,}, so the time says nothing about the time of the job."

@@ -1,0 +1,41 @@
+"""Lines of the views of traces and replays."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from busbw.terminal import Cell, Column, table_lines
+from busbw.traces.analysis.text import TextColumn
+from busbw.units import count_text, plain
+
+_LABEL_WIDTH = 10
+
+
+def column_lines(columns: Sequence[TextColumn], width: int) -> Iterator[Text]:
+    """Yields an empty line and a table with the columns that fit the width."""
+    yield Text()
+    yield from table_lines(
+        [
+            Column(one.name, [Cell(plain(cell)) for cell in one.cells], right=one.is_number, weight=one.weight)
+            for one in columns
+        ],
+        width,
+    )
+
+
+def hidden_line(count: int, noun: str) -> Iterator[Text]:
+    """Yields the line below a table without its last rows. `noun`: what a row is."""
+    if count > 0:
+        yield Text(f"and {count_text(count, f'more {noun}')}; --json has all", "yellow")
+
+
+def labeled_lines(label: str, text: str, width: int, style: str = "") -> Iterator[Text]:
+    """Yields a text after its label, with all lines of the text below each other."""
+    yield from wrapped_lines(f"{label + ':':<{_LABEL_WIDTH}}{plain(text)}", width, style, " " * _LABEL_WIDTH)
+
+
+def wrapped_lines(text: str, width: int, style: str, indent: str = "") -> Iterator[Text]:
+    """Yields a text in lines of this width. All but the first begin with the indent."""
+    for line in textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False):
+        yield Text(line, style)
