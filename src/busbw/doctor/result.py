@@ -1,5 +1,6 @@
 """Result of an examination, as `busbw doctor --json` prints it (format 1)."""
 
+import re
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -55,6 +56,9 @@ class Result(Struct, kw_only=True, frozen=True):
 
 def reported(check: Check[Subject], finding: Finding, cost: Cost | None) -> ReportedFinding:
     """Returns a finding with the texts of its check."""
+    fix = finding.fix or check.fix
+    if finding.subject is not None and check.area in {"gpu", "nic"}:
+        fix = _with_part(fix, finding.subject)
     return ReportedFinding(
         check=check.name,
         severity=finding.severity,
@@ -63,9 +67,18 @@ def reported(check: Check[Subject], finding: Finding, cost: Cost | None) -> Repo
         evidence=finding.evidence,
         cost=cost if cost is not None else UNSET,
         cost_text=check.cost,
-        fix=finding.fix or check.fix,
+        fix=fix,
         source=check.source,
     )
+
+
+def _with_part(fix: str, part: str) -> str:
+    """Returns commands with the part for INDEX (of a GPU), BDF (of a PCI device) or DEVICE (of a NIC)."""
+    if gpu := re.fullmatch(r"GPU(\d+)", part):
+        return re.sub(r"\bINDEX\b", gpu[1], fix)
+    if re.fullmatch(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.\d", part):
+        return re.sub(r"\bBDF\b", part, fix)
+    return re.sub(r"\bDEVICE\b", part.partition(":")[0], fix)
 
 
 def sort_key(finding: ReportedFinding) -> tuple[int, float]:

@@ -84,7 +84,7 @@ def _counts_text(result: Result) -> str:
 def _group_key(labeled: _Labeled) -> tuple[object, ...]:
     """Returns what the findings of one problem on several parts or nodes share."""
     finding, _ = labeled
-    return finding.check, finding.severity, finding.cost, finding.fix
+    return finding.check, finding.severity, finding.cost, _without_part(finding.fix, finding)
 
 
 def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
@@ -93,7 +93,7 @@ def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
     title = f"{first.severity.upper():{_TITLE_WIDTH}}"
     by_problem: dict[str, list[_Labeled]] = {}
     for finding, nodes in labeled:
-        by_problem.setdefault(_general_problem(finding), []).append((finding, nodes))
+        by_problem.setdefault(_without_part(finding.problem, finding), []).append((finding, nodes))
     for index, ((leader, nodes), *others) in enumerate(by_problem.values()):
         name = f"  [{leader.check}]" if index == 0 else ""
         yield from wrapped(title, f"{nodes}{leader.problem}{name}", title_style=_STYLES[leader.severity])
@@ -107,9 +107,11 @@ def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
     yield from wrapped("  source    ", first.source)
 
 
-def _general_problem(finding: ReportedFinding) -> str:
-    """Returns the problem without the name of the part."""
-    return finding.problem.replace(finding.subject, "") if isinstance(finding.subject, str) else finding.problem
+def _without_part(text: str, finding: ReportedFinding) -> str:
+    """Returns a problem or a fix without the name of the part, and without the index of a GPU in a command."""
+    if not isinstance(finding.subject, str):
+        return text
+    return text.replace(finding.subject, "").replace(f"-i {finding.subject.removeprefix('GPU')}", "-i")
 
 
 def _part_text(labeled: _Labeled) -> str:

@@ -1,14 +1,13 @@
 """NVIDIA GPUs of an examined machine: on the bus, as the driver lists them, and as NVML reports them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
 from typing import Any
 
 import msgspec
 
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.gpus import Gpu, Gpus
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable, check
+from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.damage import Damage
 from busbw.doctor.model.machine import Machine
 from busbw.doctor.parts import pci
@@ -76,27 +75,29 @@ def nvml_check(
     """Makes a check of a function that judges values of NVML for each GPU. `also` names other values that it reads."""
 
     def make_check(judge: Rule) -> Check[Machine]:
-        @check(
-            reads="; ".join(filter(None, [f"NVML: {', '.join(fields)}", also])),
-            rule=rule,
-            source=source,
-            cost=cost,
-            fix=fix,
-        )
-        @wraps(judge)
-        def examine(machine: Machine) -> Iterator[Finding]:
-            gpus, failure = reporting(machine, *fields)
-            try:
-                yield from judge(machine, gpus)
-            except NotApplicable:
-                if not failure:
-                    raise
-            if failure:
-                raise Unreadable(failure)
-
-        return examine
+        name = judge.__name__.replace("_", "-")
+        return make_nvml_check(judge, fields, name=name, rule=rule, source=source, cost=cost, fix=fix, also=also)
 
     return make_check
+
+
+def make_nvml_check(
+    judge: Rule, fields: Sequence[str], *, name: str, rule: str, source: str, cost: str, fix: str, also: str = ""
+) -> Check[Machine]:
+    """Returns the check of this name, as `nvml_check` does."""
+
+    def examine(machine: Machine) -> Iterator[Finding]:
+        gpus, failure = reporting(machine, *fields)
+        try:
+            yield from judge(machine, gpus)
+        except NotApplicable:
+            if not failure:
+                raise
+        if failure:
+            raise Unreadable(failure)
+
+    reads = "; ".join(filter(None, [f"NVML: {', '.join(fields)}", also]))
+    return Check(name=name, area="gpu", reads=reads, rule=rule, source=source, cost=cost, fix=fix, examine=examine)
 
 
 def gpu_finding(

@@ -1,7 +1,8 @@
 """Settings of communication libraries: variables of the process, and those that NCCL's configuration files set."""
 
+import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
@@ -71,13 +72,15 @@ def is_name(text: str) -> bool:
 
 
 def is_value(value: str, alternatives: str) -> bool:
-    """True if a value matches one of the alternatives, such as "LOC|0", "<18", ">31|0", "*LL*" or "*"."""
+    """True if a value matches one of the alternatives, such as "LOC|0", "<18", ">31|0", "&8" (bits), "*LL*" or "*"."""
     return any(_matches(value.upper(), each) for each in alternatives.split("|"))
 
 
+_COMPARISONS: dict[str, Callable[[int, int], object]] = {"<": operator.lt, ">": operator.gt, "&": operator.and_}
+
+
 def _matches(value: str, alternative: str) -> bool:
-    if alternative[0] not in "<>":
+    compare = _COMPARISONS.get(alternative[0])
+    if compare is None:
         return fnmatchcase(value, alternative.upper())
-    if not value.isdecimal() or len(value) > 18:
-        return False
-    return int(value) < int(alternative[1:]) if alternative[0] == "<" else int(value) > int(alternative[1:])
+    return value.isdecimal() and len(value) <= 18 and bool(compare(int(value), int(alternative[1:])))

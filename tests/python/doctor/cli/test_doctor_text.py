@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 from rich.text import Text
 
 from busbw.cli.doctor.check_list import check_list_lines
@@ -45,6 +46,15 @@ EIGHT = Result(
     not_applicable=("efa-present",),
     could_not_check=(Missing(check="gpu-xid", missing="dmesg"), Missing(check="nvswitch-sxid", missing="dmesg")),
 )
+
+
+def test_commands_for_single_gpus_are_one_block() -> None:
+    gpus = [finding(f"GPU{index}", f"GPU{index} has MIG on") for index in range(2)]
+    findings = tuple(replace(each, fix=f"nvidia-smi -i {index} -mig 0") for index, each in enumerate(gpus))
+    text = text_of(Result(findings=findings))
+    assert text.count("fix") == 1
+    assert "fix       nvidia-smi -i 0 -mig 0\n" in text
+    assert "the same: GPU1\n" in text
 
 
 def test_equal_findings_are_one_block() -> None:

@@ -44,7 +44,6 @@ def with_kernel_log(machine: TestMachine, *lines: str) -> TestMachine:
         ("gpu-row-remap", "risk", {"remap_pending": True}),
         ("gpu-throttle-now", "slow", {"event_reasons": 0x48}),
         ("gpu-throttle-now", "slow", {"event_reasons": 0x80}),
-        ("gpu-vbios-mixed", "risk", {"vbios": "96.00.5E.00.01"}),
         ("fabric-state", "broken", {"fabric": {"state": 1}}),
         ("fabric-state", "broken", {"fabric": {"state": 2}}),
         ("fabric-state", "broken", {"fabric": {"status": 999}}),
@@ -98,7 +97,7 @@ def test_gpus_that_the_job_does_not_use_are_not_judged() -> None:
 
 def test_the_fix_names_the_gpu() -> None:
     (finding,) = with_gpus(load(DGX), 3, recovery_action=1).examine("gpu-recovery-action").findings
-    assert finding.fix == "end its processes, then nvidia-smi --gpu-reset -i 3"
+    assert finding.fix == "end its processes, then sudo nvidia-smi --gpu-reset -i 3"
 
 
 @pytest.mark.parametrize("clock", [2010, None])
@@ -312,3 +311,14 @@ def test_a_failure_is_not_hidden_by_gpus_without_links() -> None:
     machine = with_gpus(machine, 2, nvlinks=None, failures={"nvlinks": "Unknown Error"})
     result = machine.examine("nvlink-speed")
     assert [each.missing for each in result.could_not_check] == ["GPU2 nvlinks: Unknown Error"]
+
+
+def test_the_most_specific_reason_of_a_throttled_gpu_is_named() -> None:
+    (finding,) = with_gpus(load(DGX), 3, event_reasons=0x48).examine("gpu-throttle-now").findings
+    assert finding.problem == "GPU3 is throttled: overheating"
+    assert [each.source for each in finding.evidence] == ["NVML, GPU3, event_reasons", "NVML, GPU3, sm_clock_mhz"]
+
+
+def test_the_fix_restores_the_power_limit_of_the_other_gpus() -> None:
+    (finding,) = with_gpus(load(DGX), 3, power_limit_w=500.0).examine("gpu-clock-cap").findings
+    assert finding.fix == "sudo nvidia-smi -i 3 -pl 700"

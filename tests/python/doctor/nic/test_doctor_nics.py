@@ -113,6 +113,7 @@ def test_a_port_at_half_rate() -> None:
     finding = machine.examine("nic-rate").findings[0]
     assert finding.problem == "mlx5_9 has 200 Gb/s; most of 8 equal NICs have 400 Gb/s"
     assert finding.evidence[0].source == "/sys/class/infiniband/mlx5_9/ports/1/rate"
+    assert "mlxlink -d mlx5_9 -m" in finding.fix
 
 
 def test_a_port_with_a_lower_rate_and_other_firmware() -> None:

@@ -69,19 +69,6 @@ def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 
 
 @nvml_check(
-    "nvlink_best_mode",
-    rule="The NVLinks are in the mode with the full bandwidth.",
-    source="https://docs.nvidia.com/deploy/nvml-api/",
-    cost="The mode saves power: NVLink has a part of its bandwidth, such as a half, and nothing reports an error.",
-    fix="nvidia-smi nvlink -sBwMode FULL",
-)
-def nvlink_bw_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    for gpu in gpus:
-        if not gpu.nvlink_best_mode:
-            yield gpu_finding(gpu, "slow", "has its NVLinks in a mode with reduced bandwidth", "nvlink_best_mode")
-
-
-@nvml_check(
     "nvlinks",
     rule="No NVLink of a GPU recovers within a second. Packets that are sent again cost little.",
     source="https://github.com/NVIDIA/nvidia-resiliency-ext/pull/302",

@@ -1,32 +1,16 @@
-"""Settings, firmware and use of GPUs that make jobs with several GPUs fail or slow."""
+"""Settings and use of GPUs that make jobs with several GPUs slow."""
 
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model.check import Finding, Severity
 from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus
+from busbw.doctor.parts.gpus import gpu_finding, nvml_check
 from busbw.doctor.parts.pci import DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
-_COMPUTE_MODES = {1: "EXCLUSIVE_THREAD", 2: "PROHIBITED", 3: "EXCLUSIVE_PROCESS"}
-_PROHIBITED = 2
 _MAX_USED_BYTES = 2 << 30
 """MPS, DCGM and persistence mode keep up to 1 GiB."""
-
-
-@nvml_check(
-    "compute_mode",
-    rule="The compute mode is DEFAULT.",
-    source="https://github.com/NVIDIA/nccl-tests/issues/369",
-    cost="A second process on the GPU fails with a busy or unavailable device; PROHIBITED fails every process.",
-    fix="nvidia-smi -c DEFAULT",
-)
-def gpu_compute_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    for gpu in gpus:
-        if mode := _COMPUTE_MODES.get(gpu.compute_mode or 0):
-            severity: Severity = "broken" if gpu.compute_mode == _PROHIBITED else "risk"
-            yield gpu_finding(gpu, severity, f"has compute mode {mode} instead of DEFAULT", "compute_mode")
 
 
 @nvml_check(
@@ -34,7 +18,7 @@ def gpu_compute_mode(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     rule="MIG is off on the GPUs of a job with several GPUs.",
     source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
     cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
-    fix="drain the node, then nvidia-smi -mig 0 and nvidia-smi --gpu-reset",
+    fix="drain the node, then sudo nvidia-smi -i INDEX -mig 0 && sudo nvidia-smi --gpu-reset -i INDEX",
 )
 def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     divided = [gpu for gpu in gpus if gpu.mig]
@@ -49,7 +33,7 @@ def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     rule="Persistence mode is on, except on cards for displays and in virtual machines.",
     source="https://docs.nvidia.com/deploy/driver-persistence/",
     cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
-    fix="systemctl enable --now nvidia-persistenced",
+    fix="sudo systemctl enable --now nvidia-persistenced",
     also="class in /sys/bus/pci/devices; the kernel's clock sources",
 )
 def gpu_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -69,7 +53,7 @@ def _is_display(machine: Machine, gpu: Gpu) -> bool:
     rule=f"At most {_MAX_USED_BYTES >> 30} GiB of memory are in use before a job starts, except by a desktop.",
     source="https://github.com/facebookresearch/gcm",
     cost="A job that was left over shares SMs, NVLink and NICs: times vary, and up to half the bandwidth is lost.",
-    fix="end the processes that nvidia-smi lists; check the epilog of the scheduler",
+    fix="nvidia-smi -i INDEX --query-compute-apps=pid,name --format=csv; end them, also in the epilog of jobs",
     also="processes; class in /sys/bus/pci/devices",
 )
 def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -80,15 +64,3 @@ def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding
         if used_bytes > _MAX_USED_BYTES and not is_desktop:
             problem = f"has {used_bytes / 2**30:.1f} GiB of its memory in use already"
             yield gpu_finding(gpu, "risk", problem, "memory_used_bytes", "processes")
-
-
-@nvml_check(
-    "vbios",
-    rule="All GPUs of one model have the same VBIOS.",
-    source="https://github.com/Azure/azurehpc-health-checks",
-    cost="Unknown; other firmware may have other clocks, power limits or NVLink settings.",
-    fix="update the firmware of the odd GPU to that of the others",
-)
-def gpu_vbios_mixed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    for gpu, usual in odd_gpus(gpus, "vbios"):
-        yield gpu_finding(gpu, "risk", f"has VBIOS {gpu.vbios}; the other GPUs have {usual}", "vbios")

@@ -1,0 +1,58 @@
+"""Values of NVML that a healthy GPU does not have. ADD A VALUE to values.toml."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from busbw.doctor.facts.gpus import Gpu
+from busbw.doctor.model.check import Finding, Severity
+from busbw.doctor.model.machine import Machine
+from busbw.doctor.parts.gpus import gpu_finding, make_nvml_check
+from busbw.doctor.parts.nccl_settings import is_value
+
+
+class _BadValue(Struct, array_like=True, frozen=True):
+    """Row of values.toml."""
+
+    field: str
+    values: str
+    severity: Severity
+    problem: str
+    fix: str | None = None
+
+
+class _Entry(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Check of values.toml."""
+
+    rule: str
+    source: str
+    cost: str
+    fix: str
+    bad: tuple[_BadValue, ...]
+    shown: tuple[str, ...] = ()
+
+
+def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for gpu in gpus:
+        bad = next((row for row in entry.bad if is_value(str(getattr(gpu, row.field)), row.values)), None)
+        if bad:
+            problem = bad.problem.format(value=getattr(gpu, bad.field))
+            yield gpu_finding(gpu, bad.severity, problem, bad.field, *entry.shown, fix=bad.fix)
+
+
+_ENTRIES = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, _Entry])
+CHECKS = tuple(
+    make_nvml_check(
+        partial(_judge, entry),
+        tuple(dict.fromkeys(row.field for row in entry.bad)),
+        name=name,
+        rule=entry.rule,
+        source=entry.source,
+        cost=entry.cost,
+        fix=entry.fix,
+    )
+    for name, entry in _ENTRIES.items()
+)
