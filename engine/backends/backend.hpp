@@ -120,6 +120,11 @@ class Communicator {
   /// Runs a group of sends and receives that progress together, at most one of each per peer. All ranks call it equally
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
+  /// From now on, `exchange` gives up a peer that is lost, or if nothing moves for `limit_s`, and later calls skip it.
+  /// Returns false if this communicator cannot; its waits then end with the job.
+  virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
+  /// Returns the peers that `exchange` has given up, with the reason of each.
+  virtual std::vector<std::pair<int, std::string>> failed_peers() const { return {}; }
   /// Delays the operations issued from now on by `seconds`, as if the device computed: after the operations issued
   /// before, or, if `overlapped`, after the previous delay. Only for a communicator with `timestamps`; otherwise the
   /// caller waits.

@@ -50,4 +50,13 @@ std::vector<Flow> FlowCluster::flows_between(const std::vector<std::pair<FlowEnd
   return flows;
 }
 
+std::vector<LostGpu> FlowCluster::lost_gpus(const std::map<int, std::string>& lost_ranks) const {
+  std::vector<LostGpu> gpus;
+  for (const FlowNode& node : nodes_)
+    for (std::size_t gpu = 0; gpu < node.ranks.size(); ++gpu)
+      if (const auto lost = lost_ranks.find(node.ranks[gpu]); lost != lost_ranks.end())
+        gpus.push_back({{node.name, static_cast<int>(gpu)}, lost->second});
+  return gpus;
+}
+
 }  // namespace busbw

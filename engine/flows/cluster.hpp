@@ -18,6 +18,12 @@ struct FlowEnd {
   int gpu = 0;  // number of the GPU on its node, in rank order
 };
 
+/// A GPU with a rank that no longer answers.
+struct LostGpu {
+  FlowEnd end;
+  std::string reason;
+};
+
 /// Location of one rank, which it reports to rank 0.
 struct RankLocation {
   std::string host;
@@ -49,6 +55,8 @@ class FlowCluster {
   const std::vector<FlowNode>& nodes() const { return nodes_; }
   /// Converts ends to ranks. Throws UsageError if a node or GPU is unknown, a flow has one end, or a flow occurs twice.
   std::vector<Flow> flows_between(const std::vector<std::pair<FlowEnd, FlowEnd>>& ends) const;
+  /// Converts lost ranks, with the reason of each, to ends.
+  std::vector<LostGpu> lost_gpus(const std::map<int, std::string>& lost_ranks) const;
 
  private:
   int rank_of(const FlowEnd& end) const;

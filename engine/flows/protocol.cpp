@@ -45,6 +45,17 @@ FlowEnd parse_end(const json& flow, const char* name) {
   return {text(end, "node"), static_cast<int>(whole_number(end, "gpu", 0, std::numeric_limits<int>::max()))};
 }
 
+void add_lost(JsonBuilder& json, const std::vector<LostGpu>& lost) {
+  if (lost.empty()) return;
+  json.values("lost", lost, [&](const LostGpu& gpu) {
+    json.open_object();
+    json.field("node", gpu.end.node);
+    json.field("gpu", gpu.end.gpu);
+    json.field("error", gpu.reason);
+    json.close_object();
+  });
+}
+
 }  // namespace
 
 Request parse_request(std::string_view line) {
@@ -104,25 +115,32 @@ std::string cluster_answer(const FlowCluster& cluster,
   return json.text();
 }
 
-std::string measure_answer(std::int64_t id, const std::vector<std::vector<double>>& times_s, double took_s) {
+std::string measure_answer(std::int64_t id, const std::vector<FlowResult>& flows, const std::vector<LostGpu>& lost,
+                           double took_s) {
   JsonBuilder json;
   json.open_object();
   json.field("id", id);
-  json.values("flows", times_s, [&](const std::vector<double>& flow_times_s) {
+  json.values("flows", flows, [&](const FlowResult& flow) {
     json.open_object();
-    json.values("times_us", flow_times_s, [&](double time_s) { json.value(time_s * 1e6); });
+    if (flow.error.empty()) {
+      json.values("times_us", flow.times_s, [&](double time_s) { json.value(time_s * 1e6); });
+    } else {
+      json.field("error", flow.error);
+    }
     json.close_object();
   });
+  add_lost(json, lost);
   json.field("took_s", took_s);
   json.close_object();
   json.end_line();
   return json.text();
 }
 
-std::string error_answer(std::string_view message) {
+std::string error_answer(std::string_view message, const std::vector<LostGpu>& lost) {
   JsonBuilder json;
   json.open_object();
   json.field("error", message);
+  add_lost(json, lost);
   json.close_object();
   json.end_line();
   return json.text();

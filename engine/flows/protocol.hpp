@@ -32,11 +32,17 @@ using Request = std::variant<ClusterRequest, MeasureRequest, EndRequest>;
 /// Parses a line. Throws UsageError if it is not a request of protocol 1.
 Request parse_request(std::string_view line);
 
+/// Times of one flow, or the reason why it has none.
+struct FlowResult {
+  std::vector<double> times_s;
+  std::string error;
+};
+
 /// Answers, each with its end of line. `settings`: NCCL's variables for flows.
 std::string cluster_answer(const FlowCluster& cluster,
                            const std::vector<std::pair<std::string, std::string>>& settings);
-/// `times_s` has the times of one flow per entry, in seconds.
-std::string measure_answer(std::int64_t id, const std::vector<std::vector<double>>& times_s, double took_s);
-std::string error_answer(std::string_view message);
+std::string measure_answer(std::int64_t id, const std::vector<FlowResult>& flows, const std::vector<LostGpu>& lost,
+                           double took_s);
+std::string error_answer(std::string_view message, const std::vector<LostGpu>& lost = {});
 
 }  // namespace busbw

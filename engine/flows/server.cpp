@@ -6,7 +6,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,6 +31,12 @@ constexpr Dtype kDtype = Dtype::uint8;  // counts of elements are sizes in bytes
 constexpr int kPollMs = 100;
 constexpr int kPollsPerWait = 10;  // one second
 constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
+
+/// Peers that one rank has given up, with the reason of each.
+using FailedPeers = std::vector<std::pair<int, std::string>>;
+
+/// Reason of each lost rank.
+using LostRanks = std::map<int, std::string>;
 
 /// Next step of all ranks.
 struct Instruction {
@@ -84,15 +92,19 @@ class LineReader {
 /// Rank 0's side of the protocol: requests become instructions, and reports become answers.
 class FlowServer {
  public:
-  FlowServer(const Team& world, const ProtocolPipes& pipes, FlowCluster cluster, std::uint64_t max_bytes)
-      : world_(world),
-        requests_(pipes.requests_fd),
-        answers_(pipes.answers_fd, [&world] { return world.aborted(); }),
+  FlowServer(const Job& job, const Team& world, const FlowService& service, FlowCluster cluster,
+             std::uint64_t max_bytes)
+      : job_(job),
+        world_(world),
+        requests_(service.requests_fd),
+        answers_(service.answers_fd, [&world] { return world.aborted(); }),
         cluster_(std::move(cluster)),
         max_bytes_(max_bytes) {}
 
-  /// Waits for a request and returns its instruction. Answers requests that need no measurement.
+  /// Waits for a request and returns its instruction, or that of a round to repeat. Answers requests that need no
+  /// measurement.
   Instruction next_instruction() {
+    if (std::exchange(repeats_round_, false)) return instruction_;
     const auto line = requests_.next(world_);
     if (!line) return {requests_.has_ended() ? Instruction::Kind::end : Instruction::Kind::wait};
     try {
@@ -105,37 +117,68 @@ class FlowServer {
     }
     return {Instruction::Kind::wait};
   }
-  /// Answers the last request to measure. The time of a flow is that of its receiver.
-  void answer(const Instruction& instruction, const std::vector<RankReport>& reports) {
-    std::vector<std::vector<double>> times_s;
-    for (const Flow& flow : instruction.flows)
-      times_s.push_back(reports[static_cast<std::size_t>(flow.receiver)].samples.iteration_s);
-    answers_.write(measure_answer(id_, times_s, monotonic_s() - start_s_));
+  /// Answers the last request to measure, or repeats its round without the flows that have just failed: these have
+  /// delayed the other flows of their ranks. The time of a flow is that of its receiver. `failed_peers`: the peers that
+  /// each rank has given up.
+  void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
+    for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
+      for (const auto& [peer, reason] : failed_peers[rank])
+        failed_pairs_.emplace(std::minmax(static_cast<int>(rank), peer), reason);
+    const LostRanks lost = job_.lost_ranks();
+    repeats_round_ = remove_failed_flows(lost) && !instruction_.flows.empty();
+    if (repeats_round_) return;
+    std::vector<FlowResult> results;
+    for (const Flow& flow : requested_flows_) {
+      const std::string failure = failure_of(flow, lost);
+      const auto& times_s = reports[static_cast<std::size_t>(flow.receiver)].samples.iteration_s;
+      results.push_back({failure.empty() ? times_s : std::vector<double>(), failure});
+    }
+    answers_.write(measure_answer(id_, results, cluster_.lost_gpus(lost), monotonic_s() - start_s_));
   }
-  void answer_failure(const std::string& message) { answers_.write(error_answer(message)); }
+  void answer_failure(const std::string& message) {
+    answers_.write(error_answer(message, cluster_.lost_gpus(job_.lost_ranks())));
+  }
 
  private:
+  /// Returns the reason why a flow cannot be measured, or an empty string.
+  std::string failure_of(const Flow& flow, const LostRanks& lost) const {
+    for (const int end : {flow.sender, flow.receiver})
+      if (const auto entry = lost.find(end); entry != lost.end()) return entry->second;
+    const auto failed = failed_pairs_.find(std::minmax(flow.sender, flow.receiver));
+    return failed == failed_pairs_.end() ? std::string() : failed->second;
+  }
+  /// Removes the flows that cannot be measured from the instruction. True if there are such.
+  bool remove_failed_flows(const LostRanks& lost) {
+    const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
+    return std::erase_if(instruction_.flows, has_failed) > 0;
+  }
   Instruction make_instruction(const MeasureRequest& request) {
     start_s_ = monotonic_s();
     id_ = request.id;
-    Instruction instruction{Instruction::Kind::measure, request.size_bytes, request.iterations,
-                            cluster_.flows_between(request.flows)};
-    const Shape shape = make_flow_exchange(instruction.flows, 0)->shape(1, 1, world_.size());
+    requested_flows_ = cluster_.flows_between(request.flows);
+    const Shape shape = make_flow_exchange(requested_flows_, 0)->shape(1, 1, world_.size());
     if (request.size_bytes > max_bytes_ / shape.recv_count)
       throw UsageError(
           fmt::format("{} flows of {} to one GPU need more than its buffer of {}; use a smaller "
                       "size_bytes, or raise -e (--maxbytes)",
                       shape.recv_count, size_text(request.size_bytes), size_text(max_bytes_)));
-    return instruction;
+    instruction_ = {Instruction::Kind::measure, request.size_bytes, request.iterations, requested_flows_};
+    remove_failed_flows(job_.lost_ranks());
+    return instruction_;
   }
 
+  const Job& job_;
   const Team& world_;
   LineReader requests_;
   TextStream answers_;
   FlowCluster cluster_;
   std::uint64_t max_bytes_;
-  std::int64_t id_ = 0;   // of the last request to measure
-  double start_s_ = 0;    // of its measurement
+  std::int64_t id_ = 0;  // of the last request to measure
+  double start_s_ = 0;   // of its measurement
+  std::vector<Flow> requested_flows_;
+  Instruction instruction_;  // for the flows that can be measured
+  bool repeats_round_ = false;
+  std::map<std::pair<int, int>, std::string> failed_pairs_;  // reason by both ranks, the lower one first
 };
 
 /// Measures rounds on one rank.
@@ -182,25 +225,28 @@ class RoundRunner {
 
 }  // namespace
 
-void serve_flows(Team& world, Communicator& communicator, const ProtocolPipes& pipes, std::uint64_t max_bytes,
+void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowService& service, std::uint64_t max_bytes,
                  const std::optional<NetworkPort>& port, const std::function<std::string()>& failure_message) {
+  if (communicator.give_up_peers_after(service.flow_limit_s) && world.rank() == 0) job.tolerate_losses();
   const auto locations = gather_values(world, RankLocation{host_name(), host_identity(), port});
   std::optional<FlowServer> server;
-  if (world.rank() == 0) server.emplace(world, pipes, FlowCluster(locations), max_bytes);
+  if (world.rank() == 0) server.emplace(job, world, service, FlowCluster(locations), max_bytes);
   RoundRunner runner(world, communicator);
   for (;;) {
     const Instruction instruction = broadcast_value(world, server ? server->next_instruction() : Instruction{});
     if (instruction.kind == Instruction::Kind::end) return;
     if (instruction.kind == Instruction::Kind::wait) continue;
     std::vector<RankReport> reports;
+    std::vector<FailedPeers> failed_peers;
     try {
       reports = runner.measure(instruction);
+      failed_peers = gather_values(world, communicator.failed_peers());
       world.enter(Phase::report);
     } catch (...) {
       if (server) server->answer_failure(failure_message());
       throw;
     }
-    if (server) server->answer(instruction, reports);
+    if (server) server->finish_round(reports, failed_peers);
   }
 }
 

@@ -4,19 +4,22 @@
 #include <string>
 
 #include "backends/backend.hpp"
+#include "rendezvous/team/job.hpp"
 
 namespace busbw {
 
-/// Descriptors of rank 0's process on which requests arrive and answers leave.
-struct ProtocolPipes {
+/// Descriptors of rank 0's process on which requests arrive and answers leave, and the limit of a flow.
+struct FlowService {
   int requests_fd = 0;
   int answers_fd = 1;
+  double flow_limit_s = 0;  // time in which nothing moves, after which a flow has failed
 };
 
-/// Serves requests until one asks to end, or the requests end. All ranks call it. `max_bytes`: length of each buffer
-/// without its guards. `port`: the network port of this rank. `failure_message` reports the current exception of a
-/// round and returns the message of the job's failure, which is the answer to the request.
-void serve_flows(Team& world, Communicator& communicator, const ProtocolPipes& pipes, std::uint64_t max_bytes,
+/// Serves requests until one asks to end, or the requests end. All ranks call it. If the communicator can give up
+/// peers, a flow that times out and a lost process end only their flows. `max_bytes`: length of each buffer without its
+/// guards. `port`: the network port of this rank. `failure_message` reports the current exception of a round and
+/// returns the message of the job's failure, which is the answer to the request.
+void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowService& service, std::uint64_t max_bytes,
                  const std::optional<NetworkPort>& port, const std::function<std::string()>& failure_message);
 
 }  // namespace busbw

@@ -266,6 +266,20 @@ std::vector<int> LaunchedJob::stopped_ranks() const {
   return ranks;
 }
 
+bool LaunchedJob::tolerate_losses() {
+  if (server_) server_->tolerate_losses();
+  return server_ != nullptr;
+}
+
+std::map<int, std::string> LaunchedJob::lost_ranks() const {
+  std::map<int, std::string> ranks;
+  if (!server_) return ranks;
+  for (const auto& [process, message] : server_->tracker().lost_processes())
+    for (int i = 0; i < membership_.ranks_per_process; ++i)
+      ranks.emplace(process * membership_.ranks_per_process + i, message);
+  return ranks;
+}
+
 std::string LaunchedJob::rank_name(int rank) const {
   if (is_local_rank(rank)) return fmt::format("rank {} on {}", rank, host_name());
   if (!server_) return fmt::format("rank {}", rank);

@@ -30,6 +30,8 @@ class LaunchedJob final : public Job {
   std::optional<Failure> failure() const override;
   RankProgress progress(int rank) const override;
   std::vector<int> stopped_ranks() const override;
+  bool tolerate_losses() override;
+  std::map<int, std::string> lost_ranks() const override;
   std::string rank_name(int rank) const override;
   std::string with_rank_name(int rank, const std::string& message) const override;
   bool watches_all_ranks() const override { return server_ != nullptr; }

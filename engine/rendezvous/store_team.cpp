@@ -71,11 +71,20 @@ std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
   for (std::size_t offset = 0; !pending.empty(); offset += part_bytes) {
     if (offset > 0) store_.set(round_key(offset), {}, static_cast<int>(pending.size()));
     std::vector<std::string> keys;
-    for (const std::size_t member : pending) keys.push_back(part_key(member, offset));
-    const std::vector<Bytes> round_parts = store_.get_all(keys);
+    std::vector<int> setters;
+    for (const std::size_t member : pending) {
+      keys.push_back(part_key(member, offset));
+      setters.push_back(members_[member]);
+    }
+    const std::vector<Bytes> round_parts = store_.get_all(keys, setters);
     for (std::size_t i = 0; i < round_parts.size(); ++i) {
       const std::size_t member = pending[i];
       std::span<const std::byte> bytes = round_parts[i];
+      if (bytes.empty()) {  // the member is lost
+        messages[member].clear();
+        sizes[member] = 0;
+        continue;
+      }
       if (offset == 0) {
         sizes[member] = MessageReader(bytes).take<std::size_t>();
         bytes = bytes.subspan(sizeof(std::size_t));

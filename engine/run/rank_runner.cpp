@@ -224,8 +224,8 @@ struct GroupMembership {
 };
 
 /// `failure_message`: see serve_flows.
-void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* reporter, GroupMembership& membership,
-                  const std::function<std::string()>& failure_message) {
+void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, Reporter* reporter,
+                  GroupMembership& membership, const std::function<std::string()>& failure_message) {
   world.enter(Phase::rendezvous);
   world.barrier();
 
@@ -242,8 +242,8 @@ void join_and_run(const RunPlan& plan, Backend& backend, Team& world, Reporter* 
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
-  if (plan.flow_pipes)
-    return serve_flows(world, communicator, *plan.flow_pipes, plan.max_bytes,
+  if (plan.flow_service)
+    return serve_flows(job, world, communicator, *plan.flow_service, plan.max_bytes,
                        backend.network_port(world.rank() - plan.first_rank), failure_message);
   if (plan.replay)
     replay_program(plan, backend, world, communicator, ranks, reporter);
@@ -267,7 +267,7 @@ void run_rank(const RunPlan& plan, Backend& backend, Job& job, int rank, Reporte
       report_failure(job, rank);
       return job.failure()->message;
     };
-    join_and_run(plan, backend, faulty_world ? *faulty_world : *world, reporter, membership, failure_message);
+    join_and_run(plan, backend, job, faulty_world ? *faulty_world : *world, reporter, membership, failure_message);
   } catch (...) {
     report_failure(job, rank);
     throw;

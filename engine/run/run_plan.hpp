@@ -25,7 +25,7 @@ struct RunPlan {
   std::uint64_t max_bytes = 0;  // size of the buffers, at most settings.max_bytes
   int first_rank = 0;  // first rank of this process and its forks
   std::optional<Fault> fault = {};
-  std::optional<ProtocolPipes> flow_pipes = {};  // if the job measures flows on request instead of the sweep
+  std::optional<FlowService> flow_service = {};  // if the job measures flows on request instead of the sweep
   std::shared_ptr<const MatchedCalls> replay = {};  // if the job replays a program instead of the sweep
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <thread>
@@ -26,6 +27,9 @@
 
 namespace busbw {
 namespace {
+
+constexpr double kMaxFlowLimitS = 30;
+constexpr double kFlowLimitShare = 1.0 / 3;  // of -T, because a sender may notice a dead flow after its receiver
 
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
   std::vector<std::string> notes = options.notes;
@@ -128,7 +132,9 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
   RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
   plan.fault = options.fault;
   plan.replay = options.replay;
-  if (options.serves_flows()) plan.flow_pipes = {options.requests_descriptor, options.stdout_descriptor};
+  if (options.serves_flows())
+    plan.flow_service = {options.requests_descriptor, options.stdout_descriptor,
+                         std::min(kMaxFlowLimitS, no_progress_limit_s(options) * kFlowLimitShare)};
   if (settings.placement != "in") plan.placements.push_back(Placement::out_of_place);
   if (settings.placement != "out") plan.placements.push_back(Placement::in_place);
   return plan;

@@ -56,7 +56,7 @@ class MeasuringProgram:
         self._number += 1
         request = measure_request(self._number, one_round, iterations, self.cluster)
         answer = self._ask(request, f"measurement {self._number}")
-        return parse_result(answer, self._number, len(one_round.source))
+        return parse_result(answer, self._number, len(one_round.source), self.cluster)
 
     def _ask(self, request: bytes, question: str) -> bytes:
         """Sends a request and returns the line of the answer."""

@@ -64,6 +64,19 @@ std::string ProcessTracker::host_of_process(int process) const {
   return process_at(process).host;
 }
 
+void ProcessTracker::tolerate_losses() {
+  const std::scoped_lock lock(mutex_);
+  tolerates_losses_ = true;
+}
+
+std::map<int, std::string> ProcessTracker::lost_processes() const {
+  const std::scoped_lock lock(mutex_);
+  std::map<int, std::string> lost;
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (processes_[i].state == Process::State::lost) lost.emplace(static_cast<int>(i), processes_[i].loss_message);
+  return lost;
+}
+
 std::optional<Failure> ProcessTracker::failure() const {
   const std::scoped_lock lock(mutex_);
   return failure_;
@@ -223,12 +236,12 @@ bool ProcessTracker::count_silent_tick() {
 
 /// Marks a process as lost. Call it with the mutex locked.
 void ProcessTracker::mark_lost(int process, const std::string& cause) {
-  process_at(process).state = Process::State::lost;
+  Process& entry = process_at(process);
+  entry.state = Process::State::lost;
   // The rank with the fewest steps shows where the process stopped.
-  const Phase phase = std::ranges::min(process_at(process).ranks, {}, &RankProgress::steps).phase;
-  if (!failure_)
-    failure_ = Failure{ExitCode::rank_lost,
-                       fmt::format("{} was lost in phase {}: {}", process_name(process), name(phase), cause)};
+  const Phase phase = std::ranges::min(entry.ranks, {}, &RankProgress::steps).phase;
+  entry.loss_message = fmt::format("{} was lost in phase {}: {}", process_name(process), name(phase), cause);
+  if (!failure_ && !(tolerates_losses_ && process != 0)) failure_ = Failure{ExitCode::rank_lost, entry.loss_message};
   changed_.notify_all();
 }
 

@@ -2,6 +2,7 @@
 // Tracks, in process 0, which processes have joined, left or are lost, the progress of their ranks, and the job's
 // failure. TcpStoreServer updates it, and LaunchedJob queries it.
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,6 +27,10 @@ class ProcessTracker {
   /// Returns the numbers of the joined processes without a heartbeat for more than `ticks`.
   std::vector<int> silent_processes(int ticks) const;
   std::string host_of_process(int process) const;
+  /// From now on, the loss of another process than process 0 is no failure.
+  void tolerate_losses();
+  /// Returns the lost processes, with the reason of each.
+  std::map<int, std::string> lost_processes() const;
   /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;
   /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_absent`: also waits
@@ -73,6 +78,7 @@ class ProcessTracker {
     int silent_ticks = 0;
     long pid = 0;
     std::string host;
+    std::string loss_message;  // if it is lost
     std::vector<RankProgress> ranks;
   };
 
@@ -89,6 +95,7 @@ class ProcessTracker {
   mutable std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;  // the state of a process changed
   std::vector<Process> processes_;
+  bool tolerates_losses_ = false;
   std::optional<Failure> failure_;
   std::optional<Failure> first_refusal_;
   std::string version_mismatch_message_;

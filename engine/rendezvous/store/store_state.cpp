@@ -80,7 +80,7 @@ std::vector<StoreReply> StoreState::handle_request(std::uint64_t client, StoreRe
   }
   switch (request.op) {
     case StoreRequest::Op::set: set(client, request, replies); break;
-    case StoreRequest::Op::get: get({client, request.number}, request.key, replies); break;
+    case StoreRequest::Op::get: get({client, request.number, request.member}, request.key, replies); break;
     case StoreRequest::Op::barrier: arrive_at_barrier(client, request, replies); break;
     case StoreRequest::Op::missing: {
       MessageWriter missing;
@@ -109,6 +109,10 @@ void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<St
 void StoreState::get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies) {
   const auto entry_of_key = entries_.find(key);
   if (entry_of_key == entries_.end()) {
+    if (lost_members_.contains(waiter.member)) {
+      replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, {}});
+      return;
+    }
     waiters_[key].push_back(waiter);
     bytes_ += entry_bytes(key, 0);
     return;
@@ -130,6 +134,8 @@ void StoreState::arrive_at_barrier(std::uint64_t client, const StoreRequest& req
   if (barrier.has_arrived.empty()) {
     barrier.has_arrived.resize(static_cast<std::size_t>(request.amount));
     bytes_ += entry_bytes(request.key, barrier.has_arrived.size() / 8);
+    if (request.amount == max_members_)
+      for (const std::int32_t member : lost_members_) skip(barrier, member);
   }
   const auto member = static_cast<std::size_t>(request.member);
   if (barrier.has_arrived.size() != static_cast<std::size_t>(request.amount) || barrier.has_arrived[member]) {
@@ -139,12 +145,41 @@ void StoreState::arrive_at_barrier(std::uint64_t client, const StoreRequest& req
     return;
   }
   barrier.has_arrived[member] = true;
-  barrier.waiters.push_back({client, request.number});
-  if (++barrier.arrived < static_cast<int>(barrier.has_arrived.size())) return;
+  barrier.waiters.push_back({client, request.number, request.member});
+  ++barrier.arrived;
+  if (open_barrier(request.key, barrier, replies)) barriers_.erase(request.key);
+}
+
+void StoreState::skip(BarrierState& barrier, std::int32_t member) {
+  const auto index = static_cast<std::size_t>(member);
+  if (!barrier.has_arrived[index]) ++barrier.arrived;
+  barrier.has_arrived[index] = true;
+}
+
+bool StoreState::open_barrier(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies) {
+  if (barrier.arrived < static_cast<int>(barrier.has_arrived.size())) return false;
   for (const Waiter& waiter : barrier.waiters)
     replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, {}});
-  bytes_ -= entry_bytes(request.key, barrier.has_arrived.size() / 8);
-  barriers_.erase(request.key);
+  bytes_ -= entry_bytes(key, barrier.has_arrived.size() / 8);
+  return true;
+}
+
+std::vector<StoreReply> StoreState::lose_members(std::int32_t first, std::int32_t count) {
+  std::vector<StoreReply> replies;
+  const auto is_lost = [&](const Waiter& waiter) { return waiter.member >= first && waiter.member < first + count; };
+  for (std::int32_t member = first; member < first + count; ++member) lost_members_.insert(member);
+  for (auto& [key, waiters] : waiters_) {
+    for (const Waiter& waiter : waiters)
+      if (is_lost(waiter)) replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, {}});
+    bytes_ -= std::erase_if(waiters, is_lost) * entry_bytes(key, 0);
+  }
+  for (auto entry = barriers_.begin(); entry != barriers_.end();) {
+    auto& [key, barrier] = *entry;
+    if (std::ssize(barrier.has_arrived) == max_members_)
+      for (std::int32_t member = first; member < first + count; ++member) skip(barrier, member);
+    entry = open_barrier(key, barrier, replies) ? barriers_.erase(entry) : std::next(entry);
+  }
+  return replies;
 }
 
 void StoreState::drop_client(std::uint64_t client) {

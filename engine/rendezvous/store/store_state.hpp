@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,7 +23,8 @@ struct StoreRequest {
   std::string key = {};
   Bytes value = {};          // for set
   std::int64_t amount = 0;   // set: reads; barrier: number of members
-  std::int32_t member = 0;   // for barrier
+  /// barrier: the member that arrives. get: the member that sets the key, or -1.
+  std::int32_t member = -1;
 
   /// Encodes the request for `unpack`.
   Bytes packed() const;
@@ -53,6 +55,9 @@ class StoreState {
   /// Executes a request. Returns the replies that can be sent now: none if `client` must wait, the reply to `client`,
   /// or also replies to clients that waited for this request. `client` is any number that identifies a connection.
   std::vector<StoreReply> handle_request(std::uint64_t client, StoreRequest request);
+  /// Continues without the `count` members from `first` on: their keys that are not set get an empty value, and
+  /// barriers of all members do not wait for them. Returns the replies to clients that waited for them.
+  std::vector<StoreReply> lose_members(std::int32_t first, std::int32_t count);
   /// Drops the waits of a client that has disconnected.
   void drop_client(std::uint64_t client);
   /// Returns the estimated memory of all keys, values and waits.
@@ -63,6 +68,7 @@ class StoreState {
   struct Waiter {
     std::uint64_t client;
     std::uint32_t number;
+    std::int32_t member;  // that sets the key, or -1
   };
   struct Entry {
     Bytes value;
@@ -77,12 +83,17 @@ class StoreState {
   void set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& replies);
   void get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies);
   void arrive_at_barrier(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& replies);
+  /// Counts a member of a barrier of all members that never arrives.
+  static void skip(BarrierState& barrier, std::int32_t member);
+  /// Ends the waits at a barrier if all its members have arrived. True if so.
+  bool open_barrier(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies);
   std::string refusal_reason(const StoreRequest& request) const;
 
   std::unordered_map<std::string, Entry> entries_;
   std::unordered_map<std::string, std::vector<Waiter>> waiters_;
   std::unordered_map<std::string, BarrierState> barriers_;
   std::int64_t max_members_;
+  std::set<std::int32_t> lost_members_;
   std::size_t bytes_ = 0;
 };
 

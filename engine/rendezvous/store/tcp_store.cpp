@@ -97,9 +97,12 @@ void TcpStore::set(const std::string& key, std::span<const std::byte> value, int
 
 Bytes TcpStore::get(const std::string& key) { return send_and_wait({.op = StoreRequest::Op::get, .key = key}); }
 
-std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys) {
+std::vector<Bytes> TcpStore::get_all(std::span<const std::string> keys, std::span<const int> members) {
   std::map<std::uint32_t, std::size_t> pending;  // request number -> index of its key
-  for (std::size_t i = 0; i < keys.size(); ++i) pending[send({.op = StoreRequest::Op::get, .key = keys[i]})] = i;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const int member = members.empty() ? -1 : members[i];
+    pending[send({.op = StoreRequest::Op::get, .key = keys[i], .member = member})] = i;
+  }
   std::vector<Bytes> values(keys.size());
   while (!pending.empty()) {
     StoreReply reply = wait_for_reply({.op = StoreRequest::Op::get, .key = keys[pending.begin()->second]});

@@ -30,8 +30,9 @@ class TcpStore {
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0);
   /// Waits for the value of `key` and returns it.
   Bytes get(const std::string& key);
-  /// Waits for the values of several keys and returns them in order. Sends all requests at once.
-  std::vector<Bytes> get_all(std::span<const std::string> keys);
+  /// Waits for the values of several keys and returns them in order. Sends all requests at once. `members`: the member
+  /// that sets each key, or empty. A value is empty if its member is lost and the job continues.
+  std::vector<Bytes> get_all(std::span<const std::string> keys, std::span<const int> members = {});
   /// Returns when `members` members have called it with this key. `member` is the index of the caller, from 0 on. A key
   /// is usable once.
   void barrier(const std::string& key, int member, int members);

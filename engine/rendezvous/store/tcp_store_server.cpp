@@ -164,7 +164,7 @@ void TcpStoreServer::on_tick() {
     if (++connections_[id].unauthenticated_ticks > kMaxGreetingTicks) late_ids.push_back(id);
   for (const std::uint64_t id : late_ids) reject(id);
   set_accepting(true);
-  if (tracker_.count_silent_tick()) wake();
+  if (tracker_.count_silent_tick()) handle_lost_processes();
 }
 
 void TcpStoreServer::broadcast_failure() {
@@ -233,7 +233,20 @@ void TcpStoreServer::close(std::uint64_t id) {
 void TcpStoreServer::report_closed_connections() {
   for (std::size_t i = 0; i < closed_connections_.size(); ++i) read_from_process(closed_connections_[i].process);
   for (const auto& [process, is_control] : std::exchange(closed_connections_, {}))
-    if (tracker_.record_closed_connection(process, is_control)) wake();
+    if (tracker_.record_closed_connection(process, is_control)) handle_lost_processes();
+}
+
+void TcpStoreServer::handle_lost_processes() {
+  if (tracker_.failure()) return wake();
+  for (const auto& [process, message] : tracker_.lost_processes()) {
+    std::vector<std::uint64_t> ids;  // of a process that is only silent and must not continue
+    for (const auto& [id, connection] : connections_)
+      if (connection.is_authenticated && connection.process == process) ids.push_back(id);
+    for (const std::uint64_t id : ids) close(id);
+    for (const StoreReply& reply :
+         state_.lose_members(process * settings_.ranks_per_process, settings_.ranks_per_process))
+      send_reply(reply);
+  }
 }
 
 void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> body) {
@@ -245,8 +258,7 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
     case FrameKind::request: {
       if (connection.knows_failure) return;
       for (const StoreReply& reply : state_.handle_request(id, StoreRequest::unpack(body.subspan(1))))
-        send(reply.client, FrameKind::reply,
-             MessageWriter().add(reply.number).add(reply.kind).add(std::span<const std::byte>(reply.value)).bytes());
+        send_reply(reply);
       return;
     }
     case FrameKind::phase: return tracker_.record_phase(connection.process, reader);
@@ -304,6 +316,11 @@ void TcpStoreServer::handle_greeting(std::uint64_t id, const ServerHandshake& ha
   connection.process = client.process;
   send(id, FrameKind::welcome, handshake.welcome(settings_.token, settings_.host));
   broadcast_failure();
+}
+
+void TcpStoreServer::send_reply(const StoreReply& reply) {
+  send(reply.client, FrameKind::reply,
+       MessageWriter().add(reply.number).add(reply.kind).add(std::span<const std::byte>(reply.value)).bytes());
 }
 
 /// Queues a frame and sends as much as possible without blocking.

@@ -42,6 +42,8 @@ class TcpStoreServer {
   const ProcessTracker& tracker() const { return tracker_; }
   /// Aborts the job and informs all clients.
   void abort(const Failure& failure) noexcept;
+  /// From now on, the loss of another process than process 0 does not abort the job. See StoreState::lose_members.
+  void tolerate_losses() { tracker_.tolerate_losses(); }
   /// See ProcessTracker.
   bool wait_until_all_left(int ticks, bool also_absent = false) {
     return tracker_.wait_until_all_left(ticks, also_absent);
@@ -81,11 +83,14 @@ class TcpStoreServer {
   void write(std::uint64_t id);
   void close(std::uint64_t id);
   void report_closed_connections();
+  /// Informs the clients after a process was lost: the job has failed, or continues without it.
+  void handle_lost_processes();
   void reject(std::uint64_t id);
   void handle_frame(std::uint64_t id, std::span<const std::byte> body);
   void handle_handshake_frame(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void reject_version(std::uint64_t id, char version);
   void handle_greeting(std::uint64_t id, const ServerHandshake& handshake, std::span<const std::byte> body);
+  void send_reply(const StoreReply& reply);
   void send(std::uint64_t id, FrameKind kind, std::span<const std::byte> body);
   void broadcast_failure();
   void wake() noexcept;

@@ -2,6 +2,7 @@
 // Interface of a job for the code that runs its ranks: teams, progress of the ranks, and the failure. LocalJob
 // implements it for one host, LaunchedJob for separately started processes.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,11 @@ class Job {
   /// Returns the ranks of processes that are stopped (SIGSTOP), or silent in a launched job. Empty also if that is
   /// unknown.
   virtual std::vector<int> stopped_ranks() const { return {}; }
+  /// From now on, the loss of a process other than process 0 does not abort the job. Call it in process 0. Returns
+  /// false if every loss aborts this job.
+  virtual bool tolerate_losses() { return false; }
+  /// Returns the ranks of lost processes, with the reason of each. Empty also if that is unknown.
+  virtual std::map<int, std::string> lost_ranks() const { return {}; }
   /// Returns the rank's name for messages: "rank 3", with its host in a launched job.
   virtual std::string rank_name(int rank) const { return "rank " + std::to_string(rank); }
   /// Returns `message` of a rank. In a launched job, the rank's name precedes it.

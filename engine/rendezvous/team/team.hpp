@@ -22,7 +22,8 @@ class Team {
   virtual int size() const = 0;
   /// Returns when all members have called it.
   virtual void barrier() = 0;
-  /// Returns every member's bytes in rank order at member 0. Empty at other members.
+  /// Returns every member's bytes in rank order at member 0: no bytes of a lost member, if the job tolerates its loss.
+  /// Empty at other members.
   virtual std::vector<Bytes> gather(std::span<const std::byte> own_bytes) = 0;
   /// Returns member 0's bytes at every member. `own_bytes` of other members are ignored.
   virtual Bytes broadcast(std::span<const std::byte> own_bytes) = 0;
@@ -38,12 +39,13 @@ class Team {
   virtual IssuedOperations& issued() = 0;
 };
 
-/// Returns every member's value in rank order at member 0. Empty at other members.
+/// Returns every member's value in rank order at member 0: the default value of a lost member, if the job tolerates its
+/// loss. Empty at other members.
 template <class Value>
 std::vector<Value> gather_values(Team& team, const Value& own_value) {
   std::vector<Value> values;
   for (const Bytes& bytes : team.gather(MessageWriter().add(own_value).bytes()))
-    values.push_back(MessageReader(bytes).take<Value>());
+    values.push_back(bytes.empty() ? Value{} : MessageReader(bytes).take<Value>());
   return values;
 }
 

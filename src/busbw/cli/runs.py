@@ -28,7 +28,7 @@ from busbw.store import (
     list_runs,
 )
 from busbw.terminal import Cell, Column, console, table_lines, terminal_width
-from busbw.units import count_text, size_text
+from busbw.units import count_text, plain, size_text
 
 
 @click.command()
@@ -63,7 +63,10 @@ def runs(
     with open_index(folder, rebuild=rebuild) as index:
         list_items = _list_measurements if lists_rows else _list_runs
         listed, total = list_items(index, run_filter, limit, as_json=as_json)
-        if not total:
+        # Filters choose configurations, which a search has not.
+        searches = index.searches() if run_filter == Filter() and not lists_rows else []
+        _list_searches(searches[: limit or None], as_json=as_json)
+        if not total and not searches:
             _refuse_unknown_collective(index, collective)
             click.echo(f"no run in {folder} matches; make one with busbw run", err=True)
         elif listed < total:
@@ -97,6 +100,15 @@ def _list_runs(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -
     return len(rows), total
 
 
+def _list_searches(searches: Sequence[tuple[str, str]], *, as_json: bool) -> None:
+    """Lists searches (`busbw find`) with their answers."""
+    if as_json:
+        _write_json({"search": name, "answer": answer} for name, answer in searches)
+        return
+    for name, answer in searches:
+        click.echo(plain(f"{name}  {answer}"))
+
+
 def _list_measurements(index: Index, run_filter: Filter, limit: int, *, as_json: bool) -> tuple[int, int]:
     """Lists the measurements, and returns the number listed and the number that match."""
     if as_json:
@@ -113,7 +125,7 @@ def _list_measurements(index: Index, run_filter: Filter, limit: int, *, as_json:
     return listed, total
 
 
-def _write_json(items: Iterable[RunRow | StoredPoint]) -> int:
+def _write_json(items: Iterable[RunRow | StoredPoint | dict[str, str]]) -> int:
     """Writes one JSON object per line, and returns the number of lines."""
     count = 0
     sys.stdout.flush()

@@ -1,6 +1,6 @@
 """Findings of a search by the names of the cluster, with the flows that support them and the next step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -37,6 +37,8 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
     """Number of flows at full speed through the other ends of these flows."""
     dead: bool = False
     """True if it transfers nothing."""
+    lost: bool = False
+    """True if it is dead because its processes do not answer. No flow supports that."""
     intermittent: bool = False
     slow_share: float | None = None
     """Share of its iterations that are slow, if it is intermittent."""
@@ -85,6 +87,36 @@ def make_findings(
     return sorted(findings, key=lambda one: -(one.slowdown or np.inf)), undecided
 
 
+def lost_findings(lost: Mapping[int, str], cluster: Cluster) -> list[Finding]:
+    """Returns a finding for each node without an answering GPU, and for each other GPU that does not answer.
+
+    Args:
+        lost: GPUs that do not answer, with the reason of each.
+        cluster: The cluster.
+    """
+    findings = []
+    for node in dict.fromkeys(int(cluster.gpu_node[gpu]) for gpu in sorted(lost)):
+        gpus = [gpu for gpu in sorted(lost) if cluster.gpu_node[gpu] == node]
+        is_whole = len(gpus) == cluster.node_gpus[node]
+        name = cluster.nodes[node].name
+        for gpu in gpus[:1] if is_whole else gpus:
+            local = None if is_whole else cluster.gpu_name(gpu)[1]
+            part = NamedPart(kind="node" if is_whole else "gpu", node=name, gpu=local)
+            findings.append(
+                Finding(
+                    **asdict(part),
+                    slowdown=None,
+                    confidence=1.0,
+                    flows=0,
+                    exonerating_flows=0,
+                    dead=True,
+                    lost=True,
+                    says=f"{part.text} does not answer; {lost[gpu]}",
+                )
+            )
+    return findings
+
+
 def accused_parts(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> list[NamedPart]:
     """Returns the parts of all findings, and all parts that could not be told apart."""
     return [*findings, *(part for one in undecided for part in one.between)]
@@ -92,7 +124,7 @@ def accused_parts(findings: Iterable[NamedPart], undecided: Iterable[UndecidedPa
 
 def answers(findings: Sequence[Finding], undecided: Sequence[UndecidedParts]) -> list[str]:
     """Returns the answer of a search in one sentence per finding, without the evidence. Empty if nothing is slow."""
-    slow = [f"SLOW: {finding.says.partition('; ')[0]}." for finding in findings]
+    slow = [f"{'LOST' if finding.lost else 'SLOW'}: {finding.says.partition('; ')[0]}." for finding in findings]
     open_questions = [f"UNDECIDED: {parts.says}" for parts in undecided]
     return [*slow, *open_questions]
 

@@ -1,7 +1,7 @@
 """Observed flows: endpoints, round, and the time of each iteration."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +29,10 @@ class RoundResult:
     """Reason why a flow, by its position in the round, has no times."""
     took_s: float | None = None
     """Duration of the round with the connections. None if unknown."""
+    lost: Mapping[int, str] = field(default_factory=dict)
+    """GPUs that no longer answer, now or since an earlier round, with the reason of each."""
+    failure: str | None = None
+    """Reason why no more rounds can be measured."""
 
     @cached_property
     def is_dead(self) -> NDArray[np.bool_]:

@@ -62,12 +62,19 @@ class FlowAnswer(Struct, frozen=True, omit_defaults=True):
     error: str | None = None
 
 
+class LostGpu(FlowEnd, frozen=True):
+    """A GPU that no longer answers."""
+
+    error: str = "no reason is known"
+
+
 class MeasureAnswer(Struct, frozen=True, omit_defaults=True):
     """Answer to `measure`."""
 
     id: int | None = None
     flows: tuple[FlowAnswer, ...] = ()
     took_s: float | None = None
+    lost: tuple[LostGpu, ...] = ()
     error: str | None = None
 
 
@@ -110,14 +117,19 @@ def parse_cluster(line: bytes) -> Cluster:
     return Cluster(answer.nodes)
 
 
-def parse_result(line: bytes, number: int, flow_count: int) -> RoundResult:
+def parse_result(line: bytes, number: int, flow_count: int, cluster: Cluster) -> RoundResult:
     """Returns the result of an answer to measurement `number`.
+
+    An error that names lost GPUs is the last result.
 
     Raises:
         BusbwError: The answer is invalid, is of another measurement, is incomplete, or reports an error.
     """
     name = f"measurement {number}"
     answer = _decode(line, MeasureAnswer, name)
+    lost = {_gpu_number(gpu, cluster): gpu.error for gpu in answer.lost}
+    if answer.error is not None and lost:
+        return RoundResult(times_us=np.full((flow_count, 1), np.nan), errors={}, lost=lost, failure=answer.error)
     _reject_error(answer.error)
     if answer.id != number:
         other = "an answer without an id" if answer.id is None else f"measurement {answer.id}"
@@ -140,7 +152,17 @@ def parse_result(line: bytes, number: int, flow_count: int) -> RoundResult:
             continue
         _reject_times(flow.times_us, row, name)
         times[row, : len(flow.times_us)] = flow.times_us
-    return RoundResult(times_us=times, errors=errors, took_s=answer.took_s)
+    return RoundResult(times_us=times, errors=errors, took_s=answer.took_s, lost=lost)
+
+
+def _gpu_number(end: FlowEnd, cluster: Cluster) -> int:
+    node = next((number for number, node in enumerate(cluster.nodes) if node.name == end.node), None)
+    if node is None or not 0 <= end.gpu < cluster.node_gpus[node]:
+        raise BusbwError(
+            f"the measuring program lost GPU {end.gpu} of {end.node}, which the cluster does not have",
+            remedy="name GPUs of the cluster",
+        )
+    return int(cluster.first_gpu[node]) + end.gpu
 
 
 def _line(message: Struct) -> bytes:

@@ -1,9 +1,10 @@
 """The search: measures the first rounds, explains them, and measures more rounds while questions are open."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from busbw.errors import BusbwError
 from busbw.find.explanation import Explanation, explain
@@ -48,6 +49,8 @@ class Search:
     """Called after each round that counts. An exception ends the search; the measured rounds are kept."""
     rounds: list[Round] = field(default_factory=list)
     results: list[RoundResult] = field(default_factory=list)
+    lost: dict[int, str] = field(default_factory=dict)
+    """GPUs that do not answer, with the reason of each. Their flows are left out."""
     _observations: Observations | None = None
     """Flows of all rounds. None after a new round."""
     _explanation: Explanation | None = None
@@ -94,7 +97,7 @@ class Search:
         """Ends the search if no flow transferred data: that says nothing about single parts."""
         if not all(result.is_dead.all() for result in self.results):
             return
-        reasons = [reason for result in self.results for reason in result.errors.values()]
+        reasons = [reason for result in self.results for reason in result.errors.values()] + [*self.lost.values()]
         self.rounds.clear()
         self.results.clear()
         self._observations = self._explanation = None
@@ -128,11 +131,29 @@ class Search:
             one = self._without_dead(planned)
             if len(one.source):
                 result = self.measurer.measure(one, ITERATIONS)
-                if not self._has_no_route(one, result):
+                self.lost.update(result.lost)
+                if result.failure is not None:
+                    raise BusbwError(result.failure, remedy="search again without the lost part")
+                one, result = self._without_lost(one, result)
+                if len(one.source) and not self._has_no_route(one, result):
                     self.rounds.append(one)
                     self.results.append(result)
                     self._observations = self._explanation = None
                     self.on_round(one, result)
+
+    def _is_lost(self, one: Round) -> NDArray[np.bool_]:
+        """Returns True for each flow with a lost GPU at an end."""
+        lost = np.array([*self.lost], dtype=np.int64)
+        return np.isin(one.source, lost) | np.isin(one.target, lost)
+
+    def _without_lost(self, one: Round, result: RoundResult) -> tuple[Round, RoundResult]:
+        """Returns the round without the flows of lost GPUs: they say nothing about the other parts on their path."""
+        kept = np.flatnonzero(~self._is_lost(one))
+        errors = {row: result.errors[old] for row, old in enumerate(kept.tolist()) if old in result.errors}
+        return (
+            replace(one, source=one.source[kept], target=one.target[kept]),
+            replace(result, times_us=result.times_us[kept], errors=errors),
+        )
 
     def _has_no_route(self, one: Round, result: RoundResult) -> bool:
         """True if all flows of a round across rails failed: some networks do not connect their rails."""
@@ -143,9 +164,9 @@ class Search:
         return bool((lanes[0] != lanes[1]).all())
 
     def _without_dead(self, planned: Round) -> Round:
-        """Returns the round without flows of GPUs that only fail, because each failure takes long."""
+        """Returns the round without flows of GPUs that are lost or only fail, because each failure takes long."""
         gpus = len(self.measurer.cluster.gpu_node)
-        kept = np.ones(len(planned.source), dtype=bool)
+        kept = ~self._is_lost(planned)
         for end in ("source", "target"):
             other = "target" if end == "source" else "source"
             ended = np.zeros(gpus, dtype=bool)
@@ -157,9 +178,4 @@ class Search:
             # Failures with one partner only could be the fault of the partner.
             partners = np.bincount(np.unique(np.concatenate(failures), axis=0)[:, 0], minlength=gpus)
             kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
-        return Round(
-            load=planned.load,
-            source=planned.source[kept],
-            target=planned.target[kept],
-            chosen_bytes=self.size_bytes,
-        )
+        return replace(planned, source=planned.source[kept], target=planned.target[kept], chosen_bytes=self.size_bytes)

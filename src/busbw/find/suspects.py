@@ -59,7 +59,8 @@ def separating_rounds(
     kinds: set[Kind] = {part.kind for part in questions}
     repeats = _slow_across_flows(planner, observed, explanation)
     rounds: list[Round] = []
-    if "nvlink" in kinds:
+    # A GPU has flows inside its node, and its NIC has none.
+    if "nvlink" in kinds or {"gpu", "nic"} <= kinds:
         rounds += _inside_rounds(planner, [part for part in questions if part.kind == "nvlink"])
     pairs = [nodes_of(part.number, planner.cluster) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:

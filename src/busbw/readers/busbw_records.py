@@ -26,6 +26,11 @@ _SEARCH_BEGINNING = '{"kind":"search"'
 class SearchRecordError(UsageError):
     """A file is the record of a search, and a log was expected."""
 
+    def __init__(self, name: str, answer: str) -> None:
+        super().__init__(f"{name} is a search without rows: {answer}", remedy="show it with busbw report")
+        self.answer = answer
+        """The findings, one sentence each."""
+
 
 def recognizes(beginning: str) -> bool:
     """True if the first line is the header of a run or of a search."""
@@ -43,7 +48,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     if source.beginning.startswith(_SEARCH_BEGINNING.encode()):
         ends = [line for line in stream_search(source.path) if isinstance(line, SearchEndRecord)]
         answer = ends[0].answer.rstrip(".") if ends else "it has no end"
-        raise SearchRecordError(f"{source.name} is a search without rows: {answer}", remedy="show it with busbw report")
+        raise SearchRecordError(source.name, answer)
     context = _RunContext()
     rows = _merge_placements(context.rows(records.stream(source.path)))
     try:

@@ -41,8 +41,11 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     explanation = explain(observed)
     findings, undecided = make_findings(observed, explanation, search.cluster)
     # Slowness of all parts follows from the rated rate of a system, not from the flows.
-    stated = msgspec.convert(search.end.result.get("undecided", []) if search.end else [], list[UndecidedParts])
+    result = search.end.result if search.end else {}
+    stated = msgspec.convert(result.get("undecided", []), list[UndecidedParts])
     undecided += [parts for parts in stated if not parts.between]
+    # Flows of a lost part are not in the record.
+    findings[:0] = [one for one in msgspec.convert(result.get("findings", []), list[Finding]) if one.lost]
     accused = accused_parts(findings, undecided)
     nic_map = _nic_map(observed, explanation, accused)
     section = TableSection(

@@ -21,11 +21,11 @@ from typing import TypeVar
 
 from busbw import readers
 from busbw.errors import BusbwError
-from busbw.logs import Log
+from busbw.readers.busbw_records import SearchRecordError
 from busbw.store.layout import StoreEntry, entries
 from busbw.store.rows import MAX_INTEGER, insert_log
 
-VERSION = 4
+VERSION = 5
 """Version of the tables below and their content. An index with another version is rebuilt."""
 
 INDEX, LOCK = ".index.sqlite", ".index.lock"
@@ -33,7 +33,7 @@ INDEX, LOCK = ".index.sqlite", ".index.lock"
 _TABLES = """
 CREATE TABLE files(
     id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, size_bytes INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    problem TEXT);
+    problem TEXT, answer TEXT);
 CREATE TABLE runs(
     id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files ON DELETE CASCADE, number INTEGER NOT NULL,
     time_s REAL NOT NULL, time_source TEXT NOT NULL, program TEXT, program_version TEXT, backend TEXT, library TEXT,
@@ -54,8 +54,8 @@ CREATE INDEX runs_by_time ON runs(time_s);
 CREATE INDEX series_by_run ON series(run);
 CREATE INDEX series_by_kind ON series(collective, dtype);
 """
-"""files: one row per log; runs: one per table of a log; series: one per configuration of a run; points: one per
-measurement. `series.member` holds `Row.group`, the group of ranks ("group" is a word of SQL)."""
+"""files: one row per log, with the `answer` of a search; runs: one per table of a log; series: one per configuration of
+a run; points: one per measurement. `series.member` holds `Row.group`, the group of ranks ("group" is a word of SQL)."""
 
 _LOCK_LIMIT_S = 60
 _POLL_S = 0.05
@@ -111,6 +111,11 @@ class Index:
     def problems(self) -> list[tuple[str, str]]:
         """Returns the unreadable files in the store with the reasons, sorted by name."""
         sql = "SELECT name, problem FROM files WHERE problem IS NOT NULL ORDER BY name"
+        return self.query(lambda connection: connection.execute(sql).fetchall())
+
+    def searches(self) -> list[tuple[str, str]]:
+        """Returns the searches in the store (`busbw find`) with their answers, the newest first."""
+        sql = "SELECT name, answer FROM files WHERE answer IS NOT NULL ORDER BY mtime_ns DESC, name DESC"
         return self.query(lambda connection: connection.execute(sql).fetchall())
 
     def _open(self, *, rebuild: bool) -> sqlite3.Connection:
@@ -238,10 +243,18 @@ def _update_logs(connection: sqlite3.Connection, entries_by_name: dict[str, Stor
 def _index_log(connection: sqlite3.Connection, entry: StoreEntry) -> None:
     """Replaces the entry of a log by its current content."""
     connection.execute("DELETE FROM files WHERE name = ?", (entry.name,))
-    log, problem = _read_log(entry)
-    values = (entry.name, entry.size_bytes, _indexed_mtime_ns(entry), problem)
+    log = problem = answer = None
+    try:
+        log = readers.read(entry.log)
+    except SearchRecordError as error:
+        answer = error.answer
+    except BusbwError as error:  # one unreadable file must not hide the others
+        problem = str(error)
+    if log and not log.tables:
+        problem = "it has no table with rows"
+    values = (entry.name, entry.size_bytes, _indexed_mtime_ns(entry), problem, answer)
     with closing(connection.cursor()) as cursor:
-        cursor.execute("INSERT INTO files(name, size_bytes, mtime_ns, problem) VALUES (?, ?, ?, ?)", values)
+        cursor.execute("INSERT INTO files(name, size_bytes, mtime_ns, problem, answer) VALUES (?, ?, ?, ?, ?)", values)
         file_id = cursor.lastrowid
         assert file_id is not None
         if log:
@@ -251,12 +264,3 @@ def _index_log(connection: sqlite3.Connection, entry: StoreEntry) -> None:
 def _indexed_mtime_ns(entry: StoreEntry) -> int:
     """Returns the log's modification time in ns from 0 to SQLite's maximum, because a file may have any time."""
     return min(max(entry.mtime_ns, 0), MAX_INTEGER)
-
-
-def _read_log(entry: StoreEntry) -> tuple[Log | None, str | None]:
-    """Returns the log, or the reason if it cannot be read. One unreadable file must not hide the others."""
-    try:
-        log = readers.read(entry.log)
-    except BusbwError as error:
-        return None, str(error)
-    return (log, None) if log.tables else (log, "it has no table with rows")

@@ -62,11 +62,19 @@ TEST_CASE("flows protocol: the error for an invalid request names the field and 
 }
 
 TEST_CASE("flows protocol: answers are one line of JSON each, times in microseconds") {
-  const std::string line = measure_answer(7, {{0.001, 0.0025}, {0.5}}, 0.21);
+  const std::string line = measure_answer(7, {{{0.001, 0.0025}, {}}, {{}, "timed out"}}, {}, 0.21);
   CHECK(line.ends_with("}\n"));
   CHECK(json::parse(line) ==
-        json::parse(R"({"id":7,"flows":[{"times_us":[1000.0,2500.0]},{"times_us":[500000.0]}],"took_s":0.21})"));
+        json::parse(R"({"id":7,"flows":[{"times_us":[1000.0,2500.0]},{"error":"timed out"}],"took_s":0.21})"));
   CHECK(json::parse(error_answer("a \"b\"\n")) == json{{"error", "a \"b\"\n"}});
+}
+
+TEST_CASE("flows protocol: lost ranks are GPUs of their nodes") {
+  const FlowCluster cluster({{"b", "1"}, {"a", "2"}, {"b", "1"}});
+  const auto lost = json::parse(R"([{"node":"b","gpu":1,"error":"killed"},{"node":"a","gpu":0,"error":"silent"}])");
+  const auto gpus = cluster.lost_gpus({{1, "silent"}, {2, "killed"}});
+  CHECK(json::parse(measure_answer(1, {}, gpus, 0.5))["lost"] == lost);
+  CHECK(json::parse(error_answer("the job ended", gpus)) == json{{"error", "the job ended"}, {"lost", lost}});
 }
 
 TEST_CASE("flows cluster: nodes in the order of their first rank, GPUs in rank order") {

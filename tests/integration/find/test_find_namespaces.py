@@ -7,7 +7,9 @@ switches route between the rails.
 import json
 import shlex
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,23 @@ pytestmark = pytest.mark.skipif(bool(reason := skip_reason()), reason=reason)
 HOSTS, RAILS = 6, 2
 RATE_MBIT = 100
 PORT = 4711
+
+
+RELAY = """
+import shlex, subprocess, sys, time
+engine = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+for number, line in enumerate(sys.stdin.buffer):
+    engine.stdin.write(line)
+    engine.stdin.flush()
+    if number == 3:
+        time.sleep(0.1)
+        subprocess.run(shlex.split(sys.argv[1]), check=True)
+    sys.stdout.buffer.write(engine.stdout.readline())
+    sys.stdout.buffer.flush()
+engine.stdin.close()
+sys.exit(engine.wait())
+"""
+"""A measuring program that runs another one, and a command during its third round."""
 
 
 def run(*words: str) -> None:
@@ -57,9 +76,9 @@ def route_between_rails(net: Network) -> None:
             run("ip", "-n", host.namespace, "route", "add", *gateway)
 
 
-@pytest.fixture
-def net() -> Iterator[Network]:
-    with network(HOSTS, switches=RAILS) as made:
+@contextmanager
+def limited_network(lossy: Mapping[tuple[int, int], float] | None = None) -> Iterator[Network]:
+    with network(HOSTS, switches=RAILS, lossy=lossy) as made:
         route_between_rails(made)
         for number, host in enumerate(made.hosts):
             run("ip", "-n", host.namespace, "link", "set", "lo", "mtu", "9000")  # below the burst
@@ -70,8 +89,23 @@ def net() -> Iterator[Network]:
         yield made
 
 
-def search(net: Network, programs: Programs, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """Result of a search over all hosts. Process 0 is started by the search, the others by this function."""
+@pytest.fixture
+def net() -> Iterator[Network]:
+    with limited_network() as made:
+        yield made
+
+
+def search(
+    net: Network,
+    programs: Programs,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    action: Callable[[], str] | None = None,
+) -> dict[str, Any]:
+    """Result of a search over all hosts. Process 0 is started by the search, the others by this function.
+
+    `action` returns a command that runs during the third round, after all processes are started.
+    """
     common = {
         "BUSBW_LAUNCHER": "busbw",
         "BUSBW_SIZE": str(HOSTS),
@@ -80,7 +114,7 @@ def search(net: Network, programs: Programs, folder: Path, capsys: pytest.Captur
         "BUSBW_TOKEN": "of-these-tests",
         "BUSBW_RENDEZVOUS": f"tcp://{net.hosts[0].addresses[0]}:{PORT}",
     }
-    engine = [str(programs.path("busbw-engine")), "flows", "-t", "2", "-e", "1M", "-T", "60"]
+    engine = [str(programs.path("busbw-engine")), "flows", "-t", "2", "-e", "1M", "-T", "6" if action else "60"]
     for process, host in enumerate(net.hosts[1:], start=1):
         environment = {**plain_environment(), **common, "BUSBW_RANK": str(process), "BUSBW_NODE": str(process)}
         host.start(engine, folder=folder, environment=environment)
@@ -88,7 +122,11 @@ def search(net: Network, programs: Programs, folder: Path, capsys: pytest.Captur
     named = 'echo "$1" >/proc/sys/kernel/hostname && shift && exec "$@"'
     first = net.hosts[0]
     words = ["ip", "netns", "exec", first.namespace, "unshare", "--uts", "sh", "-c", named, "sh", first.name]
-    command = shlex.join([*words, "env", *variables, *engine])
+    words += ["env", *variables, *engine]
+    if action:
+        (folder / "relay.py").write_text(RELAY)
+        words = [sys.executable, str(folder / "relay.py"), action(), *words]
+    command = shlex.join(words)
     code = main(["find", "--json", "--size", "512K", "--answer-timeout", "60", "--measure-with", command])
     output = capsys.readouterr()
     result = json.loads(output.out)
@@ -134,3 +172,31 @@ def test_a_pair_of_nodes_at_half_the_rate(
             limit_to(net.hosts[one].namespace, f"eth{rail}", net.hosts[other].addresses[rail], RATE_MBIT / 2)
     [(kind, nodes, *_)] = named(search(net, programs, tmp_path, capsys))
     assert (kind, sorted(nodes)) == ("pair", ["host1", "host5"])
+
+
+def test_a_link_that_loses_one_frame_of_a_hundred(
+    programs: Programs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with limited_network({(3, 0): 0.01}) as net:
+        run("ip", "-n", net.hosts[3].namespace, "link", "set", "eth0", "mtu", "1500")  # several losses in each flow
+        [(kind, node, nic, *_)] = named(search(net, programs, tmp_path, capsys))
+    assert (kind, node, nic) == ("nic", "host3", "eth0")
+
+
+def test_a_link_that_goes_silent_during_a_round(
+    net: Network, programs: Programs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = shlex.join(["ip", "-n", net.middle, "link", "set", net.port(3, 1), "nomaster"])
+    result = search(net, programs, tmp_path, capsys, lambda: cut)
+    assert named(result) == [("nic", "host3", "eth1", "both")]
+    assert (result["findings"][0]["dead"], result["undecided"], result["exit_code"]) == (True, [], 5)
+
+
+def test_a_process_that_is_killed_during_a_round(
+    net: Network, programs: Programs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = search(net, programs, tmp_path, capsys, lambda: f"kill -KILL {net.hosts[4].started[0].pid}")
+    [finding] = result["findings"]
+    assert (finding["kind"], finding["node"], finding["lost"]) == ("node", "host4", True)
+    assert finding["says"].startswith("node host4 does not answer; ranks 8 to 9 (process 4, pid ")
+    assert (result["undecided"], result["exit_code"]) == ([], 5)

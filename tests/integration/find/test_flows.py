@@ -123,20 +123,39 @@ def test_a_rank_that_hangs_is_the_answer(programs: Programs) -> None:
     assert engine.running.finish().code == 4
 
 
-def test_two_processes_of_a_launcher_and_the_loss_of_one(programs: Programs) -> None:
+def launched(programs: Programs, processes: int, *arguments: object) -> list[Conversation]:
+    """Processes of one job, as a launcher starts them. Process 0 answers."""
     store = f"tcp://127.0.0.1:{free_port()}"
-    common = {"BUSBW_SIZE": "2", "BUSBW_RENDEZVOUS": store, "BUSBW_TOKEN": "of-these-tests"}
-    first, second = (
-        Conversation(programs, "-t", 2, environment={**common, "BUSBW_RANK": str(process)}) for process in range(2)
-    )
-    assert first.ask({"ask": "cluster"})["nodes"] == [{"name": NODE, "gpus": 4}]
-    expect_times(first.ask(measurement(1, (0, 2), (2, 0), (1, 3))), 1, 3)
-    os.kill(second.running.pid, signal.SIGKILL)
-    first.running.process.wait(HANG_GUARD_S)  # the input stays open
-    finished = first.running.finish()
+    common = {"BUSBW_SIZE": str(processes), "BUSBW_RENDEZVOUS": store, "BUSBW_TOKEN": "of-these-tests"}
+    return [
+        Conversation(programs, *arguments, environment={**common, "BUSBW_RANK": str(process)})
+        for process in range(processes)
+    ]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, programs: Programs) -> None:
+    first, second, third = launched(programs, 3, "-t", 2, "-T", 3)
+    assert first.ask({"ask": "cluster"})["nodes"] == [{"name": NODE, "gpus": 6}]
+    expect_times(first.ask(measurement(1, (0, 2), (2, 0), (1, 3), (4, 5))), 1, 4)
+    os.kill(second.running.pid, sent)
+    for number in (2, 3):
+        answer = first.ask(measurement(number, (0, 2), (4, 1), (3, 5), (5, 4)))
+        assert [flow.keys() for flow in answer["flows"]] == [{"error"}, {"times_us"}, {"error"}, {"times_us"}]
+        assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [(NODE, 2), (NODE, 3)]
+        assert all("ranks 2 to 3 (process 1, pid" in gpu["error"] for gpu in answer["lost"])
+    second.running.process.kill()
+    first.say({"ask": "end"})
+    assert [one.running.finish().code for one in (first, third)] == [0, 0]
+
+
+def test_the_loss_of_process_0_ends_the_job(programs: Programs) -> None:
+    first, second = launched(programs, 2)
+    first.ask({"ask": "cluster"})
+    os.kill(first.running.pid, signal.SIGKILL)
+    finished = second.running.finish()
     assert finished.code == 4
-    assert "its connection closed before it ended" in finished.stderr
-    assert second.running.finish().stdout == ""
+    assert "rank 0 (process 0 on " in finished.stderr
 
 
 def test_a_rank_lost_in_a_round_is_the_answer(programs: Programs) -> None:

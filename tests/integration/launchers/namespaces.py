@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,7 +111,14 @@ class Network:
 
 
 @contextmanager
-def network(hosts: int, *, switches: int = 1, delay_ms: float = 0.0, loss: float = 0.0) -> Iterator[Network]:
+def network(
+    hosts: int,
+    *,
+    switches: int = 1,
+    delay_ms: float = 0.0,
+    loss: float = 0.0,
+    lossy: Mapping[tuple[int, int], float] | None = None,
+) -> Iterator[Network]:
     """So many hosts on so many switches.
 
     Host 1 of switch 2 has the address 10.78.2.11 and there the interface eth2. There is nothing else than loopback.
@@ -121,6 +128,7 @@ def network(hosts: int, *, switches: int = 1, delay_ms: float = 0.0, loss: float
         switches: How many networks join all of them.
         delay_ms: What a frame takes longer between any host and any switch.
         loss: Which share of the frames is lost there.
+        lossy: Another share for some links, by the numbers of host and switch.
     """
     made = Network(f"bb{os.getpid()}-{random.randrange(16**4):04x}")
     try:
@@ -138,7 +146,7 @@ def network(hosts: int, *, switches: int = 1, delay_ms: float = 0.0, loss: float
             _ip("netns", "add", host.namespace)
             _ip("-n", host.namespace, "link", "set", "lo", "up")
             for switch in range(switches):
-                _join(made, index, switch, delay_ms, loss)
+                _join(made, index, switch, delay_ms, (lossy or {}).get((index, switch), loss))
         yield made
     finally:
         made.close()

@@ -137,3 +137,10 @@ def test_each_field_that_names_a_part_is_a_label() -> None:
     finding = Finding(**values, slowdown=1.5, confidence=0.9, flows=3, exonerating_flows=3, says="")  # type: ignore[arg-type]
     [labels] = [dict(labels) for name, labels in samples(prometheus_text(summary(finding), 1.0)) if name == "slowdown"]
     assert labels == {name: " ".join(map(str, v)) if isinstance(v, tuple) else str(v) for name, v in values.items()}
+
+
+def test_two_results_in_one_file_are_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["find", "--simulate", "4x2", "--junit", "result", "--prometheus", str(here / "result")]
+    assert main(words) == 2
+    assert "name the same file" in capsys.readouterr().err
+    assert not Path("result").exists()

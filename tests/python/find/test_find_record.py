@@ -139,7 +139,7 @@ def test_an_interrupted_search_keeps_its_rounds(capsys: pytest.CaptureFixture[st
     assert [one["kind"] for one in rounds] == ["round"] * 6
     assert (end["exit_code"], end["result"]["complete"]) == (130, False)
     assert main(["runs"]) == 0
-    assert "is a search without rows: SLOW: node n5 " in capsys.readouterr().err
+    assert f"{stored_record().parent.name}  SLOW: node n5 " in capsys.readouterr().out
 
 
 def test_a_killed_search_keeps_its_rounds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +153,7 @@ def test_a_killed_search_keeps_its_rounds(capsys: pytest.CaptureFixture[str]) ->
     assert len(read.rounds) == 6
     assert read.end is None
     assert main(["runs"]) == 0
-    assert "is a search without rows: it has no end; show it with busbw report" in capsys.readouterr().err
+    assert f"{record.parent.name}  it has no end" in capsys.readouterr().out
 
 
 def test_commands_for_logs_say_what_the_file_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,10 +165,22 @@ def test_commands_for_logs_say_what_the_file_is(capsys: pytest.CaptureFixture[st
         error = capsys.readouterr().err
         assert f"{name}/records.jsonl is a search without rows: SLOW: NIC mlx5_1 of n2 " in error
         assert error.endswith("; show it with busbw report\n")
+
+
+def test_runs_lists_searches_with_their_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["find", "--simulate", "4x2", *FAULT, "--store", "busbw-records"]) == 5
+    name = stored_record().parent.name
+    capsys.readouterr()
     assert main(["runs"]) == 0
     output = capsys.readouterr()
-    assert output.err.startswith(f"no run in busbw-records matches; make one with busbw run\nskipped: {name}: ")
-    assert output.err.endswith("; show it with busbw report\n")
+    [line] = output.out.splitlines()
+    assert line.startswith(f"{name}  SLOW: NIC mlx5_1 of n2 ")
+    assert output.err == ""
+    assert main(["runs", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert (listed["search"], listed["answer"][:24]) == (name, "SLOW: NIC mlx5_1 of n2 (")
+    assert main(["runs", "--collective", "all_reduce"]) == 0
+    assert "no run in busbw-records matches" in capsys.readouterr().err
 
 
 def test_a_folder_with_a_search_is_judged_without_it(capsys: pytest.CaptureFixture[str]) -> None:

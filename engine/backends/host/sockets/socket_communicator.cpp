@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/host/reduce_kernel.hpp"
+#include "common/os/ticker.hpp"
 
 namespace busbw {
 namespace {
@@ -282,15 +283,18 @@ void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::s
 void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   const std::size_t element_bytes = size_bytes(dtype);
   const auto is_self = [&](const Transfer& transfer) { return transfer.peer == rank_; };
+  const auto is_skipped = [&](const Transfer& transfer) {
+    return is_self(transfer) || exchange_.failed_peers().contains(transfer.peer);
+  };
   const auto own_send = std::ranges::find_if(sends, is_self);
   const auto own_recv = std::ranges::find_if(recvs, is_self);
   bool in_place = false;
   for (const Transfer& send : sends) {
-    if (!is_self(send)) exchange_.send(send.peer, send.data, send.count * element_bytes);
+    if (!is_skipped(send)) exchange_.send(send.peer, send.data, send.count * element_bytes);
     for (const Transfer& recv : recvs) in_place |= has_overlap(send, recv, element_bytes);
   }
   for (const Transfer& recv : recvs) {
-    if (!is_self(recv)) exchange_.receive(recv.peer, recv.data, recv.count * element_bytes);
+    if (!is_skipped(recv)) exchange_.receive(recv.peer, recv.data, recv.count * element_bytes);
   }
   // In place, data from this rank to itself is saved before anything is received, and stored after everything was sent.
   std::vector<std::byte> saved_data;
@@ -300,6 +304,15 @@ void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<con
   if (moves_own_data && !in_place) copy_bytes(own_recv->data, own_send->data, own_send->count * element_bytes);
   in_place ? exchange_.finish_in_place() : exchange_.finish();
   if (!saved_data.empty()) std::ranges::copy(saved_data, own_recv->data);
+}
+
+bool SocketCommunicator::give_up_peers_after(double limit_s) {
+  exchange_.give_up_after(ticks_of(limit_s));
+  return true;
+}
+
+std::vector<std::pair<int, std::string>> SocketCommunicator::failed_peers() const {
+  return {exchange_.failed_peers().begin(), exchange_.failed_peers().end()};
 }
 
 }  // namespace busbw

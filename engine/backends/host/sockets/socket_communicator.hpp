@@ -35,6 +35,8 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
+  bool give_up_peers_after(double limit_s) override;
+  std::vector<std::pair<int, std::string>> failed_peers() const override;
 
   void enter(Phase phase) override { exchange_.enter(phase); }
 

@@ -72,7 +72,11 @@ bool SocketExchange::is_complete(const std::vector<FlowState>& flows) const {
 void SocketExchange::move_all_flows(bool finishes_sends) {
   while (!is_complete(recvs_) || (finishes_sends && !is_complete(sends_))) {
     if (team_.aborted()) throw JobAborted{};
-    if (!move_ready_flows()) wait();
+    if (move_ready_flows()) {
+      idle_ticks_ = 0;
+    } else {
+      wait();
+    }
   }
   recvs_.clear();
   if (finishes_sends) sends_.clear();
@@ -123,9 +127,11 @@ bool SocketExchange::move_flow(FlowState& flow, bool is_send, std::size_t limit_
     flow.ready = static_cast<std::size_t>(moved_bytes) == max_bytes;
     return true;
   }
-  if (moved_bytes == 0) throw_peer_lost(flow.peer, "it closed the connection");
-  if (errno == EINTR) return true;
-  if (errno != EAGAIN) throw_peer_lost(flow.peer, std::strerror(errno));
+  if (moved_bytes < 0 && errno == EINTR) return true;
+  if (moved_bytes == 0 || errno != EAGAIN) {
+    handle_lost_peer(flow.peer, moved_bytes == 0 ? "it closed the connection" : std::strerror(errno));
+    return true;
+  }
   flow.ready = false;
   return false;
 }
@@ -143,10 +149,30 @@ void SocketExchange::wait() {
   for (FlowState& recv : recvs_) {
     if (recv.done_bytes < receivable_bytes(recv) && is_next(recvs_, recv)) poll_for(recv, POLLIN);
   }
-  if (poll(polled_.data(), polled_.size(), kTickMs) <= 0) return;
+  const int ready_count = poll(polled_.data(), polled_.size(), kTickMs);
+  if (ready_count == 0 && max_idle_ticks_ && ++idle_ticks_ >= *max_idle_ticks_) {
+    idle_ticks_ = 0;
+    for (const FlowState* flow : polled_flows_)
+      give_up(flow->peer, fmt::format("timed out: no data moved for {:g} s", *max_idle_ticks_ * kTickMs * 1e-3));
+  }
+  if (ready_count <= 0) return;
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i].revents != 0) polled_flows_[i]->ready = true;
   }
+}
+
+void SocketExchange::handle_lost_peer(int peer, const char* reason) {
+  if (!max_idle_ticks_) throw_peer_lost(peer, reason);
+  give_up(peer, fmt::format("{} was lost: {}", mesh_.name_of(peer), reason));
+}
+
+/// Ends the flows of a peer. The connection is closed, so that the peer gives up as well and no old data arrives later.
+void SocketExchange::give_up(int peer, const std::string& reason) {
+  failed_peers_.emplace(peer, reason);
+  shutdown(mesh_.connection(peer), SHUT_RDWR);
+  for (auto* flows : {&sends_, &recvs_})
+    for (FlowState& flow : *flows)
+      if (flow.peer == peer) flow.done_bytes = flow.bytes;
 }
 
 void SocketExchange::throw_peer_lost(int peer, const char* reason) const {

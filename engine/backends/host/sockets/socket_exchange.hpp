@@ -3,7 +3,9 @@
 #include <poll.h>
 
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backends/host/sockets/socket_mesh.hpp"
@@ -39,6 +41,12 @@ class SocketExchange {
   /// Like `finish`, for receives that overlap sends: overwrites a byte only after it was sent.
   void finish_in_place();
 
+  /// From now on, gives up a peer that is lost, or all peers of a wait if nothing moves for `idle_ticks`. Their flows
+  /// count as complete. Without this, such a wait ends with the job.
+  void give_up_after(int idle_ticks) { max_idle_ticks_ = idle_ticks; }
+  /// Peers that were given up, with the reason. Add no flow with them.
+  const std::map<int, std::string>& failed_peers() const { return failed_peers_; }
+
   /// Sets the phase that error messages name.
   void enter(Phase phase) { phase_ = phase; }
 
@@ -68,15 +76,21 @@ class SocketExchange {
   /// Return true if any byte was moved.
   bool move_ready_flows();
   bool move_flow(FlowState& flow, bool is_send, std::size_t limit_bytes);
-  /// Polls for at most one tick.
+  /// Polls for at most one tick. Gives up the peers of all polled flows if nothing has moved for too long.
   void wait();
+  /// Gives up the peer, or throws if that is not allowed.
+  void handle_lost_peer(int peer, const char* reason);
   [[noreturn]] void throw_peer_lost(int peer, const char* reason) const;
+  void give_up(int peer, const std::string& reason);
 
   const SocketMesh& mesh_;
   const Team& team_;
   int peer_loss_grace_ticks_;
   Phase phase_ = Phase::initialisation;
   bool in_place_ = false;
+  std::optional<int> max_idle_ticks_;
+  int idle_ticks_ = 0;  // since a byte was moved
+  std::map<int, std::string> failed_peers_;
   std::vector<FlowState> sends_;
   std::vector<FlowState> recvs_;
   std::vector<pollfd> polled_;

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 import click
@@ -59,9 +59,9 @@ def search_flows(options: FindOptions) -> int:
             )
             exit_code = outcome.failure.exit_code if outcome.failure else outcome.exit_code or result_exit_code(summary)
             try:
-                on_end(summary, exit_code, outcome.failure)
+                on_end(summary, exit_code, outcome.failure or outcome.loss)
             except BusbwError as error:
-                outcome = _Outcome(failure=outcome.failure or error)
+                outcome = replace(outcome, failure=outcome.failure or error)
             if not options.as_json:
                 print_summary(summary, search, system)
         write_exports(EXPORTS, summary, options.exports)
@@ -69,6 +69,8 @@ def search_flows(options: FindOptions) -> int:
             click.echo(json_object(summary))
     if outcome.failure:
         raise outcome.failure
+    if outcome.loss:
+        click.echo(f"busbw find: {outcome.loss}", err=True)
     return exit_code
 
 
@@ -87,6 +89,8 @@ class _Outcome:
     """End of a search: the reason why it ended early, if it did."""
 
     failure: BusbwError | None = None
+    loss: BusbwError | None = None
+    """Failure because a part was lost, which is a finding."""
     exit_code: int = ExitCode.GOOD
     """Exit code of an interrupt."""
 
@@ -109,7 +113,7 @@ def _run(search: Search, check_interrupt: Callable[[], None]) -> _Outcome:
         except BusbwError as error:
             if not search.rounds:
                 raise
-            return _Outcome(failure=error)
+            return _Outcome(loss=error) if search.lost else _Outcome(failure=error)
         except KeyboardInterrupt as interrupt:
             if not search.rounds:
                 raise

@@ -10,7 +10,7 @@ from busbw.cli.find.cost import cost_sentence
 from busbw.cli.find.expected_rate import doubts_of_all_flows, network_rate_gbps, nvlink_rate_gbps
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
-from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, make_findings
+from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, lost_findings, make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.power import POWER_SLOWDOWN, KindPower, search_power
 from busbw.find.search import Search
@@ -51,6 +51,8 @@ _NEXT_STEPS = {
     "leaf": "read the settings and the port counters of this switch",
     "uplink": "read the error counters of the ports to the spine switches",
 }
+
+_LOST_NEXT_STEP = "read the output of its process and the log of its node, then search again"
 
 
 class FindSummary(Struct, frozen=True, kw_only=True):
@@ -93,7 +95,8 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     """Returns the result of the rounds that a search has measured."""
     observed, explanation = search.observations(), search.explain()
     cluster = search.measurer.cluster
-    findings, undecided = make_findings(observed, explanation, cluster)
+    slow, undecided = make_findings(observed, explanation, cluster)
+    findings = [*lost_findings(search.lost, cluster), *slow]
     power = search_power(observed, explanation)
     undecided += doubts_of_all_flows(search, system, power)
     suspected = suspected_nodes(findings, undecided)
@@ -176,7 +179,7 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
             yield f"{_INDENT}No flow tells it apart from {' and '.join(part.text for part in finding.same_as)}."
         if cost := cost_of(finding):
             yield f"{_INDENT}{cost}"
-        yield f"{_INDENT}Next: {_NEXT_STEPS[finding.kind]}."
+        yield f"{_INDENT}Next: {_LOST_NEXT_STEP if finding.lost else _NEXT_STEPS[finding.kind]}."
     yield from answers([], summary.undecided)
     yield from removal_lines(summary.findings)
     if summary.accused:

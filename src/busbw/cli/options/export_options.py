@@ -8,6 +8,7 @@ import click
 
 from busbw.cli.options.output_file import require_writable, write_whole
 from busbw.cli.options.param_types import NonEmptyPath
+from busbw.errors import UsageError
 
 Result = TypeVar("Result")
 Exports = Mapping[str, tuple[str, Callable[[Result], bytes]]]
@@ -32,9 +33,13 @@ def export_options(exports: Exports[Any]) -> Callable[[Callable[..., Any]], Call
     return add
 
 
-def _require_writable(_context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+def _require_writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
     if path is not None:
         require_writable(path, flag=option.opts[0])
+        files: dict[Path, str] = context.meta.setdefault(__name__, {})
+        other = files.setdefault(path.absolute(), option.opts[0])
+        if other != option.opts[0]:
+            raise UsageError(f"{other} and {option.opts[0]} name the same file {path}", remedy="give each its own file")
     return path
 
 
