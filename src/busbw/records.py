@@ -293,7 +293,7 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     protocol: Annotated[
         str | None, Meta(description="Protocol of NCCL: 'll', 'll128' or 'simple'; null as `algorithm`.")
     ] = None
-    channels: Annotated[int | None, Meta(description="Channels of NCCL; null as `algorithm`.", ge=1)] = None
+    channels: Annotated[int | None, Meta(description="Channels of NCCL; null as `algorithm`.")] = None
     warnings: Annotated[list[str], Meta(description="Warnings about this measurement, each with a remedy.")]
     timestamp: Annotated[str, Meta(description="Local time at the row's end, in the zone of start_time.")]
 
