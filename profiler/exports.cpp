@@ -4,6 +4,7 @@
 
 #include "profiler/names.hpp"
 #include "profiler/nccl_profiler.hpp"
+#include "profiler/observation.hpp"
 #include "profiler/recorder.hpp"
 
 namespace busbw::profiler {
@@ -14,13 +15,19 @@ std::uint8_t text(std::uint8_t number) { return number; }
 
 template <class Name, class Removed>
 Task task_of(const Collective<Name, Removed>& event, int rank) {
-  return {.peer = event.root,
-          .rank = rank,
-          .algorithm = algorithm_of(text(event.algorithm)),
-          .protocol = protocol_of(text(event.protocol)),
-          .channels = event.channels,
-          .send = event.send,
-          .receive = event.receive};
+  Task task{.peer = event.root,
+            .rank = rank,
+            .algorithm = algorithm_of(text(event.algorithm)),
+            .protocol = protocol_of(text(event.protocol)),
+            .channels = event.channels,
+            .send = event.send,
+            .receive = event.receive};
+  // Since 2.27 symmetric kernels have no algorithm. NCCL then reports the first of its list, without channels.
+  if (task.algorithm == trace::Algorithm::tree && task.channels == 0) {
+    task.algorithm = trace::Algorithm::unknown;
+    task.protocol = trace::Protocol::unknown;
+  }
+  return task;
 }
 
 template <class Name>
@@ -38,7 +45,9 @@ Call call_of(const Event& event) {
 /// Version 4.
 template <class Event>
 void* start_task(void* context, void* plan, const Event& event, int rank) {
-  return Recorder::instance().start_task(context, plan, call_of(event), task_of(event, rank));
+  const Task task = task_of(event, rank);
+  report(task);
+  return Recorder::instance().start_task(context, plan, call_of(event), task);
 }
 
 /// Versions 1 to 3.
@@ -104,9 +113,13 @@ int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
       task.channels = event->transfer.channels;
       plan = event->transfer.plan;
       break;
-    case kCopyEngineCollective: task.algorithm = trace::Algorithm::copy_engine; break;
+    case kCopyEngineCollective:
+      task.algorithm = trace::Algorithm::copy_engine;
+      task.receive = event->copy_engine_collective.receive;
+      break;
     default: *handle = start_common_event(*event); return 0;
   }
+  report(task);
   *handle = recorder.start_called_task(event->parent, plan, task);
   return 0;
 }
@@ -123,24 +136,30 @@ int record_state(void* handle, int state, StateArguments* arguments) {
 
 int finalize(void*) { return 0; }
 
+/// `caller`: address in NCCL.
+void* add_communicator(const Membership& membership, int version, const void* caller, int* mask) {
+  void* const context = Recorder::instance().add_communicator(membership, version, caller, mask);
+  if (context == nullptr) allow_observation(mask);
+  return context;
+}
+
 // `init` always succeeds. After a failure NCCL would unload the plugin while other communicators use it.
 template <int version>
 int init_v1(void** context, int* mask) {
-  *context = Recorder::instance().add_communicator({}, version, __builtin_return_address(0), mask);
+  *context = add_communicator({}, version, __builtin_return_address(0), mask);
   return 0;
 }
 
 int init_v4(void** context, int* mask, const char* name, std::uint64_t id, int nodes, int ranks, int rank, Logger) {
-  *context = Recorder::instance().add_communicator(
-      {.id = id, .name = name, .rank = rank, .size = ranks, .nodes = nodes}, 4, __builtin_return_address(0), mask);
+  *context = add_communicator({.id = id, .name = name, .rank = rank, .size = ranks, .nodes = nodes}, 4,
+                              __builtin_return_address(0), mask);
   return 0;
 }
 
 template <int version>
 int init_v5(void** context, std::uint64_t id, int* mask, const char* name, int nodes, int ranks, int rank, Logger) {
-  *context =
-      Recorder::instance().add_communicator({.id = id, .name = name, .rank = rank, .size = ranks, .nodes = nodes},
-                                            version, __builtin_return_address(0), mask);
+  *context = add_communicator({.id = id, .name = name, .rank = rank, .size = ranks, .nodes = nodes}, version,
+                              __builtin_return_address(0), mask);
   return 0;
 }
 

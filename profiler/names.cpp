@@ -22,14 +22,19 @@ constexpr std::array<Function, 15> kFunctions{
 constexpr std::array<std::string_view, 12> kDatatypes{
     "ncclInt8",    "Unknown",     "ncclInt32",   "ncclUint32",   "ncclInt64",      "ncclUint64",
     "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
-constexpr std::array<std::string_view, 7> kAlgorithms{"TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS",
-                                                      "NVLS_TREE", "PAT"};
+constexpr std::array<std::string_view, 9> kAlgorithms{"TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS",
+                                                      "NVLS_TREE", "PAT",  "SYMMETRIC",      "COPY_ENGINE"};
 constexpr std::array<std::string_view, 3> kProtocols{"LL", "LL128", "SIMPLE"};
 
 template <std::size_t size>
 std::uint8_t number_of(const std::array<std::string_view, size>& names, std::string_view name) {
   const auto found = std::ranges::find(names, name);
   return found == names.end() ? trace::kUnknownByte : static_cast<std::uint8_t>(found - names.begin());
+}
+
+template <std::size_t size>
+const char* name_at(const std::array<std::string_view, size>& names, std::size_t number) {
+  return number < size ? names[number].data() : nullptr;
 }
 
 }  // namespace
@@ -49,5 +54,8 @@ Protocol protocol_of(std::uint8_t number) {
   return number < kProtocols.size() ? static_cast<Protocol>(number) : Protocol::unknown;
 }
 Protocol protocol_of(std::string_view name) { return protocol_of(number_of(kProtocols, name)); }
+
+const char* name(Algorithm algorithm) noexcept { return name_at(kAlgorithms, static_cast<std::size_t>(algorithm)); }
+const char* name(Protocol protocol) noexcept { return name_at(kProtocols, static_cast<std::size_t>(protocol)); }
 
 }  // namespace busbw::profiler

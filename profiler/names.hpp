@@ -20,5 +20,8 @@ trace::Algorithm algorithm_of(std::uint8_t number);
 /// Such as "LL128".
 trace::Protocol protocol_of(std::string_view name);
 trace::Protocol protocol_of(std::uint8_t number);
+/// Name such as "RING", valid forever. Null if unknown.
+const char* name(trace::Algorithm) noexcept;
+const char* name(trace::Protocol) noexcept;
 
 }  // namespace busbw::profiler

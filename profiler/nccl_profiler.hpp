@@ -21,6 +21,9 @@ enum EventType : std::uint64_t {
   kCopyEngineCollective = 1 << 12,
 };
 
+/// Events of an observation. NCCL does not report collectives without their groups.
+inline constexpr int kObservedEvents = kGroup | kCollective | kCopyEngineCollective;
+
 /// State of a kernel-channel event that reports the end of the kernel.
 inline constexpr int kKernelChannelStop = 22;
 
@@ -101,6 +104,13 @@ struct TransferCall {
   void* stream;
   bool is_captured;
 };
+/// Since version 6.
+struct CopyEngineCollective {
+  std::uint64_t sequence_number;
+  const char* function;
+  const void* send;
+  void* receive;
+};
 
 /// Description of an event, valid during the call. `Type` has 8 bits before version 5.
 template <class Type, class CollectiveEvent, class TransferEvent>
@@ -116,6 +126,7 @@ struct Descriptor {
     GroupCall group_call;            // since version 5, like the next two
     CollectiveCall collective_call;
     TransferCall transfer_call;
+    CopyEngineCollective copy_engine_collective;
   };
 };
 using CollectiveV4 = Collective<const char*, Nothing>;

@@ -56,7 +56,7 @@ class Recorder {
 
   void* start_group(bool is_explicit) noexcept;
   void* start_call(void* context, void* group, const Call&) noexcept;
-  /// Starts the hand-over of the tasks of one kernel. NCCL before 2.28 reports no task if the result is null.
+  /// Starts the hand-over of the tasks of one kernel. Never null, because NCCL before 2.28 then reports no task.
   void* start_plan() noexcept;
   /// Completes the record of a call. The task of a captured call gets a record of its own for every launch of the
   /// graph.

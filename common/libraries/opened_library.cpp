@@ -38,19 +38,23 @@ std::string file_containing(const void* address) {
 }
 
 std::vector<std::string> wheel_libraries(const std::filesystem::path& environment) {
+  return packaged_files(environment, kWheelLibrary);
+}
+
+std::vector<std::string> packaged_files(const std::filesystem::path& environment, const std::filesystem::path& file) {
   std::vector<std::filesystem::path> python_folders;
   std::error_code error;
   for (const auto& folder : std::filesystem::directory_iterator(environment / "lib", error))
     if (folder.path().filename().string().starts_with("python3")) python_folders.push_back(folder.path());
   std::ranges::sort(python_folders);
-  std::vector<std::string> libraries;
+  std::vector<std::string> files;
   for (const auto& folder : python_folders) {
     for (const char* packages : {"site-packages", "dist-packages"}) {
-      const auto library = folder / packages / kWheelLibrary;
-      if (std::filesystem::exists(library, error)) libraries.push_back(library.string());
+      const auto path = folder / packages / file;
+      if (std::filesystem::exists(path, error)) files.push_back(path.string());
     }
   }
-  return libraries;
+  return files;
 }
 
 bool is_nccl_version(int version) {

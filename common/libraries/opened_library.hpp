@@ -32,6 +32,9 @@ std::string file_containing(const void* address);
 /// Returns the libraries of wheels in a Python environment, sorted.
 std::vector<std::string> wheel_libraries(const std::filesystem::path& environment);
 
+/// Returns a file of a package in all Python versions of an environment, sorted. `file`: path in the packages' folder.
+std::vector<std::string> packaged_files(const std::filesystem::path& environment, const std::filesystem::path& file);
+
 /// True if the number is a version of NCCL. Other libraries with its interface may have other numbers, which say
 /// nothing about their functions.
 bool is_nccl_version(int version);

@@ -15,6 +15,7 @@
 
 #include "common/values/types.hpp"
 #include "rendezvous/team/team.hpp"
+#include "values/algorithm_choice.hpp"
 #include "values/backend_traits.hpp"
 #include "values/library_info.hpp"
 #include "values/memory_use.hpp"
@@ -158,6 +159,10 @@ class Communicator {
   virtual std::optional<DeviceClockState> clock_state() { return std::nullopt; }
   /// Current memory use on the rank's device, or nothing if unknown.
   virtual std::optional<MemoryUse> memory() { return std::nullopt; }
+  /// Observes the algorithms of this rank's operations until `end_observation`, which returns the distinct ones in
+  /// their order. Empty if the library does not report them. Observed operations may take longer.
+  virtual void begin_observation() {}
+  virtual std::vector<AlgorithmChoice> end_observation() { return {}; }
 
   /// Writes `elements` elements of `stream`, from position `first` on, to `memory` of this rank.
   virtual void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) = 0;

@@ -59,9 +59,13 @@ struct Samples {
   std::optional<DeviceClockState> clock_before = {};  // between the warm-up and the first timed operation
   std::optional<DeviceClockState> clock_after = {};  // during the last operations, or just after them
 
+  /// Algorithms of this rank's operations in the warm-up. Empty if they are unknown, or may differ from the timed ones.
+  std::vector<AlgorithmChoice> algorithms = {};
+
   static auto members(auto& self) {
     return std::tie(self.iteration_s, self.skipped_iterations, self.first_iteration_s, self.start_delay, self.total,
-                    self.device_s, self.device_operations, self.clock, self.clock_before, self.clock_after);
+                    self.device_s, self.device_operations, self.clock, self.clock_before, self.clock_after,
+                    self.algorithms);
   }
 };
 

@@ -49,11 +49,11 @@ constexpr std::array<std::string_view, 10> kFlowsFlags{"--search",  "--nthreads"
                                                        "--records", "--fault"};
 
 /// Flags that `replay` does not have: those of a sweep, and those that change the order or overlap of the operations.
-constexpr std::array<std::string_view, 16> kNotReplayFlags{
-    "--minbytes",        "--maxbytes",  "--stepbytes", "--stepfactor",  "--sizes",
-    "--unalign",         "--datatype",  "--op",        "--root",        "--agg_iters",
-    "--placement",       "--ping-pong", "--search",    "--stream_null", "--device_implementation",
-    "--device_cta_count"};
+constexpr std::array<std::string_view, 17> kNotReplayFlags{
+    "--minbytes",         "--maxbytes",         "--stepbytes", "--stepfactor",  "--sizes",
+    "--unalign",          "--datatype",         "--op",        "--root",        "--agg_iters",
+    "--placement",        "--ping-pong",        "--search",    "--stream_null", "--device_implementation",
+    "--device_cta_count", "--report-algorithms"};
 
 /// Returns a paragraph with every exit code, in lines of up to 120 characters.
 std::string exit_codes_text() {
@@ -133,6 +133,8 @@ const std::vector<Flag>& flag_table() {
        "all_reduce, alltoall: kernel N on NCCL's device API; needs -R 2 (default 0)", kGpu},
       {"-V", "--device_cta_count", "N", "CTAs of the -D kernel, 1 to 128 (default 16)", kGpu},
       {"-M", "--memory", "0|1", "report GPU memory (default 0)", kGpu},
+      {"", "--report-algorithms", "0|1", "record NCCL's algorithm, protocol and channels; since 2.23 (default 0)",
+       kGpu},
       {"", "--fault", "FAULT", "inject a fault, such as flip:rank=1,index=7,bit=3", kTests},
   };
   return flags;

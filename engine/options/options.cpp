@@ -302,6 +302,7 @@ void read_gpu_flags(const FlagValues& flags, Environment environment, Options& o
   settings.local_register = flags.integer("--local_register", 0, 0, 2);
   if (flags.has("--cta_policy")) settings.cta_policy = flags.integer("--cta_policy", 0, 0, 2);
   options.null_stream = flags.is_on("--stream_null");
+  options.report_algorithms = flags.is_on("--report-algorithms");
   settings.device_implementation = flags.integer("--device_implementation", 0, 0, 4);
   const auto ctas = flags.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMaxDeviceCtas);
   if (settings.device_implementation > 0) settings.device_cta_count = ctas;

@@ -39,6 +39,7 @@ struct Options {
   std::string nccl_library;              // --library; empty: search
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
   bool null_stream = false;              // -y
+  bool report_algorithms = false;        // --report-algorithms
   std::optional<Fault> fault = {};       // --fault
   Split split;
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW

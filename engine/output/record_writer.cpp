@@ -177,6 +177,14 @@ void write_clocks(JsonBuilder& line, const std::vector<DeviceClock>& clocks) {
   });
 }
 
+/// Writes the algorithm of a measurement; null if it is unknown, or if it differs between ranks or operations.
+void write_algorithm(JsonBuilder& line, const std::vector<AlgorithmChoice>& algorithms) {
+  const AlgorithmChoice choice = algorithms.size() == 1 ? algorithms.front() : AlgorithmChoice();
+  line.field("algorithm", text_or_null(choice.algorithm));
+  line.field("protocol", text_or_null(choice.protocol));
+  line.field("channels", choice.channels == 0 ? std::nullopt : std::optional(choice.channels));
+}
+
 std::string_view late_kind_text(LateRank::Kind kind) {
   switch (kind) {
     case LateRank::Kind::late_start: return "late_start";
@@ -308,6 +316,7 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   write_clocks(line_, measurement.rank_clocks);
   line_.field("sample_clock", sample_clock_text(measurement.sample_clock));
   write_samples(line_, measurement.rank_samples_s);
+  write_algorithm(line_, measurement.algorithms);
   line_.values("warnings", measurement.warnings);
   line_.field("timestamp", row.timestamp);
   finish_line();

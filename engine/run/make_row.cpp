@@ -56,6 +56,17 @@ std::vector<DeviceClock> make_device_clocks(const std::vector<RankReport>& ranks
   return clocks;
 }
 
+/// Distinct algorithms of all ranks. Empty if a rank does not know its own.
+std::vector<AlgorithmChoice> distinct_algorithms(const std::vector<RankReport>& ranks) {
+  std::vector<AlgorithmChoice> distinct;
+  for (const RankReport& rank : ranks) {
+    if (rank.samples.algorithms.empty()) return {};
+    for (const AlgorithmChoice& choice : rank.samples.algorithms)
+      if (std::ranges::find(distinct, choice) == distinct.end()) distinct.push_back(choice);
+  }
+  return distinct;
+}
+
 int operations_per_iteration(const RunPlan& plan) {
   return plan.settings.aggregated_iterations * plan.collective.operations_per_run();
 }
@@ -105,6 +116,7 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
   measurement.stopped_by = report.stopped_by;
   measurement.check = combine_check_results(plan, placement, report.ranks, policy);
+  measurement.algorithms = distinct_algorithms(report.ranks);
   return measurement;
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/nccl/algorithm_observer.hpp"
 #include "backends/nccl/flow_paths.hpp"
 #include "common/os/program_file.hpp"
 #include "common/os/provenance.hpp"
@@ -106,6 +107,8 @@ RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend
   info.start_time_iso = now.iso;
   info.args = options.args;
   info.environment = tuning_environment(environ);
+  // Set by the engine itself, and different between installations.
+  std::erase(info.environment, std::pair<std::string, std::string>(kProfilerVariable, find_profiler_plugin()));
   info.machine = machine_facts();
   info.settings = plan.settings;
   if (const std::size_t passes = plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles)) {

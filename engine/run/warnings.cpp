@@ -24,6 +24,17 @@ void warn_missed_target(const RunSettings& settings, const Measurement& measurem
                   *settings.target_ci * 100, measurement.iteration_s.size()));
 }
 
+/// Warns if several algorithms were reported, which must not happen: the ranks of an operation share one.
+void warn_algorithms_differ(const Measurement& measurement, std::vector<std::string>& warnings) {
+  if (measurement.algorithms.size() < 2) return;
+  std::vector<std::string> texts;
+  for (const auto& [algorithm, protocol, channels] : measurement.algorithms)
+    texts.push_back(fmt::format("{}/{} with {} channels", algorithm, protocol, channels));
+  warnings.push_back(
+      fmt::format("the library reported several algorithms ({}); set the same NCCL_ variables for all ranks",
+                  fmt::join(texts, ", ")));
+}
+
 void warn_late_ranks(const Measurement& measurement, std::vector<std::string>& warnings) {
   for (const LateRank& late : measurement.late_ranks) warnings.push_back(late.message);
 }
@@ -80,6 +91,7 @@ std::vector<std::string> measurement_warnings(const RunSettings& settings, const
   warn_late_ranks(measurement, warnings);
   warn_clock_moved(measurement, ranks, warnings);
   warn_throttled(measurement, ranks, warnings);
+  warn_algorithms_differ(measurement, warnings);
   return warnings;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/values/types.hpp"
+#include "values/algorithm_choice.hpp"
 #include "values/backend_traits.hpp"
 #include "values/library_info.hpp"
 #include "values/memory_use.hpp"
@@ -187,6 +188,7 @@ struct Measurement {
   Statistics statistics;  // over iteration_s, after -K
   StopReason stopped_by = StopReason::iterations;
   CheckResult check;
+  std::vector<AlgorithmChoice> algorithms;  // distinct ones of all ranks, usually one; empty if unknown
   std::vector<std::string> warnings;
 };
 

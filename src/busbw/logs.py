@@ -54,8 +54,17 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """Start of each rank of the group, relative to the rank that started first. Empty if unknown."""
     late_ranks: tuple[LateRankRecord, ...] = ()
     """Ranks that the others waited for. Empty also if the log does not state them."""
+    algorithm: str | None = None
+    """Algorithm of the library: 'ring', 'tree', ... None if unknown, as are the next two."""
+    protocol: str | None = None
+    channels: int | None = None
     warnings: tuple[str, ...] = ()
     """One sentence each, with a remedy."""
+
+    @property
+    def algorithm_text(self) -> str:
+        """Algorithm and protocol: 'ring/ll128'. Empty if unknown."""
+        return "/".join(filter(None, [self.algorithm, self.protocol]))
 
     @property
     def samples_include_launches(self) -> bool:

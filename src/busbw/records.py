@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.6"
+SCHEMA_VERSION = "1.7"
 """Version of the record schema (rules in schema/README.md). engine/output/record_writer.hpp has the same value."""
 
 
@@ -283,6 +283,17 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
         list[list[float]],
         Meta(description="Time per operation for each rank of the group and each iteration, to the nanosecond."),
     ]
+    algorithm: Annotated[
+        str | None,
+        Meta(
+            description="Algorithm of NCCL in the warm-up: 'ring', 'tree', 'nvls', ...; null if unknown, or if several "
+            "were reported, which a warning names."
+        ),
+    ] = None
+    protocol: Annotated[
+        str | None, Meta(description="Protocol of NCCL: 'll', 'll128' or 'simple'; null as `algorithm`.")
+    ] = None
+    channels: Annotated[int | None, Meta(description="Channels of NCCL; null as `algorithm`.")] = None
     warnings: Annotated[list[str], Meta(description="Warnings about this measurement, each with a remedy.")]
     timestamp: Annotated[str, Meta(description="Local time at the row's end, in the zone of start_time.")]
 

@@ -31,7 +31,7 @@ struct MadeUpDevice {
 };
 
 /// One rank on such a device. `log` has one word per call: "run", "copy", "stamp 2", "close", "open", "begin", "end",
-/// "issue", "group", "grouped", "flush", "wait", "ask".
+/// "issue", "group", "grouped", "flush", "wait", "ask", "observe", "report".
 class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
  public:
   DeviceCommunicator(const MadeUpDevice& device, std::size_t buffer_bytes, int size = 1)
@@ -111,6 +111,11 @@ class DeviceCommunicator : public Communicator, public Timestamps, public Gate {
   std::optional<DeviceClockState> clock_state() override {
     log.push_back("ask");
     return device_.condition;
+  }
+  void begin_observation() override { log.push_back("observe"); }
+  std::vector<AlgorithmChoice> end_observation() override {
+    log.push_back("report");
+    return {{"ring", "simple", 2}};
   }
 
  private:

@@ -16,6 +16,7 @@ struct NcclOptions {
   std::optional<DeviceKernelInfo> kernel;                  // -D; if empty, NCCL's own operation runs
   int kernel_ctas = kDefaultDeviceCtas;                    // -V
   bool reports_memory = false;                             // -M
+  bool reports_algorithms = false;                         // --report-algorithms
   std::optional<int> max_peers;  // maximum number of peers that a rank sends to, if the collective limits it
 };
 

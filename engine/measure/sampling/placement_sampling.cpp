@@ -21,7 +21,7 @@ void enter(Team& world, Communicator& communicator, Phase phase) {
 /// Appends a batch. The binding names every field, so that a new field does not compile until it is appended.
 void append(const Samples& batch, Samples& all) {
   const auto& [iteration_s, skipped_iterations, first_iteration_s, start_delay, total, device_s, device_operations,
-               clock, clock_before, clock_after] = batch;
+               clock, clock_before, clock_after, algorithms] = batch;
   all.iteration_s.insert(all.iteration_s.end(), iteration_s.begin(), iteration_s.end());
   all.skipped_iterations += skipped_iterations;
   if (!all.first_iteration_s) all.first_iteration_s = first_iteration_s;
@@ -32,6 +32,7 @@ void append(const Samples& batch, Samples& all) {
   if (clock != SampleClock::host) all.clock = clock;
   if (clock_before) all.clock_before = clock_before;
   if (clock_after) all.clock_after = clock_after;
+  all.algorithms.insert(all.algorithms.end(), algorithms.begin(), algorithms.end());
 }
 
 /// Sends this rank's new samples to rank 0, which appends those of all ranks to `reports_of_all`.
@@ -47,6 +48,16 @@ Samples run_batch(IterationRunner& runner, SamplingStrategy& strategy, VisibleOv
   if (total_time(overhead) == TotalTime::separate) batch.total = runner.time_batch();
   strategy.sample(batch);
   return batch;
+}
+
+/// Warms up and returns the estimated seconds of one iteration. Observes the algorithms of single operations: a library
+/// may choose others for a group of operations (-m) and for graphs.
+double warm_up(IterationRunner& runner, std::vector<AlgorithmChoice>& algorithms) {
+  if (runner.uses_graphs() || runner.settings().aggregated_iterations > 1) return runner.warm_up();
+  runner.communicator().begin_observation();
+  const double iteration_s = runner.warm_up();
+  algorithms = runner.communicator().end_observation();
+  return iteration_s;
 }
 
 /// Decides on every rank for the rank with the longest iteration. Ranks without data to move have shorter ones.
@@ -92,8 +103,8 @@ StopReason sample_placement(Team& world, Communicator& communicator, const Sampl
                             const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
   enter(world, communicator, Phase::warmup);
   IterationRunner runner(world, communicator, sampled_case, settings);
-  Samples outside_batches;  // clock state before the batches, and what completes them
-  VisibleOverhead overhead = decide_overhead(runner, runner.warm_up());
+  Samples outside_batches;  // facts from before the batches, and what completes them
+  VisibleOverhead overhead = decide_overhead(runner, warm_up(runner, outside_batches.algorithms));
   outside_batches.clock_before = communicator.clock_state();
   enter(world, communicator, Phase::timing);
   std::unique_ptr<SamplingStrategy> strategy = make_strategy(runner, overhead);

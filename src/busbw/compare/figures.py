@@ -21,10 +21,12 @@ def side_figures(figures: Sequence[Figure], *, runs: int | None = None) -> SideF
         values[quantity] = median(stated_values) if stated_values else None
     sampled_us = [value for figure in figures if (value := value_of(figure, "median_us")) is not None]
     wrong_counts = [figure.wrong_elements for figure in figures if figure.wrong_elements is not None]
+    algorithms = {figure.algorithm_text for figure in figures}
     return SideFigures(
         **values,
         median_us=median(sampled_us) if figures and len(sampled_us) == len(figures) else None,
         samples=sum(len(figure.samples_us[0]) for figure in figures if figure.samples_us),
         runs=len(figures) if runs is None else runs,
         wrong_elements=sum(wrong_counts) if wrong_counts else None,
+        algorithm=(algorithms.pop() or None) if len(algorithms) == 1 else None,
     )

@@ -99,6 +99,8 @@ class SideFigures(Struct, kw_only=True, frozen=True):
     """Number of runs or blocks that the figures come from."""
     wrong_elements: int | None = None
     """None unless checked."""
+    algorithm: str | None = None
+    """Algorithm and protocol: 'ring/ll128'. None if unknown, or if the runs or blocks differ."""
 
 
 class SizeResult(Struct, kw_only=True, frozen=True):
@@ -126,6 +128,13 @@ class SizeResult(Struct, kw_only=True, frozen=True):
     """Speed-up that the log states."""
     claim_agrees: bool | None = None
     """True if the stated speed-up agrees with the log's own figures. None without a stated speed-up."""
+
+    @property
+    def explanation(self) -> str:
+        """The reason, and the algorithms if they are known and differ."""
+        if not self.a.algorithm or not self.b.algorithm or self.a.algorithm == self.b.algorithm:
+            return self.reason
+        return f"{self.reason} A ran {self.a.algorithm}, B {self.b.algorithm}."
 
 
 class Difference(Struct, kw_only=True, frozen=True):

@@ -153,7 +153,7 @@ def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
         Column("claimed", [Cell(_claim_text(result)) for result in results]),
         Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),
     ]
-    reasons = Column("because", [Cell(result.reason.rstrip("."), "dim") for result in results], right=False)
+    reasons = Column("because", [Cell(result.explanation.rstrip("."), "dim") for result in results], right=False)
     return table_lines([*columns, reasons] if width >= _MIN_WIDTH_WITH_REASONS else columns, width)
 
 

@@ -69,6 +69,9 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     cv_percent: float | None = None
     median_ci95_low_us: float | None
     median_ci95_high_us: float | None
+    algorithm: str | None = None
+    protocol: str | None = None
+    channels: int | None = None
     late_ranks: str | None = None
     """Ranks that the others waited for, each with host and delay, separated by commas."""
     warnings: str | None

@@ -43,6 +43,8 @@ class SeriesPoint(Struct, kw_only=True, frozen=True):
     """95 % confidence interval of the median. None if the log does not have it."""
     interval_us: tuple[float, float] | None = None
     """`median_interval_us`, widened to include `time_us`."""
+    algorithm: str = ""
+    """Algorithm and protocol: 'ring/ll128'. Empty if unknown, or if the passes differ."""
     slowest_pass_us: float | None = None
     """Time of the slowest of several passes."""
     spread: float | None = None
@@ -298,10 +300,12 @@ class _PointBuilder:
         self._median_interval_us: tuple[float, float] | None = None
         """First median and first interval of samples that include the launches."""
         self._max_spread: float | None = None
+        self._algorithms: set[str] = set()
 
     def add(self, time_us: float, busbw_gbps: float | None, figure: Figure) -> None:
         """Adds a figure with its time and its busbw, if known."""
         self._times_us.append(time_us)
+        self._algorithms.add(figure.algorithm_text)
         if busbw_gbps is not None:
             self._busbws_gbps.append(busbw_gbps)
         stats = figure.stats
@@ -340,6 +344,7 @@ class _PointBuilder:
             median_us=median_us,
             median_interval_us=self._median_interval_us if interval_us else None,
             interval_us=interval_us,
+            algorithm=next(iter(self._algorithms)) if len(self._algorithms) == 1 else "",
             slowest_pass_us=None if is_single_pass else max(times_us),
             spread=max(spreads) if spreads else None,
         )

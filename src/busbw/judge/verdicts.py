@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from busbw.comparability import find_system_difference
 from busbw.expect import Expectation, can_reduce_in_network
+from busbw.judge.algorithm_changes import explain_by_algorithms
 from busbw.judge.causes import likely_causes
 from busbw.judge.grade import Decision, Evidence, decide, grade_bands
 from busbw.judge.groups import compare_groups
 from busbw.judge.reference_selection import ReferenceSelection
-from busbw.judge.series import Series, series_of_table
+from busbw.judge.series import Series, SeriesPoint, series_of_table
 from busbw.judge.series_context import ContextFinder, SeriesContext
 from busbw.judge.types import BandVerdict, Reason, Verdict
 from busbw.judge.yardstick import Yardstick, differences_text
@@ -288,14 +289,19 @@ def _analyze_curve(series: Series) -> dict[str, object]:
     factor = series.bus_factor
     if factor is None or series.ranks == 1 or not series.points:
         return {}
-    sweeps: dict[Placement, list[tuple[int, float]]] = {}
+    sweeps: dict[Placement, list[SeriesPoint]] = {}
     for point in series.points:
-        sweeps.setdefault(point.placement, []).append((point.size_bytes, point.time_us))
-    points = next(iter(sweeps.values()))
+        sweeps.setdefault(point.placement, []).append(point)
+    times = [[(point.size_bytes, point.time_us) for point in sweep] for sweep in sweeps.values()]
+    curve = [(size, bandwidth_gbps(size, time, factor)) for size, time in times[0]]
+    found = [
+        explain_by_algorithms(features(sweep_times, factor), sweep)
+        for sweep_times, sweep in zip(times, sweeps.values(), strict=True)
+    ]
     return {
-        "fit": fit(points, factor),
-        "half_bytes": half_bandwidth_bytes([(size, bandwidth_gbps(size, time, factor)) for size, time in points]),
-        "features": _merge_features([features(sweep, factor) for sweep in sweeps.values()]),
+        "fit": fit(times[0], factor),
+        "half_bytes": half_bandwidth_bytes(curve),
+        "features": _merge_features(found),
     }
 
 

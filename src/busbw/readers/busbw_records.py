@@ -201,5 +201,8 @@ def _make_figure(row: records.RowRecord) -> Figure:
         sample_clock=row.sample_clock,
         arrivals_us=tuple(row.rank_arrivals_us),
         late_ranks=tuple(row.late_ranks),
+        algorithm=row.algorithm,
+        protocol=row.protocol,
+        channels=row.channels,
         warnings=tuple(row.warnings),
     )

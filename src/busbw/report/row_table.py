@@ -71,8 +71,8 @@ def row_table(
 def _placement_columns(placement: Placement, figures: Sequence[Figure]) -> list[tuple[ColumnHead, list[str]]]:
     suffix = PLACEMENT_WORDS[placement]
 
-    def column(name: str, cells: list[str]) -> tuple[ColumnHead, list[str]]:
-        return ColumnHead(f"{name}, {suffix}" if suffix else name), cells
+    def column(name: str, cells: list[str], *, is_number: bool = True) -> tuple[ColumnHead, list[str]]:
+        return ColumnHead(f"{name}, {suffix}" if suffix else name, is_number=is_number), cells
 
     def statistic_columns(name: str, field: str) -> list[tuple[ColumnHead, list[str]]]:
         """Makes one column per clock of the samples, because only some measure the same as the time of the row."""
@@ -101,6 +101,8 @@ def _placement_columns(placement: Placement, figures: Sequence[Figure]) -> list[
             [_number_text(figure.busbw_gbps, is_derived="busbw_gbps" in figure.derived) for figure in figures],
         ),
         column("wrong", [_check_text(figure) for figure in figures]),
+        column("algorithm", [figure.algorithm_text for figure in figures], is_number=False),
+        column("channels", [str(figure.channels or "") for figure in figures]),
         *statistic_columns("median us", "median_us"),
         *statistic_columns("p99 us", "p99_us"),
     ]

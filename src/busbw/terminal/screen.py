@@ -283,6 +283,7 @@ def _placement_columns(view: _TableView, rows: Sequence[Row], placement: Placeme
         Column("algbw", [Cell(_number(figure.algbw_gbps)) for figure in figures], weight=15, group=group),
         Column("busbw", busbw, group=group),
         Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
+        Column("algorithm", [_algorithm_cell(figure) for figure in figures], right=False, weight=4, group=group),
     ]
 
 
@@ -307,6 +308,11 @@ def _busbw_style(figure: Figure, expected: RangeLike | None) -> str:
     if expected is None or figure.busbw_gbps is None:
         return ""
     return "red" if figure.busbw_gbps < expected.low else "green"
+
+
+def _algorithm_cell(figure: Figure) -> Cell:
+    channels = f" x{figure.channels}" if figure.channels else ""
+    return Cell(plain(figure.algorithm_text + channels))
 
 
 def _wrong_cell(figure: Figure) -> Cell:

@@ -298,3 +298,24 @@ TEST_CASE("make_row: alltoallv's summary follows the row, for each placement, wi
   CHECK(row.comments[5] == row.comments[0]);
   CHECK(Scene("alltoallv").row({{Placement::out_of_place, report()}}).comments.empty());
 }
+
+TEST_CASE("make_row: the algorithm is that of all ranks, unknown if one rank does not know its own") {
+  const Scene scene("all_reduce");
+  PlacementReport reported = report();
+  CHECK(scene.out_of_place(reported).out_of_place->algorithms.empty());
+  for (RankReport& rank : reported.ranks) rank.samples.algorithms = {{"ring", "ll", 4}};
+  CHECK(scene.out_of_place(reported).out_of_place->algorithms == std::vector<AlgorithmChoice>{{"ring", "ll", 4}});
+  reported.ranks[2].samples.algorithms.clear();
+  CHECK(scene.out_of_place(reported).out_of_place->algorithms.empty());
+}
+
+TEST_CASE("make_row: ranks that report several algorithms get a warning that names them") {
+  const Scene scene("all_reduce");
+  PlacementReport reported = report();
+  for (RankReport& rank : reported.ranks) rank.samples.algorithms = {{"ring", "ll", 4}};
+  reported.ranks[3].samples.algorithms = {{"tree", "ll", 4}};
+  const Row row = scene.out_of_place(reported);
+  CHECK(row.out_of_place->algorithms.size() == 2);
+  REQUIRE(row.out_of_place->warnings.size() == 1);
+  check_names(row.out_of_place->warnings[0], {"ring/ll with 4 channels", "tree/ll with 4 channels", "NCCL_"});
+}

@@ -56,11 +56,13 @@ struct RunResult {
   std::string end;
 };
 
-RunResult run(DeviceBackend& backend, int graph_launches) {
+RunResult run(DeviceBackend& backend, int graph_launches, int aggregated_iterations = 1) {
   const auto collective = make_collective("all_reduce", {});
   RunPlan plan{*collective, {{{Dtype::float32, Redop::sum, "sum", -1}}, {64}, 1}, {}, {Placement::in_place}, {}, 4096};
   plan.settings.graph_launches = graph_launches;
   plan.settings.iterations = 4;
+  plan.settings.aggregated_iterations = aggregated_iterations;
+  plan.settings.warmup_iterations = 3;
   LocalJob job(1);
   RunResult result;
   Reporter reporter = reporter_to([&](const auto& ranks) { result.ranks = ranks; },
@@ -88,6 +90,29 @@ TEST_CASE("run_rank: without -G nothing is captured") {
   DeviceBackend backend(true);
   CHECK(run(backend, 0).end.empty());
   CHECK(std::ranges::count(backend.log, "begin") == 0);
+}
+
+TEST_CASE("run_rank: only the warm-up is observed, before anything is timed") {
+  DeviceBackend backend(true);
+  const RunResult result = run(backend, 0);
+  CHECK(result.cases.at(0)[0].in_place->algorithms == std::vector<AlgorithmChoice>{{"ring", "simple", 2}});
+  const std::vector<std::string>& log = backend.log;
+  REQUIRE(std::ranges::count(log, "observe") == 1);
+  const auto begin = std::ranges::find(log, "observe");
+  const auto end = std::find(begin, log.end(), "report");
+  CHECK(std::count(begin, end, "run") == 3);
+  CHECK(*(end - 1) == "wait");
+  CHECK(std::count(log.begin(), begin, "run") == 0);
+  CHECK(std::count(end, log.end(), "run") > 4);
+}
+
+TEST_CASE("run_rank: algorithms of graphs and of groups of operations stay unknown") {
+  for (const auto& [graph_launches, aggregated] : {std::pair(3, 1), std::pair(0, 2)}) {
+    DeviceBackend backend(true);
+    const RunResult result = run(backend, graph_launches, aggregated);
+    CHECK(result.cases.at(0)[0].in_place->algorithms.empty());
+    CHECK(std::ranges::count(backend.log, "observe") == 0);
+  }
 }
 
 TEST_CASE("run_rank: -G is an error if operations cannot be captured") {

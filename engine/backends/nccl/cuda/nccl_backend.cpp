@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/nccl/algorithm_observer.hpp"
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
@@ -63,9 +64,11 @@ bool is_true_on_any_rank(Team& world, bool is_true) {
 
 class NcclBackend final : public Backend {
  public:
-  /// Without later forks, `free_memory_queries_` create the CUDA contexts in other threads while the library loads.
+  /// The plugin's variable is set before other threads start. Without later forks, `free_memory_queries_` create the
+  /// CUDA contexts in other threads while the library loads.
   NcclBackend(const NcclBackendConfig& config, const GpuSurvey& survey)
       : config_(config),
+        algorithm_observer_(config.flags.reports_algorithms ? make_algorithm_observer(process_environment) : nullptr),
         gpus_(require_gpus(survey.gpus, config)),
         pairs_without_access_(survey.pairs_without_access),
         free_memory_queries_(start_free_memory_queries(config.first_device, config.forks ? 0 : config.ranks)),
@@ -210,11 +213,13 @@ class NcclBackend final : public Backend {
     rank_config.null_stream = config_.null_stream;
     rank_config.is_single_machine = world.size() == config_.ranks;
     rank_config.live_communicators = &live_communicators_;
+    rank_config.algorithm_observer = algorithm_observer_.get();
     rank_config.nvml = nvml_.gpu(rank_config.device.bus_id);
     return rank_config;
   }
 
   NcclBackendConfig config_;
+  std::unique_ptr<AlgorithmObserver> algorithm_observer_;  // null: algorithms stay unknown
   std::vector<Gpu> gpus_;
   std::vector<std::pair<int, int>> pairs_without_access_;
   std::vector<std::future<std::optional<std::size_t>>> free_memory_queries_;

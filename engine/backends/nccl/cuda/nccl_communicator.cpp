@@ -56,6 +56,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       where_(rank_text(world, rank_config.device)),
       is_single_machine_(rank_config.is_single_machine),
       gate_enabled_(rank_config.gate_enabled),
+      algorithm_observer_(rank_config.algorithm_observer),
       nvml_(rank_config.nvml),
       memory_(rank_config.flags.reports_memory, rank_config.nvml),
       send_(rank_config.first

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "backends/nccl/algorithm_observer.hpp"
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/cuda_gate.hpp"
 #include "backends/nccl/cuda/device_comm.hpp"
@@ -36,6 +37,7 @@ struct NcclRankConfig {
   std::optional<NvmlGpu> nvml;  // none if NVML is absent
   NcclCommunicator* first = nullptr;    // the rank's communicator with the buffers; null: this one
   LiveCommunicators* live_communicators = nullptr;  // owned by the backend
+  AlgorithmObserver* algorithm_observer = nullptr;  // owned by the backend; null: algorithms stay unknown
 };
 
 /// Use it in the thread that created it, with the rank's GPU as current device. Operations go through the rank's launch
@@ -82,6 +84,12 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   bool can_capture() const override { return !stream_.is_null(); }
   void begin_capture() override { submit(IssueRequest::Kind::begin_capture); }
   std::unique_ptr<OperationGraph> end_capture() override;
+  void begin_observation() override {
+    if (algorithm_observer_) algorithm_observer_->begin(this, send_->span(), recv_->span());
+  }
+  std::vector<AlgorithmChoice> end_observation() override {
+    return algorithm_observer_ ? algorithm_observer_->end(this) : std::vector<AlgorithmChoice>();
+  }
 
   void fill(std::byte* address, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
   void compare(const std::byte* address, const DataStream& stream, std::uint64_t first, std::size_t elements,
@@ -115,6 +123,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   std::string where_;
   bool is_single_machine_;
   bool gate_enabled_;
+  AlgorithmObserver* algorithm_observer_;  // null: none
   std::optional<NvmlGpu> nvml_;
   MemoryTracker memory_;
   std::shared_ptr<NcclBuffer> send_;  // communicators of a rank share them

@@ -1,0 +1,29 @@
+#pragma once
+// Interface between the engine and the profiler plugin, which NCCL loads into the engine's process: the plugin passes
+// NCCL's choices for collectives to an observer. Both are built from one source tree.
+
+namespace busbw {
+
+/// A collective that NCCL has enqueued. Texts are static.
+struct EnqueuedCollective {
+  const void* recv = nullptr;       // receive buffer of the call
+  const char* algorithm = nullptr;  // "RING"; null: unknown
+  const char* protocol = nullptr;   // "LL128"; null: unknown
+  int channels = 0;                 // 0: unknown
+};
+
+class CollectiveObserver {
+ public:
+  /// Any thread that calls NCCL may call it, during the call or the end of its group.
+  virtual void on_collective(const EnqueuedCollective&) noexcept = 0;
+
+ protected:
+  ~CollectiveObserver() = default;
+};
+
+/// Function of the plugin that sets the observer of the process; null ends the observation. While there is none, NCCL
+/// reports no events, and operations cost the same as with a mask of 0. Has no effect in a recorded process.
+inline constexpr const char* kSetCollectiveObserver = "busbw_set_collective_observer";
+using SetCollectiveObserver = void(CollectiveObserver*);
+
+}  // namespace busbw

@@ -1,0 +1,14 @@
+#pragma once
+// Passes enqueued collectives to an observer in the program (common/libraries/collective_observer.hpp). The plugin
+// needs no trace file for it. Any thread may call these functions.
+#include "profiler/recorder.hpp"
+
+namespace busbw::profiler {
+
+/// Allows the program to set an observer. `mask`: NCCL's mask of wanted events, which all communicators share.
+void allow_observation(int* mask) noexcept;
+
+/// Reports a task to the observer, if there is one.
+void report(const Task&) noexcept;
+
+}  // namespace busbw::profiler
