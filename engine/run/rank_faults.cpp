@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/forwarding_collective.hpp"
+
 namespace busbw {
 namespace {
 
@@ -37,37 +39,16 @@ class FaultyTeam final : public Team {
   const Fault fault_;
 };
 
-class DelayedCollective final : public Collective {
+class DelayedCollective final : public ForwardingCollective {
  public:
   DelayedCollective(const Collective& inner, std::uint64_t delay_us)
-      : Collective(inner), inner_(inner), delay_(static_cast<std::int64_t>(delay_us) * inner.operations_per_run()) {}
-  std::string_view no_redop_name() const override { return inner_.no_redop_name(); }
-  bool synchronizes_all_ranks() const override { return inner_.synchronizes_all_ranks(); }
-  bool in_place_defined() const override { return inner_.in_place_defined(); }
-  std::string rank_count_error(int ranks) const override { return inner_.rank_count_error(ranks); }
-  Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
-    return inner_.shape(count, element_bytes, ranks);
-  }
-  Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const override {
-    return inner_.send_segments(shape, element_bytes, rank, ranks, root);
-  }
-  Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
-                             int root) const override {
-    return inner_.expected_segments(shape, element_bytes, rank, ranks, root);
-  }
+      : ForwardingCollective(inner), delay_(static_cast<std::int64_t>(delay_us) * inner.operations_per_run()) {}
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     std::this_thread::sleep_for(delay_);
     inner_.run(communicator, call);
   }
-  std::optional<int> max_peers() const override { return inner_.max_peers(); }
-  int operations_per_run() const override { return inner_.operations_per_run(); }
-  int calls_per_run(int ranks) const override { return inner_.calls_per_run(ranks); }
-  std::optional<RankSummary> rank_summary(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return inner_.rank_summary(shape, element_bytes, ranks);
-  }
 
  private:
-  const Collective& inner_;
   const std::chrono::microseconds delay_;
 };
 
