@@ -54,6 +54,15 @@ struct Transfer {
   std::size_t count = 0;      // elements
 };
 
+/// One write of Communicator::put into the receive buffer of a peer.
+struct Put {
+  int peer = 0;
+  const std::byte* data = nullptr;
+  std::byte* destination =
+      nullptr;  // in this rank's receive buffer; the peer gets the data at the same offset of its own
+  std::size_t count = 0;             // elements
+};
+
 /// Timestamps between the operations of one communicator, taken with the device's own clock.
 class Timestamps {
  public:
@@ -126,6 +135,14 @@ class Communicator {
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
   /// Returns the peers that `exchange` has given up, with the reason of each.
   virtual std::vector<std::pair<int, std::string>> failed_peers() const { return {}; }
+  /// True if ranks can write into each other's receive buffers with `put`.
+  virtual bool can_put() const { return false; }
+  /// Writes into receive buffers of peers, each write with a signal, then waits for one signal of each rank in
+  /// `sources`. Their data has then arrived. All buffers must be ready: no write waits for its receiver. Every rank
+  /// that puts or receives must call it. Call only if `can_put`.
+  virtual void put(std::span<const Put> /*puts*/, std::span<const int> /*sources*/, Dtype) {
+    throw std::logic_error("put: this communicator has no one-sided writes");
+  }
   /// Delays the operations issued from now on by `seconds`, as if the device computed: after the operations issued
   /// before, or, if `overlapped`, after the previous delay. Only for a communicator with `timestamps`; otherwise the
   /// caller waits.

@@ -74,6 +74,12 @@ class ObservingCommunicator : public Communicator {
     inner_.exchange(sends, recvs, dtype);
     end_operation();
   }
+  /// Traces have no kind for puts, so `can_put` is false unless a derived class does not record operations.
+  void put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) override {
+    begin_operation({.function = trace::Function::other, .dtype = dtype});
+    inner_.put(puts, sources, dtype);
+    end_operation();
+  }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_.copy(to, from, bytes); }
   void begin_group() override { inner_.begin_group(); }
   void end_group() override { inner_.end_group(); }

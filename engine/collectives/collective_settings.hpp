@@ -31,6 +31,7 @@ struct AlltoallvSettings {
 struct CollectiveSettings {
   AlltoallvSettings alltoallv;
   bool ping_pong = false;  // sendrecv measures half round trips between pairs instead of a ring
+  bool one_sided = false;  // ranks write into each other's buffers (-H); see can_run_one_sided
 };
 
 }  // namespace busbw

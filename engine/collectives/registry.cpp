@@ -1,6 +1,9 @@
 #include "collectives/registry.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "collectives/one_sided.hpp"
 
 namespace busbw {
 
@@ -17,7 +20,9 @@ std::unique_ptr<Collective> make_collective(std::string_view name, const Collect
   if (name == kFlowsName) return make_flow_exchange({}, 0);
   const auto& entries = all_collectives();
   const auto entry = std::ranges::find(entries, name, &CollectiveEntry::name);
-  return entry == entries.end() ? nullptr : entry->make(settings);
+  if (entry == entries.end()) return nullptr;
+  auto collective = entry->make(settings);
+  return settings.one_sided ? make_one_sided(std::move(collective)) : std::move(collective);
 }
 
 Segments segments_from_every_rank(std::size_t count, int ranks) {

@@ -72,10 +72,17 @@ std::string device_kernel_error(const Options& options, const BackendTraits& /*t
   return "";
 }
 
+/// Error if -H lacks the windows that GPUs need for it.
+std::string one_sided_error(const Options& options, const BackendTraits& traits) {
+  const bool needs_windows = options.settings.one_sided && traits.memory == BackendTraits::Memory::gpu;
+  if (!needs_windows || options.settings.local_register == 2) return "";
+  return "-H 1 (--one_sided): puts need buffers in symmetric windows; add -R 2";
+}
+
 }  // namespace
 
 std::string backend_error(const Options& options, const BackendTraits& traits) {
-  for (const auto check : {gpu_error, library_error, device_kernel_error})
+  for (const auto check : {gpu_error, library_error, device_kernel_error, one_sided_error})
     if (std::string error = check(options, traits); !error.empty()) return error;
   return "";
 }

@@ -49,11 +49,11 @@ constexpr std::array<std::string_view, 10> kFlowsFlags{"--search",  "--nthreads"
                                                        "--records", "--fault"};
 
 /// Flags that `replay` does not have: those of a sweep, and those that change the order or overlap of the operations.
-constexpr std::array<std::string_view, 17> kNotReplayFlags{
-    "--minbytes",         "--maxbytes",         "--stepbytes", "--stepfactor",  "--sizes",
-    "--unalign",          "--datatype",         "--op",        "--root",        "--agg_iters",
-    "--placement",        "--ping-pong",        "--search",    "--stream_null", "--device_implementation",
-    "--device_cta_count", "--report-algorithms"};
+constexpr std::array<std::string_view, 18> kNotReplayFlags{
+    "--minbytes",         "--maxbytes",          "--stepbytes", "--stepfactor",  "--sizes",
+    "--unalign",          "--datatype",          "--op",        "--root",        "--agg_iters",
+    "--placement",        "--ping-pong",         "--search",    "--stream_null", "--device_implementation",
+    "--device_cta_count", "--report-algorithms", "--one_sided"};
 
 /// Returns a paragraph with every exit code, in lines of up to 120 characters.
 std::string exit_codes_text() {
@@ -98,7 +98,8 @@ const std::vector<Flag>& flag_table() {
       {"-w", "--warmup_iters", "N", "untimed iterations before the timed ones; at least one (default 1)", kMeasuring},
       {"-m", "--agg_iters", "N", "operations in one iteration (default 1)", kMeasuring},
       {"-N", "--run_cycles", "N", "repeat the whole sweep N times; 0: endless (default 1)", kMeasuring},
-      {"-a", "--average", "0..3", "combine times over ranks: 0 rank 0, 1 mean, 2 min, 3 max (default 1)", kMeasuring},
+      {"-a", "--average", "0..3", "combine times over ranks: 0 rank 0, 1 mean, 2 min, 3 max (default 1, with -H 3)",
+       kMeasuring},
       {"-z", "--blocking", "0..3",
        "1: wait and barrier after each operation, 2: wait only, 3: wait and barrier after each iteration, not timed "
        "(default 0)",
@@ -112,6 +113,9 @@ const std::vector<Flag>& flag_table() {
       {"", "--max-time", "TIME",
        "sample each row and placement for at most TIME, such as 60s; without --target-ci for all of it", kMeasuring},
       {"", "--ping-pong", "0|1", "sendrecv_perf: half round trips between pairs of ranks (default 0)", kMeasuring},
+      {"-H", "--one_sided", "0|1",
+       "ranks write into each other's buffers; collectives without reduction; on GPUs needs -R 2 (default 0)",
+       kMeasuring},
       {"", "--search", "COMMAND", "flows: process 0 starts COMMAND, which sends the requests (default: standard input)",
        kMeasuring},
       {"-I", "--per_iter_timing", "0|1", "columns with min, max, p99 and cv over iterations (default 0)", kOutput},

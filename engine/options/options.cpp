@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 
+#include "collectives/one_sided.hpp"
 #include "common/support/error.hpp"
 #include "common/support/near_miss.hpp"
 #include "common/support/printable.hpp"
@@ -213,6 +214,42 @@ void read_measurement(const FlagValues& flags, Options& options) {
   settings.placement = flags.text("--placement", "both");
   if (settings.placement != "both" && settings.placement != "in" && settings.placement != "out")
     throw flags.invalid_value("--placement", "in, out or both");
+}
+
+void read_ping_pong(const FlagValues& flags, Options& options) {
+  options.collective_settings.ping_pong = flags.is_on("--ping-pong");
+  if (!options.collective_settings.ping_pong) return;
+  if (options.collective != "sendrecv")
+    throw UsageError(fmt::format("--ping-pong 1: {} has no ping-pong; use sendrecv_perf", options.program));
+  if (options.settings.aggregated_iterations > 1)
+    throw UsageError(
+        fmt::format("--ping-pong 1 and -m {} exclude each other: aggregated round trips would not run in sequence; "
+                    "drop one",
+                    options.settings.aggregated_iterations));
+}
+
+/// Reads -H. Options that read_gpu_flags and read_ping_pong read must be known.
+void read_one_sided(const FlagValues& flags, Options& options) {
+  options.settings.one_sided = flags.is_on("--one_sided");
+  options.collective_settings.one_sided = options.settings.one_sided;
+  if (!options.settings.one_sided) return;
+  const std::string request = "-H 1 (--one_sided)";
+  if (!can_run_one_sided(options.collective))
+    throw UsageError(fmt::format("{}: {} has no one-sided form; allowed: {}", request, options.program,
+                                 one_sided_collectives_text()));
+  const RunSettings& settings = options.settings;
+  if (settings.graph_launches > 0)
+    throw UsageError(
+        fmt::format("{} and -G {} (--cudagraph) exclude each other: NCCL before 2.30 captures no puts, and later "
+                    "versions wait for the receiver in a graph; drop one",
+                    request, settings.graph_launches));
+  if (settings.device_implementation > 0)
+    throw UsageError(fmt::format("{} and -D {} (--device_implementation) both replace NCCL's operation; drop one",
+                                 request, settings.device_implementation));
+  if (options.collective_settings.ping_pong)
+    throw UsageError(fmt::format("{} and --ping-pong 1 exclude each other; drop one", request));
+  // Senders end early, so that only the slowest rank shows when all data has arrived.
+  if (!flags.has("--average")) options.settings.average = 3;
 }
 
 /// Reads a variable as a number from 0 to `maximum`. `allowed` completes "allowed: ..." in the error.
@@ -431,14 +468,8 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   read_sizes(flags, options);
   read_data(flags, options);
   read_measurement(flags, options);
-  options.collective_settings.ping_pong = flags.is_on("--ping-pong");
-  if (options.collective_settings.ping_pong && collective != "sendrecv")
-    throw UsageError(fmt::format("--ping-pong 1: {} has no ping-pong; use sendrecv_perf", program));
-  if (options.collective_settings.ping_pong && options.settings.aggregated_iterations > 1)
-    throw UsageError(
-        fmt::format("--ping-pong 1 and -m {} exclude each other: aggregated round trips would not run in sequence; "
-                    "drop one",
-                    options.settings.aggregated_iterations));
+  read_ping_pong(flags, options);
+  read_one_sided(flags, options);
   read_environment(environment, options);
   read_ranks(flags, launched_processes(), options);
   if (options.serves_flows()) configure_flows(options);

@@ -91,6 +91,7 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
   line.field("device_implementation", settings.device_implementation);
   line.field("device_cta_count", settings.device_cta_count);
   line.field("report_memory", settings.report_memory);
+  line.field("one_sided", settings.one_sided);
   line.close_object();
 }
 

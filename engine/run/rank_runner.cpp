@@ -159,6 +159,8 @@ class RankRun {
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
+      // A put of a peer's next operation must not change buffers that this rank still compares.
+      if (plan_.settings.one_sided) world_.barrier();
       auto results = gather_values(world_, check_result);
       bool all_correct = true;
       for (std::size_t rank = 0; rank < results.size(); ++rank) {
@@ -238,6 +240,11 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.traits().name));
+  if (plan.settings.one_sided && !communicator.can_put())
+    throw UsageError(
+        fmt::format("-H 1 (--one_sided): the {} backend cannot write into memory of other ranks here: they "
+                    "may be on other machines, or a trace is recorded; drop it",
+                    backend.traits().name));
   const auto ranks = gather_values(world, describe_rank(plan, backend, communicator.clock_state(), world.rank()));
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.

@@ -35,6 +35,8 @@ constexpr double kFlowLimitShare = 1.0 / 3;  // of -T, because a sender may noti
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
   std::vector<std::string> notes = options.notes;
   notes.insert(notes.end(), memory.notes.begin(), memory.notes.end());
+  if (options.settings.one_sided)
+    notes.push_back("One-sided: ranks put data into buffers of peers and wait for signals (-H 1)");
   if (options.ranks() == 1) notes.push_back("One rank: nothing crosses a link, so busbw is 0");
   return notes;
 }

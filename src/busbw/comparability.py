@@ -38,6 +38,7 @@ _METHOD_SETTINGS = {
     "unalign": ("unalign_elements", "0"),
     "blocking": ("blocking", "0"),
     "average": ("average", "1"),
+    "one_sided": ("one_sided", "False"),
 }
 """Settings that change the meaning of a time: name in a log -> (one name for all logs, default value)."""
 

@@ -71,6 +71,9 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
     ] = 0
     device_cta_count: Annotated[int | None, Meta(description="CTAs of that kernel (-V); null without a kernel.")] = None
     report_memory: Annotated[bool, Meta(description="True if GPU memory is reported (-M).")] = False
+    one_sided: Annotated[
+        bool, Meta(description="True if ranks put data into buffers of peers and wait for signals (-H).")
+    ] = False
 
 
 class LibraryRecord(Struct, kw_only=True, frozen=True):

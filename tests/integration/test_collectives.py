@@ -3,7 +3,7 @@
 import pytest
 
 from busbw.collectives import collectives
-from busbw.errors import EXIT_CODES_TEXT
+from busbw.errors import EXIT_CODES_TEXT, ExitCode
 
 from .programs import Programs, of_kind, records_of, run_and_record
 
@@ -38,3 +38,28 @@ def test_the_help_of_each_program_says_what_it_measures(programs: Programs, name
     finished = programs.run(f"{name}_perf", "--help")
     assert f"Measures {name}, which {collectives()[name].description}." in finished.stdout.splitlines()
     assert EXIT_CODES_TEXT in " ".join(finished.stdout.split())
+
+
+@pytest.mark.parametrize("start", [["-t", 3], ["--processes", 3], ["-t", 1]])
+@pytest.mark.parametrize("name", ["all_gather", "alltoall", "broadcast", "gather", "scatter", "sendrecv"])
+def test_one_sided_rows_are_correct_and_marked(programs: Programs, name: str, start: list[object]) -> None:
+    sizes = ["-b", 1000, "-e", "100K", "-f", 10, "-u", 3, "-m", 2, "-c", 3, "-n", 4]
+    finished = run_and_record(programs, f"{name}_perf", "--backend", "host", *start, *sizes, "-H", 1)
+    assert "# One-sided: " in finished.stdout
+    records = records_of(programs)
+    (run,) = of_kind(records, "run")
+    assert (run["settings"]["one_sided"], run["settings"]["average"]) == (True, 3)
+    rows = of_kind(records, "row")
+    assert len(rows) == 2 * 3
+    for row in rows:
+        is_checked = row["placement"] == "out_of_place" or collectives()[name].checked_in_place
+        assert row["check"]["state"] == ("checked" if is_checked else "not_applicable")
+        assert row["check"]["wrong_elements"] == 0
+
+
+def test_one_sided_rows_have_no_trace(programs: Programs) -> None:
+    traced = {"BUSBW_TRACE_DIRECTORY": str(programs.subfolder("traces"))}
+    finished = programs.run("alltoall_perf", "--backend", "host", "-t", 2, "-H", 1, environment=traced)
+    assert finished.code == ExitCode.USAGE
+    assert "-H 1 (--one_sided)" in finished.sentence()
+    assert "trace" in finished.sentence()

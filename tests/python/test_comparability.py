@@ -92,6 +92,8 @@ def test_own_descriptions_of_a_system_may_name_the_device() -> None:
 def test_settings_that_change_the_meaning_of_a_time_have_one_spelling() -> None:
     assert method_text(table(settings={"graph": "5", "agg iters": "1"})) == "graph_launches 5"
     assert method_text(table(settings={"graph_launches": "5", "iterations": "20"})) == "graph_launches 5"
+    assert method_text(table(settings={"one_sided": "True", "average": "3"})) == "average 3, one_sided True"
+    assert method_text(table(settings={"one_sided": "False"})) == ""
 
 
 def test_what_identifies_one_run_is_no_circumstance() -> None:

@@ -1,4 +1,4 @@
-// Table of the NCCL functions and versions that -R, -x and -D require, and the check against a library.
+// Table of the NCCL functions and versions that -R, -x, -H and -D require, and the check against a library.
 #include "backends/nccl/flag_requirements.hpp"
 
 #include <fmt/format.h>
@@ -44,6 +44,8 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
                             "leave -x out",
                             {"ncclCommInitRankConfig"},
                             *flags.cta_policy == 2 ? 22800 : 22700});
+  if (flags.one_sided)
+    requirements.push_back({"-H 1 (--one_sided)", "leave -H out", {"ncclPutSignal", "ncclWaitSignal"}, 22900});
   if (flags.kernel) requirements.push_back(make_kernel_requirement(*flags.kernel, headers_version));
   return requirements;
 }

@@ -56,6 +56,7 @@ const char* name(IssueRequest::Kind kind) {
     case IssueRequest::Kind::gather: return "gather";
     case IssueRequest::Kind::scatter: return "scatter";
     case IssueRequest::Kind::alltoall: return "alltoall";
+    case IssueRequest::Kind::put: return "put";
     case IssueRequest::Kind::exchange: return "exchange";
     case IssueRequest::Kind::copy: return "copy";
     case IssueRequest::Kind::begin_group: return "begin_group";

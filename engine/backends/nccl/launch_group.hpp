@@ -28,6 +28,7 @@ struct alignas(64) IssueRequest {
     gather,
     scatter,
     alltoall,
+    put,
     exchange,
     copy,  // `count` bytes
     begin_group,
@@ -50,6 +51,8 @@ struct alignas(64) IssueRequest {
   std::shared_ptr<void> graph;  // of issue_graph
   std::vector<Transfer> sends;  // of exchange
   std::vector<Transfer> recvs;
+  std::vector<Put> puts;     // of put
+  std::vector<int> sources;
 };
 
 /// "all_reduce", "copy", ...

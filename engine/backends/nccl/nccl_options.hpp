@@ -17,6 +17,7 @@ struct NcclOptions {
   int kernel_ctas = kDefaultDeviceCtas;                    // -V
   bool reports_memory = false;                             // -M
   bool reports_algorithms = false;                         // --report-algorithms
+  bool one_sided = false;                                  // -H
   std::optional<int> max_peers;  // maximum number of peers that a rank sends to, if the collective limits it
 };
 

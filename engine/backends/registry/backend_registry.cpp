@@ -64,6 +64,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   flags.cta_policy = settings.cta_policy;
   flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
   flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
+  flags.one_sided = settings.one_sided;
   flags.reports_memory = settings.report_memory;
   flags.reports_algorithms = options.report_algorithms;
   flags.max_peers = options.make_collective()->max_peers();

@@ -68,9 +68,10 @@ const std::vector<FlagEffect>& effects() {
   return all;
 }
 
-/// Flags with tests of their own: -K needs -I, --ping-pong needs sendrecv, -V needs -D, --search needs flows.
+/// Flags with tests of their own: -K needs -I, --ping-pong needs sendrecv, -V needs -D, --search needs flows, -H needs
+/// a collective that moves data.
 bool tested_elsewhere(std::string_view long_name) {
-  for (const char* other : {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search"})
+  for (const char* other : {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search", "--one_sided"})
     if (long_name == other) return true;
   return false;
 }
@@ -245,6 +246,27 @@ TEST_CASE("options: a list of sizes sets the range, and excludes the flags of a 
 TEST_CASE("options: placements") {
   CHECK(options_of("--placement out").settings.placement == "out");
   check_names(refusal_of("--placement inside"), {"--placement", "inside", "in, out or both"});
+}
+
+TEST_CASE("options: -H is for collectives that move data, and excludes other ways to issue them") {
+  for (const char* collective : {"all_gather", "alltoall", "broadcast", "gather", "scatter", "sendrecv"}) {
+    CAPTURE(collective);
+    CHECK(options_of("-H 1", {}, collective).settings.one_sided);
+    CHECK(options_of("--one_sided 1", {}, collective).make_collective()->name() == collective);
+  }
+  CHECK_FALSE(options_of("-H 0").settings.one_sided);
+  CHECK(options_of("-H 1", {}, "gather").settings.average == 3);
+  CHECK(options_of("-H 1 -a 1", {}, "gather").settings.average == 1);
+  for (const char* collective : {"all_reduce", "reduce", "reduce_scatter", "hypercube", "alltoallv"}) {
+    CAPTURE(collective);
+    check_names(refusal_of("-H 1", {}, collective),
+                {"-H 1 (--one_sided)", collective, "allowed: all_gather, alltoall"});
+  }
+  check_names(refusal_of("-H 2", {}, "alltoall"), {"-H", "--one_sided", "2", "0 to 1"});
+  check_names(refusal_of("-H 1 -G 4", {}, "alltoall"),
+              {"-H 1", "-G 4 (--cudagraph)", "exclude each other", "drop one"});
+  check_names(refusal_of("-H 1 -R 2 -D 1", {}, "alltoall"), {"-H 1", "-D 1", "drop one"});
+  check_names(refusal_of("-H 1 --ping-pong 1", {}, "sendrecv"), {"-H 1", "--ping-pong 1", "drop one"});
 }
 
 TEST_CASE("options: ping-pong is sendrecv's") {

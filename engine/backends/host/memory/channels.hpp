@@ -12,14 +12,17 @@
 
 namespace busbw {
 
-/// Counters of one channel, in shared memory: chunks staged and taken so far. At most kSlots chunks are pending. The
-/// counters only grow, so that later communicators can reuse the channel.
+/// Counters of one channel, in shared memory: chunks staged and taken so far, signals of puts sent and awaited. At most
+/// kSlots chunks are pending. The counters only grow, so that later communicators can reuse the channel. The sender
+/// writes the first cache line, the receiver the second.
 struct ChannelCounters {
   static constexpr std::uint64_t kSlots = 2;
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
   alignas(64) std::atomic<std::uint64_t> staged{0};
+  std::atomic<std::uint64_t> signaled{0};
   alignas(64) std::atomic<std::uint64_t> taken{0};
+  std::uint64_t awaited = 0;
 };
 
 /// All channels between `ranks` ranks, in memory owned by the caller.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/team/wait.hpp"
+
 namespace busbw {
 namespace {
 
@@ -174,6 +176,21 @@ void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, 
 
 void SharedMemoryCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   exchange_chunks(workspace_.channels(), world_ranks_, rank_, sends, recvs, size_bytes(dtype), world_);
+}
+
+void SharedMemoryCommunicator::put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) {
+  const Channels& channels = workspace_.channels();
+  for (const Put& put : puts) {
+    const int peer = world_rank(put.peer);
+    const auto offset = put.destination - recv_buffer().data();
+    copy_bytes(workspace_.recv_buffer(peer).data() + offset, put.data, put.count * size_bytes(dtype));
+    channels.counters(world_rank(rank_), peer).signaled.fetch_add(1, std::memory_order_release);
+  }
+  for (const int source : sources) {
+    ChannelCounters& counters = channels.counters(world_rank(source), world_rank(rank_));
+    ++counters.awaited;
+    wait_until(world_, [&] { return counters.signaled.load(std::memory_order_acquire) >= counters.awaited; });
+  }
 }
 
 }  // namespace busbw

@@ -52,6 +52,7 @@ class NcclRegistration {
   NcclRegistration(const NcclRegistration&) = delete;
   NcclRegistration& operator=(const NcclRegistration&) = delete;
 
+  bool has_windows() const { return mode_ == RegistrationMode::symmetric; }
   /// Window and offset of an address. Throws std::logic_error if it lies in neither buffer.
   WindowAddress locate(const std::byte* address) const;
 

@@ -73,10 +73,10 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       comm_(join(library, rank_config)),
       registration_(register_buffers(library, rank_config.flags)),
       device_comm_(make_device_comm(library, rank_config.flags)),
-      issuer_(
-          library, comm_,
-          {rank_config.device.index, where_, group.rank(), group.size(), stream_.get(), events_, device_comm_.get()},
-          gate_),
+      issuer_(library, comm_,
+              {rank_config.device.index, where_, group.rank(), group.size(), stream_.get(), events_,
+               registration_.get(), device_comm_.get()},
+              gate_),
       own_launch_group_(rank_config.launch_group ? nullptr : std::make_unique<LaunchGroup>(1)),
       member_(rank_config.launch_group ? *rank_config.launch_group : *own_launch_group_, rank_config.group_index,
               issuer_, world) {}
@@ -167,6 +167,15 @@ void NcclCommunicator::exchange(std::span<const Transfer> sends, std::span<const
   request.dtype = dtype;
   request.sends.assign(sends.begin(), sends.end());
   request.recvs.assign(recvs.begin(), recvs.end());
+  member_.submit();
+}
+
+void NcclCommunicator::put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) {
+  IssueRequest& request = member_.next_request();
+  request.kind = IssueRequest::Kind::put;
+  request.dtype = dtype;
+  request.puts.assign(puts.begin(), puts.end());
+  request.sources.assign(sources.begin(), sources.end());
   member_.submit();
 }
 

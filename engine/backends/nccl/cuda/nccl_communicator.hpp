@@ -66,6 +66,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
+  bool can_put() const override { return registration_ && registration_->has_windows(); }
+  void put(std::span<const Put> puts, std::span<const int> sources, Dtype) override;
   void delay(double seconds, bool overlapped) override;
   void wait_for(Communicator& other) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;

@@ -76,6 +76,7 @@ void NcclIssuer::dispatch(const IssueRequest& request) {
     case IssueRequest::Kind::gather: gather(request); return;
     case IssueRequest::Kind::scatter: scatter(request); return;
     case IssueRequest::Kind::alltoall: alltoall(request); return;
+    case IssueRequest::Kind::put: put(request.puts, request.sources, request.dtype); return;
     case IssueRequest::Kind::exchange: exchange(request.sends, request.recvs, request.dtype); return;
     case IssueRequest::Kind::copy: {
       const ScopedDevice on_device(resources_.device);
@@ -111,8 +112,7 @@ void NcclIssuer::run_kernel(const IssueRequest& request) {
 
 void NcclIssuer::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   const ncclDataType_t type = nccl_type(dtype);
-  begin_nccl_group();
-  try {
+  issue_in_group([&] {
     for (const Transfer& transfer : sends)
       if (transfer.count > 0)
         comm_.check(nccl_.send(transfer.data, transfer.count, type, transfer.peer, comm_.get(), resources_.stream),
@@ -121,6 +121,30 @@ void NcclIssuer::exchange(std::span<const Transfer> sends, std::span<const Trans
       if (transfer.count > 0)
         comm_.check(nccl_.recv(transfer.data, transfer.count, type, transfer.peer, comm_.get(), resources_.stream),
                     "ncclRecv");
+  });
+}
+
+void NcclIssuer::put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) {
+  issue_in_group([&] {
+    for (const Put& put : puts) {
+      const WindowAddress target = resources_.registration->locate(put.destination);
+      comm_.check(nccl_.put_signal(put.data, put.count, nccl_type(dtype), put.peer, target.window, target.offset_bytes,
+                                   /*signal=*/0, /*context=*/0, /*flags=*/0, comm_.get(), resources_.stream),
+                  "ncclPutSignal");
+    }
+  });
+  if (sources.empty()) return;
+  awaited_.clear();
+  for (const int source : sources) awaited_.push_back({.count = 1, .peer = source});
+  comm_.check(nccl_.wait_signal(static_cast<int>(awaited_.size()), awaited_.data(), comm_.get(), resources_.stream),
+              "ncclWaitSignal");
+}
+
+template <class Issue>
+void NcclIssuer::issue_in_group(const Issue& issue) {
+  begin_nccl_group();
+  try {
+    issue();
   } catch (...) {
     abort_nccl_group();
     throw;

@@ -22,6 +22,7 @@ struct RankResources {
   int ranks;          // of the communicator
   cudaStream_t stream;
   const std::vector<CudaEvent>& stamps;  // events that record the timestamps
+  const NcclRegistration* registration;  // null without -R
   const DeviceComm* kernel;  // replaces NCCL's operation; null without -D
 };
 
@@ -48,6 +49,10 @@ class NcclIssuer final : public OperationIssuer {
   void dispatch(const IssueRequest&);
   void run_kernel(const IssueRequest&);
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype);
+  void put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype);
+  /// Calls `issue` within an NCCL group.
+  template <class Issue>
+  void issue_in_group(const Issue& issue);
   void gather(const IssueRequest&);
   void scatter(const IssueRequest&);
   void alltoall(const IssueRequest&);
@@ -67,6 +72,7 @@ class NcclIssuer final : public OperationIssuer {
   std::map<Dtype, ncclRedOp_t> premulsums_;  // operators of Redop::mulsum, made at their first use
   std::vector<Transfer> sends_;  // reused by operations that are made of sends and receives
   std::vector<Transfer> recvs_;
+  std::vector<AwaitedSignals> awaited_;  // reused by `put`
   unsigned poll_count_ = 0;
 };
 

@@ -48,6 +48,8 @@ NcclLibrary load_nccl(const std::string& option) {
   call.alltoall.load(library, "ncclAlltoAll", 22800);
   call.gather.load(library, "ncclGather", 22800);
   call.scatter.load(library, "ncclScatter", 22800);
+  call.put_signal.load(library, "ncclPutSignal", 22900);
+  call.wait_signal.load(library, "ncclWaitSignal", 22900);
   call.dev_comm_create.load(library, "ncclDevCommCreate", 22800);
   call.dev_comm_destroy.load(library, "ncclDevCommDestroy", 22800);
   call.team_lsa.load(library, "ncclTeamLsa", 22800);

@@ -42,6 +42,14 @@ class NcclFunction<Result (*)(Arguments...)> {
   std::string missing_error_;
 };
 
+/// NCCL's ncclWaitSignalDesc_t, which headers before 2.29 do not declare.
+struct AwaitedSignals {
+  int count;
+  int peer;
+  int signal = 0;   // other signals and contexts are reserved
+  int context = 0;
+};
+
 /// NCCL functions that the backend calls. open_nccl requires those that every run needs; others may be absent.
 struct NcclFunctions {
   NcclFunction<decltype(&::ncclGetVersion)> get_version;
@@ -74,6 +82,11 @@ struct NcclFunctions {
   NcclFunction<decltype(&::ncclAlltoAll)> alltoall;
   NcclFunction<decltype(&::ncclGather)> gather;
   NcclFunction<decltype(&::ncclScatter)> scatter;
+  NcclFunction<ncclResult_t (*)(const void* data, std::size_t count, ncclDataType_t, int peer, ncclWindow_t,
+                                std::size_t window_offset_bytes, int signal, int context, unsigned flags, ncclComm_t,
+                                cudaStream_t)>
+      put_signal;
+  NcclFunction<ncclResult_t (*)(int length, AwaitedSignals*, ncclComm_t, cudaStream_t)> wait_signal;
   NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*)> dev_comm_create;
   NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevComm*)> dev_comm_destroy;
   NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;

@@ -90,6 +90,19 @@ TEST_CASE("unmet_requirement: -x needs 2.27, and -x 2 needs 2.28, though the fun
   CHECK(sentence(with_policy(2), {22803, kOf228}).empty());
 }
 
+TEST_CASE("unmet_requirement: -H needs the puts of 2.29") {
+  NcclOptions flags = registering(RegistrationMode::symmetric);
+  flags.one_sided = true;
+  check_names(sentence(flags, {22809, kOf228}),
+              {"-H 1 (--one_sided) needs ncclPutSignal, ncclWaitSignal", "NCCL 2.28.9 (/lib/libnccl.so.2) lacks",
+               "use 2.29 or later", "leave -H out"});
+  std::set<std::string_view> of229 = kOf228;
+  of229.insert({"ncclPutSignal", "ncclWaitSignal"});
+  CHECK(sentence(flags, {22902, of229}).empty());
+  // Another library may export the names before it reports a version that has them.
+  check_names(sentence(flags, {22809, of229}), {"-H 1", "does not work with NCCL 2.28.9"});
+}
+
 TEST_CASE("unmet_requirement: -D needs the device API, which 2.29 changed") {
   check_names(sentence(with_kernel(), {22707, kOf227}), {"-D 1", "ncclDevCommCreate", "2.28.9", "leave -D out"});
   CHECK(sentence(with_kernel(), {22809, kOf228}).empty());

@@ -1,0 +1,88 @@
+// Derives the puts of each rank from the facts of its collective.
+#include "collectives/one_sided.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "collectives/forwarding_collective.hpp"
+#include "collectives/registry.hpp"
+
+namespace busbw {
+namespace {
+
+// Which ranks send what to which follows from the facts of these collectives. Others reduce, move data in several
+// steps, or between pairs of their own.
+constexpr std::array kOneSided{&facts::all_gather, &facts::alltoall, &facts::broadcast,
+                               &facts::gather,     &facts::scatter,  &facts::sendrecv};
+
+const CollectiveFacts* find_facts(std::string_view collective) {
+  const auto* const facts = std::ranges::find(kOneSided, collective, &CollectiveFacts::name);
+  return facts == kOneSided.end() ? nullptr : *facts;
+}
+
+const CollectiveFacts& require_facts(const Collective& collective) {
+  if (const CollectiveFacts* const facts = find_facts(collective.name())) return *facts;
+  throw std::logic_error(fmt::format("make_one_sided: {} cannot run one-sided", collective.name()));
+}
+
+class OneSidedCollective final : public ForwardingCollective {
+ public:
+  explicit OneSidedCollective(std::unique_ptr<Collective> inner)
+      : ForwardingCollective(*inner), own_(std::move(inner)), facts_(require_facts(*own_)) {}
+
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
+    if (call.count == 0) return;
+    const int rank = communicator.rank();
+    const int ranks = communicator.size();
+    const auto share_bytes = static_cast<std::ptrdiff_t>(call.count * size_bytes(call.dtype));
+    // In place, the result of scatter is this rank's share of its send data, so its position differs between ranks.
+    const bool receives_in_send_data =
+        facts_.sends_shares && !facts_.receives_shares && call.recv == call.send + rank * share_bytes;
+    std::vector<Put> puts;
+    std::vector<int> sources;
+    for (int peer = 0; peer < ranks; ++peer) {
+      std::byte* destination = call.recv;
+      if (facts_.receives_shares) destination += rank * share_bytes;
+      if (receives_in_send_data) destination += (peer - rank) * share_bytes;
+      const std::byte* const data = call.send + (facts_.sends_shares ? peer * share_bytes : 0);
+      const bool is_in_its_place = peer == rank && data == destination;
+      if (is_in_its_place) continue;
+      if (sends(rank, peer, ranks, call.root)) puts.push_back({peer, data, destination, call.count});
+      if (sends(peer, rank, ranks, call.root)) sources.push_back(peer);
+    }
+    communicator.put(puts, sources, call.dtype);
+  }
+
+ private:
+  /// True if rank `from` has data for rank `to`. Without a root and shares, data moves in a ring.
+  bool sends(int from, int to, int ranks, int root) const {
+    if (facts_.root == "source") return from == root;
+    if (facts_.root == "target") return to == root;
+    return facts_.receives_shares || to == (from + 1) % ranks;
+  }
+
+  std::unique_ptr<Collective> own_;
+  const CollectiveFacts& facts_;
+};
+
+}  // namespace
+
+bool can_run_one_sided(std::string_view collective) { return find_facts(collective) != nullptr; }
+
+std::string one_sided_collectives_text() {
+  std::vector<std::string_view> names;
+  for (const CollectiveFacts* const facts : kOneSided) names.push_back(facts->name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::unique_ptr<Collective> make_one_sided(std::unique_ptr<Collective> collective) {
+  return std::make_unique<OneSidedCollective>(std::move(collective));
+}
+
+}  // namespace busbw
