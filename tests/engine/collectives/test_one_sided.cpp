@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/memory/shared_memory_backend.hpp"
 #include "collectives/registry.hpp"
 #include "support_communicator.hpp"
 #include "support_ranks.hpp"
 #include "support_reduction.hpp"
+#include "support_transport.hpp"
 
 using namespace busbw;
 
@@ -105,7 +105,7 @@ struct SignalCounts {
   std::map<std::pair<int, int>, int> awaited;
 };
 
-/// A rank whose puts reach the other ranks at once, and whose waits are only counted.
+/// A rank with puts that reach the other ranks at once. It only counts its waits.
 class PuttingCommunicator final : public IdleCommunicator {
  public:
   using Ranks = std::vector<std::unique_ptr<PuttingCommunicator>>;
@@ -215,4 +215,14 @@ TEST_CASE("one-sided over shared memory: ranks as threads and as processes, many
   SharedMemoryBackend backend(3, 1, "0");
   backend.reserve(3, largest(3));
   CHECK(run_processes(3, 1, body(backend)) == "");
+}
+
+TEST_CASE("one-sided: ranks over sockets cannot write into each other's memory") {
+  for (const Transport transport : kTransports) {
+    const auto backend = backend_over(transport, 2, 64);
+    CHECK(run_threads(2, [&](Team& world) {
+            const bool expected = transport == Transport::shared_memory;
+            return backend->connect(world, world)->can_put() == expected ? "" : "wrong";
+          }) == "");
+  }
 }
