@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from busbw.traces.analysis.calls import RankCalls
 from busbw.traces.analysis.intervals import Indices, Mask, Values, uncovered
@@ -58,21 +59,13 @@ def match_calls(
         if one.function not in (*ENDING_TOGETHER, *_ROOTED) or not len(one.indices):
             continue
 
-        def gather(values: Sequence[Values | Indices], missing: float, call_matrix: Indices) -> Values:
-            columns = [
-                np.where(column >= 0, rank_values[column] if len(rank_values) else missing, missing)
-                for rank_values, column in zip(values, call_matrix.T, strict=True)
-            ]
-            return np.stack(columns, axis=1)
-
         own = [calls[rank] for rank in one.ranks]
         is_aligned = all(rank.is_aligned for rank in own)
-        call_matrix = gather([rank.call_of for rank in own], -1, np.asarray(one.indices)).astype(np.int64)
-        row = gather([rows[rank] for rank in one.ranks], -1, call_matrix).astype(np.int64).max(axis=1)
-        start, end, duration = (
-            gather([getattr(rank, name) for rank in own], np.nan, call_matrix)
-            for name in ("start_ns", "end_ns", "duration_ns")
-        )
+        call_matrix = _gather([rank.call_of for rank in own], one.indices, -1).astype(np.int64)
+        row = _gather([rows[rank] for rank in one.ranks], call_matrix, -1).astype(np.int64).max(axis=1)
+        start = _gather([rank.start_ns for rank in own], call_matrix, np.nan)
+        end = _gather([rank.end_ns for rank in own], call_matrix, np.nan)
+        duration = _gather([rank.duration_ns for rank in own], call_matrix, np.nan)
         is_whole = len(one.ranks) == trace.communicators[one.communicator].size
         is_complete: Mask = np.full(len(duration), is_whole) & ~np.isnan(duration).any(axis=1)
         if one.function in ENDING_TOGETHER:
@@ -93,6 +86,15 @@ def match_calls(
             is_complete=is_complete,
             is_aligned=is_aligned,
         )
+
+
+def _gather(values: Sequence[Values | Indices], numbers: NDArray[np.integer], missing: float) -> Values:
+    """Returns the values of the ranks with these numbers [operations, ranks]. A negative number has no value."""
+    columns = [
+        np.where(column >= 0, rank_values[column] if len(rank_values) else missing, missing)
+        for rank_values, column in zip(values, numbers.T, strict=True)
+    ]
+    return np.stack(columns, axis=1)
 
 
 def transfers_by_row(matched: Sequence[MatchedCalls]) -> dict[int, tuple[float, bool]]:
