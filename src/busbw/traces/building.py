@@ -176,6 +176,7 @@ class TraceBuilder:
         self._is_modelled = is_modelled
         self._ranks: dict[Hashable, RankBuilder] = {}
         self._groups: list[_Group] = []
+        self._total_size = 0
         self._indices: dict[str, int | None] = {}
         self._problems: Counter[str] = Counter()
 
@@ -207,11 +208,12 @@ class TraceBuilder:
             if index is not None and self._groups[index].size != size:
                 self.add_problem("{count} calls name another size of a communicator than the first call")
             return index
-        is_possible = 0 < size <= _MAX_TOTAL_SIZE - sum(group.size for group in self._groups)
+        is_possible = 0 < size <= _MAX_TOTAL_SIZE - self._total_size
         if not is_possible or len(self._groups) >= layout.UNKNOWN_INDEX:
             self.add_problem("{count} communicators of an impossible size or number, with their operations, left out")
             self._indices[identity] = None
             return None
+        self._total_size += size
         known = {number: member for number, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK}
         self._groups.append(_Group(identity, name, size, known))
         self._indices[identity] = len(self._groups) - 1

@@ -1,6 +1,6 @@
 """Analyzes a trace: steps, operations, ranks, findings and changes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -8,7 +8,7 @@ import numpy as np
 
 from busbw.expect import Estimate
 from busbw.system import System
-from busbw.traces.analysis.calls import RankCalls
+from busbw.traces.analysis.calls import CallTable
 from busbw.traces.analysis.changes import list_changes
 from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
 from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
@@ -81,19 +81,21 @@ def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, texts)))
 
 
-def _duration_us(calls: Sequence[RankCalls]) -> float | None:
+def _duration_us(calls: CallTable) -> float | None:
     """Returns the mean duration of a step over all ranks, or else of the recording. None if unknown."""
-    durations = np.concatenate([one.step_durations_ns for one in calls])
+    durations = np.concatenate([one.step_durations_ns for one in calls.ranks])
     if np.isfinite(durations).any():
         return float(np.nanmean(durations)) / 1e3
-    timed = [one for one in calls if not np.isnan(one.start_ns).all()]
-    spans = [float(np.nanmax(one.end_ns) - np.nanmin(one.start_ns)) for one in timed]
-    return float(np.mean(spans)) / 1e3 if spans and all(one.steps is None for one in calls) else None
+    if any(one.steps for one in calls.ranks):
+        return None
+    times = [(calls.start_ns[one.span], calls.end_ns[one.span]) for one in calls.ranks]
+    spans = [float(np.nanmax(ends) - np.nanmin(starts)) for starts, ends in times if not np.isnan(starts).all()]
+    return float(np.mean(spans)) / 1e3 if spans else None
 
 
-def _step_times(calls: Sequence[RankCalls]) -> StepTimes | None:
+def _step_times(calls: CallTable) -> StepTimes | None:
     """Returns the steps of the first rank that has complete ones."""
-    for one in calls:
+    for one in calls.ranks:
         known_us = one.step_durations_ns[np.isfinite(one.step_durations_ns)] / 1e3
         if one.steps and one.step_count:
             quantiles_us: list[Any] = [None] * 5
@@ -130,9 +132,9 @@ def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow
     return msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
 
 
-def _ambiguous_steps(calls: Sequence[RankCalls]) -> Iterator[str]:
+def _ambiguous_steps(calls: CallTable) -> Iterator[str]:
     """Yields a note if the steps could be shorter ones."""
-    for one in calls:
+    for one in calls.ranks:
         if one.steps:
             repetitions = count_repetitions(one.trace.operations, one.steps)
             if repetitions > 1:
@@ -150,8 +152,7 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
     captured = sum(int(((rank.operations["flags"] & Flag.CAPTURED) != 0).sum()) for rank in trace.ranks)
     if captured:
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
-    timed = sum(int((~np.isnan(one.duration_ns)).sum()) for one in calls)
-    total = sum(len(one.duration_ns) for one in calls)
+    timed, total = int((~np.isnan(calls.duration_ns)).sum()), len(calls.duration_ns)
     if not timed and not trace.is_modelled:
         yield "the recording has no device times: durations, busbw and late ranks are unknown"
     if not timed:
@@ -165,7 +166,7 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
             f"{partial} of {count_text(len(trace.communicators), 'communicator')} have ranks that were not recorded: "
             "their transfer times are upper bounds, and their late ranks are unknown"
         )
-    unaligned = [one.trace.rank for one in calls if not one.is_aligned]
+    unaligned = [one.trace.rank for one in calls.ranks if not one.is_aligned]
     if unaligned:
         yield f"clocks are not aligned: late ranks of communicators with rank {ranks_text(unaligned)} are unknown"
     if system is None:
@@ -174,7 +175,7 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
         yield f"no operation has an expectation on {system.name}"
     if system and not any(rank.host for rank in trace.ranks):
         yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
-    counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in calls}
+    counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in calls.ranks}
     if len(counts) > 1:
         texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(counts.items()))
         yield f"ranks differ in their number of steps: {texts}"

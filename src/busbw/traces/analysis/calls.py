@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,15 +21,41 @@ FUNCTION_NAMES = {int(function): function.name.lower() for function in Function}
 
 @dataclass(frozen=True, kw_only=True)
 class RankCalls:
-    """Calls of one rank, in order. All arrays have one value per call, unless stated."""
+    """The calls of one rank in the table, and its steps."""
 
     trace: RankTrace
     is_aligned: bool
     """True if its times are comparable with those of other aligned ranks."""
+    span: slice
+    """Calls of the rank in the table."""
     call_of: Indices
-    """Call of each operation. -1: it did not run, because it was captured."""
+    """Number in the table of the call of each operation. -1: it did not run, because it was captured."""
     first: Indices
-    """First operation of the call."""
+    """First operation of each call of the rank."""
+    step_starts_ns: Values
+    """Start of each step on the common clock. NaN: unknown."""
+    step_durations_ns: Values
+    """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
+    analyzed: Mask
+    """True for each step that is analyzed. Without steps, the whole recording is one."""
+
+    @property
+    def steps(self) -> Steps | None:
+        """All steps, also those that are not analyzed."""
+        return self.trace.steps
+
+    @property
+    def step_count(self) -> int:
+        """Number of analyzed steps."""
+        return int(self.analyzed.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTable:
+    """Calls of all ranks, one rank after the other in the order of the calls. All arrays have one value per call."""
+
+    ranks: tuple[RankCalls, ...]
+    """By index in `Trace.ranks`."""
     communicator: Indices
     function: Indices
     size_bytes: Indices
@@ -40,22 +67,10 @@ class RankCalls:
     """On the device. It may be known without start and end."""
     step: Indices
     """Number of the step, from 0. -1: in no analyzed step."""
-    step_starts_ns: Values
-    """Start of each step on the common clock. NaN: unknown."""
-    step_durations_ns: Values
-    """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
-    analyzed: Mask
-    """True for each step that is analyzed. Without steps, the whole recording is one."""
-    steps: Steps | None
-
-    @property
-    def step_count(self) -> int:
-        """Number of analyzed steps."""
-        return int(self.analyzed.sum())
 
 
-def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) -> tuple[RankCalls, ...]:
-    """Lists the calls of each rank.
+def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) -> CallTable:
+    """Lists the calls of all ranks.
 
     Args:
         trace: Trace to analyze.
@@ -64,10 +79,18 @@ def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) ->
     """
     sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
-    return tuple(
-        _list_rank_calls(rank, sizes, times, step, is_aligned=clock is not None, is_modelled=trace.is_modelled)
-        for rank, clock, times in zip(trace.ranks, maps, _device_times(trace, maps), strict=True)
-    )
+    ranks: list[RankCalls] = []
+    parts: list[dict[str, Any]] = []
+    end = 0
+    for rank, clock, times in zip(trace.ranks, maps, _device_times(trace, maps), strict=True):
+        calls, columns = _list_rank_calls(
+            rank, sizes, times, step, end, is_aligned=clock is not None, is_modelled=trace.is_modelled
+        )
+        ranks.append(calls)
+        parts.append(columns)
+        end = calls.span.stop
+    columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
+    return CallTable(ranks=tuple(ranks), **columns)
 
 
 def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Values]:
@@ -88,8 +111,16 @@ def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Val
 
 
 def _list_rank_calls(
-    rank: RankTrace, sizes: Indices, times: Values, chosen_step: int | None, *, is_aligned: bool, is_modelled: bool
-) -> RankCalls:
+    rank: RankTrace,
+    sizes: Indices,
+    times: Values,
+    chosen_step: int | None,
+    first_call: int,
+    *,
+    is_aligned: bool,
+    is_modelled: bool,
+) -> tuple[RankCalls, dict[str, Any]]:
+    """Returns the calls of a rank, and its columns of the table. `first_call`: number of its first call."""
     operations = rank.operations
     indices = np.arange(len(operations))
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
@@ -114,29 +145,29 @@ def _list_rank_calls(
             unknown[:] = np.nan
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
-    steps = rank.steps
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
     clock_ns = enqueue_ns if np.isnan(start_ns).all() and not is_modelled else start_ns
-    step_of, analyzed = _complete_steps(steps, len(operations), chosen_step)
-    step_starts_ns = clock_ns[steps.starts] if steps else np.array([np.nan])
-    step_durations_ns = np.where(analyzed, np.append(np.diff(step_starts_ns), np.nan), np.nan)
-    return RankCalls(
+    step_of, analyzed = _complete_steps(rank.steps, len(operations), chosen_step)
+    step_starts_ns = clock_ns[rank.steps.starts] if rank.steps else np.array([np.nan])
+    calls = RankCalls(
         trace=rank,
         is_aligned=is_aligned,
-        call_of=call_of,
+        span=slice(first_call, first_call + len(function)),
+        call_of=np.where(call_of < 0, -1, call_of + first_call),
         first=indices[is_leader],
-        communicator=operations["communicator"][is_leader].astype(np.int64),
-        function=function,
-        size_bytes=_call_sizes(operations, call_of, is_leader, is_exchange, sizes),
-        start_ns=call_start_ns,
-        end_ns=call_end_ns,
-        duration_ns=durations_ns,
-        step=step_of[is_leader],
         step_starts_ns=step_starts_ns,
-        step_durations_ns=step_durations_ns,
+        step_durations_ns=np.where(analyzed, np.append(np.diff(step_starts_ns), np.nan), np.nan),
         analyzed=analyzed,
-        steps=steps,
     )
+    return calls, {
+        "communicator": operations["communicator"][is_leader].astype(np.int64),
+        "function": function,
+        "size_bytes": _call_sizes(operations, call_of, is_leader, is_exchange, sizes),
+        "start_ns": call_start_ns,
+        "end_ns": call_end_ns,
+        "duration_ns": durations_ns,
+        "step": step_of[is_leader],
+    }
 
 
 def _call_sizes(

@@ -23,6 +23,8 @@ def find_late_ranks(
 ) -> Iterator[Finding]:
     """Yields the ranks that delay the others, by the cost per step."""
     known = [(one, one.late_us) for one in ranks if one.late_us is not None]
+    if len(known) < 2:
+        return  # there is nothing to compare with
     for one, late_us in sorted(known, key=lambda pair: -pair[1]):
         others = [other_us for other, other_us in known if other is not one]
         min_us = max(_MIN_LATE_RATIO * float(np.median(others)), clock_error_us, _MIN_COST * (period_us or 0))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from busbw.errors import UsageError
-from busbw.traces.analysis.calls import EXCHANGE, RankCalls, list_calls
+from busbw.traces.analysis.calls import EXCHANGE, CallTable, list_calls
 from busbw.traces.analysis.groups import group_communicators
 from busbw.traces.analysis.intervals import Indices
 from busbw.traces.analysis.transfers import MatchedCalls, match_calls
@@ -31,11 +31,10 @@ class PreparedTrace:
     clocks: ClockAlignment
     period: str
     """Interval of values "per step": "step", "step 3" or "recording"."""
-    calls: tuple[RankCalls, ...]
-    """By index in `Trace.ranks`."""
+    calls: CallTable
     groups: tuple[CommunicatorGroup, ...]
-    rows: tuple[Indices, ...]
-    """Row of each call of each rank. -1: in no analyzed step."""
+    rows: Indices
+    """Row of each call. -1: in no analyzed step."""
     row_count: int
     matched: tuple[MatchedCalls, ...]
 
@@ -53,8 +52,9 @@ def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
     matched = trace.matching.operations
     clocks = align_clocks(trace, matched)
     calls = list_calls(trace, clocks, None if step is None else step - 1)
-    if step is not None and not any(one.steps and one.step_count for one in calls):
-        counts = [len(one.steps.starts) - 1 for one in calls if one.steps]
+    all_steps = [rank.steps for rank in trace.ranks if rank.steps]
+    if step is not None and not any(one.steps and one.step_count for one in calls.ranks):
+        counts = [len(steps.starts) - 1 for steps in all_steps]
         known = f"the trace has {count_text(max(counts), 'complete step')}" if counts else "the trace has no steps"
         raise UsageError(f"--step {step}: {known}", remedy="choose one of them" if counts else "omit --step")
     groups = group_communicators(trace)
@@ -63,10 +63,10 @@ def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
         trace=trace,
         problems=tuple(dict.fromkeys((*trace.problems, *trace.matching.problems))),
         clocks=clocks,
-        period="recording" if all(one.steps is None for one in calls) else f"step {step}" if step else "step",
+        period="recording" if not all_steps else f"step {step}" if step else "step",
         calls=calls,
         groups=groups,
-        rows=tuple(rows),
+        rows=rows,
         row_count=row_count,
         matched=tuple(match_calls(trace, matched, calls, rows)),
     )
@@ -80,20 +80,16 @@ def group_of_communicator(groups: Sequence[CommunicatorGroup]) -> Indices:
     return numbers
 
 
-def _number_rows(calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup]) -> tuple[list[Indices], int]:
-    """Returns the row of each call of each rank, and the number of rows. -1: in no analyzed step."""
-    steps, functions, sizes = (
-        np.concatenate([getattr(one, name) for one in calls]) for name in ("step", "function", "size_bytes")
-    )
-    roles = group_of_communicator(groups)[np.concatenate([one.communicator for one in calls])] * 256 + functions
-    distinct_sizes, size_numbers = np.unique(sizes, return_inverse=True)
-    is_pairwise = np.isin(functions, PAIRWISE)
+def _number_rows(calls: CallTable, groups: Sequence[CommunicatorGroup]) -> tuple[Indices, int]:
+    """Returns the row of each call, and the number of rows. -1: in no analyzed step."""
+    roles = group_of_communicator(groups)[calls.communicator] * 256 + calls.function
+    distinct_sizes, size_numbers = np.unique(calls.size_bytes, return_inverse=True)
+    is_pairwise = np.isin(calls.function, PAIRWISE)
     for role in np.unique(roles[is_pairwise]):
         chosen = roles == role
         if len(np.unique(size_numbers[chosen])) > _MAX_SIZES:
             size_numbers[chosen] = len(distinct_sizes)
-    in_step = steps >= 0
-    rows = np.full(len(steps), -1, dtype=np.int64)
+    in_step = calls.step >= 0
+    rows = np.full(len(in_step), -1, dtype=np.int64)
     keys, rows[in_step] = np.unique((roles * (len(distinct_sizes) + 1) + size_numbers)[in_step], return_inverse=True)
-    ends = np.cumsum([len(one.step) for one in calls])
-    return np.split(rows, ends[:-1]), len(keys)
+    return rows, len(keys)

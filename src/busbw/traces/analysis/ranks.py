@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from busbw.traces.analysis.calls import RankCalls
+from busbw.traces.analysis.calls import CallTable, RankCalls
 from busbw.traces.analysis.intervals import Depths, Values, depths
 from busbw.traces.analysis.prepare import group_of_communicator
 from busbw.traces.analysis.transfers import Arrivals
@@ -23,12 +23,14 @@ class Overlap(NamedTuple):
 
 
 def measure_ranks(
-    calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], arrivals: Arrivals, period_us: float | None
+    calls: CallTable, groups: Sequence[CommunicatorGroup], arrivals: Arrivals, period_us: float | None
 ) -> tuple[tuple[RankRow, ...], Overlap]:
     """Measures each rank. `period_us`: mean duration of a step, None if unknown."""
-    measured = [_measure_depths(one, groups) for one in calls]
+    measured = [_measure_depths(calls, one.span, groups) for one in calls.ranks]
     rows = []
-    for one, depth, waiting_ns, late_ns in zip(calls, measured, arrivals.waiting_ns, arrivals.late_ns, strict=True):
+    for one, depth, waiting_ns, late_ns in zip(
+        calls.ranks, measured, arrivals.waiting_ns, arrivals.late_ns, strict=True
+    ):
         waits, late = (values[: len(one.analyzed)][one.analyzed] for values in (waiting_ns, late_ns))
         is_known = len(waits) > 0 and not np.isnan(waits).any()
         late = late[~np.isnan(late)]
@@ -45,15 +47,16 @@ def measure_ranks(
                 late_steps=float((late > 0).mean()) if len(late) else None,
             )
         )
-    return tuple(rows), _mean_overlap(calls, groups, measured)
+    return tuple(rows), _mean_overlap(calls.ranks, groups, measured)
 
 
-def _measure_depths(calls: RankCalls, groups: Sequence[CommunicatorGroup]) -> Depths | None:
-    chosen = (calls.step >= 0) & ~np.isnan(calls.start_ns)
+def _measure_depths(calls: CallTable, span: slice, groups: Sequence[CommunicatorGroup]) -> Depths | None:
+    starts_ns, ends_ns = calls.start_ns[span], calls.end_ns[span]
+    chosen = (calls.step[span] >= 0) & ~np.isnan(starts_ns)
     if not chosen.any():
         return None
-    sets = group_of_communicator(groups)[calls.communicator[chosen]]
-    return depths(calls.start_ns[chosen], calls.end_ns[chosen], sets, len(groups))
+    sets = group_of_communicator(groups)[calls.communicator[span][chosen]]
+    return depths(starts_ns[chosen], ends_ns[chosen], sets, len(groups))
 
 
 def _mean_overlap(

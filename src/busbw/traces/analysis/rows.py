@@ -20,29 +20,24 @@ _PROTOCOL_NAMES = {int(one): one.name.lower() for one in Protocol if one != Prot
 def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[OperationRow, ...]:
     """Summarizes the calls of each row. `period_us`: mean duration of a step, None if unknown."""
     calls, groups, row_count = prepared.calls, prepared.groups, prepared.row_count
-    all_rows = np.concatenate(prepared.rows)
-    sizes, durations, functions, communicators = (
-        np.concatenate([getattr(one, name) for one in calls])
-        for name in ("size_bytes", "duration_ns", "function", "communicator")
-    )
     fields = np.concatenate(
-        [one.trace.operations[["datatype", "algorithm", "protocol", "channels"]][one.first] for one in calls]
+        [one.trace.operations[["datatype", "algorithm", "protocol", "channels"]][one.first] for one in calls.ranks]
     )
     group_of = group_of_communicator(groups)
     rank_steps = [
-        sum(one.step_count for one in calls if not set(group.communicators).isdisjoint(one.trace.own_ranks))
+        sum(one.step_count for one in calls.ranks if not set(group.communicators).isdisjoint(one.trace.own_ranks))
         for group in groups
     ]
     transfers = transfers_by_row(prepared.matched)
-    order = np.argsort(all_rows, kind="stable")
-    bounds = np.searchsorted(all_rows[order], np.arange(row_count + 1))
+    order = np.argsort(prepared.rows, kind="stable")
+    bounds = np.searchsorted(prepared.rows[order], np.arange(row_count + 1))
     summaries = []
     for row, (begin, end) in enumerate(pairwise(bounds)):
         chosen = order[begin:end]
-        group = int(group_of[communicators[chosen[0]]])
-        function = FUNCTION_NAMES[int(functions[chosen[0]])]
-        known_sizes = sizes[chosen][sizes[chosen] != UNKNOWN_SIZE]
-        known_us = durations[chosen][~np.isnan(durations[chosen])] / 1e3
+        group = int(group_of[calls.communicator[chosen[0]]])
+        function = FUNCTION_NAMES[int(calls.function[chosen[0]])]
+        sizes, durations = calls.size_bytes[chosen], calls.duration_ns[chosen]
+        known_sizes, known_us = sizes[sizes != UNKNOWN_SIZE], durations[~np.isnan(durations)] / 1e3
         calls_per_step = len(chosen) / max(rank_steps[group], 1)
         time_per_step_us = float(known_us.mean()) * calls_per_step if len(known_us) else None
         size = int(known_sizes.max()) if len(known_sizes) else None

@@ -44,12 +44,14 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
 
     Ranks that are late come first, then the lowest ones. Without a common clock, only one rank is shown.
     """
-    timed = [index for index, one in enumerate(prepared.calls) if not np.isnan(one.start_ns).all()]
+    calls = prepared.calls
+    timed = [index for index, one in enumerate(calls.ranks) if not np.isnan(calls.start_ns[one.span]).all()]
     if not timed:
         return None
-    reference = prepared.calls[timed[0]]
+    reference = calls.ranks[timed[0]]
     if reference.steps is None:
-        number, begin_ns, end_ns = 0, np.nanmin(reference.start_ns), np.nanmax(reference.end_ns)
+        number = 0
+        begin_ns, end_ns = np.nanmin(calls.start_ns[reference.span]), np.nanmax(calls.end_ns[reference.span])
         title = "Timeline of the recording"
     else:
         durations = reference.step_durations_ns
@@ -61,48 +63,44 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
         title = f"Timeline of step {number + 1}"
     chosen = timed[:1]
     if reference.is_aligned:
-        timed = [index for index in timed if prepared.calls[index].is_aligned]
+        timed = [index for index in timed if calls.ranks[index].is_aligned]
         ordered = sorted(timed, key=lambda index: -(analysis.ranks[index].late_us or 0))
         late = [index for index in ordered if analysis.ranks[index].late_us][: MAX_RANKS // 2]
         chosen = sorted([*late, *(index for index in timed if index not in late)][:MAX_RANKS])
     lanes = _lanes(prepared, chosen, float(begin_ns), float(end_ns))
     return Timeline(
-        title=title, duration_ms=float(end_ns - begin_ns) / 1e6, lanes=tuple(lanes), rank_count=len(prepared.calls)
+        title=title, duration_ms=float(end_ns - begin_ns) / 1e6, lanes=tuple(lanes), rank_count=len(calls.ranks)
     )
 
 
 def _lanes(prepared: PreparedTrace, ranks: Sequence[int], begin_ns: float, end_ns: float) -> Iterator[Lane]:
-    group_of = group_of_communicator(prepared.groups)
-    wait_ends = _wait_ends(prepared, ranks)
+    calls = prepared.calls
+    wait_ends_ns = _wait_ends(prepared)
     max_gap_ms = (end_ns - begin_ns) / 1e6 * _RESOLUTION
-    for rank in ranks:
-        calls = prepared.calls[rank]
-        groups = group_of[calls.communicator]
-        is_visible = (calls.end_ns > begin_ns) & (calls.start_ns < end_ns)
+    for rank in (calls.ranks[index] for index in ranks):
+        groups = group_of_communicator(prepared.groups)[calls.communicator[rank.span]]
+        times = [values[rank.span] for values in (calls.start_ns, wait_ends_ns, calls.end_ns)]
+        is_visible = (times[2] > begin_ns) & (times[0] < end_ns)
         for group in np.unique(groups[is_visible]):
             chosen = is_visible & (groups == group)
-            start, wait_end, end = (
-                (np.clip(times[chosen], begin_ns, end_ns) - begin_ns) / 1e6
-                for times in (calls.start_ns, wait_ends[rank], calls.end_ns)
-            )
+            start, wait_end, end = ((np.clip(one[chosen], begin_ns, end_ns) - begin_ns) / 1e6 for one in times)
             is_waiting = wait_end > start
             yield Lane(
-                rank=calls.trace.rank,
+                rank=rank.trace.rank,
                 group=int(group),
                 waits=merge(start[is_waiting], wait_end[is_waiting], max_gap_ms),
                 transfers=merge(wait_end, end, max_gap_ms),
             )
 
 
-def _wait_ends(prepared: PreparedTrace, ranks: Sequence[int]) -> dict[int, Values]:
-    """Returns the time at which each call of these ranks ends to wait for others: its start if that is unknown."""
-    wait_ends = {rank: prepared.calls[rank].start_ns.copy() for rank in ranks}
+def _wait_ends(prepared: PreparedTrace) -> Values:
+    """Returns the time at which each call ends to wait for other ranks: its start if that is unknown."""
+    calls = prepared.calls
+    wait_ends_ns: Values = calls.start_ns.copy()
     for one in prepared.matched:
         if one.is_aligned and one.function in ENDING_TOGETHER:
+            complete = one.calls[one.is_complete]
             latest = one.start_ns[one.is_complete].max(axis=1)
-            for column, rank in enumerate(one.ranks):
-                if rank in wait_ends:
-                    calls = one.calls[one.is_complete, column]
-                    # A clock error can place the last start after the end of this rank.
-                    wait_ends[rank][calls] = np.minimum(latest, prepared.calls[rank].end_ns[calls])
-    return wait_ends
+            # A clock error can place the last start after the end of a rank.
+            wait_ends_ns[complete] = np.minimum(latest[:, np.newaxis], calls.end_ns[complete])
+    return wait_ends_ns

@@ -6,11 +6,12 @@ duration of the last rank is the transfer.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from busbw.traces.analysis.calls import RankCalls
+from busbw.traces.analysis.calls import CallTable
 from busbw.traces.analysis.intervals import Indices, Mask, Values, uncovered
 from busbw.traces.format import Function
 from busbw.traces.matching import MatchedOperations
@@ -30,11 +31,10 @@ class MatchedCalls:
     ranks: tuple[int, ...]
     """Indices in `Trace.ranks`."""
     calls: Indices
-    """Call of each rank. -1: not recorded."""
+    """Call of each rank in the `CallTable`. -1: not recorded."""
     row: Indices
     """Row of each operation. -1: in no analyzed step."""
     start_ns: Values
-    end_ns: Values
     transfer_ns: Values
     """Per operation. NaN: unknown."""
     is_complete: Mask
@@ -44,34 +44,27 @@ class MatchedCalls:
 
 
 def match_calls(
-    trace: Trace, matched: Sequence[MatchedOperations], calls: Sequence[RankCalls], rows: Sequence[Indices]
+    trace: Trace, matched: Sequence[MatchedOperations], calls: CallTable, rows: Indices
 ) -> Iterator[MatchedCalls]:
     """Yields the collectives with their transfer times.
 
     Args:
         trace: Trace of the calls.
         matched: Operations across ranks.
-        calls: Calls of each rank.
-        rows: Row of each call of each rank. -1: in no analyzed step.
+        calls: Calls of all ranks.
+        rows: Row of each call. -1: in no analyzed step.
     """
     for one in matched:
-        if one.function not in (*ENDING_TOGETHER, *_ROOTED) or not len(one.indices):
+        if one.function not in (*ENDING_TOGETHER, *_ROOTED):
             continue
-
-        def gather(values: Sequence[Values | Indices], missing: float, call_matrix: Indices) -> Values:
-            columns = [
-                np.where(column >= 0, rank_values[column] if len(rank_values) else missing, missing)
-                for rank_values, column in zip(values, call_matrix.T, strict=True)
-            ]
-            return np.stack(columns, axis=1)
-
-        own = [calls[rank] for rank in one.ranks]
-        is_aligned = all(rank.is_aligned for rank in own)
-        call_matrix = gather([rank.call_of for rank in own], -1, np.asarray(one.indices)).astype(np.int64)
-        row = gather([rows[rank] for rank in one.ranks], -1, call_matrix).astype(np.int64).max(axis=1)
+        columns = zip(one.ranks, one.indices.T, strict=True)
+        call_matrix = np.stack([_values(calls.ranks[rank].call_of, column, -1) for rank, column in columns], axis=1)
+        if not (call_matrix >= 0).any():
+            continue
+        is_aligned = all(calls.ranks[rank].is_aligned for rank in one.ranks)
+        row = _values(rows, call_matrix, -1).max(axis=1)
         start, end, duration = (
-            gather([getattr(rank, name) for rank in own], np.nan, call_matrix)
-            for name in ("start_ns", "end_ns", "duration_ns")
+            _values(column, call_matrix, np.nan) for column in (calls.start_ns, calls.end_ns, calls.duration_ns)
         )
         is_whole = len(one.ranks) == trace.communicators[one.communicator].size
         is_complete: Mask = np.full(len(duration), is_whole) & ~np.isnan(duration).any(axis=1)
@@ -88,11 +81,15 @@ def match_calls(
             calls=call_matrix,
             row=row,
             start_ns=start,
-            end_ns=end,
             transfer_ns=transfer,
             is_complete=is_complete,
             is_aligned=is_aligned,
         )
+
+
+def _values(values: Values | Indices, numbers: NDArray[np.integer], missing: float) -> Any:
+    """Returns the values with these numbers. A negative number has no value."""
+    return np.where(numbers >= 0, values[numbers], missing) if len(values) else np.full(numbers.shape, missing)
 
 
 def transfers_by_row(matched: Sequence[MatchedCalls]) -> dict[int, tuple[float, bool]]:
@@ -128,26 +125,24 @@ class Arrivals(NamedTuple):
     late_ns: Values
 
 
-def measure_arrivals(matched: Sequence[MatchedCalls], calls: Sequence[RankCalls], *, clock_error_ns: float) -> Arrivals:
+def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock_error_ns: float) -> Arrivals:
     """Measures waits, and the lateness of each rank that its own computing causes.
 
     Only the last rank of an operation is late: by the time since the last but one. A rank can also be late because it
     waited elsewhere. So its lateness is at most the time by which its gap since its last communication exceeds the
     median gap of the others. Gaps are differences on one clock.
     """
-    step_count = max(len(one.analyzed) for one in calls)
-    waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls]
-    late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls]
-    gaps = [_gaps(one) for one in calls]
-    is_known = np.zeros(len(calls), dtype=bool)
+    step_count = max(len(one.analyzed) for one in calls.ranks)
+    waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
+    late: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]
+    gaps = np.concatenate([_gaps(calls.start_ns[one.span], calls.end_ns[one.span]) for one in calls.ranks])
+    is_known = np.zeros(len(calls.ranks), dtype=bool)
     for one in matched:
         chosen = one.is_complete & (one.row >= 0) & ~np.isnan(one.start_ns).any(axis=1)
         if not one.is_aligned or one.function not in ENDING_TOGETHER or len(one.ranks) < 2 or not chosen.any():
             continue
         start, call_matrix = one.start_ns[chosen], one.calls[chosen]
-        columns = list(enumerate(one.ranks))
-        steps = np.stack([calls[rank].step[call_matrix[:, column]] for column, rank in columns], axis=1)
-        others = np.stack([gaps[rank][call_matrix[:, column]] for column, rank in columns], axis=1)
+        steps, others = calls.step[call_matrix], gaps[call_matrix]
         latest, last, operations = start.max(axis=1), start.argmax(axis=1), np.arange(len(start))
         lead = latest - np.sort(start, axis=1)[:, -2]
         last_gap = others[operations, last]
@@ -157,7 +152,7 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: Sequence[RankCalls]
         excess[is_gap_known] = last_gap[is_gap_known] - np.nanmedian(others[is_gap_known], axis=1)
         own_late = np.clip(np.minimum(lead, excess), 0, None)
         own_late[lead <= clock_error_ns] = 0
-        for column, rank in columns:
+        for column, rank in enumerate(one.ranks):
             is_known[rank] = True
             waits[rank].append((start[:, column], latest, steps[:, column]))
             is_last = (last == column) & ~(own_late <= 0)  # also unknown ones
@@ -169,14 +164,14 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: Sequence[RankCalls]
     return Arrivals(waiting_ns, late_ns)
 
 
-def _gaps(calls: RankCalls) -> Values:
-    """Returns the time of each call since the last end of a call before its start. NaN: unknown."""
-    ends = np.sort(calls.end_ns[~np.isnan(calls.end_ns)])
-    gaps = np.full(len(calls.start_ns), np.nan)
+def _gaps(starts_ns: Values, ends_ns: Values) -> Values:
+    """Returns the time of each call of a rank since the last end of a call before its start. NaN: unknown."""
+    ends = np.sort(ends_ns[~np.isnan(ends_ns)])
+    gaps = np.full(len(starts_ns), np.nan)
     if len(ends):
-        previous = np.searchsorted(ends, calls.start_ns, side="right") - 1
-        is_known = (previous >= 0) & ~np.isnan(calls.start_ns)
-        gaps[is_known] = calls.start_ns[is_known] - ends[previous[is_known]]
+        previous = np.searchsorted(ends, starts_ns, side="right") - 1
+        is_known = (previous >= 0) & ~np.isnan(starts_ns)
+        gaps[is_known] = starts_ns[is_known] - ends[previous[is_known]]
     return gaps
 
 

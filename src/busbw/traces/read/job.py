@@ -50,7 +50,7 @@ def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_Ra
     seen = defaultdict[Hashable, int](int)
     for file in sorted(files, key=lambda one: int(one.header["rank"])):
         identities = local_identities(file)
-        sets = split_ranks(builder, file)
+        sets = split_ranks(builder, file, identities)
         for own in sets:
             indices: dict[str, int] = {}
             for index in sorted(own):

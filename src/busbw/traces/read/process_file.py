@@ -89,9 +89,9 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     reserved = int(header["record_count"])
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
-    communicators = _read_communicators(name, records, builder)
-    operations, invalid = _select_operations(name, records, list(communicators), builder)
-    _clear_invalid_fields(name, header, operations, builder)
+    communicators = _read_communicators(builder, name, records)
+    operations, invalid = _select_operations(builder, name, records, list(communicators))
+    _clear_invalid_fields(builder, name, header, operations)
     if header["device_clock"] == layout.DeviceClock.GPU:
         own_ranks = {index: entry.rank for index, entry in communicators.items()}
         if stale := clear_stale_times(operations, own_ranks):
@@ -121,7 +121,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     )
 
 
-def _read_communicators(name: str, records: Operations, builder: TraceBuilder) -> dict[int, CommunicatorEntry]:
+def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -> dict[int, CommunicatorEntry]:
     communicators: dict[int, CommunicatorEntry] = {}
     rejected = 0
     for record in records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR):
@@ -146,7 +146,7 @@ def _read_communicators(name: str, records: Operations, builder: TraceBuilder) -
 
 
 def _select_operations(
-    name: str, records: Operations, declared: list[int], builder: TraceBuilder
+    builder: TraceBuilder, name: str, records: Operations, declared: list[int]
 ) -> tuple[Operations, int]:
     """Returns a copy of the operations, and the number of those that are left out."""
     is_operation = records["kind"] == layout.Kind.OPERATION
@@ -172,7 +172,7 @@ def _count_incomplete(records: Operations) -> int:
     return int(np.count_nonzero(records["kind"][: complete[-1]] == layout.Kind.NONE)) if len(complete) else 0
 
 
-def _clear_invalid_fields(name: str, header: np.void, operations: Operations, builder: TraceBuilder) -> None:
+def _clear_invalid_fields(builder: TraceBuilder, name: str, header: np.void, operations: Operations) -> None:
     """Makes fields unknown that have no meaning, in place."""
 
     def clear(is_invalid: NDArray[np.bool_], fields: tuple[str, ...], unknown: int, fault: str) -> None:

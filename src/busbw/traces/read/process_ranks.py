@@ -1,7 +1,7 @@
 """Separates the ranks of one process, which may have several GPUs."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 
@@ -10,13 +10,12 @@ from busbw.traces.read.process_file import ProcessFile
 from busbw.units import count_text
 
 
-def split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int]]:
+def split_ranks(builder: TraceBuilder, file: ProcessFile, identities: Mapping[int, Hashable]) -> list[frozenset[int]]:
     """Returns the communicators of each rank of a process, by their indices.
 
     A process has several ranks if it has several ranks of one communicator. A thread, or else a stream, that uses two
     communicators shows that they belong to one rank. What remains ambiguous is left out, which is a problem.
     """
-    identities = local_identities(file)
     entries = file.communicators
     ranks = defaultdict[Hashable, dict[int, int]](dict)
     for index, identity in identities.items():

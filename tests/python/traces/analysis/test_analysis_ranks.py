@@ -8,6 +8,7 @@ import pytest
 from synthetic_traces import Call, make_trace, split_ranks
 
 from busbw.traces.analysis import RankRow, TraceAnalysis, analyze, prepare_trace
+from busbw.traces.analysis.findings import find_late_ranks
 from busbw.traces.format import DeviceClock, Function
 from busbw.traces.model import Trace
 
@@ -141,3 +142,9 @@ def test_overlap(shift_us: int) -> None:
     assert row.communication_us == pytest.approx(200 - shared)
     assert row.overlap == pytest.approx(shared / (200 - shared))
     assert row.idle_us == pytest.approx(500 - (200 - shared))
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_rank_with_known_lateness_is_not_compared() -> None:
+    ranks = [RankRow(rank=0, host="", late_us=1000.0), RankRow(rank=1, host="")]
+    assert list(find_late_ranks(ranks, 5000.0, "recording", 0.0)) == []
