@@ -1,5 +1,6 @@
 """Text of a result: counts, findings with their evidence and fix, and the checks without a finding."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TypeAlias, TypeVar
@@ -9,7 +10,7 @@ from msgspec import UNSET
 from rich.text import Text
 
 from busbw.cli.doctor.wrapping import wrapped
-from busbw.doctor.catalog import checks_of
+from busbw.doctor.catalog import all_checks, checks_of
 from busbw.doctor.cost import Cost
 from busbw.doctor.model.check import SEVERITIES, Severity
 from busbw.doctor.result import ALL_CHECKS, Missing, ReportedFinding, Result
@@ -34,7 +35,7 @@ def result_lines(result: Result) -> Iterator[Text]:
         yield from _finding_lines(tuple(group))
         yield Text()
     yield from wrapped("passed: ", _names_text(result.passed))
-    yield from wrapped("not applicable: ", _names_text(result.not_applicable))
+    yield from wrapped("not applicable: ", _areas_text(result.not_applicable))
     by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_place_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_place_and_reason):
         names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
@@ -71,6 +72,14 @@ def _names_text(names: Sequence[str]) -> str:
     variables = [name for name in names if name.startswith(_VARIABLE_PREFIX)]
     others = [name for name in names if name not in variables]
     return ", ".join([*others, *([f"{_VARIABLE_PREFIX}... ({len(variables)})"] if variables else [])]) or "none"
+
+
+def _areas_text(names: Sequence[str]) -> str:
+    """Returns a few names, or the numbers of many by area: a machine without GPUs and NICs has dozens."""
+    if len(names) <= _MAX_NAMES:
+        return ", ".join(names) or "none"
+    areas = Counter(check.area for check in all_checks() if check.name in names)
+    return f"{', '.join(f'{count} {area}' for area, count in areas.items())} (--json lists them)"
 
 
 def _counts_text(result: Result) -> str:
