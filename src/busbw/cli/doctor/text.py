@@ -42,8 +42,10 @@ def result_lines(result: Result) -> Iterator[Text]:
         yield from wrapped("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
     if not {finding.severity for finding in result.findings} & {"broken", "slow"}:
         yield Text()
-        yield from wrapped("next: ", "no cause of slow collectives was found; measure with `busbw run all_reduce`,")
-        yield from wrapped("      ", "or locate a slow part of several machines with `busbw find LAUNCHER`")
+        text = (
+            "measure with `busbw run all_reduce`, or locate a slow part of several machines with `busbw find LAUNCHER`"
+        )
+        yield from wrapped("next: ", f"no certain cause of slow collectives was found; {text}")
 
 
 def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_Part, str]]:
