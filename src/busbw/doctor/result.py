@@ -66,7 +66,7 @@ def reported(check: Check[Subject], finding: Finding, cost: Cost | None) -> Repo
         problem=finding.problem,
         evidence=finding.evidence,
         cost=cost if cost is not None else UNSET,
-        cost_text=check.cost,
+        cost_text=finding.cost or check.cost,
         fix=fix,
         source=check.source,
     )

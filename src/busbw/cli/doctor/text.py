@@ -1,5 +1,6 @@
 """Text of a result: counts, findings with their evidence and fix, and the checks without a finding."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TypeAlias, TypeVar
@@ -9,7 +10,7 @@ from msgspec import UNSET
 from rich.text import Text
 
 from busbw.cli.doctor.wrapping import wrapped
-from busbw.doctor.catalog import checks_of
+from busbw.doctor.catalog import all_checks, checks_of
 from busbw.doctor.cost import Cost
 from busbw.doctor.model.check import SEVERITIES, Severity
 from busbw.doctor.result import ALL_CHECKS, Missing, ReportedFinding, Result
@@ -34,15 +35,17 @@ def result_lines(result: Result) -> Iterator[Text]:
         yield from _finding_lines(tuple(group))
         yield Text()
     yield from wrapped("passed: ", _names_text(result.passed))
-    yield from wrapped("not applicable: ", _names_text(result.not_applicable))
+    yield from wrapped("not applicable: ", _areas_text(result.not_applicable))
     by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_place_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_place_and_reason):
         names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
         yield from wrapped("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
     if not {finding.severity for finding in result.findings} & {"broken", "slow"}:
         yield Text()
-        yield from wrapped("next: ", "no cause of slow collectives was found; measure with `busbw run all_reduce`,")
-        yield from wrapped("      ", "or locate a slow part of several machines with `busbw find LAUNCHER`")
+        text = (
+            "measure with `busbw run all_reduce`, or locate a slow part of several machines with `busbw find LAUNCHER`"
+        )
+        yield from wrapped("next: ", f"no certain cause of slow collectives was found; {text}")
 
 
 def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_Part, str]]:
@@ -71,6 +74,14 @@ def _names_text(names: Sequence[str]) -> str:
     variables = [name for name in names if name.startswith(_VARIABLE_PREFIX)]
     others = [name for name in names if name not in variables]
     return ", ".join([*others, *([f"{_VARIABLE_PREFIX}... ({len(variables)})"] if variables else [])]) or "none"
+
+
+def _areas_text(names: Sequence[str]) -> str:
+    """Returns a few names, or the numbers of many by area: a machine without GPUs and NICs has dozens."""
+    if len(names) <= _MAX_NAMES:
+        return ", ".join(names) or "none"
+    areas = Counter(check.area for check in all_checks() if check.name in names)
+    return f"{', '.join(f'{count} {area}' for area, count in areas.items())} (--json lists them)"
 
 
 def _counts_text(result: Result) -> str:

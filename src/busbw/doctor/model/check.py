@@ -38,6 +38,8 @@ class Finding(Struct, kw_only=True, frozen=True):
     """The part: mlx5_3, GPU2, NCCL_P2P_DISABLE. None for the whole machine."""
     damage: Damage | None = None
     """Effect on collectives, from which the cost in bandwidth is computed. None if it cannot be estimated."""
+    cost: str | None = None
+    """Sentence with the effect of this finding. None: that of the check."""
     fix: str | None = None
     """Commands that correct this finding. None: those of the check."""
 

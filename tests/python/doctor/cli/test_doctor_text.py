@@ -57,6 +57,13 @@ def test_commands_for_single_gpus_are_one_block() -> None:
     assert "the same: GPU1\n" in text
 
 
+def test_many_checks_that_are_not_applicable_are_counted_by_area() -> None:
+    few = text_of(Result(not_applicable=("gpu-xid", "gpu-mig", "nic-rate")))
+    assert "not applicable: gpu-xid, gpu-mig, nic-rate\n" in few
+    many = text_of(Result(not_applicable=("gpu-xid", "gpu-mig", "nic-rate", "nic-mtu", "memlock")))
+    assert "not applicable: 2 gpu, 2 nic, 1 host (--json lists them)\n" in many
+
+
 def test_equal_findings_are_one_block() -> None:
     text = text_of(EIGHT)
     assert text.startswith("8 findings: 8 slow; 55 passed, 1 not applicable, 2 could not check\n")

@@ -300,3 +300,8 @@ def test_a_selection_of_other_nics_is_found(value: str, severity: str, text: str
 @pytest.mark.parametrize("value", ["mlx5", "=mlx5_0,mlx5_3:1", "^mlx5_9", "mlx5_0,mlx5_10"])
 def test_a_usual_selection_of_nics_is_no_finding(value: str) -> None:
     assert not load("dgx-h100").with_variables(NCCL_IB_HCA=value).examine("env-nccl-ib-hca").findings
+
+
+def test_the_cost_is_that_of_the_value() -> None:
+    (finding,) = load("dgx-h100").with_variables(NCCL_ALGO="Ring").examine("env-nccl-algo").findings
+    assert finding.cost_text == "The NVLink switch no longer reduces."

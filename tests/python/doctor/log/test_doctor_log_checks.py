@@ -234,3 +234,10 @@ def test_too_few_ranks_do_not_reduce_in_the_switch(tmp_path: Path) -> None:
     assert (finding.check, finding.severity) == ("log-variables", "slow")
     assert isinstance(finding.cost, Cost)
     assert finding.cost.busbw_now_gbps < finding.cost.busbw_fixed_gbps
+
+
+@pytest.mark.parametrize(("hosts", "text"), [(1, "on node0"), (2, "on 2 of 2 hosts, such as node0")])
+def test_hosts_with_sockets_are_named(tmp_path: Path, hosts: int, text: str) -> None:
+    lines = [line for line in SOCKETS if hosts == 2 or "node0:" in line or "Using network" not in line]
+    (finding,) = examine(tmp_path, lines).findings
+    assert finding.problem == f"NCCL uses TCP sockets {text}"

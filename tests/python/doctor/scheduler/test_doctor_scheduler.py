@@ -120,15 +120,6 @@ def test_devices_that_a_container_may_not_open_without_harm() -> None:
     assert load("dgx-h100").examine("cgroup-devices").not_applicable
 
 
-def test_a_container_without_control_devices() -> None:
-    assert_only(
-        nodes("nvidia0", "nvidia1", "nvidiactl", "infiniband/uverbs0", "infiniband/uverbs1"),
-        "nvidia-caps-devices",
-        subject="nvidia-uvm",
-        severity="broken",
-    )
-
-
 def test_a_container_with_too_few_rdma_devices() -> None:
     control = ("nvidiactl", "nvidia-uvm", "infiniband/uverbs0")
     eight_gpus = nodes(*(f"nvidia{index}" for index in range(8)), *control)

@@ -28,7 +28,8 @@ _SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,A
     rule="Each GPU with an NVLink fabric is registered at the fabric manager with success.",
     source="https://github.com/NVIDIA/NVSentinel/issues/891",
     cost="CUDA fails with error 802 (system not yet initialized), or the GPU has no NVLink peers.",
-    fix="install nvidia-fabricmanager of exactly the driver's version, start it, then reset all GPUs",
+    fix="compare nv-fabricmanager --version with the driver; sudo systemctl restart nvidia-fabricmanager; "
+    "sudo nvidia-smi --gpu-reset",
     also="/proc/uptime",
 )
 def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -53,7 +54,7 @@ def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     rule="No item of the fabric's health mask is bad. 0xaa is healthy; 0 is not reported.",
     source="https://github.com/NVIDIA/nccl/issues/2186",
     cost="NVLink of the GPU is slow or fails, and with it each ring of the NVLink domain.",
-    fix="see the items with nvidia-smi -q (Fabric); repair the switch tray, cable or configuration",
+    fix="nvidia-smi -q -i INDEX | grep -A 20 Fabric; repair the switch tray, cable or configuration that it names",
 )
 def fabric_health_mask(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
@@ -70,7 +71,7 @@ def fabric_health_mask(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     rule="The service nvidia-fabricmanager is active on a machine with NVLink switches.",
     source="https://github.com/NVIDIA/nccl/issues/1488",
     cost="CUDA fails with error 802; a running job goes on, but lost links and NVLS are not set up again.",
-    fix="end all jobs, then systemctl enable --now nvidia-fabricmanager and reset all GPUs",
+    fix="end all jobs, then sudo systemctl enable --now nvidia-fabricmanager; sudo nvidia-smi --gpu-reset",
 )
 def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
     if not has_nvswitch(machine) or not machine.has("run/systemd/system"):
@@ -99,7 +100,8 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
     rule="A node with Grace processors in an NVLink domain has an IMEX channel. A job on one node needs none.",
     source="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
     cost="NCCL 2.25 and later end a job on several nodes; older versions use the network instead of NVLink.",
-    fix="load the nvidia module with NVreg_CreateImexChannel0=1, or let the container toolkit create channel 0",
+    fix="echo options nvidia NVreg_CreateImexChannel0=1 | sudo tee /etc/modprobe.d/imex.conf; sudo reboot; in a "
+    "container, let the toolkit create channel 0: NVIDIA_IMEX_CHANNELS=0",
     also="/dev/nvidia-caps-imex-channels; variables with the size of the job",
 )
 def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:

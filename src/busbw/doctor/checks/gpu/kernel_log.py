@@ -70,7 +70,8 @@ def gpu_xid(machine: Machine) -> Iterator[Finding]:
     rule="The kernel log has no fatal error of an NVLink switch within 2 hours. Others come with each GPU reset.",
     source="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
     cost="NVLink traffic through the switch stops until all GPUs are reset; jobs fail or hang.",
-    fix="drain the node, then systemctl stop nvidia-fabricmanager, nvidia-smi --gpu-reset, and start it again",
+    fix="drain the node, then sudo systemctl stop nvidia-fabricmanager; sudo nvidia-smi --gpu-reset; "
+    "sudo systemctl start nvidia-fabricmanager",
     needs_root=True,
 )
 def nvswitch_sxid(machine: Machine) -> Iterator[Finding]:

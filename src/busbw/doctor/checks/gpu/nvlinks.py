@@ -30,7 +30,8 @@ def _is_at_switch(gpu: Gpu) -> bool:
     rule="All GPUs of one model at an NVLink switch have the same number of active links.",
     source="https://github.com/Azure/azurehpc-health-checks",
     cost="The GPU loses the share of its missing links, and a ring runs at its speed; without links it uses PCIe.",
-    fix="reset all GPUs; reseat or replace the GPU or the baseboard if links stay inactive",
+    fix="drain the node, then sudo nvidia-smi --gpu-reset; nvidia-smi nvlink -s -i INDEX; replace the GPU or the "
+    "baseboard if links stay inactive",
     also="/proc/driver/nvidia-nvswitch/devices",
 )
 def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -53,7 +54,8 @@ def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     rule="All active links of GPUs of one model have the same speed.",
     source="https://docs.nvidia.com/health-validation/",
     cost="The bandwidth within the node falls in proportion, because the slowest link sets the rate of a ring.",
-    fix="reset all GPUs; replace the GPU if its links stay slow",
+    fix="drain the node, then sudo nvidia-smi --gpu-reset; nvidia-smi nvlink -s -i INDEX; replace the GPU if its links "
+    "stay slow",
 )
 def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if not any(_links(gpu).active for gpu in gpus):
@@ -73,7 +75,7 @@ def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     rule="No NVLink of a GPU recovers within a second. Packets that are sent again cost little.",
     source="https://github.com/NVIDIA/nvidia-resiliency-ext/pull/302",
     cost="Each recovery stops the link for milliseconds, which appears as tail latency.",
-    fix="drain the node, then reset all GPUs; replace the GPU or the baseboard if errors return",
+    fix="drain the node, then sudo nvidia-smi --gpu-reset; replace the GPU or the baseboard if errors return",
 )
 def nvlink_error_counters(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if all(_links(gpu).recoveries is None for gpu in gpus):

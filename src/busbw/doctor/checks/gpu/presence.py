@@ -21,7 +21,7 @@ _DEAD_WIDTH = "63"
     rule="The driver and NVML report all GPUs of a model that are on the bus, except those hidden by a container.",
     source="https://github.com/Azure/azurehpc-health-checks",
     cost="Jobs do not start, or run with fewer GPUs.",
-    fix="look for RmInitAdapter and Xid in dmesg, then reboot; reseat or replace the GPU",
+    fix="sudo dmesg | grep -E 'RmInitAdapter|Xid'; sudo reboot; reseat or replace the GPU if it stays missing",
 )
 def gpu_count(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)

@@ -16,7 +16,7 @@ _DRIVER = "proc/driver/nvidia/version"
     rule="libcuda.so.1 has the version of the kernel module, or is CUDA's compatibility library.",
     source="https://docs.nvidia.com/deploy/cuda-compatibility/",
     cost="CUDA and NVML end with `driver/library version mismatch`.",
-    fix="reboot, or unload and load the modules of the driver, after an update of the driver",
+    fix="after an update of the driver: sudo reboot, or unload and load its kernel modules",
 )
 def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)

@@ -36,6 +36,11 @@ class HarmfulValue(Struct, array_like=True, frozen=True):
             return "any value"
         return self.values.replace("|", " or ").replace("<", "below ").replace(">", "above ")
 
+    @property
+    def effect_sentence(self) -> str:
+        """Effect as a sentence, such as "NCCL uses TCP sockets between nodes."."""
+        return f"{self.effect[0].upper()}{self.effect[1:]}."
+
 
 _DAMAGES: dict[str, Callable[[Machine], Damage | None]] = {
     "": lambda _machine: None,
@@ -58,13 +63,14 @@ def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Findi
             problem=f"{setting.text}: {row.effect}",
             evidence=(setting.evidence,),
             damage=_DAMAGES[row.damage](machine),
+            cost=row.effect_sentence,
             fix=setting.fix,
         )
         return  # The first row that matches decides.
 
 
 def _check(rows: tuple[HarmfulValue, ...]) -> Check[Machine]:
-    variable, effect = rows[0].variable, rows[0].effect
+    variable = rows[0].variable
     effects = [f"{row.values_text}: {row.effect}" for row in rows]
     rules = [f"{row.values_text} on machines with {row.traits}" for row in rows]
     return Check(
@@ -73,7 +79,7 @@ def _check(rows: tuple[HarmfulValue, ...]) -> Check[Machine]:
         reads=f"{variable} in the environment and in NCCL's configuration files",
         rule=f"{variable} is not {', not '.join(rules)}.",
         source=next((row.source for row in rows if row.source), DOCUMENTATION),
-        cost=f"{'; '.join(effects)}." if len(rows) > 1 else f"{effect[0].upper()}{effect[1:]}.",
+        cost=f"{'; '.join(effects)}." if len(rows) > 1 else rows[0].effect_sentence,
         fix=f"unset {variable}",
         examine=partial(_examine, rows),
     )

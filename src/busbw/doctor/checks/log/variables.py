@@ -75,6 +75,7 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
             problem=f"{row.variable}={value}: {row.effect}",
             evidence=(message.evidence,),
             subject=row.variable,
+            cost=row.effect_sentence,
             damage=Damage(nvls=False) if row.damage == "nvls" else None,
             fix=f"unset {row.variable}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
         )

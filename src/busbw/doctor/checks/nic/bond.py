@@ -28,5 +28,6 @@ def nic_bond(machine: Machine) -> Iterator[Finding]:
                 subject=each,
                 problem=f"{each} has no link; {bond} has {len(members) - len(down)} of {len(members)} links",
                 evidence=(machine.evidence(paths[each]),),
+                fix=f"ip -details link show {each}; check its cable and switch port",
                 damage=None if is_spare else Damage(nic_share=1 - len(down) / len(members)),
             )

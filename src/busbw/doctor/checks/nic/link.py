@@ -19,7 +19,7 @@ _MIN_PORTS = 4
     rule="No compute NIC lacks a link while most others of its model have one; a node of a cluster has links.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     cost="NCCL leaves out ports that are not ACTIVE without a message; two GPUs then share a NIC.",
-    fix="check cable and switch port (Polling: no signal; Disabled: mlxlink -d DEVICE -a UP); ip link set IF up",
+    fix="check cable and switch port (Polling: no signal; Disabled: sudo mlxlink -d DEVICE -a UP)",
 )
 def nic_state(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)

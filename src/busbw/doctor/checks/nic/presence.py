@@ -29,7 +29,7 @@ _DEVICE_FILES = "dev/infiniband"
     rule="Each NIC of the model of the compute NICs has an RDMA device.",
     source="https://github.com/facebookresearch/gcm",
     cost="One of 8 NICs lost takes 1/8 of the bandwidth between nodes, or half if two GPUs then share a NIC.",
-    fix="dmesg | grep -e mlx5 -e bnxt; reload the driver of the NIC; mlxfwreset -d BDF reset; reboot",
+    fix="sudo dmesg | grep -e mlx5 -e bnxt; sudo mlxfwreset -d BDF reset; sudo reboot",
 )
 def nic_count(machine: Machine) -> Iterator[Finding]:
     working = [f"{DEVICES}/{port.bus_id}" for port in compute_ports(machine, "InfiniBand", "RoCE")]
@@ -68,7 +68,7 @@ def _has_other_purpose(machine: Machine, folder: str) -> bool:
     rule="All EFA devices that the type of the instance offers have a driver.",
     source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
     cost="Each missing device takes its share of the bandwidth; without any, NCCL uses TCP.",
-    fix="modprobe efa; if lspci -d 1d0f: shows too few, launch the instance with an EFA interface for each card",
+    fix="sudo modprobe efa; if lspci -d 1d0f: shows too few, launch the instance with an EFA interface for each card",
 )
 def efa_present(machine: Machine) -> Iterator[Finding]:
     instance = machine.optional(_PRODUCT) or ""
@@ -90,7 +90,7 @@ def efa_present(machine: Machine) -> Iterator[Finding]:
     rule="If the machine has compute NICs, /dev/infiniband has a uverbs device.",
     source="https://github.com/NVIDIA/NVSentinel/blob/main/docs/configuration/nic-health-monitor.md",
     cost='NCCL prints "NET/IB : No device found" and uses sockets.',
-    fix="modprobe ib_uverbs; container: --device=/dev/infiniband, or request the NICs from the device plugin",
+    fix="sudo modprobe ib_uverbs; container: --device=/dev/infiniband, or request the NICs from the device plugin",
 )
 def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)

@@ -46,25 +46,6 @@ def cgroup_devices(machine: Machine) -> Iterator[Finding]:
 
 
 @check(
-    reads="/dev/nvidiactl and /dev/nvidia-uvm in a container",
-    rule="A container with GPUs has both device nodes.",
-    source="NVIDIA/nccl#1925",
-    cost="CUDA cannot be initialized in this container.",
-    fix="start the container with --gpus all or --runtime=nvidia instead of single --device options",
-)
-def nvidia_caps_devices(machine: Machine) -> Iterator[Finding]:
-    nodes, gpus = _nodes(machine)
-    for name in _CONTROL:
-        if name not in nodes.usable and name not in nodes.denied:
-            yield Finding(
-                severity="broken",
-                subject=name,
-                problem=f"/dev/{name} is missing in this container, although it has GPUs",
-                evidence=(Evidence(source="/dev", value=" ".join(gpus)),),
-            )
-
-
-@check(
     reads="/dev/nvidia* and /dev/infiniband/uverbs* in a container, PCI devices, /sys/class/infiniband",
     rule="The container's share of the node's RDMA devices is at least 40 % of its share of the GPUs.",
     source="NVIDIA/nccl#733",
