@@ -34,7 +34,10 @@ int SearchProcess::finish(int job_code) {
   requests_.close();
   answers_.close();
   const int search_code = wait_for_shell(std::exchange(pid_, -1));
-  if (job_code != 0) return job_code;
+  // The search reports a lost process as a finding. Its exit code is that of a slow part.
+  const bool is_finding =
+      code == ExitCode::rank_lost && search_code == static_cast<int>(ExitCode::slower_than_demanded);
+  if (job_code != 0 && !is_finding) return job_code;
   if (search_code != kCommandNotFound) return search_code;
   print_stderr(program_, "process 0 needs the busbw command on its node; install the wheel there");
   return static_cast<int>(ExitCode::environment);

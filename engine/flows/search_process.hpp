@@ -28,7 +28,7 @@ class SearchProcess {
 
   /// Closes the pipes after the job has ended with `job_code`, passes its interrupt on, and waits for the search, which
   /// reports what it knows. Returns the exit code of this process: that of the job, or of the search if the job
-  /// succeeded. Prints an error if there is no such command.
+  /// succeeded or if the search reports the lost process. Prints an error if there is no such command.
   int finish(int job_code);
 
  private:

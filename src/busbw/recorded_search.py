@@ -1,8 +1,9 @@
 """Writes the rounds of a search to a record as they are measured, and reads them again (docs/reference/records.md)."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -13,6 +14,8 @@ from busbw.find.observations import RoundResult
 from busbw.find.rounds import Load, Round
 from busbw.records import RecordsError
 from busbw.search_records import LoadName, RoundRecord, SearchEndRecord, SearchLine, SearchRecord, stream_search
+
+_PID = re.compile(r"\bpid \d+")
 
 
 def append_lines(path: Path, *lines: SearchLine) -> None:
@@ -78,6 +81,34 @@ def read_search(path: Path) -> RecordedSearch:
     rounds, results = zip(*decoded, strict=True)
     end = next((line for line in lines if isinstance(line, SearchEndRecord)), None)
     return RecordedSearch(header=header, cluster=cluster, rounds=list(rounds), results=list(results), end=end)
+
+
+def redact_search(search: RecordedSearch) -> RecordedSearch:
+    """Returns the search with `host-1` and `leaf-1` for names, and without its command line and process ids."""
+    nodes = [node.name for node in search.cluster.nodes]
+    names = {name: f"host-{number}" for number, name in enumerate(nodes, start=1)}
+    leaves = {name: f"leaf-{number}" for number, name in enumerate(search.cluster.leaf_names, start=1)}
+    names = leaves | names
+    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    pattern = re.compile(rf"(?<![\w.-])(?:{longest_first})(?![\w-])")
+
+    def redact(value: Any) -> Any:
+        if isinstance(value, str):
+            return _PID.sub("pid", pattern.sub(lambda match: names[match[0]], value))
+        if isinstance(value, dict):
+            # A kind of part is no name, but a node may have its name.
+            return {key: item if key == "kind" else redact(item) for key, item in value.items()}
+        return [redact(item) for item in value] if isinstance(value, list | tuple) else value
+
+    descriptions = msgspec.convert(redact(msgspec.to_builtins(search.cluster.nodes)), list[NodeDescription])
+    end = search.end and msgspec.convert(redact(msgspec.to_builtins(search.end)), SearchEndRecord)
+    return replace(
+        search,
+        header=msgspec.structs.replace(search.header, args=[], nodes=[]),
+        cluster=Cluster(descriptions),
+        results=[replace(one, errors=dict.fromkeys(one.errors, "(redacted)")) for one in search.results],
+        end=end,
+    )
 
 
 def _decode_round(record: RoundRecord, cluster: Cluster) -> tuple[Round, RoundResult]:

@@ -23,7 +23,7 @@ from busbw.files import path_text
 from busbw.judge import ReferenceSelection
 from busbw.logs import Log
 from busbw.readers.busbw_records import SearchRecordError
-from busbw.recorded_search import read_search
+from busbw.recorded_search import read_search, redact_search
 from busbw.report import Page, ReportInput, build, build_search, build_trace, render
 from busbw.store import find, read_named_logs
 from busbw.system import System, systems
@@ -93,10 +93,13 @@ def report(
         try:
             whole_logs = list(read_named_logs(names, warnings.append, warnings.append))
         except SearchRecordError:
-            if len(names) > 1 or is_redacted:
-                raise UsageError("a search has a page of its own, without --redact", remedy="report it alone") from None
+            if len(names) > 1:
+                raise UsageError("a search has a page of its own", remedy="report it alone") from None
             path = find(names[0])
-            return _write_page(build_search(read_search(path), path_text(path), title=title), output)
+            search, source = read_search(path), path_text(path)
+            if is_redacted:
+                search, source = redact_search(search), "search"
+            return _write_page(build_search(search, source, title=title, is_redacted=is_redacted), output)
         logs = list(map(_first_tables, whole_logs))
     if not any(log.has_rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.errors import BusbwError
+from busbw.find.cluster import Indices
 from busbw.find.explanation import Explanation, explain
 from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
@@ -95,9 +96,9 @@ class Search:
 
     def _reject_silence(self) -> None:
         """Ends the search if no flow transferred data: that says nothing about single parts."""
-        if not all(result.is_dead.all() for result in self.results):
+        if self.lost or not all(result.is_dead.all() for result in self.results):
             return
-        reasons = [reason for result in self.results for reason in result.errors.values()] + [*self.lost.values()]
+        reasons = [reason for result in self.results for reason in result.errors.values()]
         self.rounds.clear()
         self.results.clear()
         self._observations = self._explanation = None
@@ -132,33 +133,26 @@ class Search:
             if len(one.source):
                 result = self.measurer.measure(one, ITERATIONS)
                 self.lost.update(result.lost)
-                if result.failure is not None:
-                    raise BusbwError(result.failure, remedy="search again without the lost part")
-                one, result = self._without_lost(one, result)
-                if len(one.source) and not self._has_no_route(one, result):
+                # The flows of lost GPUs say nothing about the other parts on their paths.
+                kept = ~self._is_lost(one) & (result.failure is None)
+                one, result = _select_flows(one, result, np.flatnonzero(kept))
+                if not self._has_no_route(one, result):
                     self.rounds.append(one)
                     self.results.append(result)
                     self._observations = self._explanation = None
                     self.on_round(one, result)
+                if result.failure is not None:
+                    raise BusbwError(result.failure, remedy="search again without the lost part")
 
     def _is_lost(self, one: Round) -> NDArray[np.bool_]:
         """Returns True for each flow with a lost GPU at an end."""
         lost = np.array([*self.lost], dtype=np.int64)
         return np.isin(one.source, lost) | np.isin(one.target, lost)
 
-    def _without_lost(self, one: Round, result: RoundResult) -> tuple[Round, RoundResult]:
-        """Returns the round without the flows of lost GPUs: they say nothing about the other parts on their path."""
-        kept = np.flatnonzero(~self._is_lost(one))
-        errors = {row: result.errors[old] for row, old in enumerate(kept.tolist()) if old in result.errors}
-        return (
-            replace(one, source=one.source[kept], target=one.target[kept]),
-            replace(result, times_us=result.times_us[kept], errors=errors),
-        )
-
     def _has_no_route(self, one: Round, result: RoundResult) -> bool:
         """True if all flows of a round across rails failed: some networks do not connect their rails."""
         cluster = self.measurer.cluster
-        if one.load is Load.INSIDE or not result.is_dead.all():
+        if one.load is Load.INSIDE or not len(one.source) or not result.is_dead.all():
             return False
         lanes = cluster.lanes[cluster.gpu_nic[np.stack([one.source, one.target])]]
         return bool((lanes[0] != lanes[1]).all())
@@ -179,3 +173,12 @@ class Search:
             partners = np.bincount(np.unique(np.concatenate(failures), axis=0)[:, 0], minlength=gpus)
             kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
         return replace(planned, source=planned.source[kept], target=planned.target[kept], chosen_bytes=self.size_bytes)
+
+
+def _select_flows(one: Round, result: RoundResult, rows: Indices) -> tuple[Round, RoundResult]:
+    """Returns the flows of a round at these positions, with their results."""
+    errors = {row: result.errors[old] for row, old in enumerate(rows.tolist()) if old in result.errors}
+    return (
+        replace(one, source=one.source[rows], target=one.target[rows]),
+        replace(result, times_us=result.times_us[rows], errors=errors),
+    )

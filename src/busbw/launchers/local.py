@@ -49,14 +49,14 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
 
 def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
     """Runs the plan to its end and returns the exit code. Without callbacks the commands inherit our output."""
+    # After SIGTERM the engine writes its rows, ends its own processes and waits for its search. So an immediate end is
+    # SIGTERM, not SIGKILL.
     if len(plan.commands) == 1:
-        # After SIGTERM the engine writes its rows and ends its own processes, so an immediate end sends SIGTERM, not
-        # SIGKILL.
         policy = processes.TerminationPolicy(end_signal=signal.SIGTERM)
         return processes.run_all(plan.commands, callbacks, policy)[0].code
     if callbacks:
         callbacks.on_status(f"starting {len(plan.commands)} processes")
-    policy = processes.TerminationPolicy(grace_s=processes.GRACE_S)
+    policy = processes.TerminationPolicy(grace_s=processes.GRACE_S, end_signal=signal.SIGTERM)
     statuses = processes.run_all(plan.commands, callbacks, policy)
     processes.report_crash(statuses, [f"process {command.process}" for command in plan.commands], callbacks)
     return processes.job_exit_code(statuses)

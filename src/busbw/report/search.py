@@ -35,7 +35,7 @@ _MAX_SLOW_SHARE = 0.05
 _NOTE = "Median slow-down, relative to comparable flows. Flows of rounds with collisions on uplinks are left out."
 
 
-def build_search(search: RecordedSearch, source: str, *, title: str | None = None) -> Page:
+def build_search(search: RecordedSearch, source: str, *, title: str | None = None, is_redacted: bool = False) -> Page:
     """Makes the page of a search. `source`: name of its record, which is the heading without a title."""
     observed = Observations(search.cluster, search.rounds, search.results)
     explanation = explain(observed)
@@ -88,7 +88,7 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         logs=(log,),
         warnings=(),
         version=__version__,
-        is_redacted=False,
+        is_redacted=is_redacted,
     )
 
 

@@ -38,7 +38,12 @@ TEST_CASE("the exit code of the search is that of the process") {
 
 TEST_CASE("a search without an answer sees the end of the job") { CHECK(run_search("", 0) == 9); }
 
-TEST_CASE("a failure of the job is not hidden by the search") { CHECK(run_search("5\n", 4) == 4); }
+TEST_CASE("a failure of the job is not hidden by the search") {
+  CHECK(run_search("5\n", 3) == 3);
+  CHECK(run_search("6\n", 4) == 4);
+}
+
+TEST_CASE("a lost process that the search reports is a finding") { CHECK(run_search("5\n", 4) == 5); }
 
 TEST_CASE("the end of the search is the end of the requests") {
   SearchProcess search("engine", "sh -c 'exit 5' name");

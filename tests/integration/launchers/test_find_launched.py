@@ -112,11 +112,31 @@ def test_control_c_reports_what_is_known(install: Callable[[str], dict[str, str]
     assert json.loads((here / "answer").read_text())["nodes"][0]["gpus"] == 2
 
 
-def test_a_lost_rank_is_no_finding(install: Callable[[str], dict[str, str]], here: Path) -> None:
-    words = ["local", "--processes", "2", "--size", "64K", "--fault", "die:rank=1,phase=timing"]
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_second_control_c_does_not_cost_the_findings(
+    processes: str, install: Callable[[str], dict[str, str]], here: Path
+) -> None:
+    body = INTERRUPTED.replace("def report(*_):", "def report(*_):\n    Path('first').touch(); time.sleep(1)")
+    body += "signal.signal(signal.SIGTERM, signal.SIG_IGN)"  # as a search soon after the first signal
+    body = body.replace("signal.pause()\n", "") + "\nsignal.pause()\n"
+    environment = install(body.replace("import os, signal", "import os, signal, time"))
+    words = with_program(["local", "--processes", processes], here)
+    with Launching(words, here, environment, command="find") as launching:
+        launching.wait((here / "answer").exists)
+        launching.interrupt()
+        launching.wait((here / "first").exists)
+        launching.interrupt()
+        launched = launching.finish()
+    assert (launched.code, launched.stdout) == (130, "SLOW: so far\n"), launched.stderr
+
+
+@pytest.mark.parametrize("processes", ["2", "3"])
+def test_a_lost_process_is_a_finding(processes: str, install: Callable[[str], dict[str, str]], here: Path) -> None:
+    words = ["local", "--processes", processes, "--size", "64K", "--fault", "die:rank=1,phase=timing"]
     launched = search(words, here, install(REAL))
-    assert (launched.code, launched.stdout) == (4, "")
-    assert "rank 1 " in launched.stderr
+    assert launched.code == 5, launched.stderr
+    assert "LOST: GPU 1 of " in launched.stdout
+    assert "Rank 1 (process 1, pid " in launched.stdout
 
 
 def test_a_node_without_busbw_is_named(here: Path, tmp_path: Path) -> None:

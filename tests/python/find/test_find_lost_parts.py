@@ -98,3 +98,14 @@ def test_the_report_of_the_record_shows_it(capsys: pytest.CaptureFixture[str]) -
 def test_a_lost_gpu_that_the_cluster_lacks_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert search([lost("n9", 0)], ends=True) == 3
     assert "the measuring program lost GPU 0 of n9, which the cluster does not have" in capsys.readouterr().err
+
+
+def test_without_any_other_flow_it_is_the_only_result(capsys: pytest.CaptureFixture[str]) -> None:
+    program = PROGRAM.replace('request["id"] >= 3', 'request["id"] >= 1')
+    every_other = [lost(f"n{node}", gpu) for node in range(4) for gpu in range(2)][1:]
+    Path("program.py").write_text(program.format(lost=every_other, ends=False))
+    assert main(["find", "--measure-with", shlex.join([sys.executable, "program.py"])]) == 5
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "LOST: GPU 1 of n0 does not answer."
+    assert sum(line.startswith("LOST: ") for line in lines) == 4
+    assert not any(line.startswith(("SLOW", "HEALTHY")) for line in lines)

@@ -172,11 +172,24 @@ def test_names_of_nodes_are_text(tmp_path: Path) -> None:
     assert len(Parsed(html).named("script")) == 1
 
 
-def test_a_search_is_not_reported_with_logs_or_redacted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_is_not_reported_with_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recorded(tmp_path, "--simulate", "4x2")
     other = tmp_path / "other.jsonl"
     other.write_bytes(path.read_bytes())
-    for words in ([str(path), str(other)], [str(path), "--redact"]):
-        assert main(["report", *words, "-o", str(tmp_path / "y.html")]) == 2
-        assert "a search has a page of its own, without --redact; report it alone" in capsys.readouterr().err
+    assert main(["report", str(path), str(other), "-o", str(tmp_path / "y.html")]) == 2
+    assert "a search has a page of its own; report it alone" in capsys.readouterr().err
     assert not (tmp_path / "y.html").exists()
+
+
+def test_a_redacted_page_has_the_finding_without_names(tmp_path: Path) -> None:
+    path = recorded(tmp_path, "--simulate", "4x2", "--fault", "node:2:2")
+    names = {"n0": "secret-a", "n1": "secret-b", "n2": "secret-ab", "n3": "gpu", "leaf0-0": "secret-leaf"}
+    text = path.read_text()
+    for name, secret in names.items():
+        text = text.replace(f'"{name}"', f'"{secret}"').replace(f"node {name} ", f"node {secret} ")
+    path.write_text(text)
+    page = tmp_path / "page.html"
+    assert main(["report", str(path), "--redact", "-o", str(page)]) == 0
+    html = page.read_text()
+    assert "node host-3 takes 2.0" in html
+    assert not [word for word in ("secret", "search.jsonl", str(tmp_path), "--simulate") if word in html]

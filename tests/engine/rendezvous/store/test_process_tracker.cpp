@@ -77,6 +77,20 @@ TEST_CASE("ProcessTracker: a joined process without heartbeats is silent before 
   CHECK_FALSE(tracker.failure());
 }
 
+TEST_CASE("ProcessTracker: a tolerated loss is no failure, except that of process 0") {
+  ProcessTracker tracker(3, 2, 3);
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
+  tracker.tolerate_losses();
+  CHECK(tracker.record_closed_connection(2, true));
+  CHECK_FALSE(tracker.failure());
+  const auto lost = tracker.lost_processes();
+  REQUIRE(lost.size() == 1);
+  check_names(lost.at(2), {"ranks 4 to 5 (process 2, pid 102 on n2) was lost", "connection closed"});
+  CHECK(tracker.record_closed_connection(0, true));
+  REQUIRE(tracker.failure());
+  check_names(tracker.failure()->message, {"ranks 0 to 1 (process 0"});
+}
+
 TEST_CASE("ProcessTracker: counts silence from the last heartbeat; keeps the first failure") {
   ProcessTracker tracker(2, 2, 3);
   for (int i = 0; i < 2; ++i) CHECK_FALSE(tracker.add_connection(process(i, 2)));

@@ -243,3 +243,34 @@ TEST_CASE("StoreState: behaves like the reference model for thousands of random 
     }
   }
 }
+
+TEST_CASE("StoreState: a lost member gives empty values to those that wait for it, now and later") {
+  StoreState state(4);
+  const auto get_from = [](const std::string& key, std::int32_t member, std::uint32_t number) {
+    return StoreRequest{Op::get, number, key, {}, 0, member};
+  };
+  state.handle_request(1, set("early", "value"));
+  CHECK(state.handle_request(7, get_from("late", 2, 1)).empty());
+  CHECK(state.handle_request(7, get_from("other", 1, 2)).empty());
+  const std::size_t bytes = state.bytes();
+  const auto replies = state.lose_members(2, 2);
+  CHECK(clients_of(replies) == std::set<RequestId>{{7, 1}});
+  CHECK(replies[0].value.empty());
+  CHECK(state.bytes() < bytes);
+  CHECK(clients_of(state.handle_request(7, get_from("later", 3, 3))) == std::set<RequestId>{{7, 3}});
+  CHECK(text_of(state.handle_request(7, get_from("early", 3, 4))[0].value) == "value");
+  CHECK(clients_of(state.handle_request(1, set("other", "value"))) == std::set<RequestId>{{1, 0}, {7, 2}});
+}
+
+TEST_CASE("StoreState: barriers of all members do not wait for lost ones") {
+  StoreState state(3);
+  state.handle_request(0, arrive("all", 0, 3));
+  state.handle_request(2, arrive("all", 2, 3, 5));
+  state.handle_request(0, arrive("some", 0, 2, 9));  // its members are others
+  CHECK(clients_of(state.lose_members(1, 1)) == std::set<RequestId>{{0, 0}, {2, 5}});
+  CHECK(state.handle_request(0, arrive("next", 0, 3)).empty());
+  CHECK(state.lose_members(1, 1).empty());
+  CHECK(clients_of(state.handle_request(2, arrive("next", 2, 3))) == std::set<RequestId>{{0, 0}, {2, 0}});
+  CHECK(clients_of(state.handle_request(1, arrive("some", 1, 2))) == std::set<RequestId>{{0, 9}, {1, 0}});
+  CHECK(state.bytes() == 0);
+}

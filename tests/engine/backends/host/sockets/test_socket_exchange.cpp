@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,34 @@ TEST_CASE("SocketExchange: forwarded data equals received data, over many ranks"
     exchange.finish();
     world.barrier();
     return data == right ? "" : "wrong; ";
+  });
+  CHECK(complaints == "");
+}
+
+TEST_CASE("SocketExchange: gives up a peer that moves nothing; the flows with others end, and the peer notices") {
+  const std::string complaints = run_threads(3, [&](Team& world) -> std::string {
+    const SocketMesh mesh(world, world.rank(), interfaces());
+    SocketExchange exchange(mesh, world);
+    exchange.give_up_after(/*idle_ticks=*/2);
+    Bytes data(1000);
+    if (world.rank() == 0) {  // rank 1 sends nothing yet
+      exchange.receive(1, data.data(), data.size());
+      exchange.receive(2, data.data(), data.size());
+    } else if (world.rank() == 2) {
+      exchange.send(0, data.data(), data.size());
+    }
+    exchange.finish();
+    world.barrier();
+    if (world.rank() == 1) {
+      exchange.receive(0, data.data(), data.size());
+      exchange.finish();
+    }
+    world.barrier();
+    const std::map<int, std::string>& failed = exchange.failed_peers();
+    if (world.rank() == 0) return failed.size() == 1 && failed.at(1).starts_with("timed out") ? "" : "rank 0; ";
+    if (world.rank() == 1)
+      return failed.size() == 1 && failed.at(0).find("was lost") != std::string::npos ? "" : "rank 1; ";
+    return failed.empty() ? "" : "rank 2; ";
   });
   CHECK(complaints == "");
 }
