@@ -93,11 +93,6 @@ std::uint8_t in_place_flags(const OperationRecord& record, const Task& task) {
 
 }  // namespace
 
-Recorder& Recorder::instance() {
-  static Recorder& recorder = *new Recorder;
-  return recorder;
-}
-
 Recorder::Recorder() {
   // A child must not write to the file of its parent. The mutex may have been locked by a thread that it lacks.
   pthread_atfork(nullptr, nullptr, [] {

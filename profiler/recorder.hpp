@@ -45,7 +45,10 @@ struct Task {
 class Recorder {
  public:
   /// Returns the recorder of this process, which is never destroyed, because callbacks may come during the exit.
-  static Recorder& instance();
+  static Recorder& instance() {
+    static Recorder& recorder = *new Recorder;
+    return recorder;
+  }
 
   /// Starts the trace file at the first call. Returns a context for the operations of the communicator, null if nothing
   /// can be recorded. `interface` is NCCL's version of the interface. `caller` is an address in NCCL. Sets `mask` to

@@ -124,7 +124,7 @@ struct Header {
   std::array<char, 8> magic;
   std::uint32_t version;
   std::uint32_t header_bytes;
-  std::atomic<std::uint64_t> record_count;  // reserved records, also incomplete ones
+  std::atomic<std::uint64_t> record_count;  // requested records, also incomplete and lost ones
   std::atomic<std::uint64_t> lost_count;    // records that were not stored: size limit, full disk, late chunk
   std::uint64_t max_bytes;                  // size limit of the file
   std::uint64_t start_realtime_ns;          // Unix time of start_monotonic_ns

@@ -143,17 +143,12 @@ TraceFile::~TraceFile() {
   munmap(base_, mapped_bytes_);
 }
 
-bool TraceFile::contains(const void* address) const noexcept {
-  const auto* const byte = static_cast<const std::byte*>(address);
-  return byte >= base_ + kHeaderBytes && byte < base_ + mapped_bytes_;
-}
-
 void* TraceFile::take_slot() noexcept {
-  // The first check keeps `record_count` from growing without end after the limit.
-  if (header_->record_count.load(std::memory_order_relaxed) >= open_records_.load(std::memory_order_relaxed))
-    return nullptr;
-  const std::uint64_t slot = header_->record_count.fetch_add(1);
-  if (slot >= open_records_) return nullptr;
+  // Threads share the line of `record_count`, so each record touches it only once, and it may exceed the limit.
+  const std::uint64_t open_records = open_records_.load(std::memory_order_relaxed);
+  if (open_records == 0) return nullptr;
+  const std::uint64_t slot = header_->record_count.fetch_add(1, std::memory_order_relaxed);
+  if (slot >= open_records) return nullptr;
   const std::uint64_t chunk = slot / kChunkRecords;
   if (slot % kChunkRecords == kChunkRecords / 2) reserve_chunk(chunk + kChunksAhead);
   if (!is_reserved_[chunk].load(std::memory_order_acquire)) return nullptr;

@@ -62,7 +62,10 @@ class TraceFile {
   /// Counts a record that cannot be taken for another reason.
   void count_lost() noexcept;
   /// True if `address` is in a record of this file.
-  bool contains(const void* address) const noexcept;
+  bool contains(const void* address) const noexcept {
+    const auto* const byte = static_cast<const std::byte*>(address);
+    return byte >= base_ + kHeaderBytes && byte < base_ + mapped_bytes_;
+  }
   /// Header, for facts that become known later, such as `nccl_version`.
   Header& header() noexcept { return *header_; }
   const std::filesystem::path& path() const noexcept { return path_; }
