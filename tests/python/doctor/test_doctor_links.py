@@ -96,3 +96,11 @@ def test_harmless_variables_of_a_run_are_no_cause(tmp_path: Path, variables: dic
     write_run(run, **variables)
     main(["report", str(run), "-o", str(tmp_path / "run.html")])
     assert "log-variables" not in (tmp_path / "run.html").read_text()
+
+
+def test_a_run_without_nccl_has_no_harmful_variables(tmp_path: Path) -> None:
+    run = tmp_path / "run.jsonl"
+    write_run(run, NCCL_P2P_DISABLE="1")
+    run.write_text(run.read_text().replace('"nccl_version"', '"other_version"').replace('"nccl"', '"host"'))
+    main(["report", str(run), "-o", str(tmp_path / "run.html")])
+    assert "log-variables" not in (tmp_path / "run.html").read_text()

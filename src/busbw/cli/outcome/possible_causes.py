@@ -38,8 +38,9 @@ def causes_in_log(path: Path) -> tuple[ReportedFinding, ...]:
 
 
 def causes_in_run(log: Log) -> tuple[ReportedFinding, ...]:
-    """Returns the findings in the environment variables that the record of a run has. Empty without such variables."""
-    findings = [finding for table in log.tables for finding in examine_log(log_of_run(table)).findings]
+    """Returns the findings in the environment variables that the record of a run with NCCL has."""
+    tables = [table for table in log.tables if (table.library or "").startswith("NCCL ")]
+    findings = [finding for table in tables for finding in examine_log(log_of_run(table)).findings]
     return tuple({finding.problem: finding for finding in findings}.values())
 
 
