@@ -1,5 +1,5 @@
 #pragma once
-// Interface for communicators whose creation and end are measured. They have no streams, gates or large buffers, which
+// Interface for timing how communicators are created and ended. They have no streams, gates or large buffers, which
 // would add to the times. A backend makes one object for each rank.
 #include <cstddef>
 #include <cstdint>

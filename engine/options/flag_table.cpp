@@ -39,10 +39,11 @@ constexpr const char* kReplayUsage =
     "(-a 3). -c checks every kind of operation. `busbw replay` writes FILE from a trace.\n"
     "Example: {} FILE -t 4\n";
 constexpr const char* kCommOpsUsage =
-    "TESTS is init, split, shrink, grow, a list such as init,split, or all. Each test creates communicators of the "
-    "first\n"
-    "ranks of the job, runs a checked all_reduce on each, and ends it. Every call is timed on every rank, by the host\n"
-    "clock, after a barrier. Flags are those of nccl-tests' comm_ops_perf, except -F.\n"
+    "TESTS is init, split, shrink, grow, a list such as init,split, or all; each creates, uses and ends "
+    "communicators.\n"
+    "They have the first ranks of the job, and a checked all_reduce runs on each. Every call is timed on every rank, "
+    "by\n"
+    "the host clock, after a barrier. Flags are those of nccl-tests' comm_ops_perf, without -F.\n"
     "Example: {} split -t 4 -s fixed -i 10\n";
 constexpr const char* kSweepEnvironment =
     "Environment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required average\n"

@@ -118,3 +118,6 @@ COMM_OPS = "comm_ops"
 
 COLLECTIVES = tuple(collectives())
 """Names of all collectives. The engine measures each of them."""
+
+PROGRAMS = (*COLLECTIVES, COMM_OPS)
+"""Names of all programs of the engine without their suffix `_perf`."""

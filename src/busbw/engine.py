@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from busbw import __version__
-from busbw.collectives import COMM_OPS
 from busbw.errors import BusbwError, ExitCode, UsageError
 
 WORLD_VARIABLES = (
@@ -141,8 +140,8 @@ def versions() -> str:
 
 
 def help_text(program: str = "") -> str:
-    """Returns the `--help` output with all flags: of comm_ops, or of the collectives, which have the same flags."""
-    return _query_engine(*([COMM_OPS] if program == COMM_OPS else []), "--help")
+    """Returns the `--help` output with all flags: of a program, or if it is empty those that all collectives have."""
+    return _query_engine(*filter(None, [program]), "--help")
 
 
 def default_ranks() -> int:

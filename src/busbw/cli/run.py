@@ -13,8 +13,7 @@ from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.engine_flags import (
-    PROGRAMS,
-    parse_collective,
+    parse_program,
     rank_flags,
     reject_near_miss_options,
     sweep_flags,
@@ -58,7 +57,7 @@ def run(
     """
     own_options = [name for each in click.get_current_context().command.params for name in each.opts]
     reject_near_miss_options(words, [name for name in own_options if name.startswith("--")])
-    collective = parse_collective(words, PROGRAMS)
+    collective = parse_program(words)
     flags = used_flags(words[1:])
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")

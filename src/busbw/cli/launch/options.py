@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from busbw import engine
 from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import PROGRAMS, parse_collective, parse_count, sweep_flags, used_flags
+from busbw.cli.options.engine_flags import parse_count, parse_program, sweep_flags, used_flags
 from busbw.cli.options.engine_words import engine_words
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
@@ -229,7 +229,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         **launcher_values: object,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
-        collective = engine_words[0] if engine_words else parse_collective(words, PROGRAMS)
+        collective = engine_words[0] if engine_words else parse_program(words)
         options = LaunchOptions(
             collective=collective,
             flags=words if engine_words else _check_engine_flags(words[1:]),

@@ -6,7 +6,7 @@ Only the flags for ranks and sizes, and `-c`, are interpreted here. The engine c
 from collections.abc import Sequence
 
 from busbw import engine
-from busbw.collectives import COLLECTIVES, COMM_OPS
+from busbw.collectives import COLLECTIVES, COMM_OPS, PROGRAMS
 from busbw.errors import UsageError
 from busbw.near_misses import near_misses, suggestion
 
@@ -23,20 +23,21 @@ _SHORT_NAMES = {
 }
 
 
-PROGRAMS = (*COLLECTIVES, COMM_OPS)
-"""What `busbw run` and `busbw launch` measure."""
-
-
-def parse_collective(words: Sequence[str], allowed: Sequence[str] = COLLECTIVES) -> str:
+def parse_collective(words: Sequence[str]) -> str:
     """Returns the collective, which must be the first word.
-
-    Args:
-        words: The engine's part of a command line.
-        allowed: `COLLECTIVES` or `PROGRAMS`.
 
     Raises:
         UsageError: The first word is missing or is not a collective.
     """
+    return _parse_name(words, COLLECTIVES)
+
+
+def parse_program(words: Sequence[str]) -> str:
+    """Returns the collective, or comm_ops. Raises as `parse_collective`."""
+    return _parse_name(words, PROGRAMS)
+
+
+def _parse_name(words: Sequence[str], allowed: Sequence[str]) -> str:
     if not words:
         raise UsageError("no collective is given", remedy=f"give one of {', '.join(allowed)}")
     if words[0].startswith("-"):
@@ -44,20 +45,23 @@ def parse_collective(words: Sequence[str], allowed: Sequence[str] = COLLECTIVES)
             f'"{words[0]}" is in the place of the collective',
             remedy="put the collective first, then the engine's flags",
         )
-    return find_collective(words[0], allowed=allowed)
+    return _find_name(words[0], "", allowed)
 
 
-def find_collective(name: str, prefix: str = "", allowed: Sequence[str] = COLLECTIVES) -> str:
+def find_collective(name: str, prefix: str = "") -> str:
     """Returns the collective with this name, with or without `_perf`.
 
     Args:
         name: The name as typed.
         prefix: Prefix of the error message, such as "--collective: ".
-        allowed: `COLLECTIVES` or `PROGRAMS`.
 
     Raises:
         UsageError: There is no such collective.
     """
+    return _find_name(name, prefix, COLLECTIVES)
+
+
+def _find_name(name: str, prefix: str, allowed: Sequence[str]) -> str:
     collective = engine.collective_name(name)
     if collective in allowed:
         return collective

@@ -22,7 +22,7 @@ class EngineCommand(click.Command):
             return super().shell_complete(ctx, incomplete)
         own_items = super().shell_complete(ctx, incomplete) if ctx.allow_interspersed_args else []
         own_names = {item.value for item in own_items}
-        items = _flag_items(engine_help.read_help(ctx.params[_NAME][0]).flags, incomplete)
+        items = _flag_items(engine_help.read_help(_program_with_own_flags(ctx.params[_NAME])).flags, incomplete)
         return [*own_items, *(item for item in items if item.value not in own_names)]
 
 
@@ -34,13 +34,17 @@ def _complete_word(context: click.Context, parameter: click.Parameter, incomplet
             *complete_collective(context, parameter, incomplete),
             *matching_items([COMM_OPS], incomplete),
         ]
-    flags = engine_help.read_help(words[0]).flags
+    flags = engine_help.read_help(_program_with_own_flags(words)).flags
     flag = next((flag for flag in flags if words[-1] in flag.names), None)
     if flag is None or not flag.placeholder:
         return _flag_items(flags, incomplete)
     if flag.takes_file:
         return [CompletionItem(incomplete, type=FILE)]
     return matching_items(flag.values, incomplete)
+
+
+def _program_with_own_flags(words: Sequence[str]) -> str:
+    return COMM_OPS if words[0] == COMM_OPS else ""
 
 
 def _flag_items(flags: Iterable[EngineFlag], incomplete: str) -> Completion:
