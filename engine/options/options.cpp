@@ -33,10 +33,11 @@ constexpr int kDefaultFlowTimeoutS = 120;
 /// Returns the name of a flag in a word such as "--records=FILE".
 std::string_view name_in(std::string_view word) { return word.substr(0, word.find('=')); }
 
-/// Returns the suggestion for an unknown flag, which may have its value after "=".
-std::string flag_suggestion(std::string_view word) {
+/// Returns the suggestion for an unknown flag of a program, which may have its value after "=".
+std::string flag_suggestion(std::string_view word, const std::string& collective) {
   std::vector<std::string_view> names{"--help", "--version", "--list-devices", "--world"};
-  for (const Flag& flag : flag_table()) names.push_back(flag.long_name);
+  for (const Flag& flag : flag_table())
+    if (applies_to(flag, collective)) names.push_back(flag.long_name);
   return suggestion(name_in(word), names);
 }
 
@@ -109,7 +110,7 @@ FlagValues read_command_line(const std::string& program, const std::string& coll
     if (!extra.starts_with('-'))
       throw UsageError(fmt::format("unexpected argument \"{}\"; see {} --help", printable_value(extra), program));
     throw UsageError(
-        fmt::format("unknown option \"{}\"{}; see {} --help", printable_value(extra), flag_suggestion(extra), program));
+        fmt::format("unknown option \"{}\"{}; see {} --help", printable_value(extra), flag_suggestion(extra, collective), program));
   }
   return FlagValues(std::move(values));
 }

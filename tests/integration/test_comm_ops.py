@@ -99,7 +99,7 @@ def test_two_runs_are_compared_call_by_call(programs: Programs, capsys: pytest.C
     for name in ("a", "b"):
         record = programs.folder / f"{name}.jsonl"
         finished = programs.run(
-            "comm_ops_perf", "init", "-t", 2, "-s", "fixed", "-i", 12, "--backend", "host", "--records", record
+            "comm_ops_perf", "init", "-t", 2, "-s", "fixed", "-i", 20, "--backend", "host", "--records", record
         )
         assert finished.code == 0, finished.stderr
         records.append(str(record))
@@ -108,7 +108,7 @@ def test_two_runs_are_compared_call_by_call(programs: Programs, capsys: pytest.C
     assert [result["point"]["collective"] for result in results] == sorted(f"init/{call}" for call in CALLS)
     for result in results:
         assert result["compared"] == "median_us"
-        assert result["a"]["samples"] == result["b"]["samples"] == 12
+        assert result["a"]["samples"] == result["b"]["samples"] == 20
 
 
 def test_the_command_keeps_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
