@@ -2,6 +2,7 @@
 # folder. share/man is generated from the options (tools/man_pages.py). The completion scripts name the programs.
 set(share_tree ${PROJECT_BINARY_DIR}/share)
 list(TRANSFORM busbw_collectives APPEND _perf OUTPUT_VARIABLE busbw_program_list)
+list(APPEND busbw_program_list comm_ops_perf)
 list(JOIN busbw_program_list " " busbw_programs)
 
 # bash and fish load the file that has the name of the command.

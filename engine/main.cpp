@@ -14,6 +14,7 @@
 
 #include "backends/nccl/nccl_backend.hpp"
 #include "collectives/registry.hpp"
+#include "comm_ops/comm_ops_settings.hpp"
 #include "common/os/environment.hpp"
 #include "common/os/program_file.hpp"
 #include "common/support/error.hpp"
@@ -59,8 +60,10 @@ std::string collectives_text() {
   return names;
 }
 
-bool is_collective(std::string_view name) {
-  return std::ranges::any_of(all_collectives(), [&](const auto& entry) { return entry.name == name; });
+/// True for a collective and for comm_ops, which has a program name too.
+bool has_program(std::string_view name) {
+  return name == kCommOpsName ||
+         std::ranges::any_of(all_collectives(), [&](const auto& entry) { return entry.name == name; });
 }
 
 /// Returns the file name of `path`, which messages begin with.
@@ -70,14 +73,14 @@ std::string_view without_folder(std::string_view path) { return path.substr(path
 /// takes it from the first argument (`busbw-engine all_reduce -t 4`).
 Invocation read_invocation(std::string_view called_as, std::vector<std::string> arguments) {
   const std::string name(without_folder(called_as));
-  if (const auto end = name.find(kProgramSuffix); end != name.npos && is_collective(name.substr(0, end)))
+  if (const auto end = name.find(kProgramSuffix); end != name.npos && has_program(name.substr(0, end)))
     return {name, name.substr(0, end), std::move(arguments)};
   constexpr std::array other_programs{kFlowsName, kReplayName, kEachNodeName};
   if (!arguments.empty() && std::ranges::find(other_programs, arguments.front()) != other_programs.end())
     return {fmt::format("{} {}", kEngineName, arguments.front()),
             arguments.front(),
             {arguments.begin() + 1, arguments.end()}};
-  if (arguments.empty() || (!is_collective(arguments.front()) && !arguments.front().starts_with('-')))
+  if (arguments.empty() || (!has_program(arguments.front()) && !arguments.front().starts_with('-')))
     throw UsageError(
         fmt::format("{} {}: unknown collective; name one of{}, or use a program name such as all_reduce_perf",
                     kEngineName, arguments.empty() ? "(nothing)" : arguments.front(), collectives_text()));
@@ -107,6 +110,7 @@ std::string purpose_text(const Invocation& invocation) {
   if (invocation.program == kEngineName)
     return fmt::format("{} COLLECTIVE measures one of{}.", kEngineName, collectives_text());
   if (invocation.collective == kFlowsName) return "Measures rounds of flows between GPUs or host ranks for busbw find.";
+  if (invocation.collective == kCommOpsName) return "Measures the creation, first use and end of communicators.";
   if (invocation.collective == kReplayName) return "Replays one step of a job and measures its time.";
   const auto entry = std::ranges::find(kDescriptions, invocation.collective, &CollectiveDescription::name);
   return fmt::format("Measures {}, which {}.", entry->name, entry->description);

@@ -35,7 +35,7 @@ def find_problems(wheel: Path) -> list[str]:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
     path_by_program = {match[1]: name for name in sizes if (match := PROGRAMS.fullmatch(name))}
     collectives = re.findall(r'^name = "(\w+)"', COLLECTIVES.read_text(), re.MULTILINE)
-    required_programs = ["busbw-engine", *(f"{name}_perf" for name in collectives)]
+    required_programs = ["busbw-engine", *(f"{name}_perf" for name in [*collectives, "comm_ops"])]
     problems = [f"the program {name} is missing" for name in required_programs if name not in path_by_program]
     if "-0cpu-" not in wheel.name and LIBRARY not in sizes:
         problems.append(f"{LIBRARY} is missing")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import click
 
 from busbw.cli.main import cli
-from busbw.collectives import COLLECTIVES
-from busbw.engine_help import EngineFlag, read_help
+from busbw.collectives import COLLECTIVES, COMM_OPS
+from busbw.engine_help import EngineFlag, EngineHelp, read_help
 
 ENGINE = "busbw-engine"
 """Name of the page of the engine's programs."""
@@ -59,11 +59,31 @@ def engine_reference() -> CommandReference:
         name=ENGINE,
         usage=tuple(f"{collective}_perf [options]" for collective in COLLECTIVES),
         paragraphs=(engine_help.summary,),
-        lists=tuple(
-            OptionList(heading or "Information", tuple(map(_flag_entry, flags)))
-            for heading, flags in engine_help.sections.items()
-        ),
+        lists=_flag_lists(engine_help),
         notes=engine_help.notes,
+    )
+
+
+def comm_ops_reference() -> CommandReference:
+    """Returns the help of comm_ops_perf, which has other flags.
+
+    Raises:
+        BusbwError: The engine is not found.
+    """
+    engine_help = read_help(COMM_OPS)
+    return CommandReference(
+        name=f"{COMM_OPS}_perf",
+        usage=(f"{COMM_OPS}_perf TESTS [options]",),
+        paragraphs=(engine_help.summary,),
+        lists=_flag_lists(engine_help),
+        notes=(),
+    )
+
+
+def _flag_lists(engine_help: EngineHelp) -> tuple[OptionList, ...]:
+    return tuple(
+        OptionList(heading or "Information", tuple(map(_flag_entry, flags)))
+        for heading, flags in engine_help.sections.items()
     )
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from command_reference import ENGINE, CommandReference, command_references, engine_reference
+from command_reference import ENGINE, CommandReference, comm_ops_reference, command_references, engine_reference
 
-from busbw.collectives import COLLECTIVES
+from busbw.collectives import PROGRAMS
 from busbw.errors import BusbwError
 
 FOLDER = Path(__file__).parents[1] / "share" / "man"
@@ -33,8 +33,8 @@ def engine_page() -> dict[str, str]:
     Raises:
         BusbwError: The engine is not found.
     """
-    names = ", ".join(f"{collective}_perf" for collective in COLLECTIVES)
-    return {f"{ENGINE}.1": _page(ENGINE, names, [engine_reference()])}
+    names = ", ".join(f"{collective}_perf" for collective in PROGRAMS)
+    return {f"{ENGINE}.1": _page(ENGINE, names, [engine_reference(), comm_ops_reference()])}
 
 
 def _page(title: str, names: str, references: Iterable[CommandReference]) -> str:

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/communicator_lifecycle.hpp"
 #include "common/values/types.hpp"
 #include "rendezvous/team/team.hpp"
 #include "values/algorithm_choice.hpp"
@@ -239,6 +240,14 @@ class Backend {
                                                         int /*layer*/) {
     throw std::logic_error("connect_further: this backend has one communicator for each rank");
   }
+  /// Makes this rank's object that creates and ends communicators, for comm_ops. `world` must outlive it.
+  virtual std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& /*world*/) {
+    throw std::logic_error("make_lifecycle: this backend measures no communicators");
+  }
+  /// Function of the library that a call measures: "ncclCommSplit". Empty if the backend has no library.
+  virtual std::string lifecycle_function(CreationKind /*kind*/, LifecycleCall /*call*/) const { return {}; }
+  /// Reason with a remedy if the backend lacks the call, which is then left out. Empty if it has the call.
+  virtual std::string missing_lifecycle_call(CreationKind /*kind*/, LifecycleCall /*call*/) const { return {}; }
 };
 
 }  // namespace busbw

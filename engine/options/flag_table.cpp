@@ -6,6 +6,7 @@
 #include <array>
 
 #include "collectives/registry.hpp"
+#include "comm_ops/comm_ops_settings.hpp"
 #include "common/support/exit_code_meanings.hpp"
 #include "replay/replay_step.hpp"
 
@@ -20,6 +21,7 @@ constexpr std::string_view kMeasuring = "Measuring";
 constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kGpu = "Only with GPUs (an error on the host backend)";
 constexpr std::string_view kTests = "For tests";
+constexpr std::string_view kCommOps = "Communicator operations";
 
 // Help of a sweep, of `flows` and of `replay`; {} is the program.
 constexpr const char* kSweepUsage =
@@ -36,6 +38,13 @@ constexpr const char* kReplayUsage =
     "rank\n"
     "(-a 3). -c checks every kind of operation. `busbw replay` writes FILE from a trace.\n"
     "Example: {} FILE -t 4\n";
+constexpr const char* kCommOpsUsage =
+    "TESTS is init, split, shrink, grow, a list such as init,split, or all; each creates, uses and ends "
+    "communicators.\n"
+    "They have the first ranks of the job, and a checked all_reduce runs on each. Every call is timed on every rank, "
+    "by\n"
+    "the host clock, after a barrier. Flags are those of nccl-tests' comm_ops_perf, without -F.\n"
+    "Example: {} split -t 4 -s fixed -i 10\n";
 constexpr const char* kSweepEnvironment =
     "Environment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required average\n"
     "busbw in GB/s), NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library),\n"
@@ -47,6 +56,11 @@ constexpr const char* kShortEnvironment =
 constexpr std::array<std::string_view, 10> kFlowsFlags{"--search",  "--nthreads", "--ngpus",    "--processes",
                                                        "--backend", "--library",  "--maxbytes", "--timeout",
                                                        "--records", "--fault"};
+
+/// Flags that `comm_ops` shares with the other programs.
+constexpr std::array<std::string_view, 9> kCommOpsFlags{"--nthreads",      "--ngpus",   "--processes",
+                                                        "--parallel_init", "--backend", "--library",
+                                                        "--timeout",       "--records", "--fault"};
 
 /// Flags that `replay` does not have: those of a sweep, and those that change the order or overlap of the operations.
 constexpr std::array<std::string_view, 18> kNotReplayFlags{
@@ -139,6 +153,19 @@ const std::vector<Flag>& flag_table() {
       {"-M", "--memory", "0|1", "report GPU memory (default 0)", kGpu},
       {"", "--report-algorithms", "0|1", "record NCCL's algorithm, protocol and channels; since 2.23 (default 0)",
        kGpu},
+      {"-b", "--sweep-begin", "RANKS", "first number of ranks (default: all)", kCommOps},
+      {"-e", "--sweep-end", "RANKS", "last number of ranks; the sweep falls or rises (default 1)", kCommOps},
+      {"-s", "--sweep-comms", "RULE", "factor-N, step-N or fixed: next number of ranks (default factor-2)", kCommOps},
+      {"-r", "--resize", "RULE", "factor-N or step-N: ranks that split, shrink and grow divide off (default factor-2)",
+       kCommOps},
+      {"-i", "--iterations", "N", "timed communicators of each test and number of ranks (default 2)", kCommOps},
+      {"-w", "--warmup", "N", "untimed communicators before them (default 1)", kCommOps},
+      {"-W", "--work-iterations", "N", "all_reduce operations on each communicator (default 2)", kCommOps},
+      {"-R", "--root-every", "N", "a root (unique id) for every N ranks; 0: one root (default 0)", kCommOps},
+      {"-S", "--share", "", "share resources between parent and new communicator", kCommOps},
+      {"-a", "--abort", "", "abort communicators instead of finalize and destroy", kCommOps},
+      {"-A", "--all-timers", "", "summarize the rendezvous too", kCommOps},
+      {"-v", "--verbose", "", "print a line for each iteration", kCommOps},
       {"", "--fault", "FAULT", "inject a fault, such as flip:rank=1,index=7,bit=3", kTests},
   };
   return flags;
@@ -146,6 +173,8 @@ const std::vector<Flag>& flag_table() {
 
 bool applies_to(const Flag& flag, std::string_view collective) {
   const auto has = [&](const auto& names) { return std::ranges::find(names, flag.long_name) != names.end(); };
+  if ((flag.section == kCommOps) != (collective == kCommOpsName))
+    return collective == kCommOpsName && has(kCommOpsFlags);
   if (collective == kFlowsName) return has(kFlowsFlags);
   return collective != kReplayName || !has(kNotReplayFlags);
 }
@@ -160,8 +189,14 @@ std::string spelling(std::string_view long_name) {
 std::string help_text(std::string_view program, std::string_view purpose, std::string_view collective) {
   const bool serves_flows = collective == kFlowsName;
   const bool replays = collective == kReplayName;
-  std::string text = fmt::format("Usage: {}{} [options]\n{}\n", program, replays ? " FILE" : "", purpose);
-  text += fmt::format(fmt::runtime(serves_flows ? kFlowsUsage : replays ? kReplayUsage : kSweepUsage), program);
+  const bool runs_comm_ops = collective == kCommOpsName;
+  const char* const operand = replays ? " FILE" : runs_comm_ops ? " TESTS" : "";
+  std::string text = fmt::format("Usage: {}{} [options]\n{}\n", program, operand, purpose);
+  text += fmt::format(fmt::runtime(serves_flows    ? kFlowsUsage
+                                   : replays       ? kReplayUsage
+                                   : runs_comm_ops ? kCommOpsUsage
+                                                   : kSweepUsage),
+                      program);
   std::string_view section;
   for (const Flag& flag : flag_table()) {
     if (!applies_to(flag, collective)) continue;
@@ -177,7 +212,7 @@ std::string help_text(std::string_view program, std::string_view purpose, std::s
       "      --world                           print number of this process, of all processes, and the launcher\n"
       "      --version                         print the versions of program, backend and record schema\n"
       "\n";
-  text += serves_flows || replays ? kShortEnvironment : kSweepEnvironment;
+  text += serves_flows || replays || runs_comm_ops ? kShortEnvironment : kSweepEnvironment;
   text +=
       "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
       "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/reference/environment.md).\n";

@@ -12,7 +12,7 @@ inline constexpr int kMaxHostRanks = 1024;
 /// (docs/explanation/correctness.md).
 inline constexpr int kMaxRanks = 65536;
 
-/// One command-line flag. Every flag takes a value.
+/// One command-line flag. Every flag takes a value, except those without a placeholder, which only comm_ops has.
 struct Flag {
   std::string_view short_name;  // "-b", or empty
   std::string_view long_name;   // "--minbytes"
@@ -25,7 +25,7 @@ struct Flag {
 const std::vector<Flag>& flag_table();
 
 /// True if the program of this collective has the flag. `flows` and `replay` have no sweep, `flows` also no check and
-/// no table.
+/// no table. `comm_ops` has flags of its own, with short names that mean other flags in other programs.
 bool applies_to(const Flag& flag, std::string_view collective);
 
 /// Returns a flag's names for messages: "-b (--minbytes)".

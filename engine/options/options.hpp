@@ -10,6 +10,7 @@
 
 #include "collectives/collective_settings.hpp"
 #include "collectives/registry.hpp"
+#include "comm_ops/comm_ops_settings.hpp"
 #include "common/os/environment.hpp"
 #include "options/fault.hpp"
 #include "options/flag_values.hpp"
@@ -34,6 +35,7 @@ struct Options {
   int stdout_descriptor = 1;             // destination of the table, of records with "-", and of answers of flows
   int requests_descriptor = 0;           // source of the requests to flows
   std::shared_ptr<const MatchedCalls> replay = {};  // the program of `replay`; null for other programs
+  std::optional<CommOpsSettings> comm_ops = {};  // of comm_ops; empty for other programs
   std::string search;                    // --search; empty: requests come from standard input
   std::string backend = "auto";          // name of a backend, or "auto"
   std::string nccl_library;              // --library; empty: search
@@ -66,7 +68,8 @@ struct Options {
 /// Information to print instead of measuring.
 enum class InfoRequest { help, version, devices, world };
 
-/// Parses `arguments`, which exclude the program's own name. Those of `replay` begin with its file, which is read.
+/// Parses `arguments`, which exclude the program's own name. Those of `replay` contain its file, which is read,
+/// those of `comm_ops` its tests.
 /// Throws UsageError.
 /// Calls `launched_processes` once, and only if the program will measure. It returns the number of processes in this
 /// process's launched job.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/support/error.hpp"
+#include "output/comment_lines.hpp"
 #include "output/memory_line.hpp"
 #include "output/run_outcome.hpp"
 #include "output/units.hpp"
@@ -26,22 +27,6 @@ constexpr int kBandwidthWidth = 6;
 constexpr std::string_view kNotAvailable = "N/A";
 // nccl-tests' "not checked" text is one character shorter than the column.
 constexpr std::string_view kNotChecked = "    N/A";
-
-template <class... Arguments>
-void append(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
-}
-
-/// Appends one '#' line for each line of `text`. Lines that begin with '#' stay unchanged.
-void append_comment(std::string& out, std::string_view text) {
-  while (true) {
-    const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    append(out, "{}{}\n", line.starts_with('#') ? "" : "# ", line);
-    if (end == std::string_view::npos) return;
-    text.remove_prefix(end + 1);
-  }
-}
 
 std::string step_text(const RunSettings& settings) {
   if (!settings.sizes_bytes.empty()) return fmt::format("{}(sizes)", settings.sizes_bytes.size());
@@ -79,25 +64,6 @@ void append_settings(std::string& out, const RunInfo& run) {
   }
   for (const std::string& note : run.notes) append_comment(out, note);
   for (const std::string& warning : run.warnings) append_comment(out, "Warning: " + warning);
-}
-
-/// Appends one line per rank. As in nccl-tests, the lines of a process have at most 2047 bytes. Longer text is cut and
-/// ends with "...".
-void append_devices(std::string& out, const std::vector<RankInfo>& ranks) {
-  constexpr std::size_t kMaxProcessBytes = 2048;  // with a terminating zero
-  constexpr std::string_view kTruncationMark = "...\n";
-  std::map<int, std::string> lines_of_process;
-  for (const RankInfo& rank : ranks) {
-    append(lines_of_process[rank.process], "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n",
-           rank.rank, rank.group, rank.pid, rank.host, rank.device, rank.bus_id, rank.device_name);
-  }
-  for (auto& [process, text] : lines_of_process) {
-    if (text.size() >= kMaxProcessBytes) {
-      text.resize(kMaxProcessBytes - 1 - kTruncationMark.size());
-      text += kTruncationMark;
-    }
-    out += text;
-  }
 }
 
 /// Returns the hosts of each group, separated by blanks and in rank order. Names the first hosts of a large group.
@@ -225,21 +191,6 @@ std::string bandwidth_text(const std::optional<double>& bytes_per_s) {
   return column_number_text(*bytes_per_s / kBytesPerGb, kBandwidthWidth);
 }
 
-/// Returns the reason for a failed run. Empty if it succeeded or was ended by a signal or a closed output, because
-/// nccl-tests prints nothing then.
-std::string failure_text(const RunEnd& end) {
-  switch (static_cast<ExitCode>(end.exit_code)) {
-    case ExitCode::good: return end.output_failed ? "an output could not be written" : "";
-    case ExitCode::interrupted:
-    case ExitCode::terminated:
-    case ExitCode::output_closed: return "";
-    case ExitCode::wrong_data:
-      return fmt::format("wrong data in {} element{}", end.wrong_elements, end.wrong_elements == 1 ? "" : "s");
-    case ExitCode::slower_than_demanded: return fmt::format("{}: {}", end.reason, end.message);
-    default: return end.timed_out ? "Test timeout" : end.reason;
-  }
-}
-
 }  // namespace
 
 std::string column_number_text(double value, int width) {
@@ -294,20 +245,12 @@ void NcclTestsText::rows(const CaseRows& rows) {
 void NcclTestsText::end(const RunEnd& end) {
   std::string out;
   if (ended_early(end)) {
-    append_early_end(out, end);
+    append_early_end(out, begun_, end);
   } else if (begun_) {
     append_footer(out, end);
   }
   if (const std::string failure = failure_text(end); !failure.empty()) append_comment(out, "Test failure: " + failure);
   stream_.write(out);
-}
-
-/// Appends the reason instead of the footer, because scripts take a footer as the sign of a completed run.
-void NcclTestsText::append_early_end(std::string& out, const RunEnd& end) const {
-  if (begun_) append_comment(out, "Run ended early: " + end.reason);
-  for (const std::string& detail : end.details) append_comment(out, detail);
-  // If there is no table, only stderr has the message.
-  if (begun_ && !end.message.empty()) append_comment(out, "error: " + end.message);
 }
 
 void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {

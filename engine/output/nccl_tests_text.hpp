@@ -38,7 +38,6 @@ class NcclTestsText : public Sink {
   void append_row(std::string& out, const Row& row) const;
   void append_placement(std::string& out, const std::optional<Measurement>& measurement) const;
   void append_inexact_check(std::string& out, const Row& row);
-  void append_early_end(std::string& out, const RunEnd& end) const;
   void append_footer(std::string& out, const RunEnd& end) const;
 
   TextStream stream_;

@@ -191,6 +191,7 @@ std::string_view late_kind_text(LateRank::Kind kind) {
     case LateRank::Kind::late_start: return "late_start";
     case LateRank::Kind::slow_launch: return "slow_launch";
     case LateRank::Kind::late_first: return "late_first";
+    case LateRank::Kind::slow_call: return "slow_call";
   }
   return "";
 }

@@ -122,6 +122,11 @@ class RecordingBackend final : public Backend {
   std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int layer) override {
     return record(inner_->connect_further(world, group, first, layer), world, group);
   }
+  /// Communicators that only exist to be measured are not recorded.
+  std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override { return inner_->make_lifecycle(world); }
+  std::string missing_lifecycle_call(CreationKind kind, LifecycleCall call) const override {
+    return inner_->missing_lifecycle_call(kind, call);
+  }
 
  private:
   std::unique_ptr<Communicator> record(std::unique_ptr<Communicator> communicator, Team& world, Team& group) {

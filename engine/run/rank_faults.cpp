@@ -88,6 +88,12 @@ std::unique_ptr<Collective> make_delayed_collective(const Collective& collective
   return std::make_unique<DelayedCollective>(collective, delay_us);
 }
 
+void delay_call(const Fault& fault) { std::this_thread::sleep_for(std::chrono::microseconds(fault.delay_us)); }
+
+void flip_bit(const Fault& fault, std::span<std::int32_t> result) {
+  if (fault.index < result.size() && fault.bit < 32) result[fault.index] ^= std::int32_t(1u << fault.bit);
+}
+
 void corrupt_result(const Fault& fault, Communicator& communicator, const RankCase& rank_case, std::byte* recv) {
   const auto result = received_memory(communicator, rank_case, recv);
   if (result.empty()) return;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "comm_ops/call_rows.hpp"
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "flows/server.hpp"
@@ -218,6 +219,22 @@ void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communic
   run_replay(*plan.replay, plan.settings, backend, world, communicator, hooks);
 }
 
+/// Measures the life of communicators. Rank 0 reports the rows of each case.
+void measure_comm_ops(const RunPlan& plan, Backend& backend, Team& world, const std::vector<RankInfo>& ranks,
+                      Reporter* reporter) {
+  const auto fault = fault_of(plan, world);
+  const CommOpsHooks hooks{[&] {
+                             if (fault && fault->kind == Fault::Kind::delay) delay_call(*fault);
+                           },
+                           [&](std::span<std::int32_t> result) {
+                             if (fault && fault->kind == Fault::Kind::flip) flip_bit(*fault, result);
+                           },
+                           [&](const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls) {
+                             reporter->rows(make_call_rows(comm_case, calls, backend, ranks));
+                           }};
+  run_comm_ops(*plan.comm_ops, plan.settings, backend, world, hooks);
+}
+
 /// Connections of this rank to others. run_rank owns them, so that they outlive an exception in join_and_run: the
 /// failure must be reported before they are destroyed.
 struct GroupMembership {
@@ -232,6 +249,12 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   world.barrier();
 
   world.enter(Phase::initialisation);
+  if (plan.comm_ops) {  // its communicators are the first ones, so that their creation includes all costs
+    const auto ranks = gather_values(world, describe_rank(plan, backend, std::nullopt, world.rank()));
+    if (world.rank() == 0) reporter->begin(ranks, backend.facts());
+    world.barrier();
+    return measure_comm_ops(plan, backend, world, ranks, reporter);
+  }
   const int process = world.rank() / plan.ranks_per_process();
   membership.group = world.split(plan.split.color(process));
   membership.communicator = backend.connect(world, *membership.group);

@@ -7,6 +7,7 @@
 
 #include "collectives/collective.hpp"
 #include "collectives/sweep_types.hpp"
+#include "comm_ops/comm_ops_settings.hpp"
 #include "flows/server.hpp"
 #include "options/fault.hpp"
 #include "replay/matched_calls.hpp"
@@ -27,6 +28,7 @@ struct RunPlan {
   std::optional<Fault> fault = {};
   std::optional<FlowService> flow_service = {};  // if the job measures flows on request instead of the sweep
   std::shared_ptr<const MatchedCalls> replay = {};  // if the job replays a program instead of the sweep
+  std::optional<CommOpsSettings> comm_ops = {};  // if the job measures the life of communicators instead of the sweep
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
   int ranks() const { return settings.processes * ranks_per_process(); }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "common/support/version.hpp"
 #include "common/values/quantity.hpp"
 #include "measure/clock.hpp"
+#include "output/comm_ops_text.hpp"
 #include "output/nccl_tests_json.hpp"
 #include "output/nccl_tests_text.hpp"
 #include "output/record_writer.hpp"
@@ -41,6 +43,19 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
+/// Warns about calls that the backend lacks, which are left out.
+void add_missing_calls(const CommOpsSettings& settings, const Backend& backend, RunInfo& info) {
+  for (const CreationKind test : settings.tests)
+    for (const LifecycleCall call : {LifecycleCall::create, LifecycleCall::finalize, LifecycleCall::abort}) {
+      const bool is_used = call == LifecycleCall::create || (call == LifecycleCall::abort) == settings.aborts;
+      const std::string reason = is_used ? backend.missing_lifecycle_call(test, call) : "";
+      if (reason.empty()) continue;
+      std::string note =
+          fmt::format("{} is not measured: {}", call == LifecycleCall::create ? name(test) : name(call), reason);
+      if (std::ranges::find(info.notes, note) == info.notes.end()) info.notes.push_back(std::move(note));
+    }
+}
+
 /// Prints NCCL's variables for flows, and the notes and warnings of a run, on stderr.
 class StderrNotes final : public Sink {
  public:
@@ -52,6 +67,19 @@ class StderrNotes final : public Sink {
   void rows(const CaseRows&) override {}
   void end(const RunEnd&) override {}
 };
+
+/// Opens the output of --records. Null if it is absent.
+std::unique_ptr<RecordWriter> open_records(const Options& options, const std::function<bool()>& should_drop) {
+  if (options.records_path.empty()) return nullptr;
+  if (options.records_path != "-") return RecordWriter::open(options.records_path);
+  return std::make_unique<RecordWriter>(TextStream(options.stdout_descriptor, should_drop));
+}
+
+std::unique_ptr<Sink> make_comm_ops_text(const CommOpsSettings& settings, int descriptor,
+                                         const std::function<bool()>& should_drop) {
+  return std::make_unique<CommOpsText>(descriptor, should_drop,
+                                       CommOpsTextOptions{settings.verbose, settings.all_timers, settings.root_every});
+}
 
 }  // namespace
 
@@ -113,13 +141,16 @@ RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend
   std::erase(info.environment, std::pair<std::string, std::string>(kProfilerVariable, find_profiler_plugin()));
   info.machine = machine_facts();
   info.settings = plan.settings;
-  if (const std::size_t passes = plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles)) {
+  info.notes = header_notes(options, memory);
+  if (plan.comm_ops) {
+    add_missing_calls(*plan.comm_ops, backend, info);
+  } else if (const std::size_t passes =
+                 plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles)) {
     const auto& sizes_bytes = plan.sweep.sizes_bytes;
     info.rows_planned = passes * sizes_bytes.size();
     info.bytes_planned = static_cast<double>(passes) * std::accumulate(sizes_bytes.begin(), sizes_bytes.end(), 0.0);
   }
   if (plan.settings.max_bytes < options.settings.max_bytes) info.requested_max_bytes = options.settings.max_bytes;
-  info.notes = header_notes(options, memory);
   return info;
 }
 
@@ -140,6 +171,7 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
   if (options.serves_flows())
     plan.flow_service = {options.requests_descriptor, options.stdout_descriptor,
                          std::min(kMaxFlowLimitS, no_progress_limit_s(options) * kFlowLimitShare)};
+  plan.comm_ops = options.comm_ops;
   if (settings.placement != "in") plan.placements.push_back(Placement::out_of_place);
   if (settings.placement != "out") plan.placements.push_back(Placement::in_place);
   return plan;
@@ -152,16 +184,17 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
   }
   // An aborted job does not wait for a slow reader of stdout.
   const auto should_drop = [&job] { return job.aborted(); };
+  if (options.comm_ops) {
+    if (auto records = open_records(options, should_drop)) reporter.add(std::move(records));
+    reporter.add(make_comm_ops_text(*options.comm_ops, options.stdout_descriptor, should_drop));
+    return;
+  }
   auto text = std::make_unique<NcclTestsText>(options.stdout_descriptor, should_drop);
   std::unique_ptr<NcclTestsJson> json;
   if (!options.json_path.empty()) json = NcclTestsJson::open(options.json_path);
   std::unique_ptr<RecordWriter> records;
   try {
-    if (options.records_path == "-") {
-      records = std::make_unique<RecordWriter>(TextStream(options.stdout_descriptor, should_drop));
-    } else if (!options.records_path.empty()) {
-      records = RecordWriter::open(options.records_path);
-    }
+    records = open_records(options, should_drop);
     if (json) text->comment(fmt::format("Writing JSON output to {}", json->path()));
   } catch (...) {
     if (json) json->discard();

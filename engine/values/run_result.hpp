@@ -153,11 +153,12 @@ struct LateRank {
     late_start,   // at each iteration, between the end of the previous one and its start
     slow_launch,  // at each operation, because its launch takes longer than the operation
     late_first,   // at the first iteration after a barrier
+    slow_call,    // in a call that its equals finish sooner (comm_ops)
   };
   Kind kind;
   int rank = 0;  // in the job
   std::string host;
-  double late_s = 0;    // after all other ranks; for a slow launch, longer than the median rank
+  double late_s = 0;    // after all other ranks; for a slow launch or call, longer than the median rank
   std::string message;  // sentence about the rank, with a remedy
 };
 
@@ -193,6 +194,14 @@ struct Measurement {
   std::vector<std::string> warnings;
 };
 
+/// Call of a communicator's life that a row of comm_ops measures. The row's ranks are those that make the call.
+struct LifecycleRow {
+  std::string test;  // "split"
+  std::string call;  // "first_all_reduce"
+  std::string function;  // "ncclAllReduce"; empty if the backend has no library
+  int test_ranks = 0;  // ranks of the test, of which some may not make the call
+};
+
 /// One row of the table: one size of one configuration of one group.
 struct Row {
   int group = 0;
@@ -200,7 +209,7 @@ struct Row {
   int cycle = 0;
   std::string collective;
   std::uint64_t requested_bytes = 0;  // size in the sweep
-  std::uint64_t size_bytes = 0;  // the size column: max of bytes sent and received by a rank
+  std::uint64_t size_bytes = 0;  // the size column: max of bytes sent and received by a rank; 0 if a call moves none
   std::uint64_t count = 0;  // the count column, in elements; of a replay in operations
   std::optional<Dtype> dtype = Dtype::float32;  // none for a step of a job, which has several types
   std::string redop;  // "sum", "none", or "" (hypercube)
@@ -208,6 +217,7 @@ struct Row {
   std::optional<Measurement> out_of_place;
   std::optional<Measurement> in_place;
   std::string timestamp;  // local time at the row's end, "2026-11-21 08:16:39"
+  std::optional<LifecycleRow> lifecycle = {};  // only in rows of comm_ops
   std::vector<std::string> comments;  // '#' lines that follow the row (alltoallv's per-rank summary)
 
   /// Text of the type column.

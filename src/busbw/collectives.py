@@ -113,5 +113,11 @@ def bandwidth_ratio(name: str | None, ranks: int | None) -> float | None:
     return collective.bandwidth_ratio_of(ranks) if collective and ranks else None
 
 
+COMM_OPS = "comm_ops"
+"""Program that measures the life of communicators. It is no collective: its rows are calls without size and busbw."""
+
 COLLECTIVES = tuple(collectives())
 """Names of all collectives. The engine measures each of them."""
+
+PROGRAMS = (*COLLECTIVES, COMM_OPS)
+"""Names of all programs of the engine without their suffix `_perf`."""

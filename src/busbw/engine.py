@@ -139,9 +139,9 @@ def versions() -> str:
     return _query_engine("--version")
 
 
-def help_text() -> str:
-    """Returns the engine's `--help` output, with all flags."""
-    return _query_engine("--help")
+def help_text(program: str = "") -> str:
+    """Returns the `--help` output with all flags: of a program, or if it is empty those that all collectives have."""
+    return _query_engine(*filter(None, [program]), "--help")
 
 
 def default_ranks() -> int:
@@ -183,21 +183,21 @@ def world() -> tuple[int, int, str]:
     return int(rank), int(size), launcher
 
 
-def _query_engine(flag: str) -> str:
+def _query_engine(*words: str) -> str:
     """Returns the engine's output for an informational flag. Raises the errors of `_run_engine`."""
-    return _run_engine(flag).stdout.strip()
+    return _run_engine(*words).stdout.strip()
 
 
-def _run_engine(flag: str) -> "subprocess.CompletedProcess[str]":
-    """Runs the engine with an informational flag.
+def _run_engine(*words: str) -> "subprocess.CompletedProcess[str]":
+    """Runs the engine with an informational flag, which may follow the name of a program.
 
     Raises:
         UsageError: The engine refuses the environment, such as contradicting variables of launchers.
         BusbwError: The engine is not found, does not know the flag, fails, or takes more than 60 s.
     """
-    path = program(ENGINE)
+    path, flag = program(ENGINE), words[-1]
     try:
-        return subprocess.run([path, flag], capture_output=True, text=True, errors="replace", timeout=60, check=True)
+        return subprocess.run([path, *words], capture_output=True, text=True, errors="replace", timeout=60, check=True)
     except subprocess.CalledProcessError as error:
         # An engine that does not know an informational flag takes it for one of a measurement.
         if f"{ENGINE} {flag}: no collective before the options" in error.stderr:

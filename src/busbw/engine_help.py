@@ -82,13 +82,13 @@ def parse_help(text: str) -> EngineHelp:
     return EngineHelp(summary, sections, tuple(notes))
 
 
-def read_help() -> EngineHelp:
-    """Returns the help of the engine in use.
+def read_help(program: str = "") -> EngineHelp:
+    """Returns the help of a program of the engine in use, see `engine.help_text`.
 
     Raises:
         BusbwError: The engine is not found or fails.
     """
-    return parse_help(engine.help_text())
+    return parse_help(engine.help_text(program))
 
 
 def _flag(match: re.Match[str]) -> EngineFlag:

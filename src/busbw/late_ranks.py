@@ -16,6 +16,7 @@ _TEXT_BY_KIND: dict[LateRankKind, str] = {
     "late_start": "starts each iteration {late_us:.0f} us after all others",
     "slow_launch": "takes {late_us:.0f} us longer than others to launch an operation",
     "late_first": "began {late_us:.0f} us after all others",
+    "slow_call": "takes {late_us:.0f} us longer for a call than the median of its equals",
 }
 
 

@@ -20,7 +20,7 @@ SCHEMA_VERSION = "1.7"
 
 
 SampleClock = Literal["host", "device_events", "gated_device_events"]
-LateRankKind = Literal["late_start", "slow_launch", "late_first"]
+LateRankKind = Literal["late_start", "slow_launch", "late_first", "slow_call"]
 
 
 class RecordsError(BusbwError):
@@ -128,13 +128,15 @@ class LateRankRecord(Struct, kw_only=True, frozen=True):
         LateRankKind,
         Meta(
             description="'late_start': at each iteration. 'slow_launch': at each operation, because its launch takes "
-            "longer than the operation. 'late_first': at the first iteration after a barrier."
+            "longer than the operation. 'late_first': at the first iteration after a barrier. "
+            "'slow_call': in a call that ranks with the same part finish sooner (comm_ops)."
         ),
     ]
     rank: Annotated[int, Meta(description="Rank in the whole job.")]
     host: Annotated[str, Meta(description="Host name.")]
     late_us: Annotated[
-        float, Meta(description="Delay after all other ranks of the group; of a slow launch, after the median rank.")
+        float,
+        Meta(description="Delay after all other ranks of the group; of a slow launch or call, after the median rank."),
     ]
     message: Annotated[str, Meta(description="The sentence about it in `warnings`.")]
 
@@ -198,7 +200,7 @@ class HeaderRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=Tru
     machine: Annotated[dict[str, str], Meta(description="Facts about rank 0's machine: 'cpu_model', 'kernel', ...")]
     settings: SettingsRecord
     rows_planned: Annotated[
-        int | None, Meta(description="Rows of each group, all passes included; null without limit (-N 0).")
+        int | None, Meta(description="Rows of each group, all passes included; null if unknown (-N 0, comm_ops).")
     ] = None
     bytes_planned: Annotated[float | None, Meta(description="Sum of the requested sizes of these rows.")] = None
     ranks: Annotated[list[RankRecord], Meta(description="All ranks, by rank.")]
@@ -206,12 +208,17 @@ class HeaderRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=Tru
 
 
 class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
-    """One placement of one row of the table of one group."""
+    """One placement of one row of the table of one group, or one call of a communicator's life (comm_ops)."""
 
-    collective: Annotated[str, Meta(description="'all_reduce', ...")]
+    collective: Annotated[str, Meta(description="'all_reduce', ...; of comm_ops the test and the call: 'split/create'")]
     requested_bytes: Annotated[int, Meta(description="Size that the sweep requested.", ge=0)]
     size_bytes: Annotated[
-        int, Meta(description="The size column: maximum number of bytes that a rank sends or receives.", ge=0)
+        int,
+        Meta(
+            description="The size column: maximum number of bytes that a rank sends or receives; 0 if the call moves "
+            "no data.",
+            ge=0,
+        ),
     ]
     count: Annotated[int, Meta(description="The count column: elements of the call.", ge=0)]
     dtype: Annotated[str, Meta(description="Element type: 'float', 'bfloat16', ...")]
@@ -223,7 +230,10 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
         Literal["out_of_place", "in_place"], Meta(description="In place if send and receive buffer are shared.")
     ]
     group: Annotated[int, Meta(description="Group under NCCL_TESTS_SPLIT, otherwise 0.")]
-    ranks: Annotated[int, Meta(description="Ranks of the group.", ge=1)]
+    ranks: Annotated[
+        int,
+        Meta(description="Ranks of the group; of comm_ops the ranks that make the call, the first of the job.", ge=1),
+    ]
     cycle: Annotated[int, Meta(description="Pass over all rows (-N), from 0.", ge=0)]
     time_us: Annotated[
         float | None, Meta(description="Time per operation, ranks combined by -a; null if not a number.")

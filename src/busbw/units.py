@@ -60,6 +60,14 @@ def milliseconds_text(time_us: float) -> str:
     return f"{number_text(time_us / 1e3, 3)} ms"
 
 
+def duration_text(time_us: float) -> str:
+    """Text of a time in the largest unit in which it is at least 1: "1.23 s", "12.3 ms", "456 us"."""
+    value, unit = next(
+        ((time_us / scale, unit) for scale, unit in ((1e6, "s"), (1e3, "ms")) if time_us >= scale), (time_us, "us")
+    )
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
+
+
 def size_range_text(sizes_bytes: Iterable[int]) -> str:
     """Text of the smallest and the largest of several sizes: "8 B - 8 KiB". One size if they are equal."""
     sizes = sorted(sizes_bytes)

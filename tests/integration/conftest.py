@@ -9,7 +9,7 @@ from browser import browser  # noqa: F401  # a fixture
 from installed import installed_in
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # they are hooks
 
-from busbw.collectives import COLLECTIVES
+from busbw.collectives import PROGRAMS
 
 from .launchers import slurm as real_slurm
 from .programs import Programs, used_from
@@ -19,7 +19,7 @@ from .programs import Programs, used_from
 def programs(tmp_path: Path) -> Iterator[Programs]:
     """The installed programs, to run in an empty folder."""
     folder = installed_in()
-    names = ["busbw-engine", *(f"{collective}_perf" for collective in COLLECTIVES)]
+    names = ["busbw-engine", *(f"{collective}_perf" for collective in PROGRAMS)]
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         pytest.fail(f"{folder} lacks {' '.join(missing)}: install busbw, or set BUSBW_PROGRAMS to the programs' folder")

@@ -67,5 +67,21 @@ def test_the_placeholders_are_those_of_the_flag_table() -> None:
     """A new spelling of a list of values would otherwise stop its completion."""
     table = (ROOT / "engine" / "options" / "flag_table.cpp").read_text()
     placeholders = set(re.findall(r'\{"[^"]*", "--[^"]+", "([^"]+)"', table))
-    known = {"COMMAND", "N", "SIZE", "LIST", "RANK", "SECONDS", "SHARE", "TIME", "FAULT", "TYPE", "OP", "FILE", "PATH"}
+    known = {
+        "COMMAND",
+        "N",
+        "SIZE",
+        "LIST",
+        "RANK",
+        "RANKS",
+        "RULE",
+        "SECONDS",
+        "SHARE",
+        "TIME",
+        "FAULT",
+        "TYPE",
+        "OP",
+        "FILE",
+        "PATH",
+    }
     assert {name for name in placeholders if not re.fullmatch(r"[\w|]+\|\w+|\d\.\.\d", name)} == known

@@ -43,6 +43,7 @@ def test_several_ranks_are_named_the_latest_first() -> None:
         ("late_start", "starts each iteration 20 us after all others"),
         ("slow_launch", "takes 20 us longer than others to launch an operation"),
         ("late_first", "began 20 us after all others"),
+        ("slow_call", "takes 20 us longer for a call than the median of its equals"),
     ],
 )
 def test_each_kind_has_its_sentence(kind: LateRankKind, words: str) -> None:

@@ -46,6 +46,11 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
                             *flags.cta_policy == 2 ? 22800 : 22700});
   if (flags.one_sided)
     requirements.push_back({"-H 1 (--one_sided)", "leave -H out", {"ncclPutSignal", "ncclWaitSignal"}, 22900});
+  if (flags.root_every > 0)
+    requirements.push_back(
+        {fmt::format("-R {} (--root-every)", flags.root_every), "leave -R out", {"ncclCommInitRankScalable"}, 22300});
+  if (flags.shares_resources)
+    requirements.push_back({"-S (--share)", "leave -S out", {"ncclCommInitRankConfig"}, 22700});
   if (flags.kernel) requirements.push_back(make_kernel_requirement(*flags.kernel, headers_version));
   return requirements;
 }

@@ -26,6 +26,12 @@ namespace {
 /// Ranks of this process and its forks.
 int local_ranks(const Options& options, const World& world) { return options.ranks() / world.size; }
 
+/// Layers of communicators in addition to the first: of comm_ops, for the children of a parent.
+int further_layers(const Options& options) {
+  if (options.comm_ops) return 1;
+  return options.replay ? layer_count(options.replay->program()) : 0;
+}
+
 std::unique_ptr<Backend> make_unrecorded_host(const Options& options, const World& world) {
   const int ranks = local_ranks(options, world);
   if (world.size > 1)
@@ -33,8 +39,7 @@ std::unique_ptr<Backend> make_unrecorded_host(const Options& options, const Worl
         world.rank * ranks, ranks, std::string(version()),
         options.serves_flows() ? std::optional(world.local_rank * ranks) : std::nullopt);
   return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
-                                               std::string(version()),
-                                               options.replay ? layer_count(options.replay->program()) : 0);
+                                               std::string(version()), further_layers(options));
 }
 
 std::unique_ptr<Backend> make_host(const Options& options, const World& world, const GpuSurvey&) {
@@ -67,6 +72,10 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   flags.one_sided = settings.one_sided;
   flags.reports_memory = settings.report_memory;
   flags.reports_algorithms = options.report_algorithms;
+  if (options.comm_ops) {
+    flags.root_every = options.comm_ops->root_every;
+    flags.shares_resources = options.comm_ops->shares;
+  }
   flags.max_peers = options.make_collective()->max_peers();
   if (options.serves_flows()) set_flow_environment();
   return make_nccl_backend(config, survey);

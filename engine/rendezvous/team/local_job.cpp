@@ -22,15 +22,17 @@ constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
-/// Shared state of one rank. A team uses a barrier in the block of its first member: `job_barrier` if it is the team of
-/// all ranks, else `group_barrier`. The mailbox holds the part of a message that other members read next.
+/// Maximum number of splits from the team of all ranks to a team, plus 1.
+constexpr std::size_t kTeamLevels = 4;
+
+/// Shared state of one rank. A team uses a barrier in the block of its first member: that of its level, because a team
+/// and its split may have the same first member. The mailbox holds the part of a message that other members read next.
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
   std::atomic<pid_t> pid;  // of the rank's process; 0 before it has a team
   IssuedOperations issued;
-  Barrier job_barrier;
-  Barrier group_barrier;
+  std::array<Barrier, kTeamLevels> barriers;  // [number of splits from the team of all ranks]
   std::uint64_t message_bytes;  // size of the whole message; during `split`, the color
   std::array<std::byte, kMailboxBytes> mailbox;
 };
@@ -46,8 +48,8 @@ struct LocalJob::SharedState {
 /// Team of some or all ranks of the job, for use by one of them.
 class LocalJob::LocalTeam final : public Team {
  public:
-  LocalTeam(LocalJob& job, std::vector<int> members, int own_index, bool is_whole_job)
-      : job_(job), members_(std::move(members)), own_index_(own_index), is_whole_job_(is_whole_job) {}
+  LocalTeam(LocalJob& job, std::vector<int> members, int own_index, std::size_t level)
+      : job_(job), members_(std::move(members)), own_index_(own_index), level_(level) {}
 
   int rank() const override { return own_index_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -68,7 +70,7 @@ class LocalJob::LocalTeam final : public Team {
     if (aborted()) throw JobAborted();
     // If all members have arrived, the barrier passes even after a later abort: a rank may be lost just after the last
     // row.
-    (is_whole_job_ ? first.job_barrier : first.group_barrier).arrive_and_wait(size(), *this);
+    first.barriers.at(level_).arrive_and_wait(size(), *this);
   }
 
   std::vector<Bytes> gather(std::span<const std::byte> own_bytes) override {
@@ -125,14 +127,14 @@ class LocalJob::LocalTeam final : public Team {
       group_members.push_back(members_[member]);
     }
     barrier();
-    return std::make_unique<LocalTeam>(job_, std::move(group_members), index_in_group, false);
+    return std::make_unique<LocalTeam>(job_, std::move(group_members), index_in_group, level_ + 1);
   }
 
  private:
   LocalJob& job_;
   std::vector<int> members_;  // ranks in the job
   int own_index_;  // index into members_
-  bool is_whole_job_;
+  std::size_t level_;  // number of splits from the team of all ranks
 };
 
 LocalJob::LocalJob(int ranks) : ranks_(ranks), mapped_bytes_(sizeof(SharedState) + ranks * sizeof(RankBlock)) {
@@ -154,7 +156,7 @@ std::unique_ptr<Team> LocalJob::team(int rank) {
   block(rank).pid.store(getpid(), std::memory_order_relaxed);
   std::vector<int> all_ranks(ranks_);
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
-  return std::make_unique<LocalTeam>(*this, std::move(all_ranks), rank, true);
+  return std::make_unique<LocalTeam>(*this, std::move(all_ranks), rank, 0);
 }
 
 void LocalJob::abort(ExitCode exit, const std::string& message) noexcept {

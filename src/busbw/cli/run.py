@@ -13,7 +13,7 @@ from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.engine_flags import (
-    parse_collective,
+    parse_program,
     rank_flags,
     reject_near_miss_options,
     sweep_flags,
@@ -51,17 +51,20 @@ def run(
     plot_when: str,
     words: tuple[str, ...],
 ) -> int:
-    """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record."""
+    """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record.
+
+    `busbw run comm_ops TESTS` measures the life of communicators; `comm_ops_perf --help` lists its flags.
+    """
     own_options = [name for each in click.get_current_context().command.params for name in each.opts]
     reject_near_miss_options(words, [name for name in own_options if name.startswith("--")])
-    collective = parse_collective(words)
+    collective = parse_program(words)
     flags = used_flags(words[1:])
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
     program = engine.program(f"{collective}_perf")
     refuse_launched_process("run", f"use busbw launch, or start {program.name} instead")
     variables = engine.preload_variables("--preload", [preload]) if preload else {}
-    added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(flags)]
+    added_flags = [*(rank_flags(flags) if ranks is None else ("-t", str(ranks))), *sweep_flags(collective, flags)]
 
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, collective) as destination:
         check_interrupt()

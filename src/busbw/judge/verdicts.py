@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from busbw.collectives import COMM_OPS
 from busbw.comparability import find_system_difference
 from busbw.expect import Expectation, can_reduce_in_network
 from busbw.judge.algorithm_changes import explain_by_algorithms
@@ -241,6 +242,12 @@ def _find_obstacle(
 
     `system` is the system that the user states, if any.
     """
+    if series.table.collective == COMM_OPS:
+        return Reason(
+            "no_expectation",
+            "no expectation of communicator operations is known",
+            "compare with a good run of the same machine (busbw compare GOOD THIS)",
+        )
     if series.ranks == 1:
         return Reason(
             "one_rank",

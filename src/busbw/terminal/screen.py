@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, Protocol
 
 from rich.text import Text
 
+from busbw.collectives import COMM_OPS
 from busbw.late_ranks import late_ranks, other_warnings
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Log, Placement, Row, Table
 from busbw.sequences import map_sequence
 from busbw.terminal import plot
+from busbw.terminal.comm_ops_table import comm_ops_columns
 from busbw.terminal.tables import Cell, Column, table_lines
 from busbw.units import count_text, names_text, plain, size_text
 
@@ -113,13 +115,15 @@ def log_lines(
         output += _sentences("late", [late.text for late in late_ranks(table.rows)], "yellow")
         shown_rows = table.rows[:MAX_ROWS]
         if shown_rows:
-            output += ["", *table_lines(_columns(view, shown_rows), width)]
+            is_comm_ops = table.collective == COMM_OPS
+            columns = comm_ops_columns(table, shown_rows) if is_comm_ops else _columns(view, shown_rows)
+            output += ["", *table_lines(columns, width)]
         if len(table.rows) > len(shown_rows):
             more_text = count_text(len(table.rows) - len(shown_rows), "more row")
             output.append(Text(f"and {more_text}; `busbw export csv` writes all", "yellow"))
         assumptions = dict.fromkeys(filter(None, map(view.expected.assumption, shown_rows)))
         output += [Text(f"expected: {plain(assumption)}", "dim") for assumption in assumptions]
-        if draw:
+        if draw and table.collective != COMM_OPS:
             output += _plots(view, width)
         output += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
         yield from _finish(output, width)
@@ -196,7 +200,11 @@ def _wrong_case_text(row: Row, placement: Placement, figure: Figure) -> str:
 def _heading(table: Table, prefix: str) -> list[Text]:
     """Describes the run: collective with the properties that all rows share, ranks with hosts, library and format."""
     collectives = list(dict.fromkeys(row.collective for row in table.rows if row.collective))
-    title = ", ".join(collectives) or table.collective or table.program or "unknown collective"
+    title = (
+        COMM_OPS
+        if table.collective == COMM_OPS
+        else ", ".join(collectives) or table.collective or table.program or "unknown collective"
+    )
     root = _shared_value(table, "root")
     root_text = None if root is None else f"root {root}"
     properties = [_shared_value(table, "dtype"), _shared_value(table, "redop"), root_text]

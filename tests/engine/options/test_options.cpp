@@ -153,13 +153,43 @@ TEST_CASE("options: every flag takes effect, short and long, with a separate val
 
 TEST_CASE("options: every flag of the table has a test of its effect") {
   for (const Flag& flag : flag_table()) {
-    if (tested_elsewhere(flag.long_name)) continue;
+    if (tested_elsewhere(flag.long_name) || !applies_to(flag, "all_reduce")) continue;
     CAPTURE(flag.long_name);
     const bool tested = std::ranges::any_of(effects(), [&](const FlagEffect& effect) {
       return flag.long_name == effect.long_name && flag.short_name == effect.short_name;
     });
     CHECK(tested);
   }
+}
+
+TEST_CASE("options: every flag of comm_ops has its effect, and its operand may stand anywhere") {
+  const auto comm_ops = [](const std::string& line) { return options_of(line, {}, "comm_ops"); };
+  const Options plain = comm_ops("grow -t 8");
+  CHECK(plain.comm_ops->tests == std::vector{CreationKind::grow});
+  CHECK(rank_counts(*plain.comm_ops) == std::vector{8, 4, 2, 1});
+  CHECK(plain.settings.iterations == 2);
+  CHECK(plain.settings.warmup_iterations == 1);
+  CHECK(plain.settings.max_bytes == 4096);
+  CHECK_FALSE(plain.comm_ops->shares);
+  for (const char* line : {"init,shrink -t 8 -b 2 -e 6 -s step-2 -r factor-3 -i 7 -w 0 -W 5 -R 3 -S -a -A -v",
+                           "--sweep-begin=2 --sweep-end 6 --sweep-comms step-2 --resize factor-3 --iterations 7 "
+                           "--warmup 0 --work-iterations 5 --root-every 3 --share --abort --all-timers --verbose -t 8 "
+                           "init,shrink"}) {
+    CAPTURE(line);
+    const Options options = comm_ops(line);
+    const CommOpsSettings& settings = *options.comm_ops;
+    CHECK(settings.tests == std::vector{CreationKind::init, CreationKind::shrink});
+    CHECK(rank_counts(settings) == std::vector{2, 4, 6});
+    CHECK(kept_ranks(settings.resize, 6) == 2);
+    CHECK(options.settings.iterations == 7);
+    CHECK(options.settings.warmup_iterations == 0);
+    CHECK(settings.work_iterations == 5);
+    CHECK(settings.root_every == 3);
+    CHECK((settings.shares && settings.aborts && settings.all_timers && settings.verbose));
+  }
+  CHECK(comm_ops("all -t 2").comm_ops->tests.size() == 4);
+  CHECK(comm_ops("all -t 2").comm_ops->begin_ranks == 2);
+  CHECK(comm_ops("init -t 512 --processes 2").settings.max_bytes == 4096);
 }
 
 TEST_CASE("options: the last one wins, however it is spelled") {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from installed import share_folder
 
-from busbw.collectives import COLLECTIVES
+from busbw.collectives import PROGRAMS
 
 from ..programs import Programs
 
@@ -29,7 +29,7 @@ def test_the_page_is_that_of_the_flags(programs: Programs, monkeypatch: pytest.M
 
 def test_every_command_and_program_has_an_installed_page() -> None:
     installed = {path.name for path in (share_folder() / "man" / "man1").glob("*.1")}
-    programs = {f"{collective}_perf.1" for collective in COLLECTIVES}
+    programs = {f"{collective}_perf.1" for collective in PROGRAMS}
     assert {path.name for path in FOLDER.glob("*.1")} | programs <= installed
 
 

@@ -46,6 +46,11 @@ std::unique_ptr<Communicator> SharedMemoryBackend::connect_further(Team& world, 
   return connect_layer(world, group, layer);
 }
 
+std::unique_ptr<CommunicatorLifecycle> SharedMemoryBackend::make_lifecycle(Team& world) {
+  return make_host_lifecycle(
+      [this, &world](Team& team, bool has_parent) { return connect_layer(world, team, has_parent ? 1 : 0); });
+}
+
 std::unique_ptr<Communicator> SharedMemoryBackend::connect_layer(Team& world, Team& group, int layer) {
   if (!workspace_) throw std::logic_error("SharedMemoryBackend::connect: call reserve first");
   return std::make_unique<SharedMemoryCommunicator>(*workspace_, world, all_gather_values(group, world.rank()),

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/backend.hpp"
+#include "backends/host/host_lifecycle.hpp"
 #include "backends/host/host_traits.hpp"
 #include "backends/host/memory/workspace.hpp"
 
@@ -26,6 +27,11 @@ class SharedMemoryBackend final : public Backend {
   /// Each rank can have one communicator of each layer at a time. `world` and this backend must outlive it.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
   std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int layer) override;
+  /// A communicator with a parent is in layer 1.
+  std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override;
+  std::string missing_lifecycle_call(CreationKind /*kind*/, LifecycleCall call) const override {
+    return missing_host_lifecycle_call(call);
+  }
 
  private:
   std::unique_ptr<Communicator> connect_layer(Team& world, Team& group, int layer);

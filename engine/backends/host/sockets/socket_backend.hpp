@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "backends/host/host_lifecycle.hpp"
 #include "backends/host/host_traits.hpp"
 #include "backends/host/rank_buffers.hpp"
 #include "common/os/network.hpp"
@@ -36,6 +37,12 @@ class SocketBackend final : public Backend {
   std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& /*first*/,
                                                 int /*layer*/) override {
     return connect(world, group);
+  }
+  std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override {
+    return make_host_lifecycle([this, &world](Team& team, bool /*has_parent*/) { return connect(world, team); });
+  }
+  std::string missing_lifecycle_call(CreationKind /*kind*/, LifecycleCall call) const override {
+    return missing_host_lifecycle_call(call);
   }
 
  private:

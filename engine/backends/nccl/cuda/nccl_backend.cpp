@@ -20,11 +20,13 @@
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
+#include "backends/nccl/cuda/nccl_lifecycle.hpp"
 #include "backends/nccl/cuda/nccl_survey.hpp"
 #include "backends/nccl/flag_requirements.hpp"
 #include "backends/nccl/flow_paths.hpp"
 #include "backends/nccl/gpu_absence.hpp"
 #include "backends/nccl/launch_group.hpp"
+#include "backends/nccl/lifecycle_functions.hpp"
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
 #include "backends/nccl/type_support.hpp"
@@ -200,6 +202,19 @@ class NcclBackend final : public Backend {
     rank_config.gate_enabled = false;  // it waits for the first communicator, which has the gate
     rank_config.first = &static_cast<NcclCommunicator&>(first);
     return std::make_unique<NcclCommunicator>(library_, world, group, rank_config);
+  }
+  std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override {
+    const Device own = device(world.rank() - config_.first_rank);
+    std::string where = fmt::format("rank {} on GPU {}", world.rank(), own.bus_id);
+    check_cuda(cudaSetDevice(own.index), where, "choosing the GPU");
+    return make_nccl_lifecycle(library_, config_.flags, world, std::move(where), live_communicators_, buffer_bytes_);
+  }
+  std::string lifecycle_function(CreationKind kind, LifecycleCall call) const override {
+    return nccl_lifecycle_function(kind, call, static_cast<bool>(library_.call.comm_init_rank_scalable));
+  }
+  std::string missing_lifecycle_call(CreationKind kind, LifecycleCall call) const override {
+    return missing_nccl_lifecycle_call(kind, call, library_.name_text(),
+                                       [&](const char* function) { return library_.find(function) != nullptr; });
   }
 
  private:

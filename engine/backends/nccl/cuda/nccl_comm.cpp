@@ -4,13 +4,12 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <cstring>
 #include <exception>
-#include <span>
 #include <stdexcept>
 
 #include "backends/nccl/cuda/nccl_join.hpp"
 #include "backends/nccl/device_errors.hpp"
+#include "backends/nccl/init_roots.hpp"
 #include "common/support/error.hpp"
 
 namespace busbw {
@@ -36,12 +35,23 @@ ncclDataType_t nccl_type(Dtype dtype) {
 NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group,
                    std::string where, LiveCommunicators& live_communicators)
     : library_(library), world_(world), where_(std::move(where)), live_communicators_(live_communicators) {
-  ncclUniqueId id{};
-  if (group.rank() == 0) check(library_.call.get_unique_id(&id), "ncclGetUniqueId");
-  const Bytes shared = group.broadcast(std::as_bytes(std::span(&id, 1)));
-  std::memcpy(&id, shared.data(), sizeof(id));
-  check(join_communicator(library_, flags, id, group.rank(), group.size(), &comm_), "ncclCommInitRank");
+  const int roots = default_roots(group.size(), static_cast<bool>(library_.call.comm_init_rank_scalable));
+  ncclResult_t result = ncclSuccess;
+  auto ids = share_unique_ids(library_, group, roots, result);
+  check(result, "ncclGetUniqueId");
+  check(join_communicator(library_, flags, ids, group.rank(), group.size(), &comm_), "ncclCommInitRank");
   live_communicators_.add(world_.rank(), comm_);
+}
+
+NcclComm::NcclComm(const NcclLibrary& library, const Team& world, std::string where,
+                   LiveCommunicators& live_communicators, ncclComm_t comm)
+    : library_(library), world_(world), where_(std::move(where)), live_communicators_(live_communicators), comm_(comm) {
+  if (comm_) live_communicators_.add(world_.rank(), comm_);
+}
+
+ncclComm_t NcclComm::release() {
+  live_communicators_.remove(comm_);
+  return std::exchange(comm_, nullptr);
 }
 
 NcclComm::~NcclComm() {

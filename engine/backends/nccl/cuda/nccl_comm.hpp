@@ -21,6 +21,9 @@ class NcclComm {
   /// `library`, `world` and `live_communicators` must outlive this. `where`: "rank 3 on GPU 0000:0f:00", for errors.
   NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string where,
            LiveCommunicators& live_communicators);
+  /// Owns a communicator that exists.
+  NcclComm(const NcclLibrary& library, const Team& world, std::string where, LiveCommunicators& live_communicators,
+           ncclComm_t comm);
   /// Destroys the communicator. In an aborted job it calls ncclCommAbort instead, which waits for no other rank. If
   /// this rank failed but the job is not aborted yet, the communicator is left alone and ends with the process.
   ~NcclComm();
@@ -28,6 +31,8 @@ class NcclComm {
   NcclComm& operator=(const NcclComm&) = delete;
 
   ncclComm_t get() const { return comm_; }
+  /// Gives the communicator up, for a call that ends it.
+  ncclComm_t release();
   /// True if the destructor would destroy the communicator rather than abort it. Otherwise do not release its
   /// registrations.
   bool ends_normally() const;

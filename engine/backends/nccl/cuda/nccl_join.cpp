@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "backends/nccl/init_roots.hpp"
+
 namespace busbw {
 namespace {
 
@@ -39,20 +41,46 @@ struct NcclConfigV2_30 {
 static_assert(offsetof(NcclConfigV2_30, cta_policy) == offsetof(ncclConfig_t, CTAPolicy));
 static_assert(sizeof(NcclConfigV2_30) == 96);
 
-}  // namespace
-
-ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, const ncclUniqueId& id, int rank,
-                               int ranks, ncclComm_t* comm) {
-  // From 2.27 on, a library reads the members that it knows from a configuration that has more members.
-  if (!library.call.comm_init_rank_config || library.version < kFirstVersionWithCtaPolicy)
-    return library.call.comm_init_rank(comm, ranks, id, rank);
+/// Configuration of a communicator, for a library since kFirstVersionWithCtaPolicy.
+NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& flags) {
   NcclConfigV2_30 config;
   config.version = static_cast<unsigned>(std::min(library.version, kFirstVersionWithMaxPeers));
   if (flags.cta_policy) config.cta_policy = *flags.cta_policy;
+  if (flags.shares_resources) config.split_share = config.shrink_share = 1;
   // nccl-tests sets both as well; without them the same library would be measured differently.
   if (library.version >= kFirstVersionWithNvlinkSchedule) config.nvlink_centric_sched = 1;
   if (library.version >= kFirstVersionWithMaxPeers && flags.max_peers) config.max_p2p_peers = *flags.max_peers;
-  return library.call.comm_init_rank_config(comm, ranks, id, rank, reinterpret_cast<ncclConfig_t*>(&config));
+  return config;
+}
+
+}  // namespace
+
+std::vector<ncclUniqueId> share_unique_ids(const NcclLibrary& library, Team& group, int roots, ncclResult_t& result) {
+  std::vector<ncclUniqueId> own(has_root(group.rank(), group.size(), roots) ? 1 : 0);
+  result = own.empty() ? ncclSuccess : library.call.get_unique_id(own.data());
+  if (roots == 1) return broadcast_value(group, own);
+  std::vector<ncclUniqueId> ids;
+  for (const auto& rank_ids : all_gather_values(group, own)) ids.insert(ids.end(), rank_ids.begin(), rank_ids.end());
+  return ids;
+}
+
+ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, std::span<ncclUniqueId> ids,
+                               int rank, int ranks, ncclComm_t* comm) {
+  // From 2.27 on, a library reads the members that it knows from a configuration that has more members.
+  const bool has_config = library.call.comm_init_rank_config && library.version >= kFirstVersionWithCtaPolicy;
+  NcclConfigV2_30 config = make_config(library, flags);
+  auto* const config_or_null = has_config ? reinterpret_cast<ncclConfig_t*>(&config) : nullptr;
+  if (ids.size() > 1)
+    return library.call.comm_init_rank_scalable(comm, ranks, rank, static_cast<int>(ids.size()), ids.data(),
+                                                config_or_null);
+  if (!has_config) return library.call.comm_init_rank(comm, ranks, ids.front(), rank);
+  return library.call.comm_init_rank_config(comm, ranks, ids.front(), rank, config_or_null);
+}
+
+ncclResult_t grow_communicator(const NcclLibrary& library, const NcclOptions& flags, ncclComm_t parent, int ranks,
+                               const ncclUniqueId* id, int rank, ncclComm_t* comm) {
+  NcclConfigV2_30 config = make_config(library, flags);
+  return library.call.comm_grow(parent, ranks, id, rank, comm, reinterpret_cast<ncclConfig_t*>(&config));
 }
 
 }  // namespace busbw

@@ -53,6 +53,13 @@ NcclLibrary load_nccl(const std::string& option) {
   call.dev_comm_create.load(library, "ncclDevCommCreate", 22800);
   call.dev_comm_destroy.load(library, "ncclDevCommDestroy", 22800);
   call.team_lsa.load(library, "ncclTeamLsa", 22800);
+  call.comm_init_rank_scalable.load(library, "ncclCommInitRankScalable", 22300);
+  call.comm_user_rank.load(library, "ncclCommUserRank");
+  call.comm_finalize.load(library, "ncclCommFinalize");
+  call.comm_split.load(library, "ncclCommSplit", 21800);
+  call.comm_shrink.load(library, "ncclCommShrink", 22700);
+  call.comm_get_unique_id.load(library, "ncclCommGetUniqueId", 22900);
+  call.comm_grow.load(library, "ncclCommGrow", 22900);
   return library;
 }
 

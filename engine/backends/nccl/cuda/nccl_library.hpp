@@ -79,6 +79,7 @@ struct NcclFunctions {
   NcclFunction<decltype(&::ncclCommInitRankConfig)> comm_init_rank_config;
   NcclFunction<decltype(&::ncclCommWindowRegister)> comm_window_register;
   NcclFunction<decltype(&::ncclCommWindowDeregister)> comm_window_deregister;
+  NcclFunction<decltype(&::ncclCommInitRankScalable)> comm_init_rank_scalable;
   NcclFunction<decltype(&::ncclAlltoAll)> alltoall;
   NcclFunction<decltype(&::ncclGather)> gather;
   NcclFunction<decltype(&::ncclScatter)> scatter;
@@ -90,6 +91,14 @@ struct NcclFunctions {
   NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*)> dev_comm_create;
   NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevComm*)> dev_comm_destroy;
   NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;
+  // comm_ops leaves out the calls that the library lacks (lifecycle_functions.hpp). The last two are newer than the
+  // oldest supported header.
+  NcclFunction<decltype(&::ncclCommUserRank)> comm_user_rank;
+  NcclFunction<decltype(&::ncclCommFinalize)> comm_finalize;
+  NcclFunction<decltype(&::ncclCommSplit)> comm_split;
+  NcclFunction<decltype(&::ncclCommShrink)> comm_shrink;
+  NcclFunction<ncclResult_t (*)(ncclComm_t, ncclUniqueId*)> comm_get_unique_id;
+  NcclFunction<ncclResult_t (*)(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*)> comm_grow;
 };
 
 /// The library and its functions. It stays loaded until the process ends.

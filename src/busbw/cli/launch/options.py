@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from busbw import engine
 from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
-from busbw.cli.options.engine_flags import parse_collective, parse_count, sweep_flags, used_flags
+from busbw.cli.options.engine_flags import parse_count, parse_program, sweep_flags, used_flags
 from busbw.cli.options.engine_words import engine_words
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
@@ -153,7 +153,7 @@ class LaunchOptions:
         }
         if self.join_timeout_s is not None:
             variables["BUSBW_JOIN_TIMEOUT_S"] = f"{self.join_timeout_s:g}"
-        first_arguments = self.engine_words or sweep_flags(used_flags(self.flags))
+        first_arguments = self.engine_words or sweep_flags(self.collective, used_flags(self.flags))
         job = Job(
             program,
             (*first_arguments, *self.flags),
@@ -229,7 +229,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         **launcher_values: object,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
-        collective = engine_words[0] if engine_words else parse_collective(words)
+        collective = engine_words[0] if engine_words else parse_program(words)
         options = LaunchOptions(
             collective=collective,
             flags=words if engine_words else _check_engine_flags(words[1:]),

@@ -6,7 +6,7 @@ Only the flags for ranks and sizes, and `-c`, are interpreted here. The engine c
 from collections.abc import Sequence
 
 from busbw import engine
-from busbw.collectives import COLLECTIVES
+from busbw.collectives import COLLECTIVES, COMM_OPS, PROGRAMS
 from busbw.errors import UsageError
 from busbw.near_misses import near_misses, suggestion
 
@@ -29,14 +29,23 @@ def parse_collective(words: Sequence[str]) -> str:
     Raises:
         UsageError: The first word is missing or is not a collective.
     """
+    return _parse_name(words, COLLECTIVES)
+
+
+def parse_program(words: Sequence[str]) -> str:
+    """Returns the collective, or comm_ops. Raises as `parse_collective`."""
+    return _parse_name(words, PROGRAMS)
+
+
+def _parse_name(words: Sequence[str], allowed: Sequence[str]) -> str:
     if not words:
-        raise UsageError("no collective is given", remedy=f"give one of {', '.join(COLLECTIVES)}")
+        raise UsageError("no collective is given", remedy=f"give one of {', '.join(allowed)}")
     if words[0].startswith("-"):
         raise UsageError(
             f'"{words[0]}" is in the place of the collective',
             remedy="put the collective first, then the engine's flags",
         )
-    return find_collective(words[0])
+    return _find_name(words[0], "", allowed)
 
 
 def find_collective(name: str, prefix: str = "") -> str:
@@ -49,10 +58,14 @@ def find_collective(name: str, prefix: str = "") -> str:
     Raises:
         UsageError: There is no such collective.
     """
+    return _find_name(name, prefix, COLLECTIVES)
+
+
+def _find_name(name: str, prefix: str, allowed: Sequence[str]) -> str:
     collective = engine.collective_name(name)
-    if collective in COLLECTIVES:
+    if collective in allowed:
         return collective
-    remedy = f"{suggestion(collective, COLLECTIVES)}allowed are {', '.join(COLLECTIVES)}"
+    remedy = f"{suggestion(collective, allowed)}allowed are {', '.join(allowed)}"
     raise UsageError(f'{prefix}there is no collective "{name}"', remedy=remedy)
 
 
@@ -93,9 +106,12 @@ def rank_flags(flags: set[str]) -> tuple[str, ...]:
     return ("-t", str(engine.default_ranks()))
 
 
-def sweep_flags(flags: set[str]) -> tuple[str, ...]:
-    """Returns flags for the parts of the sweep that the user does not set: 8 B to 64 MiB by a factor of 2."""
-    if "--sizes" in flags:
+def sweep_flags(collective: str, flags: set[str]) -> tuple[str, ...]:
+    """Returns flags for the parts of the sweep that the user does not set: 8 B to 64 MiB by a factor of 2.
+
+    Empty for comm_ops, which has no sizes.
+    """
+    if collective == COMM_OPS or "--sizes" in flags:
         return ()
     defaults: tuple[str, ...] = () if "-b" in flags else ("-b", "8")
     defaults += () if "-e" in flags else ("-e", "64M")

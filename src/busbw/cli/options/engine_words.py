@@ -7,6 +7,7 @@ from click.shell_completion import CompletionItem
 
 from busbw import engine_help
 from busbw.cli.options.completion import FILE, Completion, complete_collective, matching_items
+from busbw.collectives import COMM_OPS
 from busbw.engine_help import EngineFlag
 
 _NAME = "words"
@@ -21,7 +22,7 @@ class EngineCommand(click.Command):
             return super().shell_complete(ctx, incomplete)
         own_items = super().shell_complete(ctx, incomplete) if ctx.allow_interspersed_args else []
         own_names = {item.value for item in own_items}
-        items = _flag_items(engine_help.read_help().flags, incomplete)
+        items = _flag_items(engine_help.read_help(_program_with_own_flags(ctx.params[_NAME])).flags, incomplete)
         return [*own_items, *(item for item in items if item.value not in own_names)]
 
 
@@ -29,14 +30,21 @@ def _complete_word(context: click.Context, parameter: click.Parameter, incomplet
     """Proposes the collective, then flags and their values."""
     words: Sequence[str] = context.params.get(_NAME) or ()
     if not words:
-        return complete_collective(context, parameter, incomplete)
-    flags = engine_help.read_help().flags
+        return [
+            *complete_collective(context, parameter, incomplete),
+            *matching_items([COMM_OPS], incomplete),
+        ]
+    flags = engine_help.read_help(_program_with_own_flags(words)).flags
     flag = next((flag for flag in flags if words[-1] in flag.names), None)
     if flag is None or not flag.placeholder:
         return _flag_items(flags, incomplete)
     if flag.takes_file:
         return [CompletionItem(incomplete, type=FILE)]
     return matching_items(flag.values, incomplete)
+
+
+def _program_with_own_flags(words: Sequence[str]) -> str:
+    return COMM_OPS if words[0] == COMM_OPS else ""
 
 
 def _flag_items(flags: Iterable[EngineFlag], incomplete: str) -> Completion:

@@ -51,7 +51,7 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
 
 def _row_key(row: RowRecord) -> tuple[object, ...]:
     """Equal for the two placements of one row of the table."""
-    return (row.cycle, row.group, row.requested_bytes, row.dtype, row.redop, row.root)
+    return (row.collective, row.ranks, row.cycle, row.group, row.requested_bytes, row.dtype, row.redop, row.root)
 
 
 def _wrong_text(row: RowRecord) -> str:

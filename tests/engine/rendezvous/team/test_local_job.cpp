@@ -141,6 +141,17 @@ TEST_CASE("LocalJob: groups are ordered by rank, with separate messages and barr
   CHECK(run_processes(4, kThreadsBesideProcesses, [](Team& world) { return split_and_exchange(world, 2); }) == "");
 }
 
+TEST_CASE("LocalJob: a team and its split have separate barriers, also if they have the same first rank") {
+  CHECK(run_processes(1, 4, [](Team& world) {
+          const auto team = world.split(0);
+          const auto half = team->split(team->rank() / 2);
+          // Ranks 2 and 3 wait for the team while ranks 0 and 1 exchange messages in their half.
+          for (int round = 0; round < 100 && half->rank() + 2 > team->rank(); ++round) half->barrier();
+          team->barrier();
+          return exchange_messages(*half) + exchange_messages(*team);
+        }) == "");
+}
+
 TEST_CASE("LocalJob: an abort ends every kind of wait") {
   const std::vector<std::string> all_aborted{"", "aborted", "aborted", "aborted"};
   CHECK(abort_while_others([](Team& world) { world.barrier(); }) == all_aborted);

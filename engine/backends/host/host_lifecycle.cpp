@@ -1,0 +1,75 @@
+#include "backends/host/host_lifecycle.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace busbw {
+namespace {
+
+class HostLifecycle final : public CommunicatorLifecycle {
+ public:
+  explicit HostLifecycle(ConnectTeam connect) : connect_(std::move(connect)) {}
+
+  void rendezvous(const Creation& creation, LifecycleCommunicator* /*parent*/) override {
+    team_ = creation.team.split(creation.members_of(creation.team.rank()).first);
+  }
+  std::unique_ptr<LifecycleCommunicator> create(const Creation& creation, LifecycleCommunicator* /*parent*/) override {
+    const bool has_parent = creation.kind != CreationKind::init;
+    auto connected = connect_(*team_, has_parent);
+    return std::make_unique<HostCommunicator>(*this, std::move(team_), std::move(connected));
+  }
+  void set_input(std::span<const std::int32_t> elements) override {
+    input_.assign(elements.begin(), elements.end());
+    result_.assign(elements.size(), -1);
+  }
+  std::vector<std::int32_t> result() override { return result_; }
+
+ private:
+  class HostCommunicator final : public LifecycleCommunicator {
+   public:
+    HostCommunicator(HostLifecycle& lifecycle, std::unique_ptr<Team> team, std::unique_ptr<Communicator> communicator)
+        : lifecycle_(lifecycle), team_(std::move(team)), communicator_(std::move(communicator)) {}
+    int rank() const override { return communicator_->rank(); }
+    void all_reduce() override {
+      // Ranks of other processes read the buffers of the backend, not memory of this process.
+      const std::size_t bytes = lifecycle_.input_.size() * sizeof(std::int32_t);
+      std::byte* const send = communicator_->send_buffer().data();
+      std::byte* const recv = communicator_->recv_buffer().data();
+      std::memcpy(send, lifecycle_.input_.data(), bytes);
+      std::memcpy(recv, lifecycle_.result_.data(), bytes);
+      communicator_->all_reduce(send, recv, lifecycle_.input_.size(), Dtype::int32, Redop::sum);
+      communicator_->synchronize();
+      std::memcpy(lifecycle_.result_.data(), recv, bytes);
+    }
+    void finalize() override { throw std::logic_error("finalize: the host backend has no such call"); }
+    void destroy() override {
+      communicator_.reset();
+      team_.reset();
+    }
+    void abort() override { throw std::logic_error("abort: the host backend has no such call"); }
+
+   private:
+    HostLifecycle& lifecycle_;
+    std::unique_ptr<Team> team_;
+    std::unique_ptr<Communicator> communicator_;
+  };
+
+  ConnectTeam connect_;
+  std::unique_ptr<Team> team_;  // of the next communicator
+  std::vector<std::int32_t> input_, result_;
+};
+
+}  // namespace
+
+std::unique_ptr<CommunicatorLifecycle> make_host_lifecycle(ConnectTeam connect) {
+  return std::make_unique<HostLifecycle>(std::move(connect));
+}
+
+std::string missing_host_lifecycle_call(LifecycleCall call) {
+  if (call != LifecycleCall::finalize && call != LifecycleCall::abort) return {};
+  return call == LifecycleCall::abort ? "the host backend has no abort; drop -a" : "the host backend has no finalize";
+}
+
+}  // namespace busbw

@@ -1,0 +1,56 @@
+#include "backends/nccl/lifecycle_functions.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace busbw {
+namespace {
+
+/// Functions of a call that not every supported version has, and the first version with all of them.
+struct NewFunctions {
+  std::vector<const char*> names;
+  const char* since;
+};
+
+NewFunctions new_functions(CreationKind kind, LifecycleCall call) {
+  if (call == LifecycleCall::finalize) return {{"ncclCommFinalize"}, "2.14"};
+  if (call != LifecycleCall::create) return {};
+  switch (kind) {
+    case CreationKind::init: return {};
+    case CreationKind::split: return {{"ncclCommSplit"}, "2.18"};
+    case CreationKind::shrink: return {{"ncclCommShrink"}, "2.27"};
+    case CreationKind::grow: return {{"ncclCommGrow", "ncclCommGetUniqueId"}, "2.29"};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string nccl_lifecycle_function(CreationKind kind, LifecycleCall call, bool has_several_roots) {
+  switch (call) {
+    case LifecycleCall::rendezvous: return "";
+    case LifecycleCall::first_all_reduce:
+    case LifecycleCall::next_all_reduce: return "ncclAllReduce";
+    case LifecycleCall::destroy: return "ncclCommDestroy";
+    case LifecycleCall::abort: return "ncclCommAbort";
+    case LifecycleCall::finalize: return "ncclCommFinalize";
+    case LifecycleCall::create: break;
+  }
+  if (kind == CreationKind::init) return has_several_roots ? "ncclCommInitRankScalable" : "ncclCommInitRank";
+  return new_functions(kind, call).names.front();
+}
+
+std::string missing_nccl_lifecycle_call(CreationKind kind, LifecycleCall call, const std::string& library_text,
+                                        const std::function<bool(const char*)>& has_function) {
+  const bool is_of_program =
+      call == LifecycleCall::rendezvous && (kind == CreationKind::split || kind == CreationKind::shrink);
+  if (is_of_program) return "a split or shrink needs no rendezvous";
+  const NewFunctions functions = new_functions(kind, call);
+  for (const char* name : functions.names)
+    if (!has_function(name))
+      return fmt::format("{} has no {}; use NCCL {} or later", library_text, name, functions.since);
+  return "";
+}
+
+}  // namespace busbw

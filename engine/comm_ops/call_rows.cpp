@@ -1,0 +1,148 @@
+#include "comm_ops/call_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "measure/clock.hpp"
+#include "measure/combine_ranks.hpp"
+#include "measure/statistics.hpp"
+
+namespace busbw {
+namespace {
+
+// A rank is late or slow only if every iteration shows it, by at least this time and this share of the whole time.
+// Starts and ends of processes on a busy host differ by less.
+constexpr double kMinLateS = 1e-3;
+constexpr double kMinLateShare = 0.1;
+constexpr std::size_t kMinIterations = 2;
+// A rank is slow if its fastest call takes this many times as long as the median rank's median call.
+constexpr double kSlowFactor = 2;
+constexpr std::size_t kMinEquals = 3;  // with fewer ranks there is no typical one
+
+double median_s(std::vector<double> values_s) { return summarize(values_s).median_s; }
+
+/// Calls of the ranks from `first` to `end`, which have the same part in the test.
+using Equals = std::span<const CallTimes* const>;
+
+LateRank make_late_rank(LateRank::Kind kind, const RankInfo& rank, double late_s, const std::string& text) {
+  return {kind, rank.rank, rank.host, late_s, fmt::format("rank {} on {} {}", rank.rank, rank.host, text)};
+}
+
+/// Finds the rank that began every call after all others, so that they waited for it.
+std::optional<LateRank> find_late_start(Equals calls, const std::vector<RankInfo>& ranks, double time_s) {
+  const auto earliest_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
+  const auto last = std::ranges::max_element(calls, {}, earliest_s);
+  double others_s = 0;
+  for (auto times = calls.begin(); times != calls.end(); ++times)
+    if (times != last) others_s = std::max(others_s, std::ranges::max((*times)->delay_s));
+  const double late_s = earliest_s(*last) - others_s;
+  if (late_s < kMinLateS || late_s < kMinLateShare * time_s) return std::nullopt;
+  return make_late_rank(LateRank::Kind::late_start, ranks[static_cast<std::size_t>(last - calls.begin())], late_s,
+                        fmt::format("starts each call {:.0f} ms after all others; check for other load on its host, "
+                                    "and the CPU binding of its process",
+                                    late_s * 1e3));
+}
+
+/// Finds the rank that takes much longer than the median of its equals. `ranks`: of the equals.
+std::optional<LateRank> find_slow_call(Equals equals, std::span<const RankInfo> ranks) {
+  if (equals.size() < kMinEquals) return std::nullopt;
+  std::vector<double> medians_s;
+  for (const CallTimes* times : equals) medians_s.push_back(median_s(times->time_s));
+  const double typical_s = median_s(medians_s);
+  const auto slowest = std::ranges::max_element(medians_s) - medians_s.begin();
+  const double fastest_s = std::ranges::min(equals[static_cast<std::size_t>(slowest)]->time_s);
+  const double slow_s = medians_s[static_cast<std::size_t>(slowest)] - typical_s;
+  if (fastest_s < kSlowFactor * typical_s || slow_s < kMinLateS) return std::nullopt;
+  return make_late_rank(LateRank::Kind::slow_call, ranks[static_cast<std::size_t>(slowest)], slow_s,
+                        fmt::format("takes {:.0f} ms longer than the median of its equals; compare its host's CPU, GPU "
+                                    "and network with theirs (busbw doctor)",
+                                    slow_s * 1e3));
+}
+
+/// `calls`: of the ranks from 0 on that make the call.
+std::vector<LateRank> find_late_ranks(const CommOpsCase& comm_case, Equals calls, const std::vector<RankInfo>& ranks,
+                                      double time_s) {
+  std::vector<LateRank> late_ranks;
+  if (calls.size() < 2 || calls.front()->time_s.size() < kMinIterations) return late_ranks;
+  if (auto late = find_late_start(calls, ranks, time_s)) late_ranks.push_back(*late);
+  // The two halves of a split and the old and new ranks of a grow have different parts.
+  const bool has_parts = comm_case.test == CreationKind::split || comm_case.test == CreationKind::grow;
+  const std::size_t middle = has_parts ? static_cast<std::size_t>(comm_case.kept_ranks) : calls.size();
+  const std::span all_ranks(ranks);
+  for (const auto& [first, end] : {std::pair<std::size_t, std::size_t>{0, middle}, {middle, calls.size()}})
+    if (auto slow = find_slow_call(calls.subspan(first, end - first), all_ranks.subspan(first, end - first)))
+      late_ranks.push_back(*slow);
+  return late_ranks;
+}
+
+CheckResult combine_check_results(Equals calls, LifecycleCall call) {
+  CheckResult result;
+  const bool is_checked = call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce;
+  result.state = is_checked ? CheckResult::State::checked : CheckResult::State::not_applicable;
+  if (is_checked) result.policy = "exact";
+  for (const CallTimes* times : calls) {
+    const RankCheckResult& rank = times->check_result;
+    result.wrong_elements += rank.wrong_elements;
+    result.wrong_ranks += rank.wrong_elements > 0;
+    for (const WrongElement& wrong : rank.first_wrong)
+      if (result.first_wrong.size() < Mismatches::kKept) result.first_wrong.push_back(wrong);
+  }
+  return result;
+}
+
+Measurement make_measurement(const CommOpsCase& comm_case, Equals calls, LifecycleCall call,
+                             const std::vector<RankInfo>& ranks) {
+  std::vector<RankReport> reports;
+  for (const CallTimes* times : calls) {
+    RankReport& report = reports.emplace_back();
+    report.samples.iteration_s = times->time_s;
+    for (const double time_s : times->time_s) report.samples.total += {time_s, 0, 1};
+    const Statistics delay = summarize(times->delay_s);
+    report.samples.start_delay = {delay.median_s, delay.median_ci95_s};
+  }
+  Measurement measurement;
+  measurement.iteration_s = last_rank_s(reports);
+  measurement.statistics = summarize(measurement.iteration_s);
+  measurement.rank_times_s = rank_times_s(reports);
+  measurement.time_s = combine_ranks(measurement.rank_times_s, RankAverage::mean);
+  const RankArrivals arrivals = typical_arrivals(reports);
+  measurement.rank_arrivals_s = arrivals.arrivals_s;
+  measurement.rank_arrival_bounds_s = arrivals.bounds_s;
+  for (const CallTimes* times : calls) measurement.rank_samples_s.push_back(times->time_s);
+  measurement.check = combine_check_results(calls, call);
+  measurement.late_ranks = find_late_ranks(comm_case, calls, ranks, measurement.time_s);
+  for (const LateRank& late : measurement.late_ranks) measurement.warnings.push_back(late.message);
+  return measurement;
+}
+
+}  // namespace
+
+CaseRows make_call_rows(const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls,
+                        const Backend& backend, const std::vector<RankInfo>& ranks) {
+  // Ranks that make a call are always the first ones of the job.
+  std::map<LifecycleCall, std::vector<const CallTimes*>> by_call;
+  for (const auto& rank_calls : calls)
+    for (const CallTimes& times : rank_calls) by_call[times.call].push_back(&times);
+  CaseRows rows;
+  for (const auto& [call, times] : by_call) {
+    const bool moves_data = call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce;
+    Row& row = rows.emplace_back();
+    row.group_ranks = static_cast<int>(times.size());
+    row.collective = fmt::format("{}/{}", name(comm_case.test), name(call));
+    row.count = moves_data ? all_reduce_elements(static_cast<int>(ranks.size())) : 0;
+    row.requested_bytes = row.size_bytes = row.count * sizeof(std::int32_t);
+    row.dtype = moves_data ? std::optional(Dtype::int32) : std::nullopt;
+    row.redop = moves_data ? "sum" : "";
+    row.out_of_place = make_measurement(comm_case, times, call, ranks);
+    row.timestamp = wall_time().local;
+    row.lifecycle = {std::string(name(comm_case.test)), std::string(name(call)),
+                     backend.lifecycle_function(comm_case.test, call), comm_case.ranks};
+  }
+  return rows;
+}
+
+}  // namespace busbw

@@ -1,0 +1,48 @@
+#pragma once
+// Measures the life of communicators on one rank: creation, first operations, end.
+#include <functional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "comm_ops/comm_ops_settings.hpp"
+#include "measure/checker.hpp"
+#include "values/run_result.hpp"
+
+namespace busbw {
+
+/// Times of one call on one rank, in seconds by the host clock: one element for each measured call. Before each call a
+/// barrier aligns the ranks.
+struct CallTimes {
+  LifecycleCall call = LifecycleCall::create;
+  std::vector<double> delay_s = {};  // from the barrier to the call
+  std::vector<double> time_s = {};   // of the call
+  RankCheckResult check_result = {};
+
+  static auto members(auto& self) { return std::tie(self.call, self.delay_s, self.time_s, self.check_result); }
+};
+
+/// One test on one number of ranks, which are the first ranks of the job.
+struct CommOpsCase {
+  CreationKind test = CreationKind::init;
+  int ranks = 0;
+  int kept_ranks = 0;  // see Creation
+};
+
+/// Additions of the caller.
+struct CommOpsHooks {
+  std::function<void()> before_call;  // fault injection
+  std::function<void(std::span<std::int32_t>)> change_result;
+  /// Takes the calls that each rank of a case made, by rank; called on rank 0.
+  std::function<void(const CommOpsCase&, const std::vector<std::vector<CallTimes>>&)> report;
+};
+
+/// Elements of the checked all_reduce on a job of `ranks` ranks: nccl-tests' number, but at least one for each rank.
+std::size_t all_reduce_elements(int ranks);
+
+/// Runs all tests on all numbers of ranks. All ranks of `world` call it. All arguments must outlive the call.
+void run_comm_ops(const CommOpsSettings& settings, const RunSettings& run, Backend& backend, Team& world,
+                  const CommOpsHooks& hooks);
+
+}  // namespace busbw

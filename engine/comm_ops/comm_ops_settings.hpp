@@ -1,0 +1,56 @@
+#pragma once
+// Settings of comm_ops, and the communicator sizes that follow from them. Flags and rules are those of nccl-tests'
+// comm_ops_perf.
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "backends/communicator_lifecycle.hpp"
+
+namespace busbw {
+
+/// Name of the program. It is not in collectives.toml, because it measures calls of the library and moves no data.
+inline constexpr std::string_view kCommOpsName = "comm_ops";
+
+/// Rule from one number of ranks to another: "factor-2", "step-4" or "fixed".
+struct RankStep {
+  enum class Kind { factor, step, fixed };
+  Kind kind = Kind::factor;
+  double number = 2;  // above 0; a factor is at least 1
+};
+
+/// Returns nothing if the text is no such rule.
+std::optional<RankStep> parse_rank_step(std::string_view text);
+
+/// Values of the command line.
+struct CommOpsSettings {
+  std::vector<CreationKind> tests;
+  int begin_ranks = 0;      // -b
+  int end_ranks = 1;        // -e
+  RankStep sweep;           // -s
+  RankStep resize;          // -r; not fixed
+  int root_every = 0;       // -R: one root for as many ranks; 0: one root
+  int work_iterations = 2;  // -W: all_reduce operations on each new communicator
+  bool shares = false;      // -S
+  bool aborts = false;      // -a: abort instead of finalize and destroy
+  bool all_timers = false;  // -A: a summary of the rendezvous too
+  bool verbose = false;     // -v: a line for each iteration
+};
+
+/// "init", "split", "shrink" or "grow".
+std::string_view name(CreationKind kind);
+/// "create", "first_all_reduce", ...
+std::string_view name(LifecycleCall call);
+/// Returns nothing if no test has this name.
+std::optional<CreationKind> creation_kind_of(std::string_view name);
+
+/// Numbers of ranks of the sweep, in its order.
+std::vector<int> rank_counts(const CommOpsSettings& settings);
+/// Ranks that remain of `ranks` by the rule -r, from 0 to `ranks`.
+int kept_ranks(const RankStep& resize, int ranks);
+/// True if the test can run on `ranks` ranks: a split, shrink or grow needs both kept and other ranks.
+bool can_run(CreationKind test, const RankStep& resize, int ranks);
+/// Number of roots of a communicator of `ranks` ranks by -R.
+int root_count(int root_every, int ranks);
+
+}  // namespace busbw

@@ -1,0 +1,144 @@
+#include "output/comm_ops_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/support/error.hpp"
+#include "output/comment_lines.hpp"
+#include "output/run_outcome.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr double kMsPerS = 1e3;
+
+/// Times of all ranks in one iteration, or in all of them.
+struct Spread {
+  double max_s = 0, mean_s = 0, stdev_s = 0;
+};
+
+Spread spread_of(const std::vector<double>& times_s) {
+  Spread spread;
+  double sum = 0, square_sum = 0;
+  for (const double time_s : times_s) {
+    spread.max_s = std::max(spread.max_s, time_s);
+    sum += time_s;
+  }
+  spread.mean_s = sum / static_cast<double>(times_s.size());
+  for (const double time_s : times_s) square_sum += (time_s - spread.mean_s) * (time_s - spread.mean_s);
+  spread.stdev_s = std::sqrt(square_sum / static_cast<double>(times_s.size()));
+  return spread;
+}
+
+/// Name in SUMMARY lines: that of nccl-tests, unless the call differs from the one that nccl-tests times.
+std::string summary_name(const LifecycleRow& row) {
+  if (row.call.ends_with("all_reduce")) return fmt::format("{} {} with wait", row.test, row.call);
+  return row.function.empty() ? fmt::format("{} {}", row.test, row.call) : fmt::format("NCCL {}", row.function);
+}
+
+void append_iterations(std::string& out, const Row& row) {
+  const auto& rank_samples_s = row.out_of_place->rank_samples_s;
+  for (std::size_t iteration = 0; iteration < rank_samples_s.front().size(); ++iteration) {
+    std::vector<double> times_s;
+    for (const auto& samples_s : rank_samples_s) times_s.push_back(samples_s[iteration]);
+    const Spread spread = spread_of(times_s);
+    append(out, "{:>36}: Max {:9.3f} ms, Avg {:8.3f} ms, Stddev {:8.3f} ms, [{:4}/{:4}]\n",
+           summary_name(*row.lifecycle), spread.max_s * kMsPerS, spread.mean_s * kMsPerS, spread.stdev_s * kMsPerS,
+           row.group_ranks, row.lifecycle->test_ranks);
+  }
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  struct Unit {
+    double factor;
+    const char* name;
+  };
+  constexpr Unit kUnits[]{{1, "s"}, {1e3, "ms"}, {1e6, "us"}};
+  const Unit* unit = kUnits;
+  while (unit != std::end(kUnits) - 1 && seconds * unit->factor < 1) ++unit;
+  const double value = seconds * unit->factor;
+  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, unit->name);
+}
+
+void CommOpsText::begin(const RunInfo& run) {
+  begun_ = true;
+  ranks_ = run.ranks;
+  std::string out;
+  append(out, "# {} busbw={} backend={} library={}\n", run.program, run.busbw_version, run.backend.name,
+         run.backend.names_library ? run.backend_version : "none");
+  append(out, "# warmup iters: {} iters: {}\n", run.settings.warmup_iterations, run.settings.iterations);
+  for (const std::string& note : run.notes) append_comment(out, note);
+  for (const std::string& warning : run.warnings) append_comment(out, "Warning: " + warning);
+  out += "#\n# Using devices\n";
+  append_devices(out, run.ranks);
+  append(out, "#\n# {:<6}  {:<16}  {:>5}  {:>5}  {:>9}  {:>9}  {:>9}  {:>6}  {}\n", "test", "call", "ranks", "iters",
+         "mean", "median", "slowest", "#wrong", "slowest rank");
+  stream_.write(out);
+}
+
+void CommOpsText::rows(const CaseRows& rows) {
+  std::string out;
+  for (const Row& row : rows) append_row(out, row);
+  stream_.write(out);
+}
+
+void CommOpsText::append_row(std::string& out, const Row& row) {
+  const Measurement& measurement = *row.out_of_place;
+  const LifecycleRow& lifecycle = *row.lifecycle;
+  const auto slowest = std::ranges::max_element(measurement.rank_times_s);
+  const RankInfo& rank = ranks_.at(static_cast<std::size_t>(slowest - measurement.rank_times_s.begin()));
+  const bool is_checked = measurement.check.state == CheckResult::State::checked;
+  append(out, "  {:<6}  {:<16}  {:>5}  {:>5}  {:>9}  {:>9}  {:>9}  {:>6}  rank {} on {}\n", lifecycle.test,
+         lifecycle.call, row.group_ranks, measurement.iteration_s.size(), duration_text(measurement.time_s),
+         duration_text(measurement.statistics.median_s), duration_text(*slowest),
+         is_checked ? std::to_string(measurement.check.wrong_elements) : "N/A", rank.rank, rank.host);
+  if (options_.shows_iterations) append_iterations(out, row);
+  for (const WrongElement& wrong : measurement.check.first_wrong)
+    append(out, "# Wrong data: {}: rank {}, {}, rank {} of the job: expected {}, got {}\n", row.collective, wrong.rank,
+           wrong.place, wrong.index, wrong.expected, wrong.got);
+  for (const std::string& warning : measurement.warnings)
+    append_comment(out, fmt::format("Warning: {}: {}", row.collective, warning));
+  if (lifecycle.call == "rendezvous" && !options_.summarizes_rendezvous) return;
+  std::vector<double> times_s;
+  for (const auto& samples_s : measurement.rank_samples_s)
+    times_s.insert(times_s.end(), samples_s.begin(), samples_s.end());
+  const Spread spread = spread_of(times_s);
+  summaries_.push_back({summary_name(lifecycle), lifecycle.test_ranks, spread.max_s, spread.mean_s, spread.stdev_s,
+                        measurement.iteration_s.size()});
+}
+
+/// As in nccl-tests, the lines of one call follow each other.
+void CommOpsText::append_summaries(std::string& out) {
+  std::vector<std::string> names;
+  for (const Summary& summary : summaries_)
+    if (std::ranges::find(names, summary.name) == names.end()) names.push_back(summary.name);
+  for (const std::string& name : names)
+    for (const Summary& summary : summaries_)
+      if (summary.name == name)
+        append(out,
+               "SUMMARY: Comm size {:4}, {:>36}: Max {:8.3f} ms, Avg {:8.3f} ms, Stddev {:8.3f} ms, Collectives {:3}\n",
+               summary.test_ranks, summary.name, summary.max_s * kMsPerS, summary.mean_s * kMsPerS,
+               summary.stdev_s * kMsPerS, summary.calls);
+  if (options_.root_every > 0)
+    append(out, "Note: Scalable Comm Initialization was performed with a root for every {} ranks.\n",
+           options_.root_every);
+}
+
+void CommOpsText::end(const RunEnd& end) {
+  std::string out;
+  if (begun_) append_summaries(out);
+  if (ended_early(end)) {
+    append_early_end(out, begun_, end);
+  } else if (begun_) {
+    append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.out_of_bounds,
+           has_wrong_data(end) ? "FAILED"
+           : end.rows > 0      ? "OK"
+                               : "N/A");
+  }
+  if (const std::string failure = failure_text(end); !failure.empty()) append_comment(out, "Test failure: " + failure);
+  stream_.write(out);
+}
+
+}  // namespace busbw
