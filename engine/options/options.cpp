@@ -109,8 +109,8 @@ FlagValues read_command_line(const std::string& program, const std::string& coll
     const std::string& extra = extras.front();
     if (!extra.starts_with('-'))
       throw UsageError(fmt::format("unexpected argument \"{}\"; see {} --help", printable_value(extra), program));
-    throw UsageError(
-        fmt::format("unknown option \"{}\"{}; see {} --help", printable_value(extra), flag_suggestion(extra, collective), program));
+    throw UsageError(fmt::format("unknown option \"{}\"{}; see {} --help", printable_value(extra),
+                                 flag_suggestion(extra, collective), program));
   }
   return FlagValues(std::move(values));
 }

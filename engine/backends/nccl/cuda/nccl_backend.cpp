@@ -26,7 +26,7 @@
 #include "backends/nccl/flow_paths.hpp"
 #include "backends/nccl/gpu_absence.hpp"
 #include "backends/nccl/launch_group.hpp"
-#include "backends/nccl/lifecycle_functions.hpp"
+#include "backends/nccl/lifecycle/lifecycle_functions.hpp"
 #include "backends/nccl/peer_access.hpp"
 #include "backends/nccl/ras_service.hpp"
 #include "backends/nccl/type_support.hpp"

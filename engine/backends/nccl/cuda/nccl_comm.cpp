@@ -9,7 +9,7 @@
 
 #include "backends/nccl/cuda/nccl_join.hpp"
 #include "backends/nccl/device_errors.hpp"
-#include "backends/nccl/init_roots.hpp"
+#include "backends/nccl/lifecycle/init_roots.hpp"
 #include "common/support/error.hpp"
 
 namespace busbw {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "backends/nccl/init_roots.hpp"
+#include "backends/nccl/lifecycle/init_roots.hpp"
 
 namespace busbw {
 namespace {

@@ -9,7 +9,7 @@
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/nccl_comm.hpp"
 #include "backends/nccl/cuda/nccl_join.hpp"
-#include "backends/nccl/lifecycle_functions.hpp"
+#include "backends/nccl/lifecycle/lifecycle_functions.hpp"
 
 namespace busbw {
 namespace {

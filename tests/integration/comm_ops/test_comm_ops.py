@@ -9,8 +9,8 @@ import pytest
 
 from busbw.cli.main import main
 
-from .launchers.launching import launch
-from .programs import Programs, read_records
+from ..launchers.launching import launch
+from ..programs import Programs, read_records
 
 HOST = socket.gethostname()
 CALLS = ["rendezvous", "create", "first_all_reduce", "next_all_reduce", "destroy"]

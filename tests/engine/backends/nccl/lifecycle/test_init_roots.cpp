@@ -1,4 +1,4 @@
-#include "backends/nccl/init_roots.hpp"
+#include "backends/nccl/lifecycle/init_roots.hpp"
 
 #include <doctest/doctest.h>
 

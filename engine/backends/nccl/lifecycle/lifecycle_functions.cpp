@@ -1,4 +1,4 @@
-#include "backends/nccl/lifecycle_functions.hpp"
+#include "backends/nccl/lifecycle/lifecycle_functions.hpp"
 
 #include <fmt/format.h>
 
