@@ -21,8 +21,8 @@ class CollectiveObserver {
   ~CollectiveObserver() = default;
 };
 
-/// Function of the plugin that sets the observer of the process; null ends the observation. While there is none, NCCL
-/// reports no events, and operations cost the same as with a mask of 0. Has no effect in a recorded process.
+/// Function of the plugin that sets the observer of the process; null ends the observation. Without an observer
+/// NCCL reports no events. Has no effect in a recorded process.
 inline constexpr const char* kSetCollectiveObserver = "busbw_set_collective_observer";
 using SetCollectiveObserver = void(CollectiveObserver*);
 

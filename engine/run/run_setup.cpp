@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "backends/nccl/algorithm_observer.hpp"
 #include "backends/nccl/flow_paths.hpp"
+#include "backends/nccl/profiler/algorithm_observer.hpp"
 #include "common/os/program_file.hpp"
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"

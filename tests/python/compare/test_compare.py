@@ -672,3 +672,24 @@ def test_figures_that_have_no_ratio(one: float, other: float) -> None:
     )
     for pair in ((a, b), (b, a)):
         assert [found.verdict for found in compare_logs(*pair).results] == [ChangeVerdict.UNCLEAR]
+
+
+def test_a_change_of_the_algorithm_is_named_next_to_the_difference() -> None:
+    def one(algorithm: str | None, time_us: float) -> Log:
+        figure = Figure(time_us=time_us, algorithm=algorithm, protocol=algorithm and "ll")
+        return log([row(size, {"out_of_place": figure}) for size in SIZES])
+
+    changed = compare_logs(one("tree", 10.0), one("ring", 20.0))
+    assert all(result.explanation.endswith(" A ran tree/ll, B ring/ll.") for result in changed.results)
+    assert "A ran tree/ll, B ring/ll" in "\n".join(line.plain for line in render(changed, width=200))
+    for a, b in (("tree", "tree"), ("tree", None), (None, "ring")):
+        unchanged = compare_logs(one(a, 10.0), one(b, 20.0))
+        assert all(result.explanation == result.reason for result in unchanged.results)
+
+
+def test_runs_with_unlike_algorithms_have_none() -> None:
+    tables = [
+        log([row(4096, {"out_of_place": Figure(time_us=10.0, algorithm=name)})]).tables[0] for name in ("ring", "tree")
+    ]
+    mixed = Log(source="x.txt", tables=tuple(tables))
+    assert compare_logs(mixed, mixed).results[0].a.algorithm is None

@@ -398,6 +398,18 @@ def test_the_p99_of_device_samples_is_not_that_of_the_time() -> None:
     assert shown.count("p99 us") == 2
 
 
+def test_the_algorithm_has_a_column_if_the_log_states_it() -> None:
+    rows = (
+        row(8, figures={"in_place": figure(algorithm="ring", protocol="ll128", channels=4)}),
+        row(16, 2, figures={"in_place": figure()}),
+    )
+    shown = "\n".join(line.plain for line in log_lines(log(table(rows=rows)), width=200, draw=False))
+    assert "algorithm" in shown
+    assert shown.count("ring/ll128 x4") == 1
+    unstated = "\n".join(line.plain for line in log_lines(log(table(rows=rows[1:])), width=200, draw=False))
+    assert "algorithm" not in unstated
+
+
 def test_a_terminal_without_a_width_gets_all_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

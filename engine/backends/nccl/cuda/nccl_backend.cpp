@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/nccl/algorithm_observer.hpp"
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
@@ -28,6 +27,7 @@
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/lifecycle/lifecycle_functions.hpp"
 #include "backends/nccl/peer_access.hpp"
+#include "backends/nccl/profiler/algorithm_observer.hpp"
 #include "backends/nccl/ras_service.hpp"
 #include "backends/nccl/type_support.hpp"
 #include "common/os/environment.hpp"

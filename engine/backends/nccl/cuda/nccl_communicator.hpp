@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "backends/backend.hpp"
-#include "backends/nccl/algorithm_observer.hpp"
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/cuda_gate.hpp"
 #include "backends/nccl/cuda/device_comm.hpp"
@@ -18,6 +17,7 @@
 #include "backends/nccl/cuda/nccl_issuer.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/memory_tracker.hpp"
+#include "backends/nccl/profiler/algorithm_observer.hpp"
 #include "common/libraries/nvml.hpp"
 
 namespace busbw {

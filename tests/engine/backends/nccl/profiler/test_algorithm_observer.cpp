@@ -1,5 +1,5 @@
 // The observer with the real profiler plugin, which the tests call as NCCL does.
-#include "backends/nccl/algorithm_observer.hpp"
+#include "backends/nccl/profiler/algorithm_observer.hpp"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "../../../profiler/nccl_events.hpp"
+#include "../../../../profiler/nccl_events.hpp"
 #include "common/support/error.hpp"
 #include "support_errors.hpp"
 

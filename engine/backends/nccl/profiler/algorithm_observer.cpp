@@ -1,4 +1,4 @@
-#include "backends/nccl/algorithm_observer.hpp"
+#include "backends/nccl/profiler/algorithm_observer.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
