@@ -1,4 +1,4 @@
-"""Interface of everything that measures flows: a simulation, an external program, later the engine."""
+"""Interface of everything that measures flows: a simulation, the engine or another program."""
 
 from typing import Protocol
 

@@ -136,7 +136,9 @@ class Search:
                 # The flows of lost GPUs say nothing about the other parts on their paths.
                 kept = ~self._is_lost(one) & (result.failure is None)
                 one, result = _select_flows(one, result, np.flatnonzero(kept))
-                if not self._has_no_route(one, result):
+                # Without any other round, an empty one stands for a search that only lost parts.
+                is_round = len(one.source) > 0 or not self.rounds
+                if is_round and not self._has_no_route(one, result):
                     self.rounds.append(one)
                     self.results.append(result)
                     self._observations = self._explanation = None

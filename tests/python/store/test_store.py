@@ -233,7 +233,7 @@ def test_a_run_that_goes_on_is_read_again(store: Path) -> None:
 
 def test_what_did_not_change_is_not_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names(store)
-    monkeypatch.setattr("busbw.store.index._read_log", lambda entry: pytest.fail(f"{entry} was read again"))
+    monkeypatch.setattr("busbw.readers.read", lambda path: pytest.fail(f"{path} was read again"))
     assert len(names(store)) == 3
 
 

@@ -24,10 +24,11 @@ def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[K
     Returns one entry if nothing was compared, neither with peers nor with an expected rate.
     """
     doubts, is_compared = [], any(one.found >= _MIN_POWER for one in power)
-    for place, rate_gbps, expected_of, remedy in (
-        ("between nodes", network_rate_gbps(search), _network_gbps, "Measure two of the nodes with a third one."),
-        ("within nodes", nvlink_rate_gbps(search), _nvlink_gbps, "Measure another machine of this type."),
+    for place, is_network, expected_of, remedy in (
+        ("between nodes", True, _network_gbps, "Measure two of the nodes with a third one."),
+        ("within nodes", False, _nvlink_gbps, "Measure another machine of this type."),
     ):
+        rate_gbps = healthy_rate_gbps(search, is_network=is_network)
         expected_gbps = None if system is None or rate_gbps is None else expected_of(search, system)
         if system is None or rate_gbps is None or expected_gbps is None:
             continue
@@ -58,17 +59,8 @@ def _nvlink_gbps(search: Search, system: System) -> float | None:
     return estimate.busbw_gbps.typical if estimate is not None else None
 
 
-def network_rate_gbps(search: Search) -> float | None:
-    """Returns the rate of healthy flows between nodes in GB/s. None if no such flow was measured."""
-    return _rate_gbps(search, is_network=True)
-
-
-def nvlink_rate_gbps(search: Search) -> float | None:
-    """Returns the rate of healthy flows within nodes in GB/s. None if no such flow was measured."""
-    return _rate_gbps(search, is_network=False)
-
-
-def _rate_gbps(search: Search, *, is_network: bool) -> float | None:
+def healthy_rate_gbps(search: Search, *, is_network: bool) -> float | None:
+    """Returns the rate of healthy flows between or within nodes in GB/s. None if no such flow was measured."""
     observed, explanation = search.observations(), search.explain()
     chosen = (observed.paths.is_network == is_network) & ~observed.is_dead
     # At full load on hashed uplinks, healthy flows are slow as well.

@@ -8,12 +8,19 @@ import click
 from busbw.cli.find.export_options import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.group_logs import read_group_runs
-from busbw.cli.find.summary import FindSummary, answer_lines, power_lines, result_exit_code, suspected_nodes
+from busbw.cli.find.summary import (
+    FindSummary,
+    answer_lines,
+    power_lines,
+    print_plain,
+    result_exit_code,
+    suspected_nodes,
+)
 from busbw.cli.options.export_options import write_exports
 from busbw.errors import BusbwError
 from busbw.find.group_runs import MIN_RUNS, GroupRuns, find_slow_nodes, run_power
 from busbw.json_output import json_object
-from busbw.terminal import activity, console
+from busbw.terminal import activity
 from busbw.units import count_text, names_text, plain, shorten
 
 _MAX_NOTES, _MAX_NODES = 10, 16
@@ -42,7 +49,7 @@ def search_logs(options: FindOptions) -> int:
     """
     summary = summarize_logs(options.logs)
     if not options.as_json:
-        print_log_summary(summary)
+        print_plain(_lines(summary))
     write_exports(EXPORTS, summary, options.exports)
     if options.as_json:
         click.echo(json_object(summary))
@@ -86,13 +93,6 @@ def summarize_logs(names: Sequence[str]) -> LogSummary:
         not_covered=[name for name, usable in zip(runs.nodes, runs.usable, strict=True) if not usable.any()],
         notes=notes,
     )
-
-
-def print_log_summary(summary: LogSummary) -> None:
-    """Prints the result for people."""
-    out = console()
-    for line in _lines(summary):
-        out.print(plain(line))
 
 
 def _lines(summary: LogSummary) -> Iterator[str]:

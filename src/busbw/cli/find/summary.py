@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from busbw.cli.find.cost import cost_sentence
-from busbw.cli.find.expected_rate import doubts_of_all_flows, network_rate_gbps, nvlink_rate_gbps
+from busbw.cli.find.expected_rate import doubts_of_all_flows, healthy_rate_gbps
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
 from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, lost_findings, make_findings
@@ -131,9 +131,14 @@ def result_exit_code(summary: FindSummary) -> int:
 
 def print_summary(summary: SearchSummary, search: Search, system: System | None) -> None:
     """Prints the result for people."""
+    print_plain(_lines(summary, search, system))
+
+
+def print_plain(lines: Iterable[str]) -> None:
+    """Prints lines that contain names of a program or a log."""
     out = console()
-    for line in _lines(summary, search, system):
-        out.print(plain(line))  # names come from a program
+    for line in lines:
+        out.print(plain(line))
 
 
 def _lines(summary: SearchSummary, search: Search, system: System | None) -> Iterator[str]:
@@ -219,6 +224,6 @@ def _warnings(summary: SearchSummary, nodes: int) -> Iterator[str]:
 
 def _rates_text(search: Search) -> str:
     """Returns the healthy rates of the flows, to compare with the rated ones."""
-    rates = (("network", network_rate_gbps(search)), ("NVLink", nvlink_rate_gbps(search)))
-    known = [f"{title} {rate:.3g} GB/s" for title, rate in rates if rate is not None]
+    rates = [(name, healthy_rate_gbps(search, is_network=name == "network")) for name in ("network", "NVLink")]
+    known = [f"{name} {rate:.3g} GB/s" for name, rate in rates if rate is not None]
     return f"healthy flows: {', '.join(known)}" if known else "the healthy rate is not known"
