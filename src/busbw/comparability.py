@@ -39,6 +39,8 @@ _METHOD_SETTINGS = {
     "blocking": ("blocking", "0"),
     "average": ("average", "1"),
     "one_sided": ("one_sided", "False"),
+    "skew": ("skew", ""),
+    "neighbor": ("neighbor", ""),
 }
 """Settings that change the meaning of a time: name in a log -> (one name for all logs, default value)."""
 

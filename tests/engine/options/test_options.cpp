@@ -131,7 +131,7 @@ TEST_CASE("options: defaults are nccl-tests 2.19.6's") {
   CHECK(options.split.op == Split::Op::none);
   CHECK_FALSE(options.min_busbw_bytes_per_s);
   CHECK_FALSE(options.collective_settings.ping_pong);
-  CHECK(options.collective_settings.alltoallv.spread == 1);
+  CHECK(std::get<DistanceSpread>(options.collective_settings.alltoallv.pattern).spread == 1);
 }
 
 TEST_CASE("options: the whole command line is kept") {
@@ -350,9 +350,7 @@ TEST_CASE("options: an empty variable counts as unset") {
     CHECK(options.split.op == Split::Op::none);
     CHECK_FALSE(options.min_busbw_bytes_per_s);
     CHECK_FALSE(options.first_device);
-    CHECK(options.collective_settings.alltoallv.spread == 1);
-    CHECK(options.collective_settings.alltoallv.matrix_scale == 1);
-    CHECK(options.collective_settings.alltoallv.matrix.bytes.empty());
+    CHECK(std::get<DistanceSpread>(options.collective_settings.alltoallv.pattern).spread == 1);
     CHECK_FALSE(options.collective_settings.alltoallv.print_summary);
   }
   const Variables empty_mask{{"NCCL_TESTS_SPLIT_MASK", ""}, {"NCCL_TESTS_SPLIT", "MOD 2"}};
@@ -373,13 +371,14 @@ TEST_CASE("options: alltoallv's variables are read only for alltoallv") {
                       {"NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "2"},
                       {"NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "1"}};
   const AlltoallvSettings settings = options_of("-t 2", all, "alltoallv").collective_settings.alltoallv;
-  CHECK(settings.spread == 0.5);
-  CHECK(settings.matrix.ranks == 2);
-  CHECK(settings.matrix.bytes == std::vector<std::uint64_t>{192, 400, 592, 800});
-  CHECK(settings.matrix_scale == 2);
+  const auto& bytes = std::get<ByteMatrix>(settings.pattern);
+  CHECK(bytes.bytes.ranks == 2);
+  CHECK(bytes.bytes.cells == std::vector<std::uint64_t>{192, 400, 592, 800});
+  CHECK(bytes.scale == 2);
   CHECK(settings.print_summary);
-  CHECK(settings.max_bytes == 32 * kMiB);
-  CHECK(options_of("", {{"NCCL_TESTS_ALLTOALLV_SPREAD", "9"}}).collective_settings.alltoallv.spread == 1);
+  CHECK(bytes.max_bytes == 32 * kMiB);
+  const AlltoallvSettings others = options_of("", {{"NCCL_TESTS_ALLTOALLV_SPREAD", "9"}}).collective_settings.alltoallv;
+  CHECK(std::get<DistanceSpread>(others.pattern).spread == 1);
 
   const auto refused = [](const char* variable, const char* value) {
     check_names(refusal_of("", {{variable, value}}, "alltoallv"), {std::string(variable) + "=" + value, "allowed"});
