@@ -82,7 +82,7 @@ void Neighbor::start() {
   max_rounds_.reset();
   thread_ = std::async(std::launch::async, [this] { repeat(); });
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ended_rounds_ > 0 || has_failed_; });
+  changed_.wait(lock, [this] { return begun_rounds_ > 1 || has_failed_; });
   if (has_failed_) {
     lock.unlock();
     thread_.get();
@@ -139,21 +139,21 @@ void Neighbor::run_round() {
 }
 
 bool Neighbor::begin_round() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !is_frozen_ || max_rounds_; });
-  if (max_rounds_ && begun_rounds_ >= *max_rounds_) return false;
-  ++begun_rounds_;
-  round_start_s_ = monotonic_s();
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !is_frozen_ || max_rounds_; });
+    if (max_rounds_ && begun_rounds_ >= *max_rounds_) return false;
+    ++begun_rounds_;
+    round_start_s_ = monotonic_s();
+  }
+  if (begun_rounds_ == 2) changed_.notify_all();
   return true;
 }
 
 void Neighbor::end_round() {
-  {
-    const std::lock_guard lock(mutex_);
-    ended_rounds_s_ += monotonic_s() - round_start_s_;
-    ++ended_rounds_;
-  }
-  if (ended_rounds_ == 1) changed_.notify_all();
+  const std::lock_guard lock(mutex_);
+  ended_rounds_s_ += monotonic_s() - round_start_s_;
+  ++ended_rounds_;
 }
 
 double Neighbor::active_until(double now_s) const {

@@ -41,7 +41,7 @@ class Neighbor final : public BackgroundActivity {
 
   /// Fills the buffers, and runs one operation, which opens connections.
   void prepare(std::uint64_t seed);
-  /// Returns when one operation has finished and the next ones follow. Throws the error of the neighbor.
+  /// Returns when one round of operations has finished and the next one has begun. Throws the error of the neighbor.
   void start() override;
   void stop() override;
   /// Adds wrong elements of the last operation since `prepare`. Call it only after `stop`.

@@ -14,10 +14,10 @@ namespace busbw {
 /// sampling.
 struct PlacementReport {
   std::vector<RankReport> ranks;
+  StopReason stopped_by = StopReason::iterations;
   std::vector<RankReport> balanced = {};  // of RunPlan::balanced; empty without it
   std::vector<RankReport> together = {};  // while the neighbor ran; empty without one
   std::vector<NeighborActivity> neighbors = {};  // in rank order; empty without a neighbor
-  StopReason stopped_by = StopReason::iterations;
 };
 
 /// Identifies the case of a row.

@@ -242,7 +242,7 @@ void replay_program(const RunPlan& plan, Backend& backend, Team& world, Communic
                             const CaseLabel label{plan.sweep.configurations.front(), plan.sweep.sizes_bytes.front(),
                                                   /*group=*/0, cycle, ranks};
                             const std::map<Placement, PlacementReport> placements{
-                                {Placement::out_of_place, {.ranks = std::move(reports), .stopped_by = stopped_by}}};
+                                {Placement::out_of_place, {std::move(reports), stopped_by}}};
                             reporter->rows({make_row(plan, label, placements, check_policy(*plan.replay))});
                           }};
   run_replay(*plan.replay, plan.settings, backend, world, communicator, hooks);

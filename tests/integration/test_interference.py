@@ -109,7 +109,7 @@ def test_commands_show_the_neighbor(programs: Programs, capsys: pytest.CaptureFi
     assert all(float(line.split(",")[column]) > 0 for line in lines)
     assert programs.run("all_reduce", "-t", 2, *SWEEP, "--with", "memory:copy", "--records", "other.jsonl").code == 0
     assert main(["compare", str(record), str(programs.folder / "other.jsonl")]) == 2
-    assert "neighbor alltoall -b 4K -e 4K" in capsys.readouterr().err
+    assert "neighbor alltoall -b 4K -e 4K against memory:copy" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

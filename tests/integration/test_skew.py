@@ -87,14 +87,28 @@ def test_without_data_or_with_one_rank_the_bound_is_unknown(programs: Programs) 
 
 
 def test_unlike_skews_are_not_compared(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
-    for skew in ("hot:1", "hot:2"):
+    for skew in ("hot:1", "hot:2"):  # the sizes of the busiest rank differ, too
         record = f"{skew[-1]}.jsonl"
         assert programs.run("alltoallv", "-t", 2, "-b", 1024, "-e", 1024, "--skew", skew, "--records", record).code == 0
     one, two = (str(programs.folder / f"{number}.jsonl") for number in (1, 2))
     assert main(["compare", one, two]) == 2
-    assert "skew hot:1" in capsys.readouterr().err
-    assert main(["check", "--json", "--system", "h100-sxm", one]) == 6
-    assert json.loads(capsys.readouterr().out)["verdicts"][0]["grade"] == "UNSURE"
+    assert "skew hot:1 against hot:2" in capsys.readouterr().err
+
+
+def test_an_uneven_row_has_no_expectation(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
+    def expected(name: str, *flags: object) -> Any:
+        assert programs.run("alltoallv", "-t", 2, "-b", "1M", "-e", "1M", "--records", name, *flags).code == 0
+        record = programs.folder / name
+        lines = read_records(record)
+        for rank in lines[0]["ranks"]:
+            rank["device_name"] = "NVIDIA H100 80GB HBM3"
+        record.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert main(["show", "--json", str(record)]) == 0
+        (table,) = json.loads(capsys.readouterr().out)["tables"]
+        return table["rows"][0]["expected_busbw_gbps"]
+
+    assert expected("even.jsonl") is not None
+    assert expected("uneven.jsonl", "--skew", "hot:1") is None
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ TEST_CASE("receiver shares: the busiest rank counts what it sends to others or r
 }
 
 TEST_CASE("--skew: invalid values are refused with the allowed ones") {
-  const auto refused = [](const char* text, const std::vector<std::string>& names) {
+  const auto refused = [](const char* text, std::initializer_list<std::string_view> names) {
     CAPTURE(text);
     check_names(sentence_of<UsageError>([&] { parse_skew(text, 4); }), names);
   };
@@ -101,7 +101,7 @@ TEST_CASE("--skew: invalid values are refused with the allowed ones") {
 }
 
 TEST_CASE("--skew file: every invalid cell and form is refused with its position") {
-  const auto refused = [](const std::string& content, const std::vector<std::string>& names) {
+  const auto refused = [](const std::string& content, std::initializer_list<std::string_view> names) {
     const TemporaryFile file(content);
     check_names(sentence_of<UsageError>([&] { read_count_matrix(file.path()); }), names);
   };

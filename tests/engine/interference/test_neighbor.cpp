@@ -64,7 +64,7 @@ NeighborLoad load_of(const std::function<void(Communicator&, const CollectiveCal
 
 TEST_CASE("neighbor: it runs from start to stop, equally often on all ranks, and moves correct data") {
   std::vector<NeighborActivity> activities(kRanks);
-  const auto ends =
+  const std::string failure =
       run_with(load_of([](Communicator&, const CollectiveCall&) {}), [&](Team& world, Neighbor& neighbor) {
         neighbor.prepare(7);
         for (int batch = 0; batch < 20; ++batch) {
