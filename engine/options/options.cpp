@@ -394,16 +394,17 @@ NeighborLoad parse_neighbor(const std::string& text, int ranks) {
                     "\"alltoall -b 1M -e 1M\"{}",
                     flag, suggestion(name, names)));
   words.erase(words.begin());
+  constexpr std::array<std::string_view, 5> kAllowed{"--minbytes", "--maxbytes", "--datatype", "--op", "--root"};
   std::optional<InfoRequest> request;
+  std::string operand;
   Options neighbor;
   try {
-    neighbor.flags = read_command_line(name, words, request);
-    for (const Flag& known : flag_table())
-      if (constexpr std::array<std::string_view, 5> kAllowed{"--minbytes", "--maxbytes", "--datatype", "--op",
-                                                             "--root"};
-          neighbor.flags.has(std::string(known.long_name)) &&
-          std::ranges::find(kAllowed, known.long_name) == kAllowed.end())
+    neighbor.flags = read_command_line(name, name, words, request, operand);
+    for (const Flag& known : flag_table()) {
+      const bool is_allowed = std::ranges::find(kAllowed, known.long_name) != kAllowed.end();
+      if (!is_allowed && neighbor.flags.has(std::string(known.long_name)))
         throw UsageError(fmt::format("{}: a neighbor has -b, -e, -d, -o and -r only; drop it", known.long_name));
+    }
     read_sizes(neighbor.flags, neighbor);
     read_data(neighbor.flags, neighbor);
   } catch (const UsageError& error) {
@@ -434,7 +435,7 @@ void read_neighbor(const FlagValues& flags, Options& options) {
   const std::array excluded{std::pair{"--cudagraph", settings.graph_launches > 0},
                             std::pair{"--stream_null", options.null_stream},
                             std::pair{"--device_implementation", settings.device_implementation > 0},
-                            std::pair{"--skew", !settings.skew.empty()}};
+                            std::pair{"--one_sided", settings.one_sided}, std::pair{"--skew", !settings.skew.empty()}};
   for (const auto& [flag, is_set] : excluded)
     if (is_set)
       throw UsageError(fmt::format("--with {} and {} {} exclude each other; drop one",

@@ -65,13 +65,13 @@ TEST_CASE("receiver shares: only the hot ranks receive, in equal parts") {
 TEST_CASE("receiver shares: the seed alone determines which ranks are popular") {
   CHECK(zipf_shares(1.2, 7, 16).ends == zipf_shares(1.2, 7, 16).ends);
   CHECK(zipf_shares(1.2, 7, 16).ends != zipf_shares(1.2, 8, 16).ends);
-  // The same on every machine: position of the largest of four shares, for seeds 0 to 3.
+  // The same on every machine: position of the smallest of four numbers of std::mt19937_64.
   std::vector<std::ptrdiff_t> positions;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const auto counts = counts_of(hot_shares(1, seed, 4), 1 << 20, 4);
     positions.push_back(std::ranges::max_element(counts) - counts.begin());
   }
-  CHECK(positions == std::vector<std::ptrdiff_t>{2, 0, 2, 0});
+  CHECK(positions == std::vector<std::ptrdiff_t>{2, 3, 2, 1});
 }
 
 TEST_CASE("receiver shares: the busiest rank counts what it sends to others or receives from them") {

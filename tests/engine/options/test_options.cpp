@@ -53,6 +53,7 @@ const std::vector<FlagEffect>& effects() {
       {"", "--records", "/tmp/out.jsonl", [](const Options& o) { return o.records_path == "/tmp/out.jsonl"; }},
       {"", "--placement", "in", [](const Options& o) { return o.settings.placement == "in"; }},
       {"", "--target-ci", "1%", [](const Options& o) { return o.settings.target_ci == doctest::Approx(0.01); }},
+      {"", "--with", "memory:copy", [](const Options& o) { return o.neighbor && o.neighbor->is_local; }},
       {"", "--report-times", "1", [](const Options& o) { return o.settings.report_times; }},
       {"", "--max-time", "500ms", [](const Options& o) { return o.settings.max_time_s == doctest::Approx(0.5); }},
       {"", "--fault", "overrun:rank=0", [](const Options& o) { return o.fault->kind == Fault::Kind::overrun; }},
@@ -69,9 +70,10 @@ const std::vector<FlagEffect>& effects() {
 }
 
 /// Flags with tests of their own: -K needs -I, --ping-pong needs sendrecv, -V needs -D, --search needs flows, -H needs
-/// a collective that moves data.
+/// a collective that moves data, --skew needs alltoallv.
 bool tested_elsewhere(std::string_view long_name) {
-  for (const char* other : {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search", "--one_sided"})
+  for (const char* other :
+       {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search", "--one_sided", "--skew"})
     if (long_name == other) return true;
   return false;
 }
