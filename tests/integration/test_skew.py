@@ -100,7 +100,7 @@ def test_unlike_skews_are_not_compared(programs: Programs, capsys: pytest.Captur
 def test_an_uneven_row_has_no_expectation(programs: Programs) -> None:
     def is_modelled(name: str, *flags: object) -> bool:
         assert programs.run("alltoallv", "-t", 2, "-b", "1M", "-e", "1M", "--records", name, *flags).code == 0
-        (table,) = readers.read(str(programs.folder / name)).tables
+        (table,) = readers.read(programs.folder / name).tables
         return scenario_of(table, table.rows[0], systems()["h100-sxm"]) is not None
 
     assert is_modelled("even.jsonl")
