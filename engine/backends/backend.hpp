@@ -153,6 +153,11 @@ class Communicator {
   /// The operations issued from now on start after those that `other`, a communicator of the same rank, has issued so
   /// far. Does nothing if each call returns when its operation is done.
   virtual void wait_for(Communicator& /*other*/) {}
+  /// Multiplies the matrix of `order` x `order` floats with itself, in order with the collectives: a load for the
+  /// device's processors.
+  virtual void square_matrix(float* /*product*/, const float* /*matrix*/, std::size_t /*order*/) {
+    throw std::logic_error("square_matrix: this communicator cannot compute");
+  }
   /// Copies within the rank's own memory, in order with the collectives.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   /// Operations between these two calls may start together, if the library supports it (ncclGroupStart).
@@ -189,6 +194,8 @@ class Communicator {
   virtual void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
                        std::uint64_t index_base, Mismatches&) = 0;
 
+  /// Makes the calling thread the only one that issues operations and synchronizes, until another thread calls it.
+  virtual void use_in_this_thread() {}
   /// Notes that the rank enters a phase, which errors name.
   virtual void enter(Phase) {}
 };

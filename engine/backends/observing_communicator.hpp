@@ -80,6 +80,10 @@ class ObservingCommunicator : public Communicator {
     inner_.put(puts, sources, dtype);
     end_operation();
   }
+  void square_matrix(float* product, const float* matrix, std::size_t order) override {
+    inner_.square_matrix(product, matrix, order);
+  }
+  void use_in_this_thread() override { inner_.use_in_this_thread(); }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { inner_.copy(to, from, bytes); }
   void begin_group() override { inner_.begin_group(); }
   void end_group() override { inner_.end_group(); }

@@ -1,13 +1,53 @@
-// Every rank may send a different amount to every rank, given by a matrix file or a formula. The formula blends an even
-// split with a split in proportion to the distance between rank numbers.
+// Every rank may send a different amount to every rank, as a TrafficPattern describes.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "collectives/receiver_shares.hpp"
 #include "collectives/registry.hpp"
 
 namespace busbw {
 namespace {
+
+/// A call of alltoallv on `ranks` ranks. `count` is Shape::param_count.
+struct PatternCall {
+  std::size_t count;
+  std::size_t element_bytes;
+  int ranks;
+};
+
+/// nccl-tests' formula: a blend of an even split and a split in proportion to the distance (to - from) mod ranks. The
+/// order of floating-point operations and the rounding down to 16 bytes are those of nccl-tests.
+std::size_t elements_sent(const DistanceSpread& pattern, const PatternCall& call, int from, int to) {
+  constexpr std::uint64_t kAlignBytes = 16;
+  const int ranks = call.ranks;
+  const std::uint64_t total_bytes = call.count * ranks * call.element_bytes;
+  if (ranks == 1) return total_bytes / kAlignBytes * kAlignBytes / call.element_bytes;
+  const int distance = (to - from + ranks) % ranks;
+  const auto total = static_cast<double>(total_bytes);
+  const auto sum_of_distances = static_cast<double>(static_cast<std::size_t>(ranks) * (ranks - 1) / 2);
+  const double even = total / static_cast<double>(ranks);
+  const double by_distance = static_cast<double>(distance) * total / sum_of_distances;
+  const double bytes = (1.0 - pattern.spread) * even + pattern.spread * by_distance;
+  return static_cast<std::uint64_t>(bytes) / kAlignBytes * kAlignBytes / call.element_bytes;
+}
+std::size_t elements_sent(const ByteMatrix& pattern, const PatternCall& call, int from, int to) {
+  return pattern.bytes.cell(from, to) / call.element_bytes;
+}
+std::size_t elements_sent(const CountMatrix& pattern, const PatternCall& /*call*/, int from, int to) {
+  return pattern.elements.cell(from, to);
+}
+std::size_t elements_sent(const ReceiverShares& pattern, const PatternCall& call, int /*from*/, int to) {
+  return elements_of_receiver(pattern, call.count, call.element_bytes, to);
+}
+
+/// Count argument of a call. Matrices determine their counts, so it is 0.
+std::size_t param_count(const DistanceSpread&, std::size_t count, std::size_t element_bytes, int ranks) {
+  return share_of(count, element_bytes, ranks);
+}
+std::size_t param_count(const ByteMatrix&, std::size_t, std::size_t, int) { return 0; }
+std::size_t param_count(const CountMatrix&, std::size_t, std::size_t, int) { return 0; }
+std::size_t param_count(const ReceiverShares&, std::size_t count, std::size_t, int) { return count; }
 
 class Alltoallv final : public Collective {
  public:
@@ -15,22 +55,31 @@ class Alltoallv final : public Collective {
 
   bool in_place_defined() const override { return false; }
   std::string rank_count_error(int ranks) const override {
-    if (!from_matrix()) return {};
-    if (ranks > settings_.matrix.ranks)
+    if (const auto* shares = std::get_if<ReceiverShares>(&settings_.pattern))
+      if (std::ssize(shares->ends) != ranks)
+        return fmt::format("--skew: the shares are for {} ranks, a group has {}", shares->ends.size(), ranks);
+    if (const auto* counts = std::get_if<CountMatrix>(&settings_.pattern))
+      if (counts->elements.ranks != ranks)
+        return fmt::format("--skew: the file is for {} ranks, the run has {}", counts->elements.ranks, ranks);
+    const auto* const matrix = std::get_if<ByteMatrix>(&settings_.pattern);
+    if (!matrix) return {};
+    if (ranks > matrix->bytes.ranks)
       return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}",
-                         settings_.matrix.ranks, ranks);
+                         matrix->bytes.ranks, ranks);
     const Shape byte_shape = shape(0, /*element_bytes=*/1, ranks);  // counts in bytes
     const std::size_t max_bytes = std::max(byte_shape.send_count, byte_shape.recv_count);
-    if (max_bytes <= settings_.max_bytes) return {};
+    if (max_bytes <= matrix->max_bytes) return {};
     return fmt::format(
         "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes per rank, -e allows {}; raise -b and -e",
-        max_bytes, settings_.max_bytes);
+        max_bytes, matrix->max_bytes);
   }
 
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
-    Shape shape{.param_count = from_matrix() ? 0 : share_of(count, element_bytes, ranks)};
-    // The generated pattern is the same for every rank up to rotation, so rank 0 represents all ranks.
-    const int ranks_to_check = from_matrix() ? ranks : 1;
+    Shape shape;
+    shape.param_count = std::visit(
+        [&](const auto& pattern) { return param_count(pattern, count, element_bytes, ranks); }, settings_.pattern);
+    // The formula's pattern is the same for every rank up to rotation, so rank 0 represents all ranks.
+    const int ranks_to_check = std::holds_alternative<DistanceSpread>(settings_.pattern) ? 1 : ranks;
     for (int rank = 0; rank < ranks_to_check; ++rank) {
       shape.send_count = std::max(shape.send_count, sent_before(shape, element_bytes, rank, ranks, ranks));
       shape.recv_count = std::max(shape.recv_count, received_before(shape, element_bytes, rank, ranks, ranks));
@@ -80,38 +129,38 @@ class Alltoallv final : public Collective {
   std::optional<RankSummary> rank_summary(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     if (!settings_.print_summary) return std::nullopt;
     RankSummary summary;
-    summary.title = from_matrix() ? fmt::format("mode=matrix nranks={} matrix_dim={} scale={:.3f}", ranks,
-                                                settings_.matrix.ranks, settings_.matrix_scale)
-                                  : fmt::format("mode=generated nranks={} total_bytes={} spread={:.3f}", ranks,
-                                                shape.param_count * ranks * element_bytes, settings_.spread);
+    if (const auto* matrix = std::get_if<ByteMatrix>(&settings_.pattern))
+      summary.title =
+          fmt::format("mode=matrix nranks={} matrix_dim={} scale={:.3f}", ranks, matrix->bytes.ranks, matrix->scale);
+    else if (const auto* formula = std::get_if<DistanceSpread>(&settings_.pattern))
+      summary.title = fmt::format("mode=generated nranks={} total_bytes={} spread={:.3f}", ranks,
+                                  shape.param_count * ranks * element_bytes, formula->spread);
+    else
+      summary.title = fmt::format("mode=skew nranks={}", ranks);
     for (int rank = 0; rank < ranks; ++rank)
       summary.ranks.push_back({sent_before(shape, element_bytes, rank, ranks, ranks) * element_bytes,
                                received_before(shape, element_bytes, rank, ranks, ranks) * element_bytes});
     return summary;
   }
 
- private:
-  bool from_matrix() const { return settings_.matrix.ranks > 0; }
-
-  /// Number of elements that rank `from` sends to rank `to`, from the matrix or nccl-tests' formula.
-  std::size_t elements_sent(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
-    const std::uint64_t bytes = from_matrix()
-                                    ? settings_.matrix.sent_bytes(from, to)
-                                    : generated_bytes(shape.param_count * ranks * element_bytes, from, to, ranks);
-    return bytes / element_bytes;
+  std::optional<PeerTraffic> peer_traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
+    PeerTraffic traffic;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::size_t own = elements_sent(shape, element_bytes, rank, rank, ranks);
+      const std::size_t sent = sent_before(shape, element_bytes, rank, ranks, ranks);
+      const std::size_t received = received_before(shape, element_bytes, rank, ranks, ranks);
+      traffic.total_bytes += sent * element_bytes;
+      traffic.busiest_bytes = std::max(traffic.busiest_bytes, (std::max(sent, received) - own) * element_bytes);
+    }
+    return traffic;
   }
-  /// nccl-tests' formula: a blend of an even split and a split in proportion to the distance (to - from) mod ranks. The
-  /// order of floating-point operations and the rounding down to 16 bytes are those of nccl-tests.
-  std::uint64_t generated_bytes(std::uint64_t total_bytes, int from, int to, int ranks) const {
-    constexpr std::uint64_t kAlignBytes = 16;
-    if (ranks == 1) return total_bytes / kAlignBytes * kAlignBytes;
-    const int distance = (to - from + ranks) % ranks;
-    const auto total = static_cast<double>(total_bytes);
-    const auto sum_of_distances = static_cast<double>(static_cast<std::size_t>(ranks) * (ranks - 1) / 2);
-    const double even = total / static_cast<double>(ranks);
-    const double by_distance = static_cast<double>(distance) * total / sum_of_distances;
-    const double bytes = (1.0 - settings_.spread) * even + settings_.spread * by_distance;
-    return static_cast<std::uint64_t>(bytes) / kAlignBytes * kAlignBytes;
+
+ private:
+  /// Number of elements that rank `from` sends to rank `to`.
+  std::size_t elements_sent(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
+    const PatternCall call{shape.param_count, element_bytes, ranks};
+    return std::visit([&](const auto& pattern) { return busbw::elements_sent(pattern, call, from, to); },
+                      settings_.pattern);
   }
   /// Elements that `rank` sends to the ranks before `end`.
   std::size_t sent_before(const Shape& shape, std::size_t element_bytes, int rank, int end, int ranks) const {

@@ -68,6 +68,12 @@ struct RankSummary {
   std::vector<RankBytes> ranks;
 };
 
+/// Bytes of an operation, for collectives in which ranks differ.
+struct PeerTraffic {
+  std::uint64_t total_bytes = 0;    // that all ranks send, including to themselves
+  std::uint64_t busiest_bytes = 0;  // that the busiest rank sends to the others, or receives from them
+};
+
 /// Description of one collective, and the function that issues it.
 class Collective {
  public:
@@ -111,6 +117,10 @@ class Collective {
   virtual int calls_per_run(int /*ranks*/) const { return 1; }
   /// Per-rank figures to print after each row. None if the collective has none or the user did not request them.
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
+    return std::nullopt;
+  }
+  /// Distribution of the bytes over the ranks. None if no rank moves more than others.
+  virtual std::optional<PeerTraffic> peer_traffic(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
     return std::nullopt;
   }
 

@@ -2,29 +2,53 @@
 // Settings that apply to single collectives only.
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace busbw {
 
-/// Bytes from each rank (row) to each rank (column), multiples of 16. Used by alltoallv.
+/// One number for each rank that sends (row) and each rank that receives (column).
 struct TrafficMatrix {
   int ranks = 0;
-  std::vector<std::uint64_t> bytes;  // in row-major order
+  std::vector<std::uint64_t> cells;  // in row-major order
 
-  std::uint64_t sent_bytes(int from, int to) const { return bytes[static_cast<std::size_t>(from) * ranks + to]; }
+  std::uint64_t cell(int from, int to) const { return cells[static_cast<std::size_t>(from) * ranks + to]; }
 };
 
 /// Reads a square matrix of whitespace-separated byte counts, multiplies it by `scale` and rounds down to 16 bytes.
 /// Throws UsageError with file, row and column.
 TrafficMatrix read_traffic_matrix(const std::string& path, double scale);
+/// Reads a square matrix of whitespace-separated whole numbers of elements, for --skew file:PATH. Throws as above.
+TrafficMatrix read_count_matrix(const std::string& path);
 
-/// NCCL_TESTS_ALLTOALLV_*: distribution of the data over pairs of ranks.
+/// NCCL_TESTS_ALLTOALLV_SPREAD: 0 uniform, 1 in proportion to the distance between rank numbers.
+struct DistanceSpread {
+  double spread = 1.0;
+};
+
+/// NCCL_TESTS_ALLTOALLV_MATRIX_FILE: byte counts that are multiples of 16.
+struct ByteMatrix {
+  TrafficMatrix bytes;
+  double scale = 1.0;           // NCCL_TESTS_ALLTOALLV_MATRIX_SCALE, already applied
+  std::uint64_t max_bytes = 0;  // size of a rank's buffers
+};
+
+/// --skew file:PATH: counts in elements.
+struct CountMatrix {
+  TrafficMatrix elements;
+};
+
+/// --skew zipf:S or hot:K: every rank sends the same amount, and each receiver gets a fixed share of it.
+struct ReceiverShares {
+  std::vector<std::uint64_t> ends;  // [rank]: shares of the ranks up to this one, in units of 2^-kShareBits
+};
+
+/// Distribution of alltoallv's data over pairs of ranks.
+using TrafficPattern = std::variant<DistanceSpread, ByteMatrix, CountMatrix, ReceiverShares>;
+
 struct AlltoallvSettings {
-  double spread = 1.0;   // _SPREAD: 0 uniform, 1 in proportion to the distance between rank numbers
-  TrafficMatrix matrix;  // _MATRIX_FILE and _MATRIX_SCALE; ranks == 0 without a file
-  double matrix_scale = 1.0;
-  bool print_summary = false;  // _PRINT_SUMMARY
-  std::uint64_t max_bytes = 0;  // with a matrix: size of a rank's buffers
+  TrafficPattern pattern;
+  bool print_summary = false;  // NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY
 };
 
 /// Settings of all such collectives.

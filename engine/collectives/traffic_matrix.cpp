@@ -1,4 +1,4 @@
-// Reads the matrix file of alltoallv: one line per sending rank, one byte count per receiving rank.
+// Reads the matrix files of alltoallv: one line per sending rank, one number per receiving rank.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "collectives/collective_settings.hpp"
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {
@@ -17,66 +18,95 @@ namespace {
 constexpr std::uintmax_t kMaxFileBytes = 256 << 20;  // enough for 1,024 ranks with cells of 256 characters
 constexpr std::uint64_t kAlignBytes = 16;  // nccl-tests rounds every cell down to a multiple of this
 
-/// Parses one matrix cell, in bytes. `row` and `column` count from 0.
-std::uint64_t parse_cell_bytes(const std::string& text, double scale, const std::string& path, std::size_t row,
-                               std::size_t column) {
-  const auto invalid_cell = [&](std::string_view reason) {
-    return UsageError(fmt::format(
-        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} column {} is \"{}\": {}; allowed: byte counts of at least 0", path,
-        row + 1, column + 1, printable_value(text), reason));
-  };
+constexpr std::string_view kBytesSource = "NCCL_TESTS_ALLTOALLV_MATRIX_FILE=";
+constexpr std::string_view kCountsSource = "--skew file:";
+/// Maximum count of a pair of ranks. Sums over 2^15 ranks of 8-byte elements fit into 64 bits.
+constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 44;
+
+/// The reason for which a cell is invalid, thrown by the parsers of cells.
+struct InvalidCell {
+  const char* reason;
+};
+
+/// Parses a byte count and multiplies it by `scale`.
+std::uint64_t parse_cell_bytes(const std::string& text, double scale) {
   std::size_t parsed_length = 0;
   double value = 0;
   try {
     value = std::stod(text, &parsed_length);
   } catch (const std::exception&) {
-    throw invalid_cell("not a number");
+    throw InvalidCell{"not a number"};
   }
-  if (parsed_length != text.size() || !std::isfinite(value)) throw invalid_cell("not a number");
-  if (value < 0) throw invalid_cell("negative");
+  if (parsed_length != text.size() || !std::isfinite(value)) throw InvalidCell{"not a number"};
+  if (value < 0) throw InvalidCell{"negative"};
   // Multiplies in long double, as nccl-tests does: a product just below a multiple of 16 must not be rounded up to it.
   const long double scaled = static_cast<long double>(value) * static_cast<long double>(scale);
-  if (scaled >= static_cast<long double>(std::numeric_limits<std::int64_t>::max())) throw invalid_cell("too large");
+  if (scaled >= static_cast<long double>(std::numeric_limits<std::int64_t>::max())) throw InvalidCell{"too large"};
   return static_cast<std::uint64_t>(scaled) / kAlignBytes * kAlignBytes;
 }
 
-}  // namespace
+/// Parses a whole number of elements.
+std::uint64_t parse_cell_count(const std::string& text) {
+  const bool is_negative = text.size() > 1 && text.front() == '-';
+  const std::string digits = text.substr(is_negative ? 1 : 0);
+  if (digits.find_first_not_of("0123456789") != std::string::npos) throw InvalidCell{"not a whole number"};
+  if (is_negative) throw InvalidCell{"negative"};
+  const auto count = parse_digits(digits);
+  if (!count || *count > kMaxCount) throw InvalidCell{"too large"};
+  return *count;
+}
 
-TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
+/// Reads a square matrix. `source` is the option or variable before the path in errors, and `cell_kind` what a cell is.
+template <class ParseCell>
+TrafficMatrix read_matrix(const std::string& path, std::string_view source, std::string_view cell_kind,
+                          const ParseCell& parse_cell) {
+  const auto invalid_file = [&](const std::string& problem) {
+    return UsageError(fmt::format("{}{}: {}", source, path, problem));
+  };
   std::error_code error;
   const bool is_regular = std::filesystem::is_regular_file(path, error);
   if (!is_regular || std::filesystem::file_size(path, error) > kMaxFileBytes)
-    throw UsageError(fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {}; allowed: a text file of up to {} bytes",
-                                 path, is_regular ? "the file is too large" : "no such file", kMaxFileBytes));
+    throw invalid_file(fmt::format("{}; allowed: a text file of up to {} bytes",
+                                   is_regular ? "the file is too large" : "no such file", kMaxFileBytes));
   std::ifstream file(path);
-  if (!file)
-    throw UsageError(
-        fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: cannot read the file; check its permissions", path));
+  if (!file) throw invalid_file("cannot read the file; check its permissions");
   TrafficMatrix matrix;
   std::size_t columns = 0;
   std::size_t rows = 0;
   for (std::string line; std::getline(file, line);) {
     std::istringstream cells(line);
     std::size_t column = 0;
-    for (std::string cell; cells >> cell; ++column)
-      matrix.bytes.push_back(parse_cell_bytes(cell, scale, path, rows, column));
+    for (std::string cell; cells >> cell; ++column) {
+      try {
+        matrix.cells.push_back(parse_cell(cell));
+      } catch (const InvalidCell& invalid) {
+        throw invalid_file(fmt::format("row {} column {} is \"{}\": {}; allowed: {} of at least 0", rows + 1,
+                                       column + 1, printable_value(cell), invalid.reason, cell_kind));
+      }
+    }
     if (column == 0) continue;
     if (rows > 0 && column != columns)
-      throw UsageError(
-          fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: row {} has {} columns, earlier rows have {}; make all rows "
-                      "equally long",
-                      path, rows + 1, column, columns));
+      throw invalid_file(fmt::format("row {} has {} columns, earlier rows have {}; make all rows equally long",
+                                     rows + 1, column, columns));
     columns = column;
     ++rows;
   }
-  if (rows == 0)
-    throw UsageError(
-        fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: the file contains no numbers; write one row per rank", path));
+  if (rows == 0) throw invalid_file("the file contains no numbers; write one row per rank");
   if (rows != columns)
-    throw UsageError(fmt::format(
-        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE={}: {} rows and {} columns; the matrix must be square", path, rows, columns));
+    throw invalid_file(fmt::format("{} rows and {} columns; the matrix must be square", rows, columns));
   matrix.ranks = static_cast<int>(rows);
   return matrix;
+}
+
+}  // namespace
+
+TrafficMatrix read_traffic_matrix(const std::string& path, double scale) {
+  return read_matrix(path, kBytesSource, "byte counts",
+                     [scale](const std::string& cell) { return parse_cell_bytes(cell, scale); });
+}
+
+TrafficMatrix read_count_matrix(const std::string& path) {
+  return read_matrix(path, kCountsSource, "whole numbers", parse_cell_count);
 }
 
 }  // namespace busbw

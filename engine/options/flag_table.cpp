@@ -63,11 +63,26 @@ constexpr std::array<std::string_view, 9> kCommOpsFlags{"--nthreads",      "--ng
                                                         "--timeout",       "--records", "--fault"};
 
 /// Flags that `replay` does not have: those of a sweep, and those that change the order or overlap of the operations.
-constexpr std::array<std::string_view, 18> kNotReplayFlags{
-    "--minbytes",         "--maxbytes",          "--stepbytes", "--stepfactor",  "--sizes",
-    "--unalign",          "--datatype",          "--op",        "--root",        "--agg_iters",
-    "--placement",        "--ping-pong",         "--search",    "--stream_null", "--device_implementation",
-    "--device_cta_count", "--report-algorithms", "--one_sided"};
+constexpr std::array<std::string_view, 20> kNotReplayFlags{"--minbytes",
+                                                           "--maxbytes",
+                                                           "--stepbytes",
+                                                           "--stepfactor",
+                                                           "--sizes",
+                                                           "--unalign",
+                                                           "--datatype",
+                                                           "--op",
+                                                           "--root",
+                                                           "--agg_iters",
+                                                           "--placement",
+                                                           "--ping-pong",
+                                                           "--skew",
+                                                           "--with",
+                                                           "--search",
+                                                           "--stream_null",
+                                                           "--device_implementation",
+                                                           "--device_cta_count",
+                                                           "--report-algorithms",
+                                                           "--one_sided"};
 
 /// Returns a paragraph with every exit code, in lines of up to 120 characters.
 std::string exit_codes_text() {
@@ -130,6 +145,10 @@ const std::vector<Flag>& flag_table() {
       {"-H", "--one_sided", "0|1",
        "ranks write into each other's buffers; collectives without reduction; on GPUs needs -R 2 (default 0)",
        kMeasuring},
+      {"", "--skew", "PATTERN", "alltoallv_perf: zipf:EXPONENT[,seed=N], hot:RANKS[,seed=N] or file:COUNTS",
+       kMeasuring},
+      {"", "--with", "NEIGHBOR",
+       "measure alone and next to a neighbor: \"alltoall -b 1M -e 1M\", compute:matmul or memory:copy", kMeasuring},
       {"", "--search", "COMMAND", "flows: process 0 starts COMMAND, which sends the requests (default: standard input)",
        kMeasuring},
       {"-I", "--per_iter_timing", "0|1", "columns with min, max, p99 and cv over iterations (default 0)", kOutput},

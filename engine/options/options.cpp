@@ -7,11 +7,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <sstream>
 
 #include "collectives/one_sided.hpp"
+#include "collectives/receiver_shares.hpp"
 #include "comm_ops/comm_ops_runner.hpp"
 #include "common/support/error.hpp"
 #include "common/support/near_miss.hpp"
@@ -295,14 +299,14 @@ bool read_switch(Environment environment, const char* variable) {
 void read_alltoallv(Environment environment, Options& options) {
   AlltoallvSettings& settings = options.collective_settings.alltoallv;
   constexpr double kNoLimit = std::numeric_limits<double>::max();
-  settings.spread = read_number(environment, "NCCL_TESTS_ALLTOALLV_SPREAD", 1, 1, "a number from 0 to 1");
-  settings.matrix_scale =
+  settings.pattern =
+      DistanceSpread{read_number(environment, "NCCL_TESTS_ALLTOALLV_SPREAD", 1, 1, "a number from 0 to 1")};
+  const double scale =
       read_number(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number of at least 0");
   settings.print_summary = read_switch(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY");
   const auto file = nonempty_variable(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
   if (!file) return;
-  settings.matrix = read_traffic_matrix(*file, settings.matrix_scale);
-  settings.max_bytes = options.settings.max_bytes;
+  settings.pattern = ByteMatrix{read_traffic_matrix(*file, scale), scale, options.settings.max_bytes};
   if (options.settings.min_bytes != options.settings.max_bytes)
     throw UsageError(
         fmt::format("-b {} and -e {} with NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix determines the sizes; use "
@@ -349,6 +353,95 @@ void read_ranks(const FlagValues& flags, int launched_processes, Options& option
   if (options.fault && options.fault->rank >= ranks)
     throw UsageError(
         fmt::format("--fault with rank={}: no such rank; use a rank from 0 to {}", options.fault->rank, ranks - 1));
+}
+
+/// Reads --skew, after the ranks.
+void read_skew(const FlagValues& flags, Environment environment, Options& options) {
+  RunSettings& settings = options.settings;
+  settings.skew = flags.text("--skew", "");
+  if (!flags.has("--skew")) return;
+  const std::string flag = fmt::format("--skew {}", printable_value(settings.skew));
+  if (options.collective != "alltoallv")
+    throw UsageError(fmt::format("{}: {} moves equal amounts; use alltoallv_perf", flag, options.program));
+  for (const auto* variable : {"NCCL_TESTS_ALLTOALLV_SPREAD", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"})
+    if (nonempty_variable(environment, variable))
+      throw UsageError(fmt::format("{} and {} exclude each other; unset the variable", flag, variable));
+  TrafficPattern& pattern = options.collective_settings.alltoallv.pattern;
+  pattern = parse_skew(settings.skew, options.smallest_group());
+  if (!flags.has("--average")) settings.average = 3;  // the operation ends with its busiest rank
+  if (!flags.has("--placement")) settings.placement = "out";  // the result in place is undefined
+  const auto* const counts = std::get_if<CountMatrix>(&pattern);
+  if (!counts) return;
+  for (const auto* size_flag : {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--sizes"})
+    if (flags.has(size_flag))
+      throw UsageError(fmt::format("{} and {} {} exclude each other: the file determines the size; drop {}", flag,
+                                   spelling(size_flag), flags.text(size_flag, ""), spelling(size_flag)));
+  settings.min_bytes = settings.max_bytes = std::max<std::uint64_t>(1, options.largest_rank_bytes());
+}
+
+/// Parses the value of --with. A collective has the flags of its program for size, type, operator and root.
+NeighborLoad parse_neighbor(const std::string& text, int ranks) {
+  const std::string flag = fmt::format("--with {}", printable_value(text));
+  if (const NeighborLoad local = make_local_load(text); local.collective) return local;
+  std::istringstream stream(text);
+  std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+  const std::string name = words.empty() ? "" : words.front();
+  std::vector<std::string_view> names(std::begin(kLocalLoads), std::end(kLocalLoads));
+  for (const CollectiveEntry& entry : all_collectives()) names.push_back(entry.name);
+  if (std::ranges::find(names, name) == names.end())
+    throw UsageError(
+        fmt::format("{}: allowed: compute:matmul, memory:copy, or a collective with its size, such as "
+                    "\"alltoall -b 1M -e 1M\"{}",
+                    flag, suggestion(name, names)));
+  words.erase(words.begin());
+  constexpr std::array<std::string_view, 5> kAllowed{"--minbytes", "--maxbytes", "--datatype", "--op", "--root"};
+  std::optional<InfoRequest> request;
+  std::string operand;
+  Options neighbor;
+  try {
+    neighbor.flags = read_command_line(name, name, words, request, operand);
+    for (const Flag& known : flag_table()) {
+      const bool is_allowed = std::ranges::find(kAllowed, known.long_name) != kAllowed.end();
+      if (!is_allowed && neighbor.flags.has(std::string(known.long_name)))
+        throw UsageError(fmt::format("{}: a neighbor has -b, -e, -d, -o and -r only; drop it", known.long_name));
+    }
+    read_sizes(neighbor.flags, neighbor);
+    read_data(neighbor.flags, neighbor);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", flag, error.what()));
+  }
+  const bool is_single = neighbor.settings.min_bytes == neighbor.settings.max_bytes &&
+                         neighbor.data.dtypes.size() == 1 && neighbor.data.redops.size() == 1 && neighbor.data.root;
+  if (!is_single || request)
+    throw UsageError(
+        fmt::format("{}: a neighbor has one size, type, operator and root; use the same size for -b and -e", flag));
+  if (*neighbor.data.root >= ranks)
+    throw UsageError(fmt::format("{}: -r {}: allowed: a rank from 0 to {}", flag, *neighbor.data.root, ranks - 1));
+  NeighborLoad load{.collective = busbw::make_collective(name, {}),
+                    .dtype = neighbor.data.dtypes.front(),
+                    .redop = neighbor.data.redops.front(),
+                    .root = *neighbor.data.root,
+                    .bytes = neighbor.settings.max_bytes};
+  if (const std::string error = load.collective->rank_count_error(ranks); !error.empty())
+    throw UsageError(fmt::format("{}: {}", flag, error));
+  return load;
+}
+
+/// Reads --with, after the ranks.
+void read_neighbor(const FlagValues& flags, Options& options) {
+  RunSettings& settings = options.settings;
+  settings.neighbor = flags.text("--with", "");
+  if (!flags.has("--with")) return;
+  const std::array excluded{std::pair{"--cudagraph", settings.graph_launches > 0},
+                            std::pair{"--stream_null", options.null_stream},
+                            std::pair{"--device_implementation", settings.device_implementation > 0},
+                            std::pair{"--one_sided", settings.one_sided}, std::pair{"--skew", !settings.skew.empty()}};
+  for (const auto& [flag, is_set] : excluded)
+    if (is_set)
+      throw UsageError(fmt::format("--with {} and {} {} exclude each other; drop one",
+                                   printable_value(settings.neighbor), spelling(flag),
+                                   printable_value(flags.text(flag, ""))));
+  options.neighbor = parse_neighbor(settings.neighbor, options.smallest_group());
 }
 
 /// Reads the flags that only GPUs support.
@@ -518,6 +611,18 @@ std::unique_ptr<Collective> Options::make_collective() const {
   return busbw::make_collective(collective, collective_settings);
 }
 
+std::uint64_t Options::largest_rank_bytes() const {
+  const auto measured = make_collective();
+  std::uint64_t largest = settings.max_bytes;
+  if (settings.skew.empty()) return largest;
+  for (const Dtype dtype : data.dtypes) {
+    const std::size_t element_bytes = size_bytes(dtype);
+    const Shape shape = measured->shape(settings.max_bytes / element_bytes, element_bytes, smallest_group());
+    largest = std::max<std::uint64_t>(largest, std::max(shape.send_count, shape.recv_count) * element_bytes);
+  }
+  return largest;
+}
+
 int Options::smallest_group() const {
   int smallest = ranks();
   for (const auto& [color, members] : groups()) smallest = std::min(smallest, static_cast<int>(members.size()));
@@ -551,6 +656,8 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   read_one_sided(flags, options);
   read_environment(environment, options);
   read_ranks(flags, launched_processes(), options);
+  read_skew(flags, environment, options);
+  read_neighbor(flags, options);
   if (options.serves_flows()) configure_flows(options);
   if (options.replay) configure_replay(options);
   if (collective == kCommOpsName) configure_comm_ops(flags, operand, options);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/collective_settings.hpp"
+#include "collectives/neighbor_load.hpp"
 #include "collectives/registry.hpp"
 #include "comm_ops/comm_ops_settings.hpp"
 #include "common/os/environment.hpp"
@@ -43,6 +44,7 @@ struct Options {
   bool null_stream = false;              // -y
   bool report_algorithms = false;        // --report-algorithms
   std::optional<Fault> fault = {};       // --fault
+  std::optional<NeighborLoad> neighbor = {};  // --with
   Split split;
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW
   CollectiveSettings collective_settings;
@@ -57,6 +59,8 @@ struct Options {
   }
   /// Number of ranks in the smallest group.
   int smallest_group() const;
+  /// Bytes of a buffer that the largest size needs. More than that size if a rank receives more than it sends (--skew).
+  std::uint64_t largest_rank_bytes() const;
   /// True for the program `flows`, which measures on request and has no sweep.
   bool serves_flows() const { return collective == kFlowsName; }
   /// Makes the measured collective, or a description of the replayed step.

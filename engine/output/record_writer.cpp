@@ -92,6 +92,8 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
   line.field("device_cta_count", settings.device_cta_count);
   line.field("report_memory", settings.report_memory);
   line.field("one_sided", settings.one_sided);
+  line.field("skew", text_or_null(settings.skew));
+  line.field("neighbor", text_or_null(settings.neighbor));
   line.close_object();
 }
 
@@ -208,6 +210,33 @@ void write_late_ranks(JsonBuilder& line, const std::vector<LateRank>& late_ranks
   });
 }
 
+void write_skew(JsonBuilder& line, const Measurement& measurement) {
+  line.key("skew");
+  if (!measurement.skew) return line.value(nullptr);
+  const SkewComparison& skew = *measurement.skew;
+  const bool has_ratio = skew.bound_s && *skew.bound_s > 0;
+  line.open_object();
+  line.field("busiest_bytes", skew.busiest_bytes);
+  line.field("imbalance", skew.imbalance);
+  line.field("balanced_time_us", scaled(skew.balanced_time_s, kUsPerS));
+  line.field("bound_us", scaled(skew.bound_s, kUsPerS));
+  line.field("ratio_to_bound", has_ratio ? std::optional(measurement.time_s / *skew.bound_s) : std::nullopt);
+  line.close_object();
+}
+
+void write_together(JsonBuilder& line, const Measurement& measurement) {
+  line.key("together");
+  if (!measurement.together) return line.value(nullptr);
+  const TogetherResult& together = *measurement.together;
+  const bool has_ratio = together.time_s && measurement.time_s > 0;
+  line.open_object();
+  line.field("time_us", scaled(together.time_s, kUsPerS));
+  line.field("ratio_to_alone", has_ratio ? std::optional(*together.time_s / measurement.time_s) : std::nullopt);
+  line.field("active_percent", together.active_share * 100);
+  line.field("neighbor_operations", together.neighbor_operations);
+  line.close_object();
+}
+
 void write_memory(JsonBuilder& line, const std::vector<MemoryUse>& ranks) {
   if (ranks.empty()) return line.field("memory", nullptr);
   int rank = 0;
@@ -319,6 +348,8 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   line_.field("sample_clock", sample_clock_text(measurement.sample_clock));
   write_samples(line_, measurement.rank_samples_s);
   write_algorithm(line_, measurement.algorithms);
+  write_skew(line_, measurement);
+  write_together(line_, measurement);
   line_.values("warnings", measurement.warnings);
   line_.field("timestamp", row.timestamp);
   finish_line();

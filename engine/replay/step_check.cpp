@@ -16,8 +16,8 @@ namespace {
 std::unique_ptr<Collective> make_exchange(const std::vector<MatchedTransfer>& transfers, int ranks) {
   TrafficMatrix matrix{ranks, std::vector<std::uint64_t>(static_cast<std::size_t>(ranks) * ranks)};
   for (const MatchedTransfer& transfer : transfers)
-    matrix.bytes[static_cast<std::size_t>(transfer.from) * ranks + transfer.to] = transfer.bytes;
-  return make_alltoallv({.alltoallv = {.matrix = std::move(matrix)}});
+    matrix.cells[static_cast<std::size_t>(transfer.from) * ranks + transfer.to] = transfer.bytes;
+  return make_alltoallv({.alltoallv = {.pattern = ByteMatrix{std::move(matrix)}}});
 }
 
 std::string call_text(const DistinctCall& call) {

@@ -105,7 +105,7 @@ class LaunchedProcess {
     const DataChoice data = agree_on_memory_and_types(memory, unsupported);
     RunPlan plan = make_plan(options_, data, *collective_, memory.max_bytes);
     plan.first_rank = world_.rank * plan.ranks_per_process();
-    backend_->reserve(plan.ranks_per_process(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
+    backend_->reserve(plan.ranks_per_process(), plan.bytes_per_buffer());
 
     std::optional<Reporter> reporter;
     if (world_.rank == 0) {

@@ -35,7 +35,7 @@ JobResult run_local(const Options& options) {
       make_plan(options, exclude_types(options.data, dtypes_of(unsupported)), *collective, memory.max_bytes);
 
   LocalJob job(plan.ranks());
-  backend->reserve(plan.ranks(), buffer_bytes(plan.max_bytes, plan.settings.unalign_elements));
+  backend->reserve(plan.ranks(), plan.bytes_per_buffer());
   RunInfo info = make_run_info(options, plan, *backend, memory);
   if (!choice.no_gpu_reason.empty()) info.notes.push_back("Measured on the host: " + choice.no_gpu_reason);
   for (const std::string& note : excluded_type_notes(unsupported)) info.notes.push_back(note);

@@ -120,6 +120,47 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
   return measurement;
 }
 
+/// Compares a skewed operation with the balanced one. `shape` and `element_bytes` are those of the row.
+SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport& report, const Shape& shape,
+                                     std::size_t element_bytes) {
+  const int ranks = static_cast<int>(report.ranks.size());
+  const PeerTraffic traffic = *plan.collective.peer_traffic(shape, element_bytes, ranks);
+  SkewComparison comparison{.busiest_bytes = traffic.busiest_bytes};
+  const double even_bytes =
+      static_cast<double>(traffic.total_bytes) * (ranks - 1) / (static_cast<double>(ranks) * ranks);
+  if (even_bytes == 0) return comparison;
+  comparison.imbalance = static_cast<double>(traffic.busiest_bytes) / even_bytes;
+  const Shape balanced = balanced_shape(plan, shape, element_bytes, ranks);
+  const std::uint64_t balanced_bytes = plan.balanced->peer_traffic(balanced, element_bytes, ranks)->busiest_bytes;
+  if (balanced_bytes == 0) return comparison;  // the size is too small for an even split
+  comparison.balanced_time_s =
+      combine_ranks(rank_times_s(report.balanced), static_cast<RankAverage>(plan.settings.average));
+  comparison.bound_s =
+      *comparison.balanced_time_s * static_cast<double>(traffic.busiest_bytes) / static_cast<double>(balanced_bytes);
+  return comparison;
+}
+
+/// Share of the measured time in which a neighbor must have been active for a result.
+constexpr double kMinActiveShare = 0.9;
+
+/// Result next to the neighbor, and a warning if the neighbor was not active enough.
+void add_together(const RunPlan& plan, const PlacementReport& report, Measurement& measurement) {
+  TogetherResult together{.active_share = 1};
+  for (const NeighborActivity& activity : report.neighbors) {
+    const double share = activity.measured_s > 0 ? activity.active_s / activity.measured_s : 0;
+    together.active_share = std::min(together.active_share, share);
+    together.neighbor_operations = std::max(together.neighbor_operations, activity.operations);
+  }
+  if (together.active_share >= kMinActiveShare)
+    together.time_s = combine_ranks(rank_times_s(report.together), static_cast<RankAverage>(plan.settings.average));
+  else
+    measurement.warnings.push_back(
+        fmt::format("the neighbor was active for {:.0f} % of the measured time only, so there is no time next to it; "
+                    "give it larger operations or fewer ranks",
+                    100 * together.active_share));
+  measurement.together = together;
+}
+
 void add_late_ranks(const RunPlan& plan, const std::map<Placement, PlacementReport>& placements,
                     const std::vector<RankInfo>& ranks, Row& row) {
   const auto timed = [&](Placement placement,
@@ -167,6 +208,11 @@ void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t eleme
 
 }  // namespace
 
+Shape balanced_shape(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, int ranks) {
+  const std::uint64_t total_bytes = plan.collective.peer_traffic(shape, element_bytes, ranks)->total_bytes;
+  return plan.balanced->shape(total_bytes / element_bytes / static_cast<std::size_t>(ranks), element_bytes, ranks);
+}
+
 Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,
              const std::string& policy) {
   const Dtype dtype = label.configuration.dtype;
@@ -190,10 +236,14 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   for (const auto& [placement, report] : placements) {
     auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
     measurement = make_measurement(plan, placement, report, traffic, policy);
+    if (plan.balanced) measurement->skew = compare_with_balanced(plan, report, shape, element_bytes);
   }
   add_late_ranks(plan, placements, label.ranks, row);
-  for (auto* measurement : {&row.out_of_place, &row.in_place})
-    if (*measurement) (*measurement)->warnings = measurement_warnings(plan.settings, **measurement, label.ranks);
+  for (const auto& [placement, report] : placements) {
+    Measurement& measurement = placement == Placement::in_place ? *row.in_place : *row.out_of_place;
+    measurement.warnings = measurement_warnings(plan.settings, measurement, label.ranks);
+    if (plan.neighbor) add_together(plan, report, measurement);
+  }
   if (traffic) add_rank_summary(plan, shape, element_bytes, traffic->bus_factor, row);
   add_skipped_note(plan.settings, placements, row);
   row.timestamp = wall_time().local;

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "interference/neighbor.hpp"
 #include "measure/rank_report.hpp"
 #include "run/run_plan.hpp"
 
@@ -14,6 +15,9 @@ namespace busbw {
 struct PlacementReport {
   std::vector<RankReport> ranks;
   StopReason stopped_by = StopReason::iterations;
+  std::vector<RankReport> balanced = {};  // of RunPlan::balanced; empty without it
+  std::vector<RankReport> together = {};  // while the neighbor ran; empty without one
+  std::vector<NeighborActivity> neighbors = {};  // in rank order; empty without a neighbor
 };
 
 /// Identifies the case of a row.
@@ -24,6 +28,9 @@ struct CaseLabel {
   int cycle = 0;                       // repetition of the sweep (-N)
   const std::vector<RankInfo>& ranks;  // of the group
 };
+
+/// Shape of the balanced operation that moves as many bytes as the skewed one, which has `shape`.
+Shape balanced_shape(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, int ranks);
 
 /// `policy` is that of ReductionValues: "exact", or errors that the data cannot show.
 Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placement, PlacementReport>& placements,

@@ -15,6 +15,7 @@
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "flows/server.hpp"
+#include "interference/neighbor.hpp"
 #include "measure/checker.hpp"
 #include "measure/sampling/placement_sampling.hpp"
 #include "replay/replay_runner.hpp"
@@ -49,12 +50,13 @@ std::optional<Fault> fault_of(const RunPlan& plan, const Team& world) {
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
 class RankRun {
  public:
-  /// `ranks`: all ranks of the job, on rank 0; otherwise empty.
-  RankRun(const RunPlan& plan, Team& world, Communicator& communicator, Reporter* reporter,
+  /// `ranks`: all ranks of the job, on rank 0; otherwise empty. `neighbor`: null if the plan has none.
+  RankRun(const RunPlan& plan, Team& world, Communicator& communicator, Neighbor* neighbor, Reporter* reporter,
           const std::vector<RankInfo>& ranks)
       : plan_(plan),
         world_(world),
         communicator_(communicator),
+        neighbor_(neighbor),
         reporter_(reporter),
         groups_(plan.split.groups(plan.settings.processes, plan.ranks_per_process())),
         fault_(fault_of(plan, world)) {
@@ -108,16 +110,31 @@ class RankRun {
     const Shape shape = plan_.collective.shape(requested_bytes / element_bytes, element_bytes, communicator_.size());
     const CaseBuffers buffers(communicator_, shape, configuration.dtype, plan_.max_bytes,
                               plan_.settings.unalign_elements);
-    std::map<Placement, std::vector<RankReport>> reports_by_placement;  // of all ranks, on rank 0
-    std::map<Placement, StopReason> stopped_by;
+    const Shape balanced = plan_.balanced ? balanced_shape(plan_, shape, element_bytes, communicator_.size()) : Shape{};
+    const CaseBuffers balanced_buffers(communicator_, balanced, configuration.dtype, plan_.max_bytes,
+                                       plan_.settings.unalign_elements);
+    std::map<Placement, PlacementReport> reports_by_placement;  // of all ranks, on rank 0
     for (const Placement placement : plan_.placements) {
-      reports_by_placement[placement].resize(makes_rows() ? world_.size() : 0);
-      stopped_by[placement] = sample_placement(world_, communicator_,
-                                               {collective(), buffers, configuration.dtype, configuration.redop,
-                                                configuration.root, placement, ranks_of_largest_group_},
-                                               plan_.settings, reports_by_placement[placement]);
+      PlacementReport& report = reports_by_placement[placement];
+      report.ranks.resize(makes_rows() ? world_.size() : 0);
+      const SampledCase sampled{collective(),       buffers,   configuration.dtype,    configuration.redop,
+                                configuration.root, placement, ranks_of_largest_group_};
+      std::vector<Series> series{{sampled, report.ranks}};
+      if (plan_.balanced) {
+        report.balanced.resize(report.ranks.size());
+        series.push_back({{*plan_.balanced, balanced_buffers, configuration.dtype, configuration.redop,
+                           configuration.root, placement, ranks_of_largest_group_},
+                          report.balanced});
+      }
+      if (neighbor_) {
+        neighbor_->prepare(++check_count_);
+        report.together.resize(report.ranks.size());
+        series.push_back({sampled, report.together, neighbor_});
+      }
+      report.stopped_by = sample_series(world_, communicator_, series, plan_.settings);
+      if (neighbor_) report.neighbors = gather_values(world_, neighbor_->take_activity());
       check_placement({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0},
-                      buffers, values, placement, reports_by_placement[placement]);
+                      buffers, values, placement, report.ranks);
       // The check leaves patterns in the buffers, which must not be timed.
       fill_numbers(buffers.send_region(), configuration.dtype, values);
       fill_numbers(buffers.recv_region(placement), configuration.dtype, values);
@@ -126,9 +143,15 @@ class RankRun {
     CaseRows rows;
     for (const auto& [color, members] : groups_) {
       std::map<Placement, PlacementReport> placements;
-      for (auto& [placement, ranks] : reports_by_placement) {
-        placements[placement].stopped_by = stopped_by[placement];
-        for (const int member : members) placements[placement].ranks.push_back(std::move(ranks[member]));
+      for (auto& [placement, report] : reports_by_placement) {
+        placements[placement].stopped_by = report.stopped_by;
+        for (const int member : members) {
+          placements[placement].ranks.push_back(std::move(report.ranks[member]));
+          if (plan_.balanced) placements[placement].balanced.push_back(std::move(report.balanced[member]));
+          if (!neighbor_) continue;
+          placements[placement].together.push_back(std::move(report.together[member]));
+          placements[placement].neighbors.push_back(report.neighbors[member]);
+        }
       }
       rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, ranks_by_group_.at(color)},
                               placements, policy_for(configuration, values, members.size())));
@@ -154,10 +177,15 @@ class RankRun {
       rank_case.seed = ++check_count_;
       checker.prepare(rank_case, placement);
       world_.barrier();
+      if (neighbor_) neighbor_->start();
       world_.issued().next(buffers.region_bytes());
       run_operation(buffers.call(placement, 0, rank_case.dtype, rank_case.redop, rank_case.root));
       if (fault_) corrupt_result(*fault_, communicator_, rank_case, buffers.recv_data(placement));
       RankCheckResult check_result = checker.verify_result(rank_case, placement);
+      if (neighbor_) {
+        neighbor_->stop();
+        neighbor_->verify(check_result);
+      }
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
       // A put of a peer's next operation must not change buffers that this rank still compares.
@@ -188,6 +216,7 @@ class RankRun {
   const RunPlan& plan_;
   Team& world_;
   Communicator& communicator_;
+  Neighbor* neighbor_;
   Reporter* reporter_;  // null unless rank 0 belongs to this process
   std::map<int, std::vector<int>> groups_;  // ranks of the job by color of their group
   std::map<int, std::vector<RankInfo>> ranks_by_group_;  // by color; empty unless rank 0
@@ -240,6 +269,7 @@ void measure_comm_ops(const RunPlan& plan, Backend& backend, Team& world, const 
 struct GroupMembership {
   std::unique_ptr<Team> group;
   std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Neighbor> neighbor;
 };
 
 /// `failure_message`: see serve_flows.
@@ -260,6 +290,9 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   membership.communicator = backend.connect(world, *membership.group);
   Communicator& communicator = *membership.communicator;
   communicator.enter(Phase::initialisation);
+  if (plan.neighbor)
+    membership.neighbor = std::make_unique<Neighbor>(*plan.neighbor, backend, world, plan.split.color(process),
+                                                     communicator, plan.neighbor_offset(), failure_message);
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.traits().name));
@@ -278,7 +311,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   if (plan.replay)
     replay_program(plan, backend, world, communicator, ranks, reporter);
   else
-    RankRun(plan, world, communicator, reporter, ranks).run_sweep();
+    RankRun(plan, world, communicator, membership.neighbor.get(), reporter, ranks).run_sweep();
   if (plan.settings.report_memory) {
     auto memory = gather_values(world, communicator.memory().value_or(MemoryUse{}));
     if (world.rank() == 0) reporter->memory(std::move(memory));

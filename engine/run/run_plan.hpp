@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "collectives/collective.hpp"
+#include "collectives/neighbor_load.hpp"
 #include "collectives/sweep_types.hpp"
 #include "comm_ops/comm_ops_settings.hpp"
 #include "flows/server.hpp"
+#include "measure/buffers.hpp"
 #include "options/fault.hpp"
 #include "replay/matched_calls.hpp"
 #include "values/run_result.hpp"
@@ -27,10 +29,23 @@ struct RunPlan {
   int first_rank = 0;  // first rank of this process and its forks
   std::optional<Fault> fault = {};
   std::optional<FlowService> flow_service = {};  // if the job measures flows on request instead of the sweep
+  std::shared_ptr<const Collective> balanced = {};  // that a skewed one is compared with
+  std::optional<NeighborLoad> neighbor = {};        // that runs next to the measured operation
   std::shared_ptr<const MatchedCalls> replay = {};  // if the job replays a program instead of the sweep
   std::optional<CommOpsSettings> comm_ops = {};  // if the job measures the life of communicators instead of the sweep
 
   int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
+  /// Start of the neighbor's part in each buffer: a multiple of 4 KiB.
+  std::size_t neighbor_offset() const {
+    constexpr std::size_t kAlignBytes = 4096;
+    const std::size_t measured = buffer_bytes(max_bytes, settings.unalign_elements);
+    return (measured + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+  }
+  /// Size of each buffer, for the measured operation and the neighbor.
+  std::size_t bytes_per_buffer() const {
+    if (!neighbor) return buffer_bytes(max_bytes, settings.unalign_elements);
+    return neighbor_offset() + buffer_bytes(neighbor->bytes, 0);
+  }
   int ranks() const { return settings.processes * ranks_per_process(); }
 };
 

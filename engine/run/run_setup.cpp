@@ -19,6 +19,7 @@
 #include "common/support/stderr_message.hpp"
 #include "common/support/version.hpp"
 #include "common/values/quantity.hpp"
+#include "measure/buffers.hpp"
 #include "measure/clock.hpp"
 #include "output/comm_ops_text.hpp"
 #include "output/nccl_tests_json.hpp"
@@ -106,10 +107,20 @@ void require_replayable(const Options& options, const Backend& backend) {
 }
 
 MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int ranks) {
+  RunSettings settings = options.settings;
+  // Counts of a skew are not reduced.
+  if (!settings.skew.empty()) settings.min_bytes = settings.max_bytes = options.largest_rank_bytes();
+  std::size_t other_bytes = backend.work_bytes(ranks);
+  if (options.neighbor) other_bytes += 2 * static_cast<std::size_t>(ranks) * buffer_bytes(options.neighbor->bytes, 0);
   try {
-    return plan_memory(options.settings, ranks, backend.available_bytes(ranks), backend.work_bytes(ranks),
-                       backend.least_free_device());
+    return plan_memory(settings, ranks, backend.available_bytes(ranks), other_bytes, backend.least_free_device());
   } catch (const EnvironmentError&) {
+    if (!settings.skew.empty())
+      throw EnvironmentError(
+          fmt::format("--skew {}: the busiest rank needs 2 buffers of {}; on {} ranks they do not fit into {} of free "
+                      "memory; use smaller sizes (-e, --sizes, the counts of a file) or fewer ranks",
+                      printable_value(settings.skew), size_text(settings.max_bytes), ranks,
+                      size_text(backend.available_bytes(ranks))));
     if (!options.replay) throw;
     const SliceBytes bytes = slice_bytes(*options.replay);
     const ReplayProgram& program = options.replay->program();
@@ -165,8 +176,11 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
     settings.max_bytes = max_bytes;
     sweep.sizes_bytes = sizes_between(settings.min_bytes, max_bytes, settings.step_factor, settings.step_bytes);
   }
-  RunPlan plan{collective, std::move(sweep), settings, {}, options.split, settings.max_bytes};
+  RunPlan plan{collective, std::move(sweep), settings, {}, options.split, max_bytes};
   plan.fault = options.fault;
+  plan.neighbor = options.neighbor;
+  if (!settings.skew.empty())
+    plan.balanced = make_collective(options.collective, {.alltoallv = {.pattern = DistanceSpread{0}}});
   plan.replay = options.replay;
   if (options.serves_flows())
     plan.flow_service = {options.requests_descriptor, options.stdout_descriptor,

@@ -72,6 +72,8 @@ struct RunSettings {
   std::optional<int> device_cta_count;  // CTAs of -D's kernel; none without a kernel
   bool report_memory = false;           // -M
   bool one_sided = false;               // -H: puts with signals instead of the library's own operation
+  std::string skew;                     // --skew; empty if absent
+  std::string neighbor;                 // --with; empty if absent
 };
 
 /// Information that is known before the first row.
@@ -162,6 +164,22 @@ struct LateRank {
   std::string message;  // sentence about the rank, with a remedy
 };
 
+/// Comparison of an uneven operation (--skew) with the balanced one, which moves the same total evenly.
+struct SkewComparison {
+  std::uint64_t busiest_bytes = 0;  // that the busiest rank sends to the others, or receives from them
+  std::optional<double> imbalance =
+      {};  // busiest_bytes relative to a rank of the balanced operation; none for one rank
+  std::optional<double> balanced_time_s = {};  // measured in alternation, ranks combined as for time_s
+  std::optional<double> bound_s = {};  // time of busiest_bytes at the balanced operation's bandwidth
+};
+
+/// The measured operation while a neighbor (--with) runs.
+struct TogetherResult {
+  std::optional<double> time_s = {};  // ranks combined as for time_s; none if the neighbor was not active enough
+  double active_share = 0;            // of the measured time, on the rank on which the neighbor was active least
+  std::uint64_t neighbor_operations = 0;  // of each rank
+};
+
 /// One placement of one row. Three times, per operation and combined over ranks by -a:
 /// - `time_s`: nccl-tests' time, by the host clock.
 /// - `device_time_s`: duration on the device if all ranks begin together.
@@ -191,6 +209,8 @@ struct Measurement {
   StopReason stopped_by = StopReason::iterations;
   CheckResult check;
   std::vector<AlgorithmChoice> algorithms;  // distinct ones of all ranks, usually one; empty if unknown
+  std::optional<SkewComparison> skew = {};  // with --skew
+  std::optional<TogetherResult> together = {};  // with --with
   std::vector<std::string> warnings;
 };
 

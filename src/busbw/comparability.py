@@ -18,12 +18,12 @@ from busbw.system import System, find_in_text, systems
 
 FactName = Literal[
     "collective", "ranks", "GPU", "hosts", "NICs", "transport", "method", "launches", "type", "operator", "library",
-    "heading", "sweep", "kind", "size", "end",
+    "heading", "sweep", "kind", "size", "end", "skew", "neighbor",
 ]  # fmt: skip
 
 SYSTEM_FACTS: tuple[FactName, ...] = ("GPU", "hosts", "NICs", "transport")
 """Facts that describe the system. A run on another system is unlike, whatever it measures."""
-_BLOCKING_FACTS: frozenset[FactName] = frozenset(("collective", "ranks", "method", *SYSTEM_FACTS))
+_BLOCKING_FACTS: frozenset[FactName] = frozenset(("collective", "ranks", "method", "skew", "neighbor", *SYSTEM_FACTS))
 _ASSUMED_FACTS: frozenset[FactName] = frozenset(("method", *SYSTEM_FACTS))
 """Facts that count as equal if only one side states them, with a note."""
 _PREFIX_FACTS: frozenset[FactName] = frozenset(("GPU", "library", "NICs"))
@@ -39,6 +39,7 @@ _METHOD_SETTINGS = {
     "blocking": ("blocking", "0"),
     "average": ("average", "1"),
     "one_sided": ("one_sided", "False"),
+    "skew": ("skew", ""),
 }
 """Settings that change the meaning of a time: name in a log -> (one name for all logs, default value)."""
 
@@ -123,6 +124,15 @@ def method_text(table: Table) -> str:
 def method_of(table: Table) -> str | None:
     """Returns the method of a log: its `method_text`, or 'default'. None if the log states no setting of the method."""
     return method_text(table) or ("default" if _METHOD_SETTINGS.keys() & table.settings.keys() else None)
+
+
+def find_load_differences(run: Table, other: Table, *, run_name: str, other_name: str) -> list[Difference]:
+    """Returns the differences in the traffic of two runs: its distribution (--skew) and its neighbor (--with)."""
+    facts: list[dict[FactName, object]] = [
+        {"skew": table.settings.get("skew", "none"), "neighbor": table.settings.get("neighbor", "none")}
+        for table in (run, other)
+    ]
+    return find_differences(*facts, run_name=run_name, other_name=other_name)[0]
 
 
 def launches_of(table: Table) -> str | None:

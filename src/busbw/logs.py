@@ -58,6 +58,16 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """Algorithm of the library: 'ring', 'tree', ... None if unknown, as are the next two."""
     protocol: str | None = None
     channels: int | None = None
+    together_time_us: float | None = None
+    """As `time_us`, while a neighbor runs (--with)."""
+    together_ratio: float | None = None
+    """`together_time_us` divided by the time alone."""
+    imbalance: float | None = None
+    """Bytes of the busiest rank relative to an even share (--skew)."""
+    bound_us: float | None = None
+    """Time that the busiest rank needs at the bandwidth of the balanced operation (--skew)."""
+    bound_ratio: float | None = None
+    """`time_us` divided by `bound_us`."""
     warnings: tuple[str, ...] = ()
     """One sentence each, with a remedy."""
 

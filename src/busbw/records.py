@@ -74,6 +74,10 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
     one_sided: Annotated[
         bool, Meta(description="True if ranks put data into buffers of peers and wait for signals (-H).")
     ] = False
+    skew: Annotated[str | None, Meta(description="Distribution of an uneven alltoallv (--skew); null if absent.")] = (
+        None
+    )
+    neighbor: Annotated[str | None, Meta(description="Load next to the operation (--with); null if absent.")] = None
 
 
 class LibraryRecord(Struct, kw_only=True, frozen=True):
@@ -152,6 +156,39 @@ class ClockRecord(Struct, kw_only=True, frozen=True):
     slowed_by: Annotated[
         list[str], Meta(description="Throttle reasons at that time; empty if the clock was not throttled.")
     ]
+
+
+class SkewRecord(Struct, kw_only=True, frozen=True):
+    """Comparison of an uneven operation with the balanced one, which moves the same total evenly."""
+
+    busiest_bytes: Annotated[
+        int, Meta(description="Bytes that the busiest rank sends to the others, or receives from them.", ge=0)
+    ]
+    imbalance: Annotated[
+        float | None, Meta(description="`busiest_bytes` relative to an even share; null if no data leaves a rank.")
+    ]
+    balanced_time_us: Annotated[
+        float | None, Meta(description="Time of the balanced operation, measured in alternation; null if unknown.")
+    ]
+    bound_us: Annotated[
+        float | None,
+        Meta(description="Time of `busiest_bytes` at the balanced operation's bandwidth per rank; null if unknown."),
+    ]
+    ratio_to_bound: Annotated[float | None, Meta(description="`time_us` divided by `bound_us`; null if unknown.")]
+
+
+class TogetherRecord(Struct, kw_only=True, frozen=True):
+    """The operation while its neighbor (--with) runs, in batches that alternate with those alone."""
+
+    time_us: Annotated[
+        float | None,
+        Meta(description="As `time_us` of the row; null if the neighbor was active for less than 90 % of the time."),
+    ]
+    ratio_to_alone: Annotated[float | None, Meta(description="`time_us` divided by that of the row; null if unknown.")]
+    active_percent: Annotated[
+        float, Meta(description="Part of the time with an unfinished operation of the neighbor, on the worst rank.")
+    ]
+    neighbor_operations: Annotated[int, Meta(description="Operations of the neighbor on each rank.", ge=0)]
 
 
 class WrongElement(Struct, kw_only=True, frozen=True):
@@ -307,6 +344,10 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
         str | None, Meta(description="Protocol of NCCL: 'll', 'll128' or 'simple'; null as `algorithm`.")
     ] = None
     channels: Annotated[int | None, Meta(description="Channels of NCCL; null as `algorithm`.")] = None
+    skew: Annotated[SkewRecord | None, Meta(description="Bound of an uneven operation; null without --skew.")] = None
+    together: Annotated[
+        TogetherRecord | None, Meta(description="The operation next to its neighbor; null without --with.")
+    ] = None
     warnings: Annotated[list[str], Meta(description="Warnings about this measurement, each with a remedy.")]
     timestamp: Annotated[str, Meta(description="Local time at the row's end, in the zone of start_time.")]
 

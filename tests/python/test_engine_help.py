@@ -83,5 +83,7 @@ def test_the_placeholders_are_those_of_the_flag_table() -> None:
         "OP",
         "FILE",
         "PATH",
+        "PATTERN",
+        "NEIGHBOR",
     }
     assert {name for name in placeholders if not re.fullmatch(r"[\w|]+\|\w+|\d\.\.\d", name)} == known

@@ -1,10 +1,19 @@
 #include "backends/host/host_memory_communicator.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "verify/host_data.hpp"
 
 namespace busbw {
+
+void HostMemoryCommunicator::square_matrix(float* product, const float* matrix, std::size_t order) {
+  std::fill_n(product, order * order, 0.0F);
+  for (std::size_t row = 0; row < order; ++row)
+    for (std::size_t inner = 0; inner < order; ++inner)
+      for (std::size_t column = 0; column < order; ++column)
+        product[row * order + column] += matrix[row * order + inner] * matrix[inner * order + column];
+}
 
 void HostMemoryCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   copy_bytes(to, from, bytes);

@@ -28,7 +28,7 @@ int local_ranks(const Options& options, const World& world) { return options.ran
 
 /// Layers of communicators in addition to the first: of comm_ops, for the children of a parent.
 int further_layers(const Options& options) {
-  if (options.comm_ops) return 1;
+  if (options.comm_ops || options.neighbor) return 1;
   return options.replay ? layer_count(options.replay->program()) : 0;
 }
 
@@ -39,13 +39,17 @@ std::unique_ptr<Backend> make_unrecorded_host(const Options& options, const Worl
         world.rank * ranks, ranks, std::string(version()),
         options.serves_flows() ? std::optional(world.local_rank * ranks) : std::nullopt);
   return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
-                                               std::string(version()), further_layers(options));
+                                               std::string(version()), further_layers(options),
+                                               options.neighbor ? 2 : 1);
 }
 
 std::unique_ptr<Backend> make_host(const Options& options, const World& world, const GpuSurvey&) {
   auto backend = make_unrecorded_host(options, world);
   const auto trace = trace::trace_settings(process_environment);
   if (!trace) return backend;
+  if (options.neighbor)
+    throw UsageError(
+        fmt::format("--with {}: a neighbor cannot be recorded; run without busbw record", options.settings.neighbor));
   return make_recording_backend(std::move(backend), *trace, options.settings.threads);
 }
 

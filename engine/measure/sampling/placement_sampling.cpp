@@ -2,6 +2,7 @@
 #include "measure/sampling/placement_sampling.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <optional>
 
@@ -12,6 +13,9 @@
 
 namespace busbw {
 namespace {
+
+/// Batches of each series if there are several. Their alternation spreads a drift of the machine over all of them.
+constexpr int kMinComparedRounds = 2;
 
 void enter(Team& world, Communicator& communicator, Phase phase) {
   world.enter(phase);
@@ -97,41 +101,96 @@ class StopDecision {
   std::size_t next_check_count_ = 0;
 };
 
+/// Samples one series of a placement. All ranks make the same calls in the same order.
+class SeriesSampler {
+ public:
+  SeriesSampler(Team& world, Communicator& communicator, const Series& series, const RunSettings& settings)
+      : world_(world),
+        communicator_(communicator),
+        series_(series),
+        settings_(settings),
+        runner_(world, communicator, series.sampled_case, settings) {}
+
+  /// Runs the untimed iterations and selects the strategy.
+  void begin() {
+    enter(world_, communicator_, Phase::warmup);
+    with_activity([&] { overhead_ = decide_overhead(runner_, warm_up(runner_, outside_batches_.algorithms)); });
+    outside_batches_.clock_before = communicator_.clock_state();
+    enter(world_, communicator_, Phase::timing);
+    strategy_ = make_strategy(runner_, overhead_);
+    stop_.emplace(settings_);
+  }
+
+  void sample_batch() {
+    Samples batch;
+    with_activity([&] { batch = is_first_ ? run_first_batch() : run_batch(runner_, *strategy_, overhead_); });
+    is_first_ = false;
+    gather_samples(world_, batch, series_.reports_of_all);
+    if (!stop_reason_) stop_reason_ = stop_->decide(world_, series_.reports_of_all);
+  }
+
+  /// Measures what the batches do not give.
+  void complete() {
+    with_activity([&] { strategy_->complete(outside_batches_); });
+    gather_samples(world_, outside_batches_, series_.reports_of_all);
+  }
+
+  /// Reason to stop; none while the series needs more batches.
+  std::optional<StopReason> stop_reason() const { return stop_reason_; }
+
+ private:
+  /// The warm-up may have taken longer than the iterations do. Then the first batch only completes the warm-up.
+  Samples run_first_batch() {
+    Samples batch = run_batch(runner_, *strategy_, overhead_);
+    if (overhead_ == VisibleOverhead::launches) return batch;
+    const double shortest_s = std::ranges::min(batch.iteration_s) * runner_.operations_per_iteration();
+    const VisibleOverhead measured = decide_overhead(runner_, shortest_s);
+    if (measured >= overhead_) return batch;
+    overhead_ = measured;
+    strategy_ = make_strategy(runner_, overhead_);
+    // The samples contain what the new strategy leaves out: slow first launches on a device, readings of the clock on
+    // the host.
+    return run_batch(runner_, *strategy_, overhead_);
+  }
+
+  template <class Function>
+  void with_activity(const Function& function) {
+    if (series_.activity) series_.activity->start();
+    function();
+    if (series_.activity) series_.activity->stop();
+  }
+
+  Team& world_;
+  Communicator& communicator_;
+  const Series& series_;
+  const RunSettings& settings_;
+  IterationRunner runner_;
+  VisibleOverhead overhead_ = VisibleOverhead::none;
+  std::unique_ptr<SamplingStrategy> strategy_;
+  std::optional<StopDecision> stop_;
+  std::optional<StopReason> stop_reason_;
+  Samples outside_batches_;  // facts from before the batches, and what completes them
+  bool is_first_ = true;
+};
+
 }  // namespace
+
+StopReason sample_series(Team& world, Communicator& communicator, std::span<const Series> series,
+                         const RunSettings& settings) {
+  std::deque<SeriesSampler> samplers;
+  for (const Series& each : series) samplers.emplace_back(world, communicator, each, settings).begin();
+  const int min_rounds = samplers.size() > 1 ? kMinComparedRounds : 1;
+  const auto has_ended = [](const SeriesSampler& sampler) { return sampler.stop_reason().has_value(); };
+  for (int round = 1; round <= min_rounds || !std::ranges::all_of(samplers, has_ended); ++round)
+    for (SeriesSampler& sampler : samplers) sampler.sample_batch();
+  for (SeriesSampler& sampler : samplers) sampler.complete();
+  return *samplers.front().stop_reason();
+}
 
 StopReason sample_placement(Team& world, Communicator& communicator, const SampledCase& sampled_case,
                             const RunSettings& settings, std::vector<RankReport>& reports_of_all) {
-  enter(world, communicator, Phase::warmup);
-  IterationRunner runner(world, communicator, sampled_case, settings);
-  Samples outside_batches;  // facts from before the batches, and what completes them
-  VisibleOverhead overhead = decide_overhead(runner, warm_up(runner, outside_batches.algorithms));
-  outside_batches.clock_before = communicator.clock_state();
-  enter(world, communicator, Phase::timing);
-  std::unique_ptr<SamplingStrategy> strategy = make_strategy(runner, overhead);
-
-  StopDecision stop(settings);
-  Samples batch = run_batch(runner, *strategy, overhead);
-  // The warm-up may have taken longer than the iterations do. Then the first batch only completed the warm-up.
-  if (overhead != VisibleOverhead::launches) {
-    const double shortest_s = std::ranges::min(batch.iteration_s) * runner.operations_per_iteration();
-    const VisibleOverhead measured = decide_overhead(runner, shortest_s);
-    if (measured < overhead) {
-      overhead = measured;
-      strategy = make_strategy(runner, overhead);
-      // The samples contain what the new strategy leaves out: slow first launches on a device, readings of the clock
-      // on the host.
-      batch = run_batch(runner, *strategy, overhead);
-    }
-  }
-  for (;;) {
-    gather_samples(world, batch, reports_of_all);
-    if (const auto reason = stop.decide(world, reports_of_all)) {
-      strategy->complete(outside_batches);
-      gather_samples(world, outside_batches, reports_of_all);
-      return *reason;
-    }
-    batch = run_batch(runner, *strategy, overhead);
-  }
+  const Series series{sampled_case, reports_of_all};
+  return sample_series(world, communicator, {&series, 1}, settings);
 }
 
 }  // namespace busbw

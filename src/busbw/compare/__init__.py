@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from busbw.comparability import find_load_differences
 from busbw.compare import differences
 from busbw.compare.evidence import MIN_RUNS, run_count
 from busbw.compare.pairing import Observation, Observations, align, by_configuration, observations, require_common
@@ -142,6 +143,16 @@ def _variant_count_text(names: Sequence[str]) -> str:
     return f"{len(names)} variants" if names else "no variants to compare"
 
 
+def _require_like_loads(name_a: str, tables_a: Sequence[Table], name_b: str, tables_b: Sequence[Table]) -> None:
+    for table_a in tables_a[:1]:
+        for table in (*tables_a[1:], *tables_b):
+            if found := find_load_differences(table_a, table, run_name=name_a, other_name=name_b):
+                raise UsageError(
+                    f"{name_a} and {name_b} measured unlike traffic: {'; '.join(each.text for each in found)}",
+                    remedy="compare runs with the same --skew and --with",
+                )
+
+
 def _compare(
     side_a: tuple[Side, Sequence[Table]],
     side_b: tuple[Side, Sequence[Table]],
@@ -161,6 +172,7 @@ def _compare(
     observations_a, observations_b, system_notes = separate_systems(
         (observations_a, tables_a), (observations_b, tables_b), any_system=any_system
     )
+    _require_like_loads(a.label, tables_a, b.label, tables_b)
     points = require_common(observations_a, observations_b)
     pairs = [(observations_a[point], observations_b[point]) for point in points]
     results = judge_points(points, pairs, resolution=resolution, has_claims=has_claims)

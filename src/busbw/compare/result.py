@@ -93,6 +93,8 @@ class SideFigures(Struct, kw_only=True, frozen=True):
     the device's clock and exclude launch time, so this field is not compared if device times are known."""
     device_time_us: float | None = None
     """Time of an operation if all ranks begin together. None if unknown."""
+    together_time_us: float | None = None
+    """Time next to the neighbor (--with). None if unknown."""
     samples: int = 0
     """Number of iterations with samples; 0 if only means are known."""
     runs: int = 1

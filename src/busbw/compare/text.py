@@ -150,11 +150,18 @@ def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
         Column(f"B {_UNITS[quantity]}", [Cell(_number_text(getattr(result.b, quantity))) for result in results]),
         Column("speed-up", [Cell(_speedup_text(result.speedup)) for result in results]),
         Column("interval", [Cell(_interval_text(result)) for result in results]),
+        *(Column(f"{side} with us", [Cell(_together_text(result, side)) for result in results]) for side in ("A", "B")),
         Column("claimed", [Cell(_claim_text(result)) for result in results]),
         Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),
     ]
     reasons = Column("because", [Cell(result.explanation.rstrip("."), "dim") for result in results], right=False)
     return table_lines([*columns, reasons] if width >= _MIN_WIDTH_WITH_REASONS else columns, width)
+
+
+def _together_text(result: SizeResult, side: str) -> str:
+    """Time of a side next to the neighbor (--with). Empty without one."""
+    time_us = (result.a if side == "A" else result.b).together_time_us
+    return "" if time_us is None else _number_text(time_us)
 
 
 def _speedup_text(speedup: float | None) -> str:

@@ -100,9 +100,12 @@ def _max_groups_per_host(table: Table, hosts: Counter[str]) -> int:
 
 
 def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
-    """Returns the scenario of a row. None if the number of ranks or the collective's traffic is unknown."""
+    """Returns the scenario of a row. None if the number of ranks or the collective's traffic is unknown.
+
+    The model has no uneven traffic (--skew).
+    """
     collective, ranks = table.collective_of(row), table.ranks_of(row)
-    if collective not in collectives() or ranks is None:
+    if collective not in collectives() or ranks is None or "skew" in table.settings:
         return None
     hosts = hosts_of(table, row)
     lists_all_ranks = hosts.total() == ranks

@@ -72,6 +72,16 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     algorithm: str | None = None
     protocol: str | None = None
     channels: int | None = None
+    together_time_us: float | None = None
+    """Time per operation next to a neighbor (--with)."""
+    together_ratio: float | None = None
+    """Relative to the time alone."""
+    imbalance: float | None = None
+    """Bytes of the busiest rank relative to an even share (--skew)."""
+    bound_us: float | None = None
+    """Time that the busiest rank needs at the bandwidth of the balanced operation."""
+    bound_ratio: float | None = None
+    """Time relative to this bound."""
     late_ranks: str | None = None
     """Ranks that the others waited for, each with host and delay, separated by commas."""
     warnings: str | None

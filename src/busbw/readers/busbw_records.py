@@ -204,5 +204,10 @@ def _make_figure(row: records.RowRecord) -> Figure:
         algorithm=row.algorithm,
         protocol=row.protocol,
         channels=row.channels,
+        together_time_us=row.together.time_us if row.together else None,
+        together_ratio=row.together.ratio_to_alone if row.together else None,
+        imbalance=row.skew.imbalance if row.skew else None,
+        bound_us=row.skew.bound_us if row.skew else None,
+        bound_ratio=row.skew.ratio_to_bound if row.skew else None,
         warnings=tuple(row.warnings),
     )

@@ -267,6 +267,16 @@ def _columns(view: _TableView, rows: Sequence[Row]) -> list[Column]:
     return columns
 
 
+_COMPARED_COLUMNS = (
+    ("with us", "together_time_us"),
+    ("ratio", "together_ratio"),
+    ("imbalance", "imbalance"),
+    ("bound us", "bound_us"),
+    ("to bound", "bound_ratio"),
+)
+"""Columns of runs with a neighbor (--with) or a skew (--skew): heading and field of a figure."""
+
+
 def _placement_columns(view: _TableView, rows: Sequence[Row], placement: Placement) -> list[Column]:
     figures = [row.figures.get(placement, Figure()) for row in rows]
     group = PLACEMENT_WORDS[placement]
@@ -292,6 +302,10 @@ def _placement_columns(view: _TableView, rows: Sequence[Row], placement: Placeme
         Column("busbw", busbw, group=group),
         Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
         Column("algorithm", [_algorithm_cell(figure) for figure in figures], right=False, weight=4, group=group),
+        *(
+            Column(title, [Cell(_number(getattr(figure, field))) for figure in figures], weight=28, group=group)
+            for title, field in _COMPARED_COLUMNS
+        ),
     ]
 
 

@@ -6,12 +6,12 @@ using namespace busbw;
 namespace {
 
 std::unique_ptr<Collective> with_spread(double spread, bool summary = false) {
-  return make_alltoallv({.alltoallv = {.spread = spread, .matrix = {}, .matrix_scale = 1, .print_summary = summary}});
+  return make_alltoallv({.alltoallv = {.pattern = DistanceSpread{spread}, .print_summary = summary}});
 }
 
 std::unique_ptr<Collective> with_matrix(int ranks, std::vector<std::uint64_t> bytes,
                                         std::uint64_t max_bytes = 1 << 20) {
-  return make_alltoallv({.alltoallv = {.matrix = {ranks, std::move(bytes)}, .max_bytes = max_bytes}});
+  return make_alltoallv({.alltoallv = {.pattern = ByteMatrix{{ranks, std::move(bytes)}, 1, max_bytes}}});
 }
 
 /// Elements from `source` to `destination`, taken from the segments that the destination expects.
@@ -154,8 +154,8 @@ TEST_CASE("alltoallv: the summary lists each rank's bytes, only on request") {
     CHECK(rank.sent == 6144);
     CHECK(rank.received == 6144);
   }
-  const auto from_matrix = make_alltoallv(
-      {.alltoallv = {.matrix = {2, {16, 32, 48, 64}}, .matrix_scale = 0.5, .print_summary = true, .max_bytes = 1000}});
+  const auto from_matrix =
+      make_alltoallv({.alltoallv = {.pattern = ByteMatrix{{2, {16, 32, 48, 64}}, 0.5, 1000}, .print_summary = true}});
   const auto of_matrix = from_matrix->rank_summary(from_matrix->shape(0, 4, 2), 4, 2);
   REQUIRE(of_matrix);
   CHECK(of_matrix->title == "mode=matrix nranks=2 matrix_dim=2 scale=0.500");

@@ -31,11 +31,11 @@ using Cells = std::vector<std::uint64_t>;
 TEST_CASE("traffic matrix: rows are senders, columns are receivers, cells are rounded down to 16 bytes") {
   const TrafficMatrix matrix = read("100 200 150\n50 100 75\n300 150 200\n");
   CHECK(matrix.ranks == 3);
-  CHECK(matrix.bytes == Cells{96, 192, 144, 48, 96, 64, 288, 144, 192});
-  CHECK(matrix.sent_bytes(0, 1) == 192);
-  CHECK(matrix.sent_bytes(1, 0) == 48);
-  CHECK(read("15").bytes == Cells{0});
-  CHECK(read("16").bytes == Cells{16});
+  CHECK(matrix.cells == Cells{96, 192, 144, 48, 96, 64, 288, 144, 192});
+  CHECK(matrix.cell(0, 1) == 192);
+  CHECK(matrix.cell(1, 0) == 48);
+  CHECK(read("15").cells == Cells{0});
+  CHECK(read("16").cells == Cells{16});
 }
 
 TEST_CASE("traffic matrix: blank lines, tabs, carriage returns and a missing last newline do not matter") {
@@ -43,16 +43,16 @@ TEST_CASE("traffic matrix: blank lines, tabs, carriage returns and a missing las
   for (const char* content :
        {"16 32\n48 64", "\n\n16\t32\n\n  48   64  \n\n", "16 32\r\n48 64\r\n", "1.6e1 32.9\n48 0x40\n"}) {
     CAPTURE(content);
-    CHECK(read(content).bytes == cells);
+    CHECK(read(content).cells == cells);
   }
 }
 
 TEST_CASE("traffic matrix: the scale multiplies every cell before it is rounded") {
-  CHECK(read("100 200\n300 8\n", 2).bytes == Cells{192, 400, 592, 16});
-  CHECK(read("100 200\n300 8\n", 0.5).bytes == Cells{48, 96, 144, 0});
-  CHECK(read("100 200\n300 8\n", 0).bytes == Cells{0, 0, 0, 0});
+  CHECK(read("100 200\n300 8\n", 2).cells == Cells{192, 400, 592, 16});
+  CHECK(read("100 200\n300 8\n", 0.5).cells == Cells{48, 96, 144, 0});
+  CHECK(read("100 200\n300 8\n", 0).cells == Cells{0, 0, 0, 0});
   // 160 times the double next to 0.3 is just below 48. nccl-tests multiplies in long double and does not round up.
-  CHECK(read("160", 0.3).bytes == Cells{static_cast<std::uint64_t>(160.0L * 0.3) / 16 * 16});
+  CHECK(read("160", 0.3).cells == Cells{static_cast<std::uint64_t>(160.0L * 0.3) / 16 * 16});
 }
 
 TEST_CASE("traffic matrix: the error for a bad cell names row and column, counted from 1") {

@@ -53,6 +53,7 @@ const std::vector<FlagEffect>& effects() {
       {"", "--records", "/tmp/out.jsonl", [](const Options& o) { return o.records_path == "/tmp/out.jsonl"; }},
       {"", "--placement", "in", [](const Options& o) { return o.settings.placement == "in"; }},
       {"", "--target-ci", "1%", [](const Options& o) { return o.settings.target_ci == doctest::Approx(0.01); }},
+      {"", "--with", "memory:copy", [](const Options& o) { return o.neighbor && o.neighbor->is_local; }},
       {"", "--report-times", "1", [](const Options& o) { return o.settings.report_times; }},
       {"", "--max-time", "500ms", [](const Options& o) { return o.settings.max_time_s == doctest::Approx(0.5); }},
       {"", "--fault", "overrun:rank=0", [](const Options& o) { return o.fault->kind == Fault::Kind::overrun; }},
@@ -70,9 +71,10 @@ const std::vector<FlagEffect>& effects() {
 }
 
 /// Flags with tests of their own: -K needs -I, --ping-pong needs sendrecv, -V needs -D, --search needs flows, -H needs
-/// a collective that moves data.
+/// a collective that moves data, --skew needs alltoallv.
 bool tested_elsewhere(std::string_view long_name) {
-  for (const char* other : {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search", "--one_sided"})
+  for (const char* other :
+       {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search", "--one_sided", "--skew"})
     if (long_name == other) return true;
   return false;
 }
@@ -132,7 +134,7 @@ TEST_CASE("options: defaults are nccl-tests 2.19.6's") {
   CHECK(options.split.op == Split::Op::none);
   CHECK_FALSE(options.min_busbw_bytes_per_s);
   CHECK_FALSE(options.collective_settings.ping_pong);
-  CHECK(options.collective_settings.alltoallv.spread == 1);
+  CHECK(std::get<DistanceSpread>(options.collective_settings.alltoallv.pattern).spread == 1);
 }
 
 TEST_CASE("options: the whole command line is kept") {
@@ -351,9 +353,7 @@ TEST_CASE("options: an empty variable counts as unset") {
     CHECK(options.split.op == Split::Op::none);
     CHECK_FALSE(options.min_busbw_bytes_per_s);
     CHECK_FALSE(options.first_device);
-    CHECK(options.collective_settings.alltoallv.spread == 1);
-    CHECK(options.collective_settings.alltoallv.matrix_scale == 1);
-    CHECK(options.collective_settings.alltoallv.matrix.bytes.empty());
+    CHECK(std::get<DistanceSpread>(options.collective_settings.alltoallv.pattern).spread == 1);
     CHECK_FALSE(options.collective_settings.alltoallv.print_summary);
   }
   const Variables empty_mask{{"NCCL_TESTS_SPLIT_MASK", ""}, {"NCCL_TESTS_SPLIT", "MOD 2"}};
@@ -374,13 +374,14 @@ TEST_CASE("options: alltoallv's variables are read only for alltoallv") {
                       {"NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "2"},
                       {"NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "1"}};
   const AlltoallvSettings settings = options_of("-t 2", all, "alltoallv").collective_settings.alltoallv;
-  CHECK(settings.spread == 0.5);
-  CHECK(settings.matrix.ranks == 2);
-  CHECK(settings.matrix.bytes == std::vector<std::uint64_t>{192, 400, 592, 800});
-  CHECK(settings.matrix_scale == 2);
+  const auto& bytes = std::get<ByteMatrix>(settings.pattern);
+  CHECK(bytes.bytes.ranks == 2);
+  CHECK(bytes.bytes.cells == std::vector<std::uint64_t>{192, 400, 592, 800});
+  CHECK(bytes.scale == 2);
   CHECK(settings.print_summary);
-  CHECK(settings.max_bytes == 32 * kMiB);
-  CHECK(options_of("", {{"NCCL_TESTS_ALLTOALLV_SPREAD", "9"}}).collective_settings.alltoallv.spread == 1);
+  CHECK(bytes.max_bytes == 32 * kMiB);
+  const AlltoallvSettings others = options_of("", {{"NCCL_TESTS_ALLTOALLV_SPREAD", "9"}}).collective_settings.alltoallv;
+  CHECK(std::get<DistanceSpread>(others.pattern).spread == 1);
 
   const auto refused = [](const char* variable, const char* value) {
     check_names(refusal_of("", {{variable, value}}, "alltoallv"), {std::string(variable) + "=" + value, "allowed"});

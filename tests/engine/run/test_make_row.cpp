@@ -288,7 +288,7 @@ TEST_CASE("make_row: the row names the bound of the check") {
 }
 
 TEST_CASE("make_row: alltoallv's summary follows the row, for each placement, with nccl-tests' figures") {
-  Scene scene("alltoallv", {.alltoallv = {.spread = 0, .matrix = {}, .matrix_scale = 1, .print_summary = true}});
+  Scene scene("alltoallv", {.alltoallv = {.pattern = DistanceSpread{0}, .print_summary = true}});
   const Row row = scene.row({{Placement::out_of_place, report()}, {Placement::in_place, report()}});
   REQUIRE(row.comments.size() == 2 * 5);
   CHECK(row.comments[0] ==

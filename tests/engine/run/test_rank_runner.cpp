@@ -228,9 +228,9 @@ TEST_CASE("run_rank: alltoallv by matrix, where ranks send different amounts") {
       run_well({.collective = "alltoallv",
                 .ranks = 3,
                 .sizes_bytes = {1024},
-                .collective_settings = {.alltoallv = {.matrix = {3, {96, 192, 144, 0, 96, 64, 288, 0, 192}},
-                                                      .print_summary = true,
-                                                      .max_bytes = 1024}}});
+                .collective_settings = {
+                    .alltoallv = {.pattern = ByteMatrix{{3, {96, 192, 144, 0, 96, 64, 288, 0, 192}}, 1, 1024},
+                                  .print_summary = true}}});
   check_all_right(seen);
   CHECK(seen.row().size_bytes == 480);
   CHECK(seen.row().count == 0);

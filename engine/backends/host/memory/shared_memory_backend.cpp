@@ -10,10 +10,11 @@
 namespace busbw {
 
 SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process, std::string version,
-                                         int further_layers)
+                                         int further_layers, int concurrent_layers)
     : processes_(processes),
       ranks_(processes * threads_per_process),
       layers_(1 + further_layers),
+      concurrent_layers_(concurrent_layers),
       version_(std::move(version)),
       cpu_name_(busbw::cpu_name()),
       cache_bytes_(last_cache_bytes()) {}
@@ -22,7 +23,9 @@ Device SharedMemoryBackend::device(int local_rank) const { return {local_rank, "
 
 std::size_t SharedMemoryBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
 
-std::size_t SharedMemoryBackend::work_bytes(int ranks) const { return Workspace::control_bytes(ranks, layers_); }
+std::size_t SharedMemoryBackend::work_bytes(int ranks) const {
+  return Workspace::control_bytes(ranks, layers_, concurrent_layers_);
+}
 
 std::vector<std::string> SharedMemoryBackend::warnings() const {
   const auto warning = oversubscription_warning(ranks_, static_cast<int>(allowed_processors().size()));
@@ -33,8 +36,8 @@ void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
   if (workspace_) throw std::logic_error("SharedMemoryBackend::reserve: called twice");
   if (ranks != ranks_)
     throw std::logic_error("SharedMemoryBackend::reserve: the rank count differs from the constructor's");
-  workspace_ =
-      std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads, layers_);
+  workspace_ = std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads,
+                                           layers_, concurrent_layers_);
 }
 
 std::unique_ptr<Communicator> SharedMemoryBackend::connect(Team& world, Team& group) {

@@ -14,7 +14,9 @@ namespace busbw {
 class SharedMemoryBackend final : public Backend {
  public:
   /// `version` is the program's own version. `further_layers`: maximum layer of connect_further.
-  SharedMemoryBackend(int processes, int threads_per_process, std::string version, int further_layers = 0);
+  /// `concurrent_layers`: see Workspace.
+  SharedMemoryBackend(int processes, int threads_per_process, std::string version, int further_layers = 0,
+                      int concurrent_layers = 1);
 
   const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
@@ -39,6 +41,7 @@ class SharedMemoryBackend final : public Backend {
   int processes_;
   int ranks_;
   int layers_;
+  int concurrent_layers_;
   std::string version_;
   std::string cpu_name_;
   std::size_t cache_bytes_;

@@ -175,7 +175,7 @@ void SharedMemoryCommunicator::alltoall(const std::byte* send, std::byte* recv, 
 }
 
 void SharedMemoryCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
-  exchange_chunks(workspace_.channels(), world_ranks_, rank_, sends, recvs, size_bytes(dtype), world_);
+  exchange_chunks(workspace_.channels(layer_), world_ranks_, rank_, sends, recvs, size_bytes(dtype), world_);
 }
 
 void SharedMemoryCommunicator::put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) {

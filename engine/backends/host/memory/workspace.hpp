@@ -1,10 +1,12 @@
 #pragma once
 // Layout of the memory that the ranks of one machine share: control blocks, channels, send and receive buffers.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "backends/host/memory/channels.hpp"
 #include "backends/host/rank_buffers.hpp"
@@ -37,13 +39,17 @@ struct RankControl {
 class Workspace {
  public:
   /// Bytes that `ranks` ranks need in addition to their buffers.
-  static std::size_t control_bytes(int ranks, int layers = 1);
+  static std::size_t control_bytes(int ranks, int layers = 1, int concurrent_layers = 1);
 
-  Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing, int layers = 1);
+  /// `concurrent_layers`: the layers from 0 that may run operations at the same time. The others, and the last
+  /// of these, share channels.
+  Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing, int layers = 1, int concurrent_layers = 1);
 
   GroupControl& group(int first_rank, int layer = 0) const { return groups_[layer * rank_count_ + first_rank]; }
   RankControl& rank(int rank, int layer = 0) const { return ranks_[layer * rank_count_ + rank]; }
-  const Channels& channels() const { return channels_; }
+  const Channels& channels(int layer = 0) const {
+    return channels_[std::min(static_cast<std::size_t>(layer), channels_.size() - 1)];
+  }
   std::span<std::byte> send_buffer(int rank) const { return buffers_.send_buffer(rank); }
   std::span<std::byte> recv_buffer(int rank) const { return buffers_.recv_buffer(rank); }
 
@@ -52,7 +58,7 @@ class Workspace {
   RankBuffers buffers_;
   GroupControl* groups_;
   RankControl* ranks_;
-  Channels channels_;
+  std::vector<Channels> channels_;
 };
 
 }  // namespace busbw

@@ -9,6 +9,7 @@
 
 #include "backends/nccl/kernels/delay_kernel.hpp"
 #include "backends/nccl/kernels/device_data.hpp"
+#include "backends/nccl/kernels/matrix_kernel.hpp"
 #include "verify/host_data.hpp"
 
 namespace busbw {
@@ -54,6 +55,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
     : world_(world),
       group_(group),
       where_(rank_text(world, rank_config.device)),
+      device_(rank_config.device.index),
       is_single_machine_(rank_config.is_single_machine),
       gate_enabled_(rank_config.gate_enabled),
       algorithm_observer_(rank_config.algorithm_observer),
@@ -179,14 +181,21 @@ void NcclCommunicator::put(std::span<const Put> puts, std::span<const int> sourc
   member_.submit();
 }
 
-// The two functions below call CUDA themselves: they are for ranks that issue their own operations (launch groups of
-// one member).
+// The functions up to wait_for call CUDA themselves: they are for ranks that issue their own operations (launch groups
+// of one member).
 
 void NcclCommunicator::delay(double seconds, bool overlapped) {
   auto* const end_ns = reinterpret_cast<unsigned long long*>(delay_end_.data());
   check_cuda(launch_delay(static_cast<unsigned long long>(seconds * 1e9), end_ns, overlapped, stream_.get()), where_,
              "launching a kernel");
 }
+
+void NcclCommunicator::square_matrix(float* product, const float* matrix, std::size_t order) {
+  check_cuda(launch_square_matrix(product, matrix, static_cast<unsigned>(order), stream_.get()), where_,
+             "launching a kernel");
+}
+
+void NcclCommunicator::use_in_this_thread() { check_cuda(cudaSetDevice(device_), where_, "choosing the GPU"); }
 
 void NcclCommunicator::wait_for(Communicator& other) {
   auto& awaited = static_cast<NcclCommunicator&>(other);

@@ -40,9 +40,9 @@ struct NcclRankConfig {
   AlgorithmObserver* algorithm_observer = nullptr;  // owned by the backend; null: algorithms stay unknown
 };
 
-/// Use it in the thread that created it, with the rank's GPU as current device. Operations go through the rank's launch
-/// group. Filling and comparing are not timed and run in this thread. Failing calls throw EnvironmentError with NCCL's
-/// or CUDA's error text. Waits throw JobAborted if the job is aborted.
+/// Use it in the thread that created it, with the rank's GPU as current device, or after use_in_this_thread. Operations
+/// go through the rank's launch group. Filling and comparing are not timed and run in this thread. Failing calls throw
+/// EnvironmentError with NCCL's or CUDA's error text. Waits throw JobAborted if the job is aborted.
 class NcclCommunicator final : public Communicator, private Timestamps, private Gate {
  public:
   /// Allocates both buffers, unless another communicator has them, and joins `group` with NCCL. All arguments except
@@ -70,6 +70,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void put(std::span<const Put> puts, std::span<const int> sources, Dtype) override;
   void delay(double seconds, bool overlapped) override;
   void wait_for(Communicator& other) override;
+  void square_matrix(float* product, const float* matrix, std::size_t order) override;
+  void use_in_this_thread() override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void begin_group() override { submit(IssueRequest::Kind::begin_group); }
   void end_group() override { submit(IssueRequest::Kind::end_group); }
@@ -123,6 +125,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   Team& world_;
   Team& group_;
   std::string where_;
+  int device_;
   bool is_single_machine_;
   bool gate_enabled_;
   AlgorithmObserver* algorithm_observer_;  // null: none

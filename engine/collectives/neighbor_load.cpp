@@ -1,0 +1,61 @@
+#include "collectives/neighbor_load.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string>
+
+namespace busbw {
+namespace {
+
+// Order of the matrix: one product takes about 0.5 ms on a data-center GPU, and about 0.2 ms on a core of a processor.
+constexpr std::size_t kDeviceOrder = 1024;
+constexpr std::size_t kHostOrder = 128;
+constexpr std::uint64_t kCopyBytes = std::uint64_t{64} << 20;  // more than the last-level cache of most GPUs
+
+/// Facts of an operation that each rank does alone.
+constexpr CollectiveFacts local_facts(std::string_view name) {
+  return {.name = name, .bus_factor = "", .input = "whole", .output = "whole", .redop = "never"};
+}
+constexpr CollectiveFacts kMatmulFacts = local_facts("matmul");
+constexpr CollectiveFacts kCopyFacts = local_facts("copy");
+
+class Matmul final : public Collective {
+ public:
+  Matmul() : Collective(kMatmulFacts) {}
+  /// The product is not checked: it moves no data.
+  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
+    communicator.square_matrix(reinterpret_cast<float*>(call.recv), reinterpret_cast<const float*>(call.send),
+                               communicator.timestamps() ? kDeviceOrder : kHostOrder);
+  }
+};
+
+class Copy final : public Collective {
+ public:
+  Copy() : Collective(kCopyFacts) {}
+  Segments expected_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
+    return {{.count = shape.recv_count, .source_rank = rank}};
+  }
+  void run(Communicator& communicator, const CollectiveCall& call) const override {
+    communicator.copy(call.recv, call.send, call.count * size_bytes(call.dtype));
+  }
+};
+
+}  // namespace
+
+NeighborLoad make_local_load(std::string_view name) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  NeighborLoad load{.is_local = true};
+  if (lower == kLocalLoads[0]) {
+    load.collective = std::make_shared<Matmul>();
+    load.bytes = kDeviceOrder * kDeviceOrder * sizeof(float);
+  } else if (lower == kLocalLoads[1]) {
+    load.collective = std::make_shared<Copy>();
+    load.bytes = kCopyBytes;
+  }
+  return load;
+}
+
+}  // namespace busbw

@@ -1,0 +1,28 @@
+#pragma once
+// Load that runs next to the measured operation (--with): a collective, or work of each rank alone.
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "collectives/collective.hpp"
+
+namespace busbw {
+
+/// Operation of a neighbor, repeated until the measurement ends.
+struct NeighborLoad {
+  std::shared_ptr<const Collective> collective = {};
+  Dtype dtype = Dtype::float32;
+  Redop redop = Redop::sum;
+  int root = 0;
+  std::uint64_t bytes = 0;  // requested size
+  bool is_local = false;    // each rank works alone, in a communicator of one rank
+};
+
+/// Returns the load "compute:matmul", a matrix product, or "memory:copy", a copy within the memory of each rank. Its
+/// operations move no data between ranks. The name may be in upper case. No collective if there is no such load.
+NeighborLoad make_local_load(std::string_view name);
+
+/// The names that `make_local_load` accepts.
+inline constexpr std::string_view kLocalLoads[]{"compute:matmul", "memory:copy"};
+
+}  // namespace busbw

@@ -1,0 +1,108 @@
+#include "collectives/receiver_shares.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "common/support/error.hpp"
+#include "common/support/near_miss.hpp"
+#include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
+
+namespace busbw {
+namespace {
+
+constexpr std::uint64_t kWhole = std::uint64_t{1} << kShareBits;
+constexpr std::size_t kBlockBytes = 16;
+/// Largest exponent of a Zipf distribution: the first of two ranks already gets all data but a 2^-16 part.
+constexpr double kMaxExponent = 16;
+
+/// Ranks in their order of popularity: sorted by a random number of each. The C++ standard defines the numbers.
+std::vector<int> popularity_order(std::uint64_t seed, int ranks) {
+  std::mt19937_64 random(seed);
+  std::vector<std::uint64_t> keys(static_cast<std::size_t>(ranks));
+  std::ranges::generate(keys, random);
+  std::vector<int> order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int rank) { return keys[static_cast<std::size_t>(rank)]; });
+  return order;
+}
+
+/// Shares in proportion to `weights`, which are in the order of popularity.
+ReceiverShares shares_of(const std::vector<double>& weights, std::uint64_t seed, int ranks) {
+  std::vector<double> weight_of_rank(weights.size());
+  const std::vector<int> order = popularity_order(seed, ranks);
+  for (std::size_t i = 0; i < weights.size(); ++i) weight_of_rank[static_cast<std::size_t>(order[i])] = weights[i];
+  const double sum = std::accumulate(weight_of_rank.begin(), weight_of_rank.end(), 0.0);
+  ReceiverShares shares;
+  double end = 0;
+  for (const double weight : weight_of_rank) {
+    end += weight;
+    // The coarse unit makes the shares equal on hosts with mathematical libraries that round pow differently.
+    shares.ends.push_back(static_cast<std::uint64_t>(std::llround(end / sum * static_cast<double>(kWhole))));
+  }
+  return shares;
+}
+
+}  // namespace
+
+ReceiverShares zipf_shares(double exponent, std::uint64_t seed, int ranks) {
+  std::vector<double> weights;
+  for (int position = 1; position <= ranks; ++position) weights.push_back(std::pow(position, -exponent));
+  return shares_of(weights, seed, ranks);
+}
+
+ReceiverShares hot_shares(int hot, std::uint64_t seed, int ranks) {
+  std::vector<double> weights(static_cast<std::size_t>(ranks));
+  std::fill_n(weights.begin(), hot, 1.0);
+  return shares_of(weights, seed, ranks);
+}
+
+std::size_t elements_of_receiver(const ReceiverShares& shares, std::size_t count, std::size_t element_bytes, int to) {
+  const auto receiver = static_cast<std::size_t>(to);
+  const std::uint64_t start = receiver == 0 ? 0 : shares.ends[receiver - 1];
+  const std::uint64_t end = shares.ends[receiver];
+  if (start == end) return 0;
+  const std::size_t block_elements = kBlockBytes / element_bytes;
+  const std::size_t blocks = count / block_elements;
+  const auto elements_before = [&](std::uint64_t share) { return (blocks * share >> kShareBits) * block_elements; };
+  return (end == kWhole ? count : elements_before(end)) - elements_before(start);
+}
+
+TrafficPattern parse_skew(std::string_view text, int ranks) {
+  const auto invalid = [&](const std::string& allowed) {
+    return UsageError(fmt::format("--skew {}: allowed: {}", printable_value(text), allowed));
+  };
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view kind = text.substr(0, colon);
+  const std::string_view value = text.substr(std::min(colon + 1, text.size()));
+  constexpr std::array<std::string_view, 3> kKinds{"zipf", "hot", "file"};
+  if (std::ranges::find(kKinds, kind) == kKinds.end() || value.empty())
+    throw invalid(fmt::format("zipf:EXPONENT, hot:RANKS or file:PATH{}", suggestion(kind, kKinds)));
+  if (kind == "file") return CountMatrix{read_count_matrix(std::string(value))};
+
+  constexpr std::string_view kSeed = ",seed=";
+  const std::size_t comma = std::min(value.find(','), value.size());
+  std::uint64_t seed = 0;
+  if (comma < value.size()) {
+    const std::string_view option = value.substr(comma);
+    const auto number = option.starts_with(kSeed) ? parse_digits(option.substr(kSeed.size())) : std::nullopt;
+    if (!number) throw invalid(fmt::format("{}:{},seed=N with a whole number N", kind, value.substr(0, comma)));
+    seed = *number;
+  }
+  if (kind == "zipf") {
+    const auto exponent = parse_number(value.substr(0, comma));
+    if (!exponent || *exponent > kMaxExponent) throw invalid(fmt::format("an exponent from 0 to {}", kMaxExponent));
+    return zipf_shares(*exponent, seed, ranks);
+  }
+  const auto hot = parse_digits(value.substr(0, comma));
+  if (!hot || *hot < 1 || *hot > static_cast<std::uint64_t>(ranks))
+    throw invalid(fmt::format("hot:RANKS with 1 to {} ranks", ranks));
+  return hot_shares(static_cast<int>(*hot), seed, ranks);
+}
+
+}  // namespace busbw
