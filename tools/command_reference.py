@@ -49,7 +49,7 @@ def command_references() -> Iterator[CommandReference]:
 
 
 def engine_reference() -> CommandReference:
-    """Returns the help of the eleven programs, which have the same flags.
+    """Returns the help of the programs of collectives, which have the same flags.
 
     Raises:
         BusbwError: The engine is not found.
