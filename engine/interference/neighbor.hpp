@@ -10,7 +10,7 @@
 #include <optional>
 #include <tuple>
 
-#include "collectives/neighbor_load.hpp"
+#include "interference/neighbor_load.hpp"
 #include "measure/checker.hpp"
 #include "measure/sampling/placement_sampling.hpp"
 

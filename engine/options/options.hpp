@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "collectives/collective_settings.hpp"
-#include "collectives/neighbor_load.hpp"
 #include "collectives/registry.hpp"
 #include "comm_ops/comm_ops_settings.hpp"
 #include "common/os/environment.hpp"
+#include "interference/neighbor_load.hpp"
 #include "options/fault.hpp"
 #include "options/flag_values.hpp"
 #include "options/sweep.hpp"

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "collectives/collective.hpp"
-#include "collectives/neighbor_load.hpp"
 #include "collectives/sweep_types.hpp"
 #include "comm_ops/comm_ops_settings.hpp"
 #include "flows/server.hpp"
+#include "interference/neighbor_load.hpp"
 #include "measure/buffers.hpp"
 #include "options/fault.hpp"
 #include "replay/matched_calls.hpp"

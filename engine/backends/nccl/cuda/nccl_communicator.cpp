@@ -7,9 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "backends/nccl/kernels/delay_kernel.hpp"
+#include "backends/nccl/kernels/compute_kernels.hpp"
 #include "backends/nccl/kernels/device_data.hpp"
-#include "backends/nccl/kernels/matrix_kernel.hpp"
 #include "verify/host_data.hpp"
 
 namespace busbw {

@@ -1,4 +1,4 @@
-#include "collectives/neighbor_load.hpp"
+#include "interference/neighbor_load.hpp"
 
 #include <algorithm>
 #include <cctype>

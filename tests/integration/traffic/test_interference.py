@@ -8,8 +8,8 @@ import pytest
 
 from busbw.cli.main import main
 
-from .launchers.launching import launch
-from .programs import OUTPUTS, Programs, read_records, run_and_record, wait_for_rows
+from ..launchers.launching import launch
+from ..programs import OUTPUTS, Programs, read_records, run_and_record, wait_for_rows
 
 RANKS = {"threads": ["-t", 3], "processes": ["--processes", 3]}
 SWEEP = ["-b", "1K", "-e", "64K", "-f", 64, "-n", 5]

@@ -1,10 +1,24 @@
-// Matrix product with tiles in shared memory. Each thread computes one element.
-#include "backends/nccl/kernels/matrix_kernel.hpp"
+// The delay kernel is one thread that polls the global timer. The matrix product has tiles in shared memory, and each
+// of its threads computes one element.
+#include "backends/nccl/kernels/compute_kernels.hpp"
 
 namespace busbw {
 namespace {
 
 constexpr unsigned kTile = 32;  // order of a tile; a block has one thread for each of its elements
+
+__device__ unsigned long long global_timer_ns() {
+  unsigned long long ns;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+__global__ void wait_for_time(unsigned long long ns, unsigned long long* end_ns, bool overlapped) {
+  const unsigned long long end = (overlapped ? *end_ns : global_timer_ns()) + ns;
+  while (global_timer_ns() < end) {
+  }
+  *end_ns = end;
+}
 
 __global__ void __launch_bounds__(kTile* kTile) square_matrix(float* product, const float* matrix, unsigned order) {
   __shared__ float left[kTile][kTile];
@@ -26,6 +40,11 @@ __global__ void __launch_bounds__(kTile* kTile) square_matrix(float* product, co
 }
 
 }  // namespace
+
+cudaError_t launch_delay(unsigned long long ns, unsigned long long* end_ns, bool overlapped, cudaStream_t stream) {
+  wait_for_time<<<1, 1, 0, stream>>>(ns, end_ns, overlapped);
+  return cudaGetLastError();
+}
 
 cudaError_t launch_square_matrix(float* product, const float* matrix, unsigned order, cudaStream_t stream) {
   const unsigned tiles = (order + kTile - 1) / kTile;

@@ -1,5 +1,5 @@
 #pragma once
-// A delay: a kernel of one thread that lasts as long as a computation of the replayed job.
+// Kernels that stand for a job's computation: a delay, which uses one thread, and a load for all multiprocessors.
 #include <cuda_runtime_api.h>
 
 namespace busbw {
@@ -7,5 +7,8 @@ namespace busbw {
 /// Later work in `stream` starts `ns` nanoseconds after the earlier work has ended, or, if `overlapped`, after the
 /// previous delay with the same `end_ns`. That is device memory with the end of the last delay by the global timer.
 cudaError_t launch_delay(unsigned long long ns, unsigned long long* end_ns, bool overlapped, cudaStream_t stream);
+
+/// Multiplies the matrix of `order` x `order` floats, row by row in device memory, with itself, without tensor cores.
+cudaError_t launch_square_matrix(float* product, const float* matrix, unsigned order, cudaStream_t stream);
 
 }  // namespace busbw

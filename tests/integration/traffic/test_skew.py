@@ -10,7 +10,7 @@ from busbw.cli.main import main
 from busbw.expect import scenario_of
 from busbw.system import systems
 
-from .programs import Programs, read_records, run_and_record
+from ..programs import Programs, read_records, run_and_record
 
 SUMMARY = {"NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY": "1"}
 
