@@ -106,7 +106,7 @@ TEST_CASE("make_delayed_collective: sleeps before each operation, and forwards e
   CHECK(*recv == std::byte{7});
 
   const std::string source = BUSBW_TEST_DIR "/../engine/";
-  const std::string decorator = test::read_file(source + "run/rank_faults.cpp");
+  const std::string decorator = test::read_file(source + "collectives/forwarding_collective.hpp");
   const std::string interface = test::read_file(source + "collectives/collective.hpp");
   static const std::regex kVirtual(R"(\n  virtual [^~(\n]*?(\w+)\()");
   for (std::sregex_iterator found(interface.begin(), interface.end(), kVirtual), end; found != end; ++found) {
