@@ -14,7 +14,7 @@ SCRIPTS = "busbw-0.1.0.data/scripts"
 SHARE = "busbw-0.1.0.data/data/share"
 WHOLE = {
     f"{SCRIPTS}/busbw-engine": 100,
-    **{f"{SCRIPTS}/{name}_perf": 10 for name in COLLECTIVES},
+    **{f"{SCRIPTS}/{name}_perf": 10 for name in [*COLLECTIVES, "comm_ops"]},
     "busbw/lib/libbusbw_nccl.so": 100,
     "busbw/lib/libbusbw_profiler.so": 100,
     "busbw/fastpath/tables/sm_90.txt": 10,
