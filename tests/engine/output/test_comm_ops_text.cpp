@@ -57,8 +57,8 @@ std::string table(const CommOpsTextOptions& options) {
 }  // namespace
 
 TEST_CASE("comm_ops text: table, wrong data, warnings and summaries") {
-  test::check_golden("text_comm_ops.txt", table({}));
-  test::check_golden("text_comm_ops_verbose.txt",
+  test::check_golden("comm_ops_table.txt", table({}));
+  test::check_golden("comm_ops_table_verbose.txt",
                      table({.shows_iterations = true, .summarizes_rendezvous = true, .root_every = 2}));
 }
 
