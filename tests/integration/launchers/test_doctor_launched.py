@@ -1,6 +1,7 @@
 """`busbw doctor` in jobs of the real launchers, with the real engine. Captures stand for nodes that differ."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_local(install: Install, here: Path) -> None:
     launched = doctor(["local", "--json"], here, environment)
     assert launched.code in (0, 1, 3, 5), launched.stderr  # this machine decides
     assert "nodes" not in result_of(launched)
-    assert "memlock" in doctor(["local"], here, environment).stdout
+    assert re.search(r"\b[1-9]\d* passed, ", doctor(["local"], here, environment).stdout)
 
 
 @pytest.mark.parametrize("family", mpi.FAMILIES)
