@@ -47,7 +47,10 @@ AlgorithmObserver::AlgorithmObserver(const std::string& plugin) {
   setenv(kProfilerVariable, plugin.c_str(), /*overwrite=*/1);
 }
 
-AlgorithmObserver::~AlgorithmObserver() { set_observer_(nullptr); }
+AlgorithmObserver::~AlgorithmObserver() {
+  // Without an observed rank there is no observer, and NCCL, which owns the mask, may be unloaded.
+  if (!ranks_.empty()) set_observer_(nullptr);
+}
 
 void AlgorithmObserver::begin(const void* rank, std::span<const std::byte> send_buffer,
                               std::span<const std::byte> recv_buffer) {
