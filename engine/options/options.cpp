@@ -1,26 +1,25 @@
 // Each read_... function handles one group of flags or variables and throws UsageError. parse_options calls them in
-// order. CLI11 only splits the command line; ranges and conflicts are checked here.
+// order.
 #include "options/options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <sstream>
 
 #include "collectives/one_sided.hpp"
 #include "collectives/receiver_shares.hpp"
-#include "comm_ops/comm_ops_runner.hpp"
 #include "common/support/error.hpp"
 #include "common/support/near_miss.hpp"
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
+#include "options/comm_ops_options.hpp"
+#include "options/command_line.hpp"
 #include "options/flag_table.hpp"
 #include "replay/buffer_slices.hpp"
 #include "replay/replay_step.hpp"
@@ -33,91 +32,6 @@ namespace {
 constexpr std::uint64_t kDefaultFlowBytes = std::uint64_t{256} << 20;
 /// Less than the time that `busbw find` waits for an answer (--answer-timeout), so that the job names the lost rank.
 constexpr int kDefaultFlowTimeoutS = 120;
-
-/// Returns the name of a flag in a word such as "--records=FILE".
-std::string_view name_in(std::string_view word) { return word.substr(0, word.find('=')); }
-
-/// Returns the suggestion for an unknown flag of a program, which may have its value after "=".
-std::string flag_suggestion(std::string_view word, const std::string& collective) {
-  std::vector<std::string_view> names{"--help", "--version", "--list-devices", "--world"};
-  for (const Flag& flag : flag_table())
-    if (applies_to(flag, collective)) names.push_back(flag.long_name);
-  return suggestion(name_in(word), names);
-}
-
-/// True if the word is a flag with a value. CLI11 takes it as the value of a preceding flag that lacks one.
-bool is_flag(std::string_view word) {
-  return !word.empty() && std::ranges::any_of(flag_table(), [&](const Flag& flag) {
-    return name_in(word) == flag.long_name || word == flag.short_name;
-  });
-}
-
-UsageError missing_value(std::string_view long_name, const std::string& program) {
-  return UsageError(fmt::format("{}: a value is missing; see {} --help", spelling(long_name), program));
-}
-
-/// Splits the arguments into flags and values. Sets `request` if a flag such as --help is present, and `operand` to the
-/// word that is no flag: the file of a replay, or the tests of comm_ops.
-FlagValues read_command_line(const std::string& program, const std::string& collective,
-                             const std::vector<std::string>& arguments, std::optional<InfoRequest>& request,
-                             std::string& operand) {
-  CLI::App app{fmt::format("{}: measures one collective operation over a sweep of sizes", program), program};
-  app.set_help_flag();
-  app.allow_extras();
-  const auto add_request = [&](const char* names, InfoRequest kind) {
-    app.add_flag_callback(names, [&request, kind] { request = request.value_or(kind); });
-  };
-  add_request("-h,--help", InfoRequest::help);
-  add_request("--version", InfoRequest::version);
-  add_request("--list-devices", InfoRequest::devices);
-  add_request("--world", InfoRequest::world);
-  std::map<std::string, std::string> values;
-  // Two programs may have different flags of one short name. Flags of no other program get a specific error later.
-  const auto is_known = [&](const Flag& flag) {
-    return applies_to(flag, collective) || (collective != kCommOpsName && !applies_to(flag, kCommOpsName));
-  };
-  for (const Flag& flag : flag_table()) {
-    if (!is_known(flag)) continue;
-    const std::string names =
-        flag.short_name.empty() ? std::string(flag.long_name) : fmt::format("{},{}", flag.short_name, flag.long_name);
-    if (flag.placeholder.empty()) {
-      app.add_flag_callback(names, [&values, &flag] { values[std::string(flag.long_name)] = "1"; });
-      continue;
-    }
-    app.add_option_function<std::string>(names,
-                                         [&values, &flag, &program](const std::string& text) {
-                                           if (is_flag(text)) throw missing_value(flag.long_name, program);
-                                           values[std::string(flag.long_name)] = text;
-                                         })
-        ->type_name(std::string(flag.placeholder))
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-        ->trigger_on_parse();
-  }
-  // CLI11 expects the arguments in reverse order.
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ArgumentMismatch& error) {
-    const std::string message = error.what();  // "--minbytes: ..."
-    throw missing_value(message.substr(0, message.find(':')), program);
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(fmt::format("{}; see {} --help", error.what(), program));
-  }
-  auto extras = app.remaining();
-  const bool takes_operand = collective == kReplayName || collective == kCommOpsName;
-  if (takes_operand && !extras.empty() && !extras.front().starts_with('-')) {
-    operand = extras.front();
-    extras.erase(extras.begin());
-  }
-  if (!extras.empty()) {
-    const std::string& extra = extras.front();
-    if (!extra.starts_with('-'))
-      throw UsageError(fmt::format("unexpected argument \"{}\"; see {} --help", printable_value(extra), program));
-    throw UsageError(fmt::format("unknown option \"{}\"{}; see {} --help", printable_value(extra),
-                                 flag_suggestion(extra, collective), program));
-  }
-  return FlagValues(std::move(values));
-}
 
 std::vector<std::uint64_t> parse_sizes(const FlagValues& flags) {
   std::vector<std::uint64_t> sizes;
@@ -396,10 +310,11 @@ NeighborLoad parse_neighbor(const std::string& text, int ranks) {
   words.erase(words.begin());
   constexpr std::array<std::string_view, 5> kAllowed{"--minbytes", "--maxbytes", "--datatype", "--op", "--root"};
   std::optional<InfoRequest> request;
-  std::string operand;
   Options neighbor;
   try {
-    neighbor.flags = read_command_line(name, name, words, request, operand);
+    const CommandLine line = read_command_line(name, name, words);
+    request = line.request;
+    neighbor.flags = line.flags;
     for (const Flag& known : flag_table()) {
       const bool is_allowed = std::ranges::find(kAllowed, known.long_name) != kAllowed.end();
       if (!is_allowed && neighbor.flags.has(std::string(known.long_name)))
@@ -525,67 +440,6 @@ void configure_replay(Options& options) {
   settings.max_bytes = std::max(settings.min_bytes, bytes.max_bytes);
 }
 
-/// Parses the tests of comm_ops: "init,split", or "all".
-std::vector<CreationKind> parse_tests(const std::string& program, std::string_view text) {
-  constexpr std::string_view kAllTests = "init,split,shrink,grow";
-  if (text == "all") text = kAllTests;
-  std::vector<CreationKind> tests;
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t end = std::min(text.find(',', start), text.size());
-    const auto test = creation_kind_of(text.substr(start, end - start));
-    if (!test)
-      throw UsageError(
-          fmt::format("{} {}: unknown test; name one of init, split, shrink, grow, several with commas, "
-                      "or all",
-                      program, text.empty() ? "(nothing)" : printable_value(text)));
-    tests.push_back(*test);
-    start = end + 1;
-  }
-  return tests;
-}
-
-RankStep parse_step_flag(const FlagValues& flags, const std::string& flag, bool allows_fixed) {
-  const auto step = parse_rank_step(flags.text(flag, "factor-2"));
-  if (step && (allows_fixed || step->kind != RankStep::Kind::fixed)) return *step;
-  throw flags.invalid_value(flag, fmt::format("factor-N{} step-N with N above 0", allows_fixed ? ", fixed or" : " or"));
-}
-
-/// Reads the settings of comm_ops and replaces those of a sweep.
-void configure_comm_ops(const FlagValues& flags, const std::string& tests, Options& options) {
-  if (options.groups().size() > 1) throw UsageError("NCCL_TESTS_SPLIT: comm_ops makes its own groups; unset it");
-  if (options.min_busbw_bytes_per_s) throw UsageError("NCCL_TESTS_MIN_BW: comm_ops has no busbw; unset it");
-  if (options.fault && options.fault->kind == Fault::Kind::overrun)
-    throw flags.invalid_value("--fault", "all faults but overrun, because comm_ops has no guards");
-  CommOpsSettings& comm_ops = options.comm_ops.emplace();
-  comm_ops.tests = parse_tests(options.program, tests);
-  comm_ops.begin_ranks = static_cast<int>(flags.integer("--sweep-begin", options.ranks(), 1, options.ranks()));
-  comm_ops.end_ranks = static_cast<int>(flags.integer("--sweep-end", 1, 1, options.ranks()));
-  comm_ops.sweep = parse_step_flag(flags, "--sweep-comms", /*allows_fixed=*/true);
-  comm_ops.resize = parse_step_flag(flags, "--resize", /*allows_fixed=*/false);
-  comm_ops.root_every = static_cast<int>(flags.integer("--root-every", 0, 0));
-  comm_ops.work_iterations = static_cast<int>(flags.integer("--work-iterations", 2, 0));
-  comm_ops.shares = flags.has("--share");
-  comm_ops.aborts = flags.has("--abort");
-  comm_ops.all_timers = flags.has("--all-timers");
-  comm_ops.verbose = flags.has("--verbose");
-  for (const CreationKind test : comm_ops.tests) {
-    if (test == CreationKind::split && comm_ops.shares && comm_ops.aborts)
-      throw UsageError("-S and -a exclude each other in split, as in nccl-tests; drop one");
-    std::vector<int> counts = rank_counts(comm_ops);
-    if (std::ranges::none_of(counts, [&](int ranks) { return can_run(test, comm_ops.resize, ranks); }))
-      throw UsageError(
-          fmt::format("{} with -r {} on {} rank{}: it must keep at least one rank and divide off another; "
-                      "change -r, or start more ranks",
-                      name(test), flags.text("--resize", "factor-2"), counts.front(), counts.front() == 1 ? "" : "s"));
-  }
-  RunSettings& settings = options.settings;
-  settings.iterations = static_cast<int>(flags.integer("--iterations", 2, 1));
-  settings.warmup_iterations = static_cast<int>(flags.integer("--warmup", 1, 0));
-  settings.placement = "out";
-  options.data.dtypes = {Dtype::int32};
-  settings.min_bytes = settings.max_bytes = all_reduce_elements(options.ranks()) * sizeof(std::int32_t);
-}
-
 /// Replaces the defaults of a sweep by those of flows.
 void configure_flows(Options& options) {
   // Launchers add --records - to every command.
@@ -632,10 +486,9 @@ int Options::smallest_group() const {
 std::variant<Options, InfoRequest> parse_options(const std::string& program, const std::string& collective,
                                                  const std::vector<std::string>& arguments, Environment environment,
                                                  const std::function<int()>& launched_processes) {
-  std::optional<InfoRequest> request;
-  std::string operand;
-  const FlagValues flags = read_command_line(program, collective, arguments, request, operand);
-  if (request) return *request;
+  const CommandLine line = read_command_line(program, collective, arguments);
+  if (line.request) return *line.request;
+  const FlagValues& flags = line.flags;
 
   Options options;
   options.flags = flags;
@@ -646,7 +499,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   require_flags_of(collective, flags);
   if (!options.serves_flows() && flags.has("--search"))
     throw UsageError("--search: only busbw-engine flows has this flag; drop it");
-  if (collective == kReplayName) options.replay = read_program(program, operand);
+  if (collective == kReplayName) options.replay = read_program(program, line.operand);
   read_outputs_and_backend(flags, options);
   read_gpu_flags(flags, environment, options);
   read_sizes(flags, options);
@@ -660,7 +513,7 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   read_neighbor(flags, options);
   if (options.serves_flows()) configure_flows(options);
   if (options.replay) configure_replay(options);
-  if (collective == kCommOpsName) configure_comm_ops(flags, operand, options);
+  if (collective == kCommOpsName) configure_comm_ops(flags, line.operand, options);
   return options;
 }
 

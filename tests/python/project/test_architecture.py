@@ -31,7 +31,7 @@ CLOCK = re.compile(
     r"|(?<![\w.>])(?:std::|::)?time\s*\(\s*(?:nullptr|NULL|0|&)"
 )
 LIBRARIES = {
-    "CLI/": re.compile(r"engine/options/options\.cpp"),
+    "CLI/": re.compile(r"engine/options/command_line\.cpp"),
     "nlohmann/": re.compile(r"engine/(output/json_builder|flows/protocol|replay/replay_program)\.cpp"),
     "nccl": re.compile(r"engine/backends/nccl/(cuda|kernels)/.*|fastpath/(communicator|device|exports|nccl|verify)/.*"),
 }
@@ -270,7 +270,7 @@ def test_a_bad_cpp_file_is_found(tmp_path: Path, file: str, line: str, complaint
     ("file", "line"),
     [
         ("engine/main.cpp", '#include "run/reporter.hpp"'),
-        ("engine/options/options.cpp", "#include <CLI/CLI.hpp>"),
+        ("engine/options/command_line.cpp", "#include <CLI/CLI.hpp>"),
         ("engine/measure/clock.cpp", "auto now = std::chrono::steady_clock::now();"),
         ("engine/backends/host/arena.cpp", '#include "backends/host/rank_buffers.hpp"'),
         ("engine/backends/host/arena.cpp", '#include "backends/backend.hpp"'),

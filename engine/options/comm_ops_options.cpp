@@ -1,0 +1,78 @@
+#include "options/comm_ops_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "comm_ops/comm_ops_runner.hpp"
+#include "common/support/error.hpp"
+#include "common/support/printable.hpp"
+
+namespace busbw {
+namespace {
+
+/// Parses the tests of comm_ops: "init,split", or "all".
+std::vector<CreationKind> parse_tests(const std::string& program, std::string_view text) {
+  constexpr std::string_view kAllTests = "init,split,shrink,grow";
+  if (text == "all") text = kAllTests;
+  std::vector<CreationKind> tests;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    const auto test = creation_kind_of(text.substr(start, end - start));
+    if (!test)
+      throw UsageError(
+          fmt::format("{} {}: unknown test; name one of init, split, shrink, grow, several with commas, "
+                      "or all",
+                      program, text.empty() ? "(nothing)" : printable_value(text)));
+    tests.push_back(*test);
+    start = end + 1;
+  }
+  return tests;
+}
+
+RankStep parse_step_flag(const FlagValues& flags, const std::string& flag, bool allows_fixed) {
+  const auto step = parse_rank_step(flags.text(flag, "factor-2"));
+  if (step && (allows_fixed || step->kind != RankStep::Kind::fixed)) return *step;
+  throw flags.invalid_value(flag, fmt::format("factor-N{} step-N with N above 0", allows_fixed ? ", fixed or" : " or"));
+}
+
+}  // namespace
+
+void configure_comm_ops(const FlagValues& flags, const std::string& tests, Options& options) {
+  if (options.groups().size() > 1) throw UsageError("NCCL_TESTS_SPLIT: comm_ops makes its own groups; unset it");
+  if (options.min_busbw_bytes_per_s) throw UsageError("NCCL_TESTS_MIN_BW: comm_ops has no busbw; unset it");
+  if (options.fault && options.fault->kind == Fault::Kind::overrun)
+    throw flags.invalid_value("--fault", "all faults but overrun, because comm_ops has no guards");
+  CommOpsSettings& comm_ops = options.comm_ops.emplace();
+  comm_ops.tests = parse_tests(options.program, tests);
+  comm_ops.begin_ranks = static_cast<int>(flags.integer("--sweep-begin", options.ranks(), 1, options.ranks()));
+  comm_ops.end_ranks = static_cast<int>(flags.integer("--sweep-end", 1, 1, options.ranks()));
+  comm_ops.sweep = parse_step_flag(flags, "--sweep-comms", /*allows_fixed=*/true);
+  comm_ops.resize = parse_step_flag(flags, "--resize", /*allows_fixed=*/false);
+  comm_ops.root_every = static_cast<int>(flags.integer("--root-every", 0, 0));
+  comm_ops.work_iterations = static_cast<int>(flags.integer("--work-iterations", 2, 0));
+  comm_ops.shares = flags.has("--share");
+  comm_ops.aborts = flags.has("--abort");
+  comm_ops.all_timers = flags.has("--all-timers");
+  comm_ops.verbose = flags.has("--verbose");
+  for (const CreationKind test : comm_ops.tests) {
+    if (test == CreationKind::split && comm_ops.shares && comm_ops.aborts)
+      throw UsageError("-S and -a exclude each other in split, as in nccl-tests; drop one");
+    std::vector<int> counts = rank_counts(comm_ops);
+    if (std::ranges::none_of(counts, [&](int ranks) { return can_run(test, comm_ops.resize, ranks); }))
+      throw UsageError(
+          fmt::format("{} with -r {} on {} rank{}: it must keep at least one rank and divide off another; "
+                      "change -r, or start more ranks",
+                      name(test), flags.text("--resize", "factor-2"), counts.front(), counts.front() == 1 ? "" : "s"));
+  }
+  RunSettings& settings = options.settings;
+  settings.iterations = static_cast<int>(flags.integer("--iterations", 2, 1));
+  settings.warmup_iterations = static_cast<int>(flags.integer("--warmup", 1, 0));
+  settings.placement = "out";
+  options.data.dtypes = {Dtype::int32};
+  settings.min_bytes = settings.max_bytes = all_reduce_elements(options.ranks()) * sizeof(std::int32_t);
+}
+
+}  // namespace busbw
