@@ -215,15 +215,17 @@ def test_the_row_has_size_and_count_of_the_step_and_no_bandwidth(programs: Progr
 
 
 def test_gaps_are_part_of_the_step_and_overlap_between_communicators(programs: Programs) -> None:
-    """The gap of a communicator begins at the end of its own operation, so 40 ms of the second one cost no time."""
+    """The gap of a communicator begins at the end of its own operation, so 40 ms of the second one cost no time.
+
+    If the second gap began after the first communicator's operations, the step would take 90 ms.
+    """
     document = program([[0, 1], [0, 1]], [[all_reduce(0, gap_ns=20 * MS), all_reduce(0, gap_ns=30 * MS)]] * 2)
     for operations in document["operations"][:1]:
         operations.append(all_reduce(1, gap_ns=40 * MS))
     finished = replay(programs, document, "-t", 2, "-n", 7, "-c", 0, "--records", "out.jsonl")
     assert (finished.code, finished.stderr) == (0, "")
     (row,) = of_kind(read_records(programs.folder / "out.jsonl"), "row")
-    assert row["stats"]["min_us"] >= 50_000
-    assert row["stats"]["min_us"] <= 50_000 * 1.03
+    assert 50_000 <= row["stats"]["min_us"] < 90_000
 
 
 @pytest.mark.parametrize("ranks", RANKS.values(), ids=RANKS)
