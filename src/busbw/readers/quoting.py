@@ -24,6 +24,8 @@ _PYTHON_LINES = re.compile(r"\\n|['\"],\s?b?['\"]")
 """A line with an apostrophe that holds strings of Python has an escaped line feed, or two strings."""
 _PYTHON_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _PYTHON_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+_VALUE_WITH_LINES = re.compile(r'":\s?"(?:[^"\\]|\\[^n\\])*\\n')
+"""A value of JSON with a line feed that is escaped once."""
 _MAX_KEY_NAME = 100
 KEY_PATTERN = r"""(?:["']([^"'\\]{1,100})["']\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z"""
 """Key before the string that is its value. The key is in one of the two groups."""
@@ -201,7 +203,12 @@ def _decode(escaped: str) -> str:
 
 
 def _decode_python(escaped: str, *, is_bytes: bool = False) -> str:
-    """Returns the text of a string that Python prints. Unknown escapes remain."""
+    """Returns the text of a string that Python prints. Unknown escapes remain.
+
+    JSON between apostrophes stays as it is if its line feeds are escaped once: Python would have escaped them twice.
+    """
+    if _VALUE_WITH_LINES.search(escaped):
+        return escaped
     text = _PYTHON_ESCAPE.sub(_decode_escape, escaped)
     if is_bytes:
         return text.encode("latin-1", errors="replace").decode("utf-8", errors="replace")

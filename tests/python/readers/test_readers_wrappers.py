@@ -126,6 +126,13 @@ def test_two_wrappers_change_nothing(tmp_path: Path, name: str, pair: tuple[str,
     assert facts(read(tmp_path, text)) == expected(name)
 
 
+def test_json_within_apostrophes_is_not_decoded_twice(tmp_path: Path) -> None:
+    """The first line of the value of JSON was lost, with the version of the program."""
+    name = "h200_x4_sweep_c1"
+    text = WRAPPERS["quoted"](WRAPPERS["Ansible"](LOGS[name]).splitlines())
+    assert facts(read(tmp_path, text)) == expected(name)
+
+
 def interleave(first: list[str], second: list[str], burst: int) -> str:
     """Lines of two processes that write at the same time, in bursts."""
     lines = []
