@@ -19,6 +19,8 @@ from busbw.logs import Row, Table
 from busbw.system import SYSTEM_VARIABLE, Nics, System, find, find_in_text, nics_from_text, systems
 
 _TITLE_SOURCE = "the log's own title"
+_FULL_BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(\.0)?")
+"""Domain, bus and device of a GPU on PCI."""
 """Source of NICs that the title of a log states."""
 
 
@@ -99,6 +101,19 @@ def _max_groups_per_host(table: Table, hosts: Counter[str]) -> int:
     return max(group_counts, default=0) or 1
 
 
+def _shares_gpus(table: Table) -> bool:
+    """True if several ranks of the device list have one GPU. MIG instances of one GPU have the same bus id.
+
+    Only complete bus ids identify a GPU: older programs print "[0x00]" for every GPU of a virtual machine.
+    """
+    gpus = {
+        rank.rank: (rank.host, rank.bus_id)
+        for rank in table.rank_list
+        if rank.host and rank.bus_id and _FULL_BUS_ID.fullmatch(rank.bus_id)
+    }
+    return len(set(gpus.values())) < len(gpus)
+
+
 def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
     """Returns the scenario of a row. None if the number of ranks or the collective's traffic is unknown.
 
@@ -119,6 +134,7 @@ def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
         gpus_per_thread=1 if table.is_in_graph else table.gpus_per_thread,
         is_in_graph=table.is_in_graph,
+        shares_gpus=_shares_gpus(table),
         algorithm=_single_algorithm(table.environment.get("NCCL_ALGO", "")),
     )
 

@@ -30,6 +30,8 @@ class Scenario(Struct, kw_only=True, frozen=True):
     """Number of GPUs that one thread launches in sequence (-g). 1 in a CUDA graph; None if unknown."""
     is_in_graph: bool = True
     """False if the CPU launches each operation, or if that is unknown: launching then bounds small sizes."""
+    shares_gpus: bool = False
+    """True if a log lists several ranks on one GPU, which then take turns."""
     algorithm: str | None = None
     """The only algorithm that NCCL_ALGO allows: 'ring', 'tree', 'nvls', 'nvlstree' or 'collnet'. None for all."""
 

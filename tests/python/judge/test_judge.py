@@ -52,7 +52,7 @@ def log(
         for number, (size, one) in enumerate(figures, start=1)
     )
     rank_list = tuple(
-        Rank(rank=number, host=f"n{number * hosts // ranks}", device_name=device, bus_id="0000:0f:00")
+        Rank(rank=number, host=f"n{number * hosts // ranks}", device_name=device, bus_id=f"0000:{number:02x}:00")
         for number in range(ranks if device else 0)
     )
     table = Table(
@@ -948,3 +948,25 @@ def test_rows_of_several_runs_in_one_table_are_not_judged() -> None:
     found = only(judge(log(GOOD_H200_X4, rank_zero_processes=3)))
     assert found.grade == "UNSURE"
     assert found.reason_kind == "mixed_runs"
+
+
+def with_bus_ids(run: Log, *bus_ids: str) -> Log:
+    (table,) = run.tables
+    ranks = [
+        msgspec.structs.replace(rank, bus_id=bus_id) for rank, bus_id in zip(table.rank_list, bus_ids, strict=True)
+    ]
+    return msgspec.structs.replace(run, tables=(msgspec.structs.replace(table, rank_list=tuple(ranks)),))
+
+
+def test_ranks_that_share_a_gpu_are_not_judged() -> None:
+    """They were called SLOW, because ranks with a GPU each are 100 times as fast."""
+    run = log(scaled(lambda size: 100.0))
+    assert only(judge(run)).grade == "SLOW"
+    verdict = only(judge(with_bus_ids(run, "0000:0f:00", "0000:0f:00", "0000:10:00", "0000:11:00")))
+    assert (verdict.grade, verdict.reason_kind) == ("UNSURE", "no_expectation")
+    assert "several ranks share one GPU" in verdict.reasons[0]
+
+
+def test_an_incomplete_bus_id_does_not_identify_a_gpu() -> None:
+    """Older programs print the bus alone, which is 0 for every GPU of a virtual machine."""
+    assert only(judge(with_bus_ids(log(GOOD_H200_X4), "0x00", "0x00", "0x00", "0x00"))).grade == "GOOD"
