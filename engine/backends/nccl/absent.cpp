@@ -1,5 +1,5 @@
 // Replaces cuda/nccl_backend.cpp in a build without CUDA: no GPU is found, and the NCCL backend cannot be made.
-#include "backends/nccl/gpu_device_files.hpp"
+#include "backends/nccl/gpus/gpu_device_files.hpp"
 #include "backends/nccl/nccl_backend.hpp"
 #include "common/support/error.hpp"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/nccl/device_errors.hpp"
+#include "backends/nccl/gpus/device_errors.hpp"
 #include "common/support/error.hpp"
 
 namespace busbw {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "backends/nccl/cuda/nccl_join.hpp"
-#include "backends/nccl/device_errors.hpp"
+#include "backends/nccl/gpus/device_errors.hpp"
 #include "backends/nccl/lifecycle/init_roots.hpp"
 #include "common/support/error.hpp"
 

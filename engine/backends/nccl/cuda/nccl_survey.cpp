@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/nccl/gpu_absence.hpp"
+#include "backends/nccl/gpus/gpu_absence.hpp"
 #include "backends/nccl/nccl_backend.hpp"
 #include "common/os/descriptor.hpp"
 #include "common/os/environment.hpp"

@@ -1,5 +1,5 @@
 // Message about GPUs that must move data through the host's memory.
-#include "backends/nccl/peer_access.hpp"
+#include "backends/nccl/gpus/peer_access.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "backends/nccl/device_errors.hpp"
+#include "backends/nccl/gpus/device_errors.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // Messages about absent GPUs, by CUDA's error and the environment.
-#include "backends/nccl/gpu_absence.hpp"
+#include "backends/nccl/gpus/gpu_absence.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "backends/nccl/device_errors.hpp"
+#include "backends/nccl/gpus/device_errors.hpp"
 #include "common/support/printable.hpp"
 
 namespace busbw {

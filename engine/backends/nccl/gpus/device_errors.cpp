@@ -1,5 +1,5 @@
 // Table of remedies by CUDA error name, and the messages made from it.
-#include "backends/nccl/device_errors.hpp"
+#include "backends/nccl/gpus/device_errors.hpp"
 
 #include <fmt/format.h>
 

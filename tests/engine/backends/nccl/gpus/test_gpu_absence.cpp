@@ -1,4 +1,4 @@
-#include "backends/nccl/gpu_absence.hpp"
+#include "backends/nccl/gpus/gpu_absence.hpp"
 
 #include <doctest/doctest.h>
 

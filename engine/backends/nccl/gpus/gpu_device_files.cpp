@@ -1,4 +1,4 @@
-#include "backends/nccl/gpu_device_files.hpp"
+#include "backends/nccl/gpus/gpu_device_files.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "backends/nccl/peer_access.hpp"
+#include "backends/nccl/gpus/peer_access.hpp"
 
 #include <doctest/doctest.h>
 
