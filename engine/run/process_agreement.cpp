@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "backends/nccl/gpus/rank_gpus.hpp"
 #include "common/os/processors.hpp"
 #include "common/support/error.hpp"
 #include "common/support/number_list.hpp"
@@ -57,7 +58,7 @@ void require_same_library(const std::vector<ProcessInfo>& processes) {
 /// True if the process sets the variable with which NCCL 2.30 and later allow shared GPUs.
 bool allows_shared_gpus(const ProcessInfo& process) {
   return std::ranges::any_of(process.tuning, [](const auto& variable) {
-    return variable.first == "NCCL_MULTI_RANK_GPU_ENABLE" && variable.second == "1";
+    return variable.first == kSharedGpusVariable && variable.second == "1";
   });
 }
 

@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "backends/nccl/gpus/rank_gpus.hpp"
+
 namespace busbw {
 namespace {
 
@@ -51,6 +53,11 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
         {fmt::format("-R {} (--root-every)", flags.root_every), "leave -R out", {"ncclCommInitRankScalable"}, 22300});
   if (flags.shares_resources)
     requirements.push_back({"-S (--share)", "leave -S out", {"ncclCommInitRankConfig"}, 22700});
+  if (flags.shares_gpus)
+    requirements.push_back({fmt::format("{}=1 (several ranks on one GPU)", kSharedGpusVariable),
+                            "use at most as many ranks as GPUs",
+                            {},
+                            23000});
   if (flags.kernel) requirements.push_back(make_kernel_requirement(*flags.kernel, headers_version));
   return requirements;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "backends/nccl/gpus/gpu.hpp"
 #include "backends/nccl/nccl_options.hpp"
 
 namespace busbw {
@@ -16,14 +17,6 @@ inline constexpr BackendTraits kNcclTraits{.name = "nccl",
                                            .memory = BackendTraits::Memory::gpu,
                                            .clock = BackendTraits::Clock::device_events,
                                            .names_library = true};
-
-/// A GPU, numbered as CUDA numbers it in this process.
-struct Gpu {
-  std::string name;                         // "NVIDIA H200"
-  std::string bus_id;                       // "0000:0f:00"
-  std::optional<std::size_t> free_bytes;    // empty without `forks_follow`, or if CUDA reports none
-  std::optional<int> compute_capability{};  // 90 for 9.0
-};
 
 /// GPUs that this process can use. If there is no GPU, `no_gpu_reason` has the reason and the remedy.
 struct GpuSurvey {
@@ -53,7 +46,7 @@ struct NcclBackendConfig {
   NcclOptions flags = {};    // flags that change how NCCL is used
 };
 
-/// Throws EnvironmentError if a rank would have no GPU of its own, or if no library is found.
+/// Throws EnvironmentError if a rank would have no GPU (`gpus_of_ranks`), or if no library is found.
 std::unique_ptr<Backend> make_nccl_backend(const NcclBackendConfig& config, const GpuSurvey& survey);
 
 }  // namespace busbw

@@ -17,20 +17,20 @@ constexpr int kMinFloat8Capability = 90;
 }  // namespace
 
 std::optional<Limitation> type_limitation(Dtype dtype, const OpenedLibrary& library, std::span<const Gpu> gpus,
-                                          int first_gpu, bool reduces) {
+                                          bool reduces) {
   if (dtype != Dtype::f8e4m3 && dtype != Dtype::f8e5m2) return std::nullopt;
   if (!is_nccl_version(library.version)) return std::nullopt;
   if (library.version < kFirstVersionWithFloat8)
     return Limitation{library.name_text() + " has no 8-bit floats",
                       "use 2.24 or later (--library, BUSBW_NCCL_LIBRARY)"};
   if (!reduces && library.version >= kFirstVersionToMoveFloat8OnAllGpus) return std::nullopt;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const int capability = gpus[i].compute_capability.value_or(kMinFloat8Capability);
+  for (const Gpu& gpu : gpus) {
+    const int capability = gpu.compute_capability.value_or(kMinFloat8Capability);
     if (capability >= kMinFloat8Capability) continue;
     return Limitation{
         fmt::format("{} 8-bit floats from compute capability 9.0 on, but GPU {} ({}) has {}.{}",
-                    reduces ? "NCCL reduces" : library.name_text() + " moves", first_gpu + static_cast<int>(i),
-                    gpus[i].bus_id, capability / 10, capability % 10),
+                    reduces ? "NCCL reduces" : library.name_text() + " moves", gpu.number, gpu.bus_id, capability / 10,
+                    capability % 10),
         reduces ? "use newer GPUs" : "use newer GPUs, or NCCL 2.28 or later (--library, BUSBW_NCCL_LIBRARY)"};
   }
   return std::nullopt;

@@ -9,8 +9,8 @@
 namespace busbw {
 
 /// Reason why the library cannot move elements of a type, or cannot reduce them if `reduces`; nothing if it can.
-/// `gpus`: GPUs of the local ranks; `first_gpu`: CUDA's number of the first one.
+/// `gpus`: GPUs of the local ranks.
 std::optional<Limitation> type_limitation(Dtype dtype, const OpenedLibrary& library, std::span<const Gpu> gpus,
-                                          int first_gpu, bool reduces);
+                                          bool reduces);
 
 }  // namespace busbw

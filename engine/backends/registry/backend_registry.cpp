@@ -58,7 +58,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   const int ranks = local_ranks(options, world);
   // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. A launcher may show each process only its
   // own GPUs, which then begin with 0.
-  const int own_first = static_cast<int>(survey.gpus.size()) == ranks ? 0 : world.local_rank * ranks;
+  const int own_first = static_cast<int>(survey.gpus.size()) <= ranks ? 0 : world.local_rank * ranks;
   NcclBackendConfig config{.ranks = ranks,
                            .first_rank = world.rank * ranks,
                            .first_device = options.first_device.value_or(own_first),

@@ -25,6 +25,7 @@
 #include "backends/nccl/flow_paths.hpp"
 #include "backends/nccl/gpus/gpu_absence.hpp"
 #include "backends/nccl/gpus/peer_access.hpp"
+#include "backends/nccl/gpus/rank_gpus.hpp"
 #include "backends/nccl/launch_group.hpp"
 #include "backends/nccl/lifecycle/lifecycle_functions.hpp"
 #include "backends/nccl/profiler/algorithm_observer.hpp"
@@ -40,15 +41,10 @@ namespace {
 // Memory that NCCL itself may use on each GPU: channels with their buffers, a few hundred MB with many peers.
 constexpr std::size_t kNcclBytes = std::size_t{1} << 30;
 
-/// Returns `gpus`. Throws EnvironmentError if a rank would have no GPU of its own.
-std::vector<Gpu> require_gpus(const std::vector<Gpu>& gpus, const NcclBackendConfig& config) {
-  if (config.first_device > static_cast<int>(gpus.size()) - config.ranks)
-    throw EnvironmentError(fmt::format(
-        "GPUs {} to {} are needed for the local ranks, one each, but this process sees {}{}; use fewer ranks "
-        "or processes (-t, -g, --processes), or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
-        config.first_device, std::int64_t{config.first_device} + config.ranks - 1, gpus.size(),
-        visible_devices_hint(process_environment("CUDA_VISIBLE_DEVICES"), static_cast<int>(gpus.size()))));
-  return gpus;
+std::vector<int> numbers_of(const std::vector<Gpu>& gpus) {
+  std::vector<int> numbers;
+  for (const Gpu& gpu : gpus) numbers.push_back(gpu.number);
+  return numbers;
 }
 
 /// True if CUDA_LAUNCH_BLOCKING is set: a launch then returns only when its work has ended. A gate would deadlock,
@@ -71,14 +67,16 @@ class NcclBackend final : public Backend {
   NcclBackend(const NcclBackendConfig& config, const GpuSurvey& survey)
       : config_(config),
         algorithm_observer_(config.flags.reports_algorithms ? make_algorithm_observer(process_environment) : nullptr),
-        gpus_(require_gpus(survey.gpus, config)),
+        gpus_(gpus_of_ranks(survey.gpus, config.first_device, config.ranks, process_environment)),
         pairs_without_access_(survey.pairs_without_access),
-        free_memory_queries_(start_free_memory_queries(config.first_device, config.forks ? 0 : config.ranks)),
+        free_memory_queries_(start_free_memory_queries(config.forks ? std::vector<int>() : numbers_of(gpus_))),
         library_(load_nccl(config.library)),
         library_hash_(start_hash_of_file(library_.path)) {
     if (config.forks) library_hash_.get();  // once, not in every fork
+    config_.flags.shares_gpus =
+        std::ranges::any_of(count_ranks_by_gpu(gpus_), [](const auto& ranks) { return ranks.second > 1; });
     const std::string unmet =
-        unmet_requirement(flag_requirements(config.flags, NCCL_VERSION_CODE), library_.version, library_.path,
+        unmet_requirement(flag_requirements(config_.flags, NCCL_VERSION_CODE), library_.version, library_.path,
                           [&](const char* function) { return library_.find(function) != nullptr; });
     if (!unmet.empty()) throw EnvironmentError(unmet);
     if (const std::string disabled = disabled_by_environment(config.flags, process_environment); !disabled.empty())
@@ -86,8 +84,7 @@ class NcclBackend final : public Backend {
     // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (CallWatchdog).
     std::future<void> nvml_opening;
     if (!config_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml_.is_available(); });
-    for (std::size_t i = 0; i < free_memory_queries_.size(); ++i)
-      gpus_[static_cast<std::size_t>(config_.first_device) + i].free_bytes = free_memory_queries_[i].get();
+    for (std::size_t i = 0; i < free_memory_queries_.size(); ++i) gpus_[i].free_bytes = free_memory_queries_[i].get();
     for (int first = 0; first < config_.ranks; first += config_.gpus_per_thread)
       launch_groups_.push_back(std::make_unique<LaunchGroup>(config_.gpus_per_thread));
   }
@@ -99,39 +96,32 @@ class NcclBackend final : public Backend {
   }
   std::string headers() const override { return std::to_string(NCCL_VERSION_CODE); }
   Device device(int index) const override {
-    const int number = config_.first_device + index;
-    const Gpu& gpu = gpus_.at(static_cast<std::size_t>(number));
-    return {number, gpu.bus_id, gpu.name};
+    const Gpu& gpu = gpus_.at(static_cast<std::size_t>(index));
+    return {gpu.number, gpu.bus_id, gpu.name};
   }
   std::optional<NetworkPort> network_port(int index) const override {
-    const int number = config_.first_device + index;
-    return nearest_port(gpus_.at(static_cast<std::size_t>(number)).bus_id, number);
+    const Gpu& gpu = gpus_.at(static_cast<std::size_t>(index));
+    return nearest_port(gpu.bus_id, gpu.number);
   }
   std::size_t available_bytes(int ranks) const override {
     std::size_t minimum = std::numeric_limits<std::size_t>::max();
-    for (int rank = 0; rank < config_.ranks; ++rank) {
-      const Gpu& gpu = gpus_.at(static_cast<std::size_t>(config_.first_device + rank));
+    const std::map<int, int> ranks_by_gpu = count_ranks_by_gpu(gpus_);
+    for (const Gpu& gpu : gpus_) {
       if (!gpu.free_bytes)
         throw EnvironmentError(fmt::format(
             "CUDA does not report the free memory of GPU {} ({}); check its state and compute mode in nvidia-smi",
-            config_.first_device + rank, gpu.bus_id));
-      minimum = std::min(minimum, *gpu.free_bytes);
+            gpu.number, gpu.bus_id));
+      minimum = std::min(minimum, *gpu.free_bytes / static_cast<std::size_t>(ranks_by_gpu.at(gpu.number)));
     }
     return minimum * static_cast<std::size_t>(ranks);
   }
   std::optional<Limitation> limitation_of(Dtype dtype, bool reduces) const override {
-    const auto gpus = std::span(gpus_).subspan(static_cast<std::size_t>(config_.first_device),
-                                               static_cast<std::size_t>(config_.ranks));
     // A kernel of -D reduces itself, so the library needs to move the elements only.
-    return type_limitation(dtype, library_, gpus, config_.first_device, reduces && !config_.flags.kernel);
+    return type_limitation(dtype, library_, gpus_, reduces && !config_.flags.kernel);
   }
   std::string least_free_device() const override {
-    const auto first = gpus_.begin() + config_.first_device;
-    const auto minimum =
-        std::min_element(first, first + config_.ranks, [](const Gpu& first_gpu, const Gpu& second_gpu) {
-          return first_gpu.free_bytes.value_or(0) < second_gpu.free_bytes.value_or(0);
-        });
-    return fmt::format("GPU {} ({}), which has the least free", minimum - gpus_.begin(), minimum->bus_id);
+    const auto minimum = std::ranges::min_element(gpus_, {}, [](const Gpu& gpu) { return gpu.free_bytes.value_or(0); });
+    return fmt::format("GPU {} ({}), which has the least free", minimum->number, minimum->bus_id);
   }
   std::size_t work_bytes(int ranks) const override { return kNcclBytes * static_cast<std::size_t>(ranks); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
@@ -172,10 +162,10 @@ class NcclBackend final : public Backend {
   }
   std::vector<std::string> warnings() const override {
     std::vector<std::pair<std::string, std::string>> pairs;
-    const int end = config_.first_device + config_.ranks;
-    const auto is_used = [&](int gpu) { return gpu >= config_.first_device && gpu < end; };
+    std::map<int, std::string> bus_ids;
+    for (const Gpu& gpu : gpus_) bus_ids.emplace(gpu.number, gpu.bus_id);
     for (const auto& [first, second] : pairs_without_access_)
-      if (is_used(first) && is_used(second)) pairs.emplace_back(gpus_[first].bus_id, gpus_[second].bus_id);
+      if (bus_ids.contains(first) && bus_ids.contains(second)) pairs.emplace_back(bus_ids[first], bus_ids[second]);
     const char* const p2p_disable = std::getenv("NCCL_P2P_DISABLE");
     const auto warning = config_.ranks > 1 ? peer_access_warning(pairs, p2p_disable ? p2p_disable : "") : std::nullopt;
     std::vector<std::string> warnings;
@@ -235,7 +225,7 @@ class NcclBackend final : public Backend {
 
   NcclBackendConfig config_;
   std::unique_ptr<AlgorithmObserver> algorithm_observer_;  // null: algorithms stay unknown
-  std::vector<Gpu> gpus_;
+  std::vector<Gpu> gpus_;  // of the local ranks, in their order
   std::vector<std::pair<int, int>> pairs_without_access_;
   std::vector<std::future<std::optional<std::size_t>>> free_memory_queries_;
   NcclLibrary library_;

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -61,7 +62,9 @@ PackedSurvey survey_in_this_process(bool with_memory) {
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
     return {-static_cast<int>(error), {}, {}};
   survey.count = std::min<int>(count, std::size(survey.gpus));
-  auto memory_queries = start_free_memory_queries(0, with_memory ? survey.count : 0);
+  std::vector<int> queried(static_cast<std::size_t>(with_memory ? survey.count : 0));
+  std::iota(queried.begin(), queried.end(), 0);
+  auto memory_queries = start_free_memory_queries(queried);
   for (int i = 0; i < survey.count; ++i) {
     cudaDeviceProp properties{};
     PackedGpu& gpu = survey.gpus[i];
@@ -108,10 +111,9 @@ std::string printed_bus_id(std::string bus_id) {
 
 }  // namespace
 
-std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(int first_device, int devices) {
+std::vector<std::future<std::optional<std::size_t>>> start_free_memory_queries(const std::vector<int>& devices) {
   std::vector<std::future<std::optional<std::size_t>>> queries;
-  for (int i = 0; i < devices; ++i)
-    queries.push_back(std::async(std::launch::async, query_free_memory, first_device + i));
+  for (const int device : devices) queries.push_back(std::async(std::launch::async, query_free_memory, device));
   return queries;
 }
 
@@ -133,7 +135,7 @@ GpuSurvey survey_gpus(bool forks_follow) {
   survey.has_gpu_support = true;
   for (int i = 0; i < packed->count; ++i) {
     const PackedGpu& gpu = packed->gpus[i];
-    survey.gpus.push_back({gpu.name, printed_bus_id(gpu.bus_id),
+    survey.gpus.push_back({i, gpu.name, printed_bus_id(gpu.bus_id),
                            gpu.free_known ? std::optional<std::size_t>(gpu.free_bytes) : std::nullopt,
                            gpu.compute_capability ? std::optional<int>(gpu.compute_capability) : std::nullopt});
   }

@@ -136,3 +136,11 @@ TEST_CASE("disabled_by_environment: only multicast, by NCCL_NVLS_ENABLE=0") {
   check_names(disabled_by_environment(flags, look_up), {"-D 4", "NCCL_NVLS_ENABLE=0", "-D 1 or 2"});
   CHECK(disabled_by_environment({}, look_up).empty());
 }
+
+TEST_CASE("flag_requirements: ranks that share a GPU need 2.30") {
+  NcclOptions flags;
+  flags.shares_gpus = true;
+  check_names(sentence(flags, {22907, {}}),
+              {"NCCL_MULTI_RANK_GPU_ENABLE=1", "NCCL 2.29.7", "use 2.30 or later", "at most as many ranks as GPUs"});
+  CHECK(sentence(flags, {23007, {}}).empty());
+}
