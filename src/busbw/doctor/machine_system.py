@@ -2,8 +2,7 @@
 
 from contextlib import suppress
 
-from busbw.doctor.model.check import NotApplicable, Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, NotApplicable, Unreadable
 from busbw.doctor.parts.nics import rdma_ports
 from busbw.doctor.parts.traits import gpu_names
 from busbw.system import System

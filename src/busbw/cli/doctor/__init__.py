@@ -20,8 +20,7 @@ from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.doctor.catalog import ALL_AREAS, MACHINE_AREAS
 from busbw.doctor.log_examination import examine_log
-from busbw.doctor.model.check import Check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Check, Machine
 from busbw.doctor.nccl_log.reader import read_nccl_log
 from busbw.doctor.node_record import examine_node, merge_records
 from busbw.doctor.open_machine import open_machine

@@ -10,7 +10,8 @@ from msgspec import Struct
 from busbw.cli.options.param_types import Fraction
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost
-from busbw.doctor.model.check import SEVERITIES, Area, Check
+from busbw.doctor.model import Check
+from busbw.doctor.model.check import SEVERITIES, Area
 from busbw.doctor.result import ReportedFinding
 from busbw.errors import UsageError
 from busbw.near_misses import suggestion

@@ -5,8 +5,6 @@ from typing import Generic, Literal, TypeVar, cast
 
 from msgspec import Struct, field
 
-from busbw.doctor.model.damage import Damage
-
 Subject = TypeVar("Subject")
 """Object that a check examines: a machine, a log, or the values of all nodes."""
 
@@ -19,7 +17,7 @@ SEVERITIES: tuple[Severity, ...] = ("broken", "slow", "risk")
 """From the worst to the least."""
 
 
-class Evidence(Struct, kw_only=True, frozen=True):
+class Evidence(Struct, frozen=True):
     """A value that supports a finding, and where it was read."""
 
     source: str = field(name="from")
@@ -27,7 +25,23 @@ class Evidence(Struct, kw_only=True, frozen=True):
     value: str
 
 
-class Finding(Struct, kw_only=True, frozen=True):
+class Damage(Struct, kw_only=True, frozen=True):
+    """Effect of a finding on collectives, in the terms of the expectation's model (`busbw.expect`).
+
+    The slowest member determines a ring, so one bad part sets the rate of a job.
+    """
+
+    nic_share: float = 1.0
+    """Remaining share of the bandwidth between nodes."""
+    fabric_share: float = 1.0
+    """Remaining share of the bandwidth between the GPUs of a node."""
+    nvls: bool = True
+    """False if the NVLink switch no longer reduces."""
+    fabric_cap_gbps: float | None = None
+    """Maximum busbw within a node in GB/s. None for no further limit."""
+
+
+class Finding(Struct, frozen=True):
     """One problem of one part. A check yields one for each part with the problem."""
 
     severity: Severity

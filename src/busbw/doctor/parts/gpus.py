@@ -7,9 +7,7 @@ import msgspec
 
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.gpus import Gpu, Gpus
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Check, Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable
 from busbw.doctor.parts import pci
 from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.doctor.parts.nics import usual
@@ -105,11 +103,10 @@ def gpu_finding(
 ) -> Finding:
     """Returns a finding about a GPU, with fields as evidence. `problem` lacks the GPU: "has MIG enabled"."""
     evidence = tuple(
-        Evidence(source=f"NVML, {gpu.label}, {field}", value=msgspec.json.encode(getattr(gpu, field)).decode())
-        for field in fields
+        Evidence(f"NVML, {gpu.label}, {field}", msgspec.json.encode(getattr(gpu, field)).decode()) for field in fields
     )
     problem = f"{gpu.label} {problem}"
-    return Finding(severity=severity, subject=gpu.label, problem=problem, evidence=evidence, damage=damage, fix=fix)
+    return Finding(severity, problem, evidence, subject=gpu.label, damage=damage, fix=fix)
 
 
 def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:

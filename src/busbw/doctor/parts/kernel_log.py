@@ -2,8 +2,7 @@
 
 import re
 
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, Unreadable
 from busbw.doctor.parts.platform import uptime_s
 
 _LINE = re.compile(r"(?:<\d+>)?\[ *(\d{1,12})\.\d+\] *(.*)")

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model.check import NotApplicable, Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, NotApplicable, Unreadable
 from busbw.doctor.parts.nics import rdma_ports
 from busbw.doctor.parts.pci import AMAZON, DRIVER_GPUS, MELLANOX, gpus, links_above
 from busbw.doctor.parts.platform import is_virtual

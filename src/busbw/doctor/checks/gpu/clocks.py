@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Finding, Severity
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Finding, Machine, Severity
 from busbw.doctor.parts.gpus import gpu_finding, nvml_check, odd_gpus
 
 _TOLERANCE = 0.05

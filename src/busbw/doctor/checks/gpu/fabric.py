@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, Unreadable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
 from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.platform import has_just_booted, is_arm
@@ -89,9 +88,9 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
     if not is_registered and values["ActiveState"] == "inactive" and has_just_booted(machine):
         raise Unreadable("the final state of the fabric manager; the node has just booted")
     yield Finding(
-        severity="risk" if is_registered else "broken",
-        problem=f"the fabric manager is {values['ActiveState']}",
-        evidence=(Evidence(source=" ".join(_SERVICE), value=values["ActiveState"]),),
+        "risk" if is_registered else "broken",
+        f"the fabric manager is {values['ActiveState']}",
+        (Evidence(" ".join(_SERVICE), values["ActiveState"]),),
     )
 
 
@@ -110,8 +109,5 @@ def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if node_count(machine) == 1 or not is_in_rack:
         raise NotApplicable("NVLink does not leave the node")
     if not machine.names_or_empty(_IMEX_CHANNELS):
-        yield Finding(
-            severity="risk",
-            problem="there is no IMEX channel, so NVLink between nodes cannot be used",
-            evidence=(Evidence(source=f"/{_IMEX_CHANNELS}", value="does not exist"),),
-        )
+        problem = "there is no IMEX channel, so NVLink between nodes cannot be used"
+        yield Finding("risk", problem, (Evidence(f"/{_IMEX_CHANNELS}", "does not exist"),))

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Severity, check
 from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
 from busbw.doctor.parts.kernel_log import recent_lines
 
@@ -83,5 +82,5 @@ def nvswitch_sxid(machine: Machine) -> Iterator[Finding]:
 
 
 def _finding(severity: Severity, subject: str, problem: str, line: str) -> Finding:
-    evidence = (Evidence(source="dmesg", value=line),)
-    return Finding(severity=severity, subject=subject, problem=problem, evidence=evidence)
+    evidence = (Evidence("dmesg", line),)
+    return Finding(severity, problem, evidence, subject=subject)

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu, NvLinks
-from busbw.doctor.model.check import Finding, NotApplicable, Unreadable
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Damage, Finding, Machine, NotApplicable, Unreadable
 from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check
 
 _UNREGISTERED, _REGISTERED = (1, 2), 3

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Finding, Severity
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Finding, Machine, Severity
 from busbw.doctor.parts.gpus import gpu_finding, make_nvml_check
 from busbw.doctor.parts.nccl_settings import is_value
 

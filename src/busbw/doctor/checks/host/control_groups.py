@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import Evidence, Finding, Unreadable, check
-from busbw.doctor.model.machine import Machine, shown
+from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check, shown
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
 from busbw.units import count_text
@@ -65,11 +64,8 @@ def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
     paths = [path for path in paths if "nr_throttled" in (machine.optional(path) or "")]
     for path, growth in growths(machine, paths, r"^nr_throttled (\d+)").items():
         if growth > 0:
-            yield Finding(
-                severity="slow",
-                problem=f"the CPU quota stopped the threads of this job in {growth} periods within a second",
-                evidence=(Evidence(source=shown(path), value=f"nr_throttled +{growth}"),),
-            )
+            problem = f"the CPU quota stopped the threads of this job in {growth} periods within a second"
+            yield Finding("slow", problem, (Evidence(shown(path), f"nr_throttled +{growth}"),))
             break
 
 

@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.pci import gpus, rdma_devices
 from busbw.topology.cpu_ranges import parse_ranges
 
@@ -39,11 +38,8 @@ def cpu_governor(machine: Machine) -> Iterator[Finding]:
     is_slow = bool({"powersave", "power"} & set(counts))
     if is_slow or len(counts) > 1:
         values = ", ".join(f"{value} on {count}" for value, count in sorted(counts.items()))
-        yield Finding(
-            severity="slow" if is_slow else "risk",
-            problem=f"{'CPUs run at a low frequency' if is_slow else 'CPUs differ in their governor'}: {values}",
-            evidence=(Evidence(source=f"/{_POLICIES}/policy*", value=values),),
-        )
+        problem = f"{'CPUs run at a low frequency' if is_slow else 'CPUs differ in their governor'}: {values}"
+        yield Finding("slow" if is_slow else "risk", problem, (Evidence(f"/{_POLICIES}/policy*", values),))
 
 
 @check(
@@ -58,4 +54,4 @@ def other_load(machine: Machine) -> Iterator[Finding]:
     cpus = len(parse_ranges(machine.text(f"{_CPUS}/online")) or ())
     if tasks > cpus:
         problem = f"{tasks:g} tasks run or wait on {cpus} CPUs"
-        yield Finding(severity="risk", problem=problem, evidence=(machine.evidence("proc/loadavg"),))
+        yield Finding("risk", problem, (machine.evidence("proc/loadavg"),))

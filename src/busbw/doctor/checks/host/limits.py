@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.pci import gpus
 
 _ENOUGH_BYTES = 64 << 30
@@ -30,7 +29,7 @@ def memlock(machine: Machine) -> Iterator[Finding]:
             # Without a GPU, the RDMA device may serve as an ordinary network interface only.
             severity="broken" if gpus(machine) else "risk",
             problem=f"locked memory is limited to {limit_bytes >> 10} KiB; RDMA needs it unlimited",
-            evidence=(Evidence(source="ulimit -l", value=f"{limit_bytes >> 10}"),),
+            evidence=(Evidence("ulimit -l", f"{limit_bytes >> 10}"),),
         )
 
 
@@ -53,8 +52,5 @@ def nofile(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no GPU")
     limit = machine.fact(Limits).max_open_files
     if limit is not None and limit < _ENOUGH_FILES:
-        yield Finding(
-            severity="risk",
-            problem=f"a process may open at most {limit} files and sockets",
-            evidence=(Evidence(source="ulimit -Hn", value=str(limit)),),
-        )
+        problem = f"a process may open at most {limit} files and sockets"
+        yield Finding("risk", problem, (Evidence("ulimit -Hn", str(limit)),))

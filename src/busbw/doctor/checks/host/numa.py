@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.pci import DEVICES, gpus
 from busbw.doctor.parts.platform import allowed_cpus
 from busbw.topology.cpu_ranges import parse_ranges
@@ -31,10 +30,10 @@ def numa_binding(machine: Machine) -> Iterator[Finding]:
     # A job may bind each process to the node of its own GPU, so only a distance from all GPUs is certain.
     if near and own and not near & own:
         yield Finding(
-            severity="slow",
-            problem=f"this process may use only CPUs {allowed}, none of which is near a GPU",
-            evidence=(
-                Evidence(source="/proc/self/status", value=f"Cpus_allowed_list: {allowed}"),
+            "slow",
+            f"this process may use only CPUs {allowed}, none of which is near a GPU",
+            (
+                Evidence("/proc/self/status", f"Cpus_allowed_list: {allowed}"),
                 machine.evidence(f"{_NODES}/node{nodes[0]}/cpulist"),
             ),
         )
@@ -52,4 +51,4 @@ def numa_balancing(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no GPU, or one NUMA node")
     if machine.number(_BALANCING) > 0:
         problem = "automatic NUMA balancing is on"
-        yield Finding(severity="risk", problem=problem, evidence=(machine.evidence(_BALANCING),))
+        yield Finding("risk", problem, (machine.evidence(_BALANCING),))

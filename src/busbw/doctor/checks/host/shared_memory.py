@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from busbw.doctor.facts.filesystems import Filesystems
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.pci import gpus
 
 _ENOUGH_BYTES = 128 << 20
@@ -21,14 +20,14 @@ def shm_size(machine: Machine) -> Iterator[Finding]:
     if len(gpus(machine)) < 2:
         raise NotApplicable("fewer than two GPUs")
     space = machine.fact(Filesystems)
-    evidence = (Evidence(source="df -B1 /dev/shm", value=f"{space.shm_free_bytes} of {space.shm_total_bytes} free"),)
+    evidence = (Evidence("df -B1 /dev/shm", f"{space.shm_free_bytes} of {space.shm_total_bytes} free"),)
     if space.shm_total_bytes < _ENOUGH_BYTES:
         problem = f"/dev/shm has only {space.shm_total_bytes >> 20} MiB, as is the default of containers"
-        yield Finding(severity="broken", problem=problem, evidence=evidence)
+        yield Finding("broken", problem, evidence)
     elif space.shm_free_bytes < _ENOUGH_BYTES:
         yield Finding(
-            severity="risk",
-            problem=f"/dev/shm has only {space.shm_free_bytes >> 20} MiB free, possibly because of ended jobs",
-            evidence=evidence,
+            "risk",
+            f"/dev/shm has only {space.shm_free_bytes >> 20} MiB free, possibly because of ended jobs",
+            evidence,
             fix="remove /dev/shm/nccl-* and /dev/shm/sem.* of ended jobs, and do so in the epilog of jobs",
         )

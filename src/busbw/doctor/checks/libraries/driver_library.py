@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts.libraries import CUDA, Libraries
-from busbw.doctor.model.check import Evidence, Finding, Unreadable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check
 from busbw.doctor.parts.gpus import require_gpus
 
 _DRIVER = "proc/driver/nvidia/version"
@@ -25,7 +24,7 @@ def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
     # Jetson and WSL name the library after CUDA's interface: libcuda.so.1.1.
     if not module or not cuda or not cuda.version or not re.match(r"\d{3,}\.", cuda.version):
         raise Unreadable("the versions of the driver's kernel module and of libcuda.so.1")
-    evidence = (Evidence(source=cuda.path, value=cuda.version), Evidence(source=f"/{_DRIVER}", value=module[1]))
+    evidence = (Evidence(cuda.path, cuda.version), Evidence(f"/{_DRIVER}", module[1]))
     if cuda.version != module[1] and "/compat/" not in cuda.path:
         problem = f"libcuda.so.1 has version {cuda.version}, the kernel module of the driver {module[1]}"
-        yield Finding(severity="broken", problem=problem, evidence=evidence)
+        yield Finding("broken", problem, evidence)

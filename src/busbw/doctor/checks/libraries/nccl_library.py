@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, Unreadable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.traits import has_traits
@@ -47,7 +46,7 @@ def installed_nccl(machine: Machine) -> tuple[Library, ...]:
 
 
 def _evidence(library: Library) -> Evidence:
-    return Evidence(source=f"{library.path} ({library.origin})", value=library.version or "unknown version")
+    return Evidence(f"{library.path} ({library.origin})", library.version or "unknown version")
 
 
 @check(
@@ -62,11 +61,8 @@ def nccl_which(machine: Machine) -> Iterator[Finding]:
     different = [each for each in others if each.version and first.version and each.version != first.version]
     if different and first.origin.startswith("LD_"):
         texts = [f"{each.version} by {each.origin}" for each in (first, *different)]
-        yield Finding(
-            severity="risk",
-            problem=f"programs load different versions of NCCL: {', '.join(texts)}",
-            evidence=tuple(map(_evidence, (first, *different))),
-        )
+        problem = f"programs load different versions of NCCL: {', '.join(texts)}"
+        yield Finding("risk", problem, tuple(map(_evidence, (first, *different))))
 
 
 @check(
@@ -88,9 +84,5 @@ def nccl_known_defect(machine: Machine) -> Iterator[Finding]:
             and defect.unless_set not in settings
             and has_traits(machine, defect.traits)
         ):
-            yield Finding(
-                severity=defect.severity,
-                problem=f"NCCL {version} {defect.effect} ({defect.source})",
-                evidence=(Evidence(source=library.path, value=version),),
-                fix=defect.fix,
-            )
+            problem = f"NCCL {version} {defect.effect} ({defect.source})"
+            yield Finding(defect.severity, problem, (Evidence(library.path, version),), fix=defect.fix)

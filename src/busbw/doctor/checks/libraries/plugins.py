@@ -6,8 +6,7 @@ from functools import partial
 
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import Libraries
-from busbw.doctor.model.check import Check, Finding
-from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.model import Absent, Check, Finding, Machine
 from busbw.doctor.parts.nccl_settings import read_settings
 
 
@@ -24,7 +23,7 @@ def _examine(kind: str, variables: tuple[str, ...], machine: Machine) -> Iterato
             is_present = _exists(machine, word) if is_path else bool({word, f"libnccl-{kind}-{word}.so"} & names)
             if setting and (is_path or is_listed) and not is_present:
                 problem = f"{variable} names {word}, which does not exist in the search path"
-                yield Finding(severity="risk", subject=variable, problem=problem, evidence=(setting.evidence,))
+                yield Finding("risk", problem, (setting.evidence,), subject=variable)
 
 
 def _exists(machine: Machine, path: str) -> bool:

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import NET_PLUGINS, VERBS, Libraries
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.traits import rdma_kinds
 
 _SEARCH_PATH = "ldconfig -p and LD_LIBRARY_PATH"
@@ -32,15 +31,15 @@ def rdma_core_version(machine: Machine) -> Iterator[Finding]:
     if not kinds:
         raise NotApplicable("no RDMA device")
     if not machine.fact(Libraries).find(VERBS):
-        evidence = Evidence(source=_SEARCH_PATH, value=f"no {VERBS}")
-        yield Finding(severity="slow", subject=VERBS, problem=f"{VERBS} is not installed", evidence=(evidence,))
+        evidence = Evidence(_SEARCH_PATH, f"no {VERBS}")
+        yield Finding("slow", f"{VERBS} is not installed", (evidence,), subject=VERBS)
         return
     files = machine.names(_PROVIDERS)
     for provider in sorted({_PROVIDER[kind] for kind in kinds}):
         if f"{provider}.driver" not in files:
-            evidence = Evidence(source=f"/{_PROVIDERS}", value=", ".join(files)[:120] or "no files")
+            evidence = Evidence(f"/{_PROVIDERS}", ", ".join(files)[:120] or "no files")
             problem = f"libibverbs has no driver {provider}, so it finds no device"
-            yield Finding(severity="slow", subject=provider, problem=problem, evidence=(evidence,))
+            yield Finding("slow", problem, (evidence,), subject=provider)
 
 
 @check(
@@ -55,6 +54,6 @@ def efa_plugin(machine: Machine) -> Iterator[Finding]:
     if "efa" not in rdma_kinds(machine):
         raise NotApplicable("no EFA device")
     if not machine.fact(Libraries).find(NET_PLUGINS) and not any(map(machine.names_or_empty, _PLUGIN_FOLDERS)):
-        evidence = Evidence(source=_SEARCH_PATH, value=f"{nccl[0].path}, but no {NET_PLUGINS}")
+        evidence = Evidence(_SEARCH_PATH, f"{nccl[0].path}, but no {NET_PLUGINS}")
         problem = "EFA devices are present, but NCCL finds no libnccl-net.so of aws-ofi-nccl"
-        yield Finding(severity="slow", problem=problem, evidence=(evidence,))
+        yield Finding("slow", problem, (evidence,))

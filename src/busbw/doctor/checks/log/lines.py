@@ -8,7 +8,7 @@ from importlib.resources import files
 import msgspec
 from msgspec import Struct
 
-from busbw.doctor.model.check import Check, Finding, NotApplicable, Severity
+from busbw.doctor.model import Check, Finding, NotApplicable, Severity
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.units import count_text
 
@@ -39,9 +39,9 @@ def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
     groups = {name: text or "" for name, text in match.groupdict().items()}
     others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""
     yield Finding(
-        severity=line.severity,
-        problem=line.problem.format_map({**groups, "host": message.host or "a host"}) + others,
-        evidence=tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
+        line.severity,
+        line.problem.format_map({**groups, "host": message.host or "a host"}) + others,
+        tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
         subject=groups.get("part") or message.host or None,
     )
 

@@ -4,8 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Unreadable, check
-from busbw.doctor.model.damage import Damage
+from busbw.doctor.model import Damage, Evidence, Finding, NotApplicable, Unreadable, check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
 _REASONS = (
@@ -48,10 +47,9 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     is_chosen = reason is not None and " set " in reason.text
     expects_rdma = is_chosen or any(True for _ in log.find(_EXPECTS_RDMA))
     yield Finding(
-        severity="broken" if others else "slow" if expects_rdma else "risk",
-        problem=f"NCCL uses TCP sockets on {hosts_text}"
-        + (f"; others use {', '.join(sorted(others))}" if others else ""),
-        evidence=(*((reason.evidence,) if reason else ()), message.evidence),
+        "broken" if others else "slow" if expects_rdma else "risk",
+        f"NCCL uses TCP sockets on {hosts_text}" + (f"; others use {', '.join(sorted(others))}" if others else ""),
+        (*((reason.evidence,) if reason else ()), message.evidence),
         subject=host if len(on_sockets) == 1 else None,
     )
 
@@ -80,10 +78,10 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
     for host, names in adapters.items():
         if len(names) < len(usual):
             yield Finding(
-                severity="slow",
-                problem=f"{host} uses {len(names)} adapters, other hosts use {len(usual)} "
+                "slow",
+                f"{host} uses {len(names)} adapters, other hosts use {len(usual)} "
                 f"(without {', '.join(sorted(usual - names))})",
-                evidence=(evidence[host],),
+                (evidence[host],),
                 subject=host,
                 damage=Damage(nic_share=len(names) / len(usual)),
             )

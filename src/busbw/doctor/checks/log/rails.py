@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from busbw.doctor.checks.log.network import ADAPTERS
-from busbw.doctor.model.check import Finding, NotApplicable, check
+from busbw.doctor.model import Finding, NotApplicable, check
 from busbw.doctor.nccl_log.nccl_log import Connection, NcclLog
 
 _Ends: TypeAlias = tuple[frozenset[str], str, int]
@@ -39,8 +39,8 @@ def log_rails(log: NcclLog) -> Iterator[Finding]:
     if leaving:
         (first, sent), (second, received) = (next(iter(end.items())) for end in leaving[0])
         yield Finding(
-            severity="risk",
-            problem=f"{len(leaving)} of {len(both)} connections between nodes leave their rail: "
+            "risk",
+            f"{len(leaving)} of {len(both)} connections between nodes leave their rail: "
             f"from adapter {first} of {sent.host} to adapter {second} of {received.host}",
-            evidence=(sent.evidence, received.evidence),
+            (sent.evidence, received.evidence),
         )

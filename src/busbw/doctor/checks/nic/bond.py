@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Finding, check
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Damage, Finding, Machine, check
 from busbw.doctor.parts.nics import NETWORK, compute_ports
 
 
@@ -24,10 +22,10 @@ def nic_bond(machine: Machine) -> Iterator[Finding]:
         for each in down if len(down) < len(members) else ():  # nic-state reports a NIC without any link
             is_spare = (machine.optional(f"{NETWORK}/{bond}/bonding/mode") or "").startswith("active-backup")
             yield Finding(
-                severity="risk" if is_spare else "slow",
+                "risk" if is_spare else "slow",
+                f"{each} has no link; {bond} has {len(members) - len(down)} of {len(members)} links",
+                (machine.evidence(paths[each]),),
                 subject=each,
-                problem=f"{each} has no link; {bond} has {len(members) - len(down)} of {len(members)} links",
-                evidence=(machine.evidence(paths[each]),),
                 fix=f"ip -details link show {each}; check its cable and switch port",
                 damage=None if is_spare else Damage(nic_share=1 - len(down) / len(members)),
             )

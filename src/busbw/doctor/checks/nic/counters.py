@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
-from busbw.doctor.model.machine import Machine, shown
+from busbw.doctor.model import Check, Evidence, Finding, Machine, NotApplicable, Unreadable, shown
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports
@@ -43,12 +42,12 @@ def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
             for source, name, growth, limit in _growths(entry, machine, port):
                 has_counters = True
                 if growth > limit:
-                    evidence.append(Evidence(source=source, value=f"{name} grew by {growth} within a second"))
+                    evidence.append(Evidence(source, f"{name} grew by {growth} within a second"))
         except Unreadable as error:
             missing = error
         if evidence:
             problem = f"{port.label}: {', '.join(each.value for each in evidence)}"
-            yield Finding(severity="slow", subject=port.label, problem=problem, evidence=tuple(evidence))
+            yield Finding("slow", problem, tuple(evidence), subject=port.label)
     if not has_counters or isinstance(missing, Unreadable):
         raise missing
 

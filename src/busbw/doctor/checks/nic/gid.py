@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import Port, compute_ports, usual
 
@@ -33,14 +32,14 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
                 severity="broken" if has_routers else "risk",
                 subject=port.label,
                 problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
-                evidence=(Evidence(source=f"/{port.folder}/gids", value="only link-local GIDs, or none"),),
+                evidence=(Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),),
             )
         elif index is not None and (kind := _type(machine, port, index)) != "RoCE v2":
             yield Finding(
-                severity="broken",
+                "broken",
+                f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
+                (Evidence(f"/{port.folder}/gid_attrs/types/{index}", kind or "no GID"),),
                 subject=port.label,
-                problem=f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
-                evidence=(Evidence(source=f"/{port.folder}/gid_attrs/types/{index}", value=kind or "no GID"),),
                 fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
             )
 

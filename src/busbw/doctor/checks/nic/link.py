@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Finding, Unreadable, check
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Damage, Finding, Machine, Unreadable, check
 from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.nics import compute_ports
 from busbw.doctor.parts.pci import gpus
@@ -35,11 +33,11 @@ def nic_state(machine: Machine) -> Iterator[Finding]:
     if 2 * len(inactive) < len(ports):
         for port in down:
             yield Finding(
-                severity="slow",
-                subject=port.label,
-                problem=f"{port.label} is {port.state} ({port.physical_state}); "
+                "slow",
+                f"{port.label} is {port.state} ({port.physical_state}); "
                 f"{len(ports) - len(inactive)} of {len(ports)} equal NICs are ACTIVE",
-                evidence=(machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/phys_state")),
+                (machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/phys_state")),
+                subject=port.label,
                 damage=Damage(nic_share=1 - 1 / len(ports)),
             )
 
@@ -59,8 +57,8 @@ def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
         is_active_without = port.is_active and int(machine.word(f"{port.folder}/sm_lid"), 0) == 0
         if port.lacks_subnet_manager or is_active_without:
             yield Finding(
-                severity="broken",
+                "broken",
+                f"{port.label} has a link, but no subnet manager configures it ({port.state})",
+                (machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid")),
                 subject=port.label,
-                problem=f"{port.label} has a link, but no subnet manager configures it ({port.state})",
-                evidence=(machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid")),
             )

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, check
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import NETWORK, is_permitted
 
@@ -23,8 +22,5 @@ def socket_interface(machine: Machine) -> Iterator[Finding]:
     states = {name: machine.optional(f"{NETWORK}/{name}/operstate") for name in interfaces}
     if all(state in {"down", "lowerlayerdown", "notpresent"} for state in states.values()):
         found = ", ".join(f"{name} is {state}" for name, state in states.items()) or "no such interface"
-        yield Finding(
-            severity="broken",
-            problem=f"{setting.text} selects no interface that is up: {found}",
-            evidence=(setting.evidence, Evidence(source=f"/{NETWORK}", value=found)),
-        )
+        problem = f"{setting.text} selects no interface that is up: {found}"
+        yield Finding("broken", problem, (setting.evidence, Evidence(f"/{NETWORK}", found)))
