@@ -66,14 +66,9 @@ class Unreadable(Exception):  # noqa: N818 (not an error)
     """A value cannot be read, so the check cannot decide. The argument states what is missing."""
 
 
-class Check(Struct, Generic[Subject], kw_only=True, frozen=True):
-    """A rule about one property. The texts appear in `busbw doctor --list`."""
+class CheckTexts(Struct, kw_only=True, frozen=True):
+    """Texts of a check for `busbw doctor --list`. Tables of checks (TOML files) extend them."""
 
-    name: str
-    """Lower-case words with dashes: nic-width. A part of the interface; do not rename."""
-    area: Area
-    reads: str
-    """Files, commands and variables that the check reads."""
     rule: str
     """Sentence with the condition that a healthy machine meets."""
     source: str
@@ -82,6 +77,31 @@ class Check(Struct, Generic[Subject], kw_only=True, frozen=True):
     """Sentence with the effect on collectives if the rule is broken."""
     fix: str
     """Commands or steps that correct the problem."""
+
+    def check(
+        self, name: str, area: Area, reads: str, examine: Callable[[Subject], Iterable[Finding]]
+    ) -> "Check[Subject]":
+        """Returns the check with these texts."""
+        return Check(
+            name=name,
+            area=area,
+            reads=reads,
+            rule=self.rule,
+            source=self.source,
+            cost=self.cost,
+            fix=self.fix,
+            examine=examine,
+        )
+
+
+class Check(CheckTexts, Generic[Subject], kw_only=True, frozen=True):
+    """A rule about one property."""
+
+    name: str
+    """Lower-case words with dashes: nic-width. A part of the interface; do not rename."""
+    area: Area
+    reads: str
+    """Files, commands and variables that the check reads."""
     examine: Callable[[Subject], Iterable[Finding]]
     """Yields the findings. Raises NotApplicable or Unreadable; findings before an Unreadable remain valid."""
     needs_root: bool = False

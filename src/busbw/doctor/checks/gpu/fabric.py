@@ -4,33 +4,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
-from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check
+from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, judges, reporting
 from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.platform import has_just_booted, is_arm
 
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
-_HEALTH: tuple[tuple[int, Severity, str], ...] = (
-    (0, "slow", "has degraded NVLink bandwidth"),
-    (2, "risk", "waits for the recovery of NVLink routes"),
-    (4, "broken", "has an unhealthy NVLink route"),
-    (6, "risk", "recovers from a timeout of NVLink accesses"),
-)
-"""Two bits each at a shift in the health mask: 0 not supported, 1 true, 2 false. So 0xaa is healthy."""
-_CONFIGURATION_SHIFT, _CONFIGURATION_OK = 8, (0, 1)
 _IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 _SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
 
 
-@nvml_check(
-    "fabric",
+@check(
+    reads="NVML: fabric; /proc/uptime",
     rule="Each GPU with an NVLink fabric is registered at the fabric manager with success.",
     source="https://github.com/NVIDIA/NVSentinel/issues/891",
     cost="CUDA fails with error 802 (system not yet initialized), or the GPU has no NVLink peers.",
     fix="compare nv-fabricmanager --version with the driver; sudo systemctl restart nvidia-fabricmanager; "
     "sudo nvidia-smi --gpu-reset",
-    also="/proc/uptime",
 )
+@judges("fabric")
 def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fabrics = [(gpu, gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
     if not fabrics:
@@ -46,23 +38,6 @@ def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "broken", f"failed to register at the fabric: error {fabric.status}", "fabric")
     if not has_booted:
         raise Unreadable("a fabric state that is final; the node has just booted")
-
-
-@nvml_check(
-    "fabric",
-    rule="No item of the fabric's health mask is bad. 0xaa is healthy; 0 is not reported.",
-    source="https://github.com/NVIDIA/nccl/issues/2186",
-    cost="NVLink of the GPU is slow or fails, and with it each ring of the NVLink domain.",
-    fix="nvidia-smi -q -i INDEX | grep -A 20 Fabric; repair the switch tray, cable or configuration that it names",
-)
-def fabric_health_mask(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    for gpu in gpus:
-        mask = gpu.fabric.health_mask if gpu.fabric else 0
-        configuration = mask >> _CONFIGURATION_SHIFT & 0xF
-        problems = [(severity, text) for shift, severity, text in _HEALTH if mask >> shift & 0x3 == 1]
-        if configuration not in _CONFIGURATION_OK:
-            problems.append(("broken", f"has a wrong fabric configuration: code {configuration}"))
-        yield from (gpu_finding(gpu, severity, f"{text} (mask {mask:#x})", "fabric") for severity, text in problems)
 
 
 @check(
@@ -94,15 +69,15 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
     )
 
 
-@nvml_check(
-    "fabric",
+@check(
+    reads="NVML: fabric; /dev/nvidia-caps-imex-channels; variables with the size of the job",
     rule="A node with Grace processors in an NVLink domain has an IMEX channel. A job on one node needs none.",
     source="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
     cost="NCCL 2.25 and later end a job on several nodes; older versions use the network instead of NVLink.",
     fix="echo options nvidia NVreg_CreateImexChannel0=1 | sudo tee /etc/modprobe.d/imex.conf; sudo reboot; in a "
     "container, let the toolkit create channel 0: NVIDIA_IMEX_CHANNELS=0",
-    also="/dev/nvidia-caps-imex-channels; variables with the size of the job",
 )
+@judges("fabric")
 def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Boards of other machines, such as HGX B200, can state a cluster as well, but NVLink ends at their switches.
     is_in_rack = is_arm(machine) and any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus)

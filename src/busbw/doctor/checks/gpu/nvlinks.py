@@ -1,10 +1,10 @@
-"""NVLinks of the GPUs: number, speed, mode and errors."""
+"""Number and speed of the NVLinks of GPUs."""
 
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu, NvLinks
-from busbw.doctor.model import Damage, Finding, Machine, NotApplicable, Unreadable
-from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check
+from busbw.doctor.model import Damage, Finding, Machine, NotApplicable, Unreadable, check
+from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, judges
 
 _UNREGISTERED, _REGISTERED = (1, 2), 3
 """Fabric states. Links are inactive before the GPU is registered; fabric-state reports that."""
@@ -23,15 +23,15 @@ def _is_at_switch(gpu: Gpu) -> bool:
     return _links(gpu).to_switch or _state(gpu) == _REGISTERED
 
 
-@nvml_check(
-    "nvlinks",
+@check(
+    reads="NVML: nvlinks; /proc/driver/nvidia-nvswitch/devices",
     rule="All GPUs of one model at an NVLink switch have the same number of active links.",
     source="https://github.com/Azure/azurehpc-health-checks",
     cost="The GPU loses the share of its missing links, and a ring runs at its speed; without links it uses PCIe.",
     fix="drain the node, then sudo nvidia-smi --gpu-reset; nvidia-smi nvlink -s -i INDEX; replace the GPU or the "
     "baseboard if links stay inactive",
-    also="/proc/driver/nvidia-nvswitch/devices",
 )
+@judges("nvlinks")
 def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
     if not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
@@ -47,14 +47,15 @@ def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "slow" if active else "broken", problem, "nvlinks", damage=damage)
 
 
-@nvml_check(
-    "nvlinks",
+@check(
+    reads="NVML: nvlinks",
     rule="All active links of GPUs of one model have the same speed.",
     source="https://docs.nvidia.com/health-validation/",
     cost="The bandwidth within the node falls in proportion, because the slowest link sets the rate of a ring.",
     fix="drain the node, then sudo nvidia-smi --gpu-reset; nvidia-smi nvlink -s -i INDEX; replace the GPU if its links "
     "stay slow",
 )
+@judges("nvlinks")
 def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if not any(_links(gpu).active for gpu in gpus):
         raise NotApplicable("no active NVLink")
@@ -66,18 +67,3 @@ def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "slow", problem, "nvlinks", damage=Damage(fabric_share=speed / usual))
     if unknown := [gpu.label for gpu in gpus if _links(gpu).active and not _links(gpu).speeds_mbps]:
         raise Unreadable(f"the speed of the NVLinks of {unknown[0]}")
-
-
-@nvml_check(
-    "nvlinks",
-    rule="No NVLink of a GPU recovers within a second. Packets that are sent again cost little.",
-    source="https://github.com/NVIDIA/nvidia-resiliency-ext/pull/302",
-    cost="Each recovery stops the link for milliseconds, which appears as tail latency.",
-    fix="drain the node, then sudo nvidia-smi --gpu-reset; replace the GPU or the baseboard if errors return",
-)
-def nvlink_error_counters(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    if all(_links(gpu).recoveries is None for gpu in gpus):
-        raise NotApplicable("no NVLink with error counters")
-    for gpu in gpus:
-        if recoveries := _links(gpu).recoveries:
-            yield gpu_finding(gpu, "slow", f"has NVLinks that recovered {recoveries} times within a second", "nvlinks")

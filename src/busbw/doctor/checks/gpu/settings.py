@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model import Finding, Machine, Severity
-from busbw.doctor.parts.gpus import gpu_finding, nvml_check
+from busbw.doctor.model import Finding, Machine, Severity, check
+from busbw.doctor.parts.gpus import gpu_finding, judges
 from busbw.doctor.parts.pci import DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
@@ -12,13 +12,14 @@ _MAX_USED_BYTES = 2 << 30
 """MPS, DCGM and persistence mode keep up to 1 GiB."""
 
 
-@nvml_check(
-    "mig",
+@check(
+    reads="NVML: mig",
     rule="MIG is off on the GPUs of a job with several GPUs.",
     source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
     cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
     fix="drain the node, then sudo nvidia-smi -i INDEX -mig 0 && sudo nvidia-smi --gpu-reset -i INDEX",
 )
+@judges("mig")
 def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     divided = [gpu for gpu in gpus if gpu.mig]
     # A node with MIG on all GPUs is divided on purpose.
@@ -27,14 +28,14 @@ def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         yield gpu_finding(gpu, severity, "is divided by MIG, so it has no NVLink peers", "mig")
 
 
-@nvml_check(
-    "persistence",
+@check(
+    reads="NVML: persistence; class in /sys/bus/pci/devices; the kernel's clock sources",
     rule="Persistence mode is on, except on cards for displays and in virtual machines.",
     source="https://docs.nvidia.com/deploy/driver-persistence/",
     cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
     fix="sudo systemctl enable --now nvidia-persistenced",
-    also="class in /sys/bus/pci/devices; the kernel's clock sources",
 )
+@judges("persistence")
 def gpu_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
@@ -47,14 +48,14 @@ def _is_display(machine: Machine, gpu: Gpu) -> bool:
     return not (machine.optional(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
 
 
-@nvml_check(
-    "memory_used_bytes",
+@check(
+    reads="NVML: memory_used_bytes; processes; class in /sys/bus/pci/devices",
     rule=f"At most {_MAX_USED_BYTES >> 30} GiB of memory are in use before a job starts, except by a desktop.",
     source="https://github.com/facebookresearch/gcm",
     cost="A job that was left over shares SMs, NVLink and NICs: times vary, and up to half the bandwidth is lost.",
     fix="nvidia-smi -i INDEX --query-compute-apps=pid,name --format=csv; end them, also in the epilog of jobs",
-    also="processes; class in /sys/bus/pci/devices",
 )
+@judges("memory_used_bytes")
 def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         used_bytes = gpu.memory_used_bytes or 0
