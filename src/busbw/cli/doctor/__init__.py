@@ -7,10 +7,9 @@ import click
 
 from busbw import __version__
 from busbw.cli.doctor.check_list import check_list_lines, check_list_object
-from busbw.cli.doctor.exit_codes import exit_code_of
 from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.doctor.launched import DoctorGroup
-from busbw.cli.doctor.selection import condition_of, select, selection_options
+from busbw.cli.doctor.selection import condition_of, exit_code_of, select, selection_options
 from busbw.cli.doctor.several_nodes import capture_paths, gathered_records, print_own_record, records_of_captures
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.options.export_options import export_options, output_file_option, write_exports

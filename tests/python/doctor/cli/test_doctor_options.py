@@ -9,9 +9,8 @@ from doctor_machines import TestMachine, load
 from msgspec import UNSET, UnsetType
 from prometheus_client.parser import text_string_to_metric_families
 
-from busbw.cli.doctor.exit_codes import exit_code_of
 from busbw.cli.doctor.exports import junit_document, prometheus_text
-from busbw.cli.doctor.selection import condition_of
+from busbw.cli.doctor.selection import condition_of, exit_code_of
 from busbw.cli.main import main
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from doctor_machines import load
 
-from busbw.cli.doctor.exit_codes import exit_code_of
+from busbw.cli.doctor.selection import exit_code_of
 from busbw.cli.doctor.several_nodes import gathered_records, records_of_captures
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.main import main

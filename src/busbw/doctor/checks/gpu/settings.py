@@ -4,12 +4,18 @@ from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model import Finding, Machine, Severity, check
-from busbw.doctor.parts.gpus import gpu_finding, judges
+from busbw.doctor.parts.gpus import gpu_finding, judges, odd_gpus
 from busbw.doctor.parts.pci import DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
 _MAX_USED_BYTES = 2 << 30
 """MPS, DCGM and persistence mode keep up to 1 GiB."""
+_TOLERANCE = 0.05
+_LIMITS: tuple[tuple[str, Severity, str, str, str], ...] = (
+    ("max_sm_clock_mhz", "slow", "a maximum clock", "MHz", "sudo nvidia-smi -i INDEX -rgc"),
+    ("power_limit_w", "slow", "a power limit", "W", "sudo nvidia-smi -i INDEX -pl {usual:g}"),
+    ("applications_clock_mhz", "risk", "applications clocks", "MHz", "sudo nvidia-smi -i INDEX -rac"),
+)
 
 
 @check(
@@ -64,3 +70,20 @@ def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding
         if used_bytes > _MAX_USED_BYTES and not is_desktop:
             problem = f"has {used_bytes / 2**30:.1f} GiB of its memory in use already"
             yield gpu_finding(gpu, "risk", problem, "memory_used_bytes", "processes")
+
+
+@check(
+    reads="NVML: max_sm_clock_mhz, power_limit_w; applications_clock_mhz",
+    rule="No GPU has a lower maximum clock, power limit or applications clock than most others of its model.",
+    source="https://github.com/facebookresearch/gcm",
+    cost="Small sizes slow down as the clock does; the slowest GPU sets the rate of a ring.",
+    fix="sudo nvidia-smi -i INDEX -rgc, -rac or -pl WATTS",
+)
+@judges("max_sm_clock_mhz", "power_limit_w")
+def gpu_clock_cap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    for field, severity, text, unit, fix in _LIMITS:
+        for gpu, usual in odd_gpus(gpus, field):
+            limit = getattr(gpu, field)
+            if limit < usual * (1 - _TOLERANCE):
+                problem = f"has {text} of {limit:g} {unit}; the other GPUs have {usual:g} {unit}"
+                yield gpu_finding(gpu, severity, problem, field, fix=fix.format(usual=usual))
