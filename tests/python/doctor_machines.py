@@ -25,10 +25,9 @@ from msgspec import Struct
 
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.examination import examine
-from busbw.doctor.machine_system import system_of
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, Unreadable
 from busbw.doctor.model.tree import LATER, Tree, command_key
+from busbw.doctor.parts.traits import system_of
 from busbw.doctor.result import Result
 from busbw.doctor.sources.capture import Capture, Manifest
 from busbw.doctor.sources.recording import Recording

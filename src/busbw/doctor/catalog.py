@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import Any
 
 from busbw.doctor import checks
-from busbw.doctor.model.check import Area, Check
+from busbw.doctor.model import Check
+from busbw.doctor.model.check import Area
 
 MACHINE_AREAS: tuple[Area, ...] = ("gpu", "nic", "host", "libraries", "scheduler")
 """Areas of the checks that examine one machine."""

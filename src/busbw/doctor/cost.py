@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.doctor.model.damage import Damage
+from busbw.doctor.model import Damage
 from busbw.expect import Scenario, expect
 from busbw.system import System
 

@@ -6,7 +6,8 @@ from threading import Thread
 from typing import Generic
 
 from busbw.doctor.cost import estimate_cost
-from busbw.doctor.model.check import Check, Finding, NotApplicable, Subject, Unreadable
+from busbw.doctor.model import Check, Finding, NotApplicable, Unreadable
+from busbw.doctor.model.check import Subject
 from busbw.doctor.result import Missing, Result, reported, sort_key
 from busbw.system import System
 from busbw.units import plain

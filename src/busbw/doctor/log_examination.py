@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from busbw.doctor.catalog import checks_of
 from busbw.doctor.checks.log.lines import ORDER
 from busbw.doctor.examination import examine
-from busbw.doctor.model.check import Check
+from busbw.doctor.model import Check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.result import ALL_CHECKS, Missing, Result
 

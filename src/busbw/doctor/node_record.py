@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.compared_values import NodeValues, read_values
 from busbw.doctor.examination import LIMIT_S, examine
-from busbw.doctor.machine_system import system_of
-from busbw.doctor.model.check import Check, Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Check, Machine, Unreadable
 from busbw.doctor.parts.job import node_count
+from busbw.doctor.parts.traits import system_of
 from busbw.doctor.result import ALL_CHECKS, Missing, Result, sort_key
 
 _SYSTEM_LIMIT_S = 1.0

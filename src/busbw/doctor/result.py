@@ -6,7 +6,8 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from busbw.doctor.cost import Cost
-from busbw.doctor.model.check import SEVERITIES, Check, Evidence, Finding, Severity, Subject
+from busbw.doctor.model import Check, Evidence, Finding, Severity
+from busbw.doctor.model.check import SEVERITIES, Subject
 
 FORMAT = 1
 ALL_CHECKS = "all"

@@ -5,7 +5,7 @@ from doctor_machines import load
 
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost, estimate_cost
-from busbw.doctor.model.damage import Damage
+from busbw.doctor.model import Damage
 from busbw.doctor.node_record import examine_node
 from busbw.system import System, find
 

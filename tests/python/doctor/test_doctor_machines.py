@@ -5,7 +5,7 @@ from doctor_machines import NAMES, Changed, keys_read, load
 
 from busbw.doctor.catalog import MACHINE_AREAS, all_checks, checks_of
 from busbw.doctor.examination import examine
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine
 
 CHECK_NAMES = [check.name for check in checks_of(*MACHINE_AREAS)]
 

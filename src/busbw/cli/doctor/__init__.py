@@ -7,10 +7,9 @@ import click
 
 from busbw import __version__
 from busbw.cli.doctor.check_list import check_list_lines, check_list_object
-from busbw.cli.doctor.exit_codes import exit_code_of
 from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.doctor.launched import DoctorGroup
-from busbw.cli.doctor.selection import condition_of, select, selection_options
+from busbw.cli.doctor.selection import condition_of, exit_code_of, select, selection_options
 from busbw.cli.doctor.several_nodes import capture_paths, gathered_records, print_own_record, records_of_captures
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.options.export_options import export_options, output_file_option, write_exports
@@ -20,8 +19,7 @@ from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.doctor.catalog import ALL_AREAS, MACHINE_AREAS
 from busbw.doctor.log_examination import examine_log
-from busbw.doctor.model.check import Check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Check, Machine
 from busbw.doctor.nccl_log.reader import read_nccl_log
 from busbw.doctor.node_record import examine_node, merge_records
 from busbw.doctor.open_machine import open_machine

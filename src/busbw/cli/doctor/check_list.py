@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from busbw.cli.doctor.wrapping import wrapped
-from busbw.doctor.model.check import Check
+from busbw.doctor.model import Check
 from busbw.doctor.result import FORMAT
 from busbw.units import count_text
 

@@ -1,4 +1,4 @@
-"""Options that select checks and findings: `--check`, `--ignore` and `--fail-on`."""
+"""Options that select checks and findings: `--check`, `--ignore` and `--fail-on`, and the exit code."""
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -10,9 +10,10 @@ from msgspec import Struct
 from busbw.cli.options.param_types import Fraction
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost
-from busbw.doctor.model.check import SEVERITIES, Area, Check
-from busbw.doctor.result import ReportedFinding
-from busbw.errors import UsageError
+from busbw.doctor.model import Check
+from busbw.doctor.model.check import SEVERITIES, Area
+from busbw.doctor.result import ALL_CHECKS, ReportedFinding, Result
+from busbw.errors import ExitCode, UsageError
 from busbw.near_misses import suggestion
 
 _COST = "cost:"
@@ -36,6 +37,9 @@ class Condition(Struct, kw_only=True, frozen=True):
         lost_share = finding.cost.lost_share if isinstance(finding.cost, Cost) else 0.0
         is_costly = self.min_cost is not None and lost_share >= self.min_cost
         return is_costly or finding.check in self.names or finding.severity in self.severities
+
+
+_ANYTHING_BAD = Condition(severities=frozenset(("broken", "slow")))
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,3 +95,21 @@ def _parse(
             remedy = f"{suggestion(word, names)}`busbw doctor --list` shows the checks"
             raise UsageError(f'{option.opts[0]}: no check is named "{word}"', remedy=remedy)
     return words
+
+
+def exit_code_of(result: Result, condition: Condition | None = None) -> int:
+    """Returns 1 if something is broken, 5 if something is slow, 3 if a check could not decide, otherwise 0.
+
+    Args:
+        result: Result of an examination.
+        condition: Findings that count, instead of all that are broken or slow.
+    """
+    condition = condition or _ANYTHING_BAD
+    severities = {finding.severity for finding in result.findings if condition.matches(finding)}
+    if severities:
+        return 1 if "broken" in severities else ExitCode.SLOWER_THAN_DEMANDED
+    # Users other than root cannot run all checks.
+    without_root = {check.name for check in all_checks() if not check.needs_root}
+    counted = condition.names if condition.has_names_only else without_root | condition.names
+    is_undecided = any(each.check in counted | {ALL_CHECKS} for each in result.could_not_check)
+    return ExitCode.ENVIRONMENT if is_undecided else ExitCode.GOOD

@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.compared_values import NodeValues
-from busbw.doctor.model.check import Check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Check, Machine
 from busbw.doctor.node_record import NodeRecord, examine_node
 from busbw.doctor.open_machine import open_machine
 from busbw.doctor.sources.capture import MANIFEST

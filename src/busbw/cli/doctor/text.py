@@ -12,7 +12,8 @@ from rich.text import Text
 from busbw.cli.doctor.wrapping import wrapped
 from busbw.doctor.catalog import all_checks, checks_of
 from busbw.doctor.cost import Cost
-from busbw.doctor.model.check import SEVERITIES, Severity
+from busbw.doctor.model import Severity
+from busbw.doctor.model.check import SEVERITIES
 from busbw.doctor.result import ALL_CHECKS, Missing, ReportedFinding, Result
 from busbw.units import count_text, names_text, number_text
 

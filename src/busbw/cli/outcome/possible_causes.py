@@ -5,7 +5,7 @@ from pathlib import Path
 
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.log_examination import examine_log
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine
 from busbw.doctor.nccl_log.reader import read_nccl_log
 from busbw.doctor.nccl_log.recorded_run import log_of_run
 from busbw.doctor.node_record import examine_node

@@ -13,8 +13,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from busbw.doctor.model.check import NotApplicable, Severity, Unreadable
-from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.model import Absent, Machine, NotApplicable, Severity, Unreadable
 from busbw.doctor.parts.nics import rdma_ports
 
 Items: TypeAlias = tuple[str, ...]

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model import Unreadable
 from busbw.doctor.model.machine import Fact
 
 _SHARED_MEMORY = Path("/dev/shm")

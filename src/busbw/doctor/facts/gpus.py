@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.facts.nvml import LOST, NO_PERMISSION, attempt, field_values, open_nvml
-from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model import Unreadable
 from busbw.doctor.model.machine import Fact
 from busbw.topology.sources.pci_paths import bus_id_of
 from busbw.units import plain

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Absent, Fact
+from busbw.doctor.model import Absent, Unreadable
+from busbw.doctor.model.machine import Fact
 
 NCCL, CUDA, VERBS, NET_PLUGINS = "libnccl.so.2", "libcuda.so.1", "libibverbs.so.1", "libnccl-net*.so"
 _NAMES = re.compile(r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|ibverbs)\.so\.1")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
-from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model import Unreadable
 from busbw.topology.sources.nvml_functions import library
 from busbw.units import plain
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model import Unreadable
 from busbw.doctor.model.machine import Fact
 from busbw.secret_variables import may_be_secret
 

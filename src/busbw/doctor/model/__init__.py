@@ -1,1 +1,29 @@
 """A check, and the values of a machine that it reads."""
+
+from busbw.doctor.model.check import (
+    Check,
+    CheckTexts,
+    Damage,
+    Evidence,
+    Finding,
+    NotApplicable,
+    Severity,
+    Unreadable,
+    check,
+)
+from busbw.doctor.model.machine import Absent, Machine, shown
+
+__all__ = [
+    "Absent",
+    "Check",
+    "CheckTexts",
+    "Damage",
+    "Evidence",
+    "Finding",
+    "Machine",
+    "NotApplicable",
+    "Severity",
+    "Unreadable",
+    "check",
+    "shown",
+]

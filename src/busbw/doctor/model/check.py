@@ -5,8 +5,6 @@ from typing import Generic, Literal, TypeVar, cast
 
 from msgspec import Struct, field
 
-from busbw.doctor.model.damage import Damage
-
 Subject = TypeVar("Subject")
 """Object that a check examines: a machine, a log, or the values of all nodes."""
 
@@ -19,7 +17,7 @@ SEVERITIES: tuple[Severity, ...] = ("broken", "slow", "risk")
 """From the worst to the least."""
 
 
-class Evidence(Struct, kw_only=True, frozen=True):
+class Evidence(Struct, frozen=True):
     """A value that supports a finding, and where it was read."""
 
     source: str = field(name="from")
@@ -27,7 +25,23 @@ class Evidence(Struct, kw_only=True, frozen=True):
     value: str
 
 
-class Finding(Struct, kw_only=True, frozen=True):
+class Damage(Struct, kw_only=True, frozen=True):
+    """Effect of a finding on collectives, in the terms of the expectation's model (`busbw.expect`).
+
+    The slowest member determines a ring, so one bad part sets the rate of a job.
+    """
+
+    nic_share: float = 1.0
+    """Remaining share of the bandwidth between nodes."""
+    fabric_share: float = 1.0
+    """Remaining share of the bandwidth between the GPUs of a node."""
+    nvls: bool = True
+    """False if the NVLink switch no longer reduces."""
+    fabric_cap_gbps: float | None = None
+    """Maximum busbw within a node in GB/s. None for no further limit."""
+
+
+class Finding(Struct, frozen=True):
     """One problem of one part. A check yields one for each part with the problem."""
 
     severity: Severity
@@ -52,14 +66,9 @@ class Unreadable(Exception):  # noqa: N818 (not an error)
     """A value cannot be read, so the check cannot decide. The argument states what is missing."""
 
 
-class Check(Struct, Generic[Subject], kw_only=True, frozen=True):
-    """A rule about one property. The texts appear in `busbw doctor --list`."""
+class CheckTexts(Struct, kw_only=True, frozen=True):
+    """Texts of a check for `busbw doctor --list`. Tables of checks (TOML files) extend them."""
 
-    name: str
-    """Lower-case words with dashes: nic-width. A part of the interface; do not rename."""
-    area: Area
-    reads: str
-    """Files, commands and variables that the check reads."""
     rule: str
     """Sentence with the condition that a healthy machine meets."""
     source: str
@@ -68,6 +77,31 @@ class Check(Struct, Generic[Subject], kw_only=True, frozen=True):
     """Sentence with the effect on collectives if the rule is broken."""
     fix: str
     """Commands or steps that correct the problem."""
+
+    def check(
+        self, name: str, area: Area, reads: str, examine: Callable[[Subject], Iterable[Finding]]
+    ) -> "Check[Subject]":
+        """Returns the check with these texts."""
+        return Check(
+            name=name,
+            area=area,
+            reads=reads,
+            rule=self.rule,
+            source=self.source,
+            cost=self.cost,
+            fix=self.fix,
+            examine=examine,
+        )
+
+
+class Check(CheckTexts, Generic[Subject], kw_only=True, frozen=True):
+    """A rule about one property."""
+
+    name: str
+    """Lower-case words with dashes: nic-width. A part of the interface; do not rename."""
+    area: Area
+    reads: str
+    """Files, commands and variables that the check reads."""
     examine: Callable[[Subject], Iterable[Finding]]
     """Yields the findings. Raises NotApplicable or Unreadable; findings before an Unreadable remain valid."""
     needs_root: bool = False

@@ -141,7 +141,7 @@ class Machine:
 
     def evidence(self, path: str) -> Evidence:
         """Returns the content of a file as evidence."""
-        return Evidence(source=shown(path), value=self.text(path))
+        return Evidence(shown(path), self.text(path))
 
 
 def fact_key(fact_type: Named) -> str:

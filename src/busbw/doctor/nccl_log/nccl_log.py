@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from busbw.doctor.model.check import Evidence, NotApplicable, Unreadable
+from busbw.doctor.model import Evidence, NotApplicable, Unreadable
 from busbw.system import System
 from busbw.units import shorten
 
@@ -47,7 +47,7 @@ class Message(NamedTuple):
     @property
     def evidence(self) -> Evidence:
         """The message as evidence."""
-        return Evidence(source=self.place, value=shorten(f"{self.host}: {self.text}", 240))
+        return Evidence(self.place, shorten(f"{self.host}: {self.text}", 240))
 
 
 class Rank(NamedTuple):

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Machine, shown
+from busbw.doctor.model import Machine, Unreadable, shown
 from busbw.doctor.model.tree import LATER
 
 

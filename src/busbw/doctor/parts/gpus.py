@@ -1,15 +1,14 @@
 """NVIDIA GPUs of an examined machine: on the bus, as the driver lists them, and as NVML reports them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from typing import Any
 
 import msgspec
 
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.gpus import Gpu, Gpus
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable
 from busbw.doctor.parts import pci
 from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.doctor.parts.nics import usual
@@ -53,6 +52,14 @@ def used_gpus(machine: Machine) -> tuple[Gpu, ...]:
     return tuple(gpu for gpu in gpus if str(gpu.index) in map(str.strip, words)) or gpus
 
 
+def value_of(gpu: Gpu, field: str) -> Any:
+    """Returns a value by the path of its field, such as "nvlinks.recoveries". None if the GPU lacks it."""
+    value: Any = gpu
+    for name in field.split("."):
+        value = getattr(value, name, None)
+    return value
+
+
 def reporting(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
     """Returns the used GPUs with all these fields, and the reason for which others lack them, or an empty text.
 
@@ -60,44 +67,32 @@ def reporting(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
         NotApplicable: No GPU has these fields, and none failed to report them.
     """
     gpus = used_gpus(machine)
-    failures = [
-        f"{gpu.label} {field}: {gpu.failures[field]}" for gpu in gpus for field in fields if field in gpu.failures
-    ]
-    complete = tuple(gpu for gpu in gpus if all(getattr(gpu, field) is not None for field in fields))
+    reasons = [(gpu, field, gpu.failures.get(field.partition(".")[0])) for gpu in gpus for field in fields]
+    failures = [f"{gpu.label} {field}: {reason}" for gpu, field, reason in reasons if reason is not None]
+    complete = tuple(gpu for gpu in gpus if all(value_of(gpu, field) is not None for field in fields))
     if not complete and not failures:
         raise NotApplicable(f"no GPU reports {', '.join(fields)}")
     return complete, failures[0] if failures else ""
 
 
-def nvml_check(
-    *fields: str, rule: str, source: str, cost: str, fix: str, also: str = ""
-) -> Callable[[Rule], Check[Machine]]:
-    """Makes a check of a function that judges values of NVML for each GPU. `also` names other values that it reads."""
+def judges(*fields: str) -> Callable[[Rule], Callable[[Machine], Iterator[Finding]]]:
+    """Makes an examination of a rule: it judges the GPUs that report these fields. The others are undecided."""
 
-    def make_check(judge: Rule) -> Check[Machine]:
-        name = judge.__name__.replace("_", "-")
-        return make_nvml_check(judge, fields, name=name, rule=rule, source=source, cost=cost, fix=fix, also=also)
+    def make_examination(rule: Rule) -> Callable[[Machine], Iterator[Finding]]:
+        @wraps(rule)
+        def examine(machine: Machine) -> Iterator[Finding]:
+            gpus, failure = reporting(machine, *fields)
+            try:
+                yield from rule(machine, gpus)
+            except NotApplicable:
+                if not failure:
+                    raise
+            if failure:
+                raise Unreadable(failure)
 
-    return make_check
+        return examine
 
-
-def make_nvml_check(
-    judge: Rule, fields: Sequence[str], *, name: str, rule: str, source: str, cost: str, fix: str, also: str = ""
-) -> Check[Machine]:
-    """Returns the check of this name, as `nvml_check` does."""
-
-    def examine(machine: Machine) -> Iterator[Finding]:
-        gpus, failure = reporting(machine, *fields)
-        try:
-            yield from judge(machine, gpus)
-        except NotApplicable:
-            if not failure:
-                raise
-        if failure:
-            raise Unreadable(failure)
-
-    reads = "; ".join(filter(None, [f"NVML: {', '.join(fields)}", also]))
-    return Check(name=name, area="gpu", reads=reads, rule=rule, source=source, cost=cost, fix=fix, examine=examine)
+    return make_examination
 
 
 def gpu_finding(
@@ -105,11 +100,9 @@ def gpu_finding(
 ) -> Finding:
     """Returns a finding about a GPU, with fields as evidence. `problem` lacks the GPU: "has MIG enabled"."""
     evidence = tuple(
-        Evidence(source=f"NVML, {gpu.label}, {field}", value=msgspec.json.encode(getattr(gpu, field)).decode())
-        for field in fields
+        Evidence(f"NVML, {gpu.label}, {field}", msgspec.json.encode(value_of(gpu, field)).decode()) for field in fields
     )
-    problem = f"{gpu.label} {problem}"
-    return Finding(severity=severity, subject=gpu.label, problem=problem, evidence=evidence, damage=damage, fix=fix)
+    return Finding(severity, f"{gpu.label} {problem}", evidence, subject=gpu.label, damage=damage, fix=fix)
 
 
 def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:

@@ -3,8 +3,7 @@
 import re
 
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import NotApplicable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, NotApplicable
 
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 _GPU_NODE = re.compile(r"nvidia\d+|kfd")

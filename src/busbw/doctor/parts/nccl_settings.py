@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.user_configuration import UserConfiguration
-from busbw.doctor.model.check import Evidence
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Machine
 
 _SYSTEM_FILE = "etc/nccl.conf"
 _ENVIRONMENT = "environment"
@@ -32,7 +31,7 @@ class Setting(Struct, kw_only=True, frozen=True):
     @property
     def evidence(self) -> Evidence:
         """Origin and value."""
-        return Evidence(source=self.origin, value=self.text)
+        return Evidence(self.origin, self.text)
 
     @property
     def fix(self) -> str:

@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from busbw.doctor.model.check import NotApplicable, Unreadable
-from busbw.doctor.model.machine import Absent, Machine, shown
+from busbw.doctor.model import Absent, Machine, NotApplicable, Unreadable, shown
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices
 from busbw.topology.sources.pci_paths import chain_of

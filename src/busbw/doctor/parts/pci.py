@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.model import Absent, Machine
 from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.topology.sources.link_rates import pcie_gbps, pcie_generation
 from busbw.topology.sources.pci_paths import PciLocation, chain_of

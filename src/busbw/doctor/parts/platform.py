@@ -2,8 +2,7 @@
 
 import re
 
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, Unreadable
 
 CLOCKSOURCE = "sys/devices/system/clocksource/clocksource0"
 

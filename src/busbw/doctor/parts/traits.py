@@ -1,16 +1,16 @@
-"""Traits of a machine on which the effect of a setting or of a library depends."""
+"""Traits of a machine on which the effect of a setting or of a library depends, and its system."""
 
 import re
 from collections.abc import Callable
 from contextlib import suppress
 
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model.check import NotApplicable, Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, NotApplicable, Unreadable
 from busbw.doctor.parts.nics import rdma_ports
 from busbw.doctor.parts.pci import AMAZON, DRIVER_GPUS, MELLANOX, gpus, links_above
 from busbw.doctor.parts.platform import is_virtual
 from busbw.system import System, find_in_text
+from busbw.system.detect import DetectedMachine, NetworkPort, system_of_machine
 
 _PCIE_EFFICIENCY = 0.82
 """Share of the raw rate that copies reach: 52 GB/s of 63 GB/s at 32 GT/s (oracle-quickstart/oci-hpc)."""
@@ -91,3 +91,21 @@ TRAITS: dict[str, Callable[[Machine], bool]] = {
 def has_traits(machine: Machine, traits: str) -> bool:
     """True if the machine has all traits of a list with commas. An empty list is always met."""
     return all(TRAITS[trait](machine) for trait in traits.split(", ") if trait)
+
+
+def system_of(machine: Machine) -> System | None:
+    """Returns the system with the machine's own NICs at their highest rate. None without a known GPU."""
+    try:
+        gpus = gpu_names(machine)
+    except Unreadable:
+        return None
+    if not gpus:
+        return None
+    ports: list[NetworkPort] = []
+    with suppress(Unreadable, NotApplicable):
+        ports += [NetworkPort(name=each.device, kind=each.kind, gbit=each.rate_gbit) for each in rdma_ports(machine)]
+    detected = DetectedMachine(
+        gpus=gpus, ports=tuple(ports), processor=None, processors=None, numa_nodes=None, memory_bytes=None
+    )
+    system, _ = system_of_machine(detected)
+    return system if system.generation != "host" else None

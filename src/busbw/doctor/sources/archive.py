@@ -1,12 +1,13 @@
 """Reads the files of an archive or a folder from anybody, within limits. Nothing is written to disk."""
 
 import gzip
-import os
-import stat
+import io
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
+
+from busbw.files import read_user_file
 
 MAX_ARCHIVE_BYTES = 256 << 20
 """Maximum length of all files. A node with 16 NICs has less than 2 MiB."""
@@ -57,32 +58,12 @@ def _folder(path: Path, index: str) -> Iterator[tuple[str, int, IO[bytes] | None
 
 
 def _archive(path: Path) -> Iterator[tuple[str, int, IO[bytes] | None]]:
-    # Without O_NONBLOCK, opening a pipe waits for its writer.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is not a regular file")
-        is_zipped = file.read(len(_GZIP)) == _GZIP
-        file.seek(0)
-        stream = cast("IO[bytes]", _Bounded(cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if is_zipped else file))
-        with tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                yield (
-                    member.name.removeprefix("./"),
-                    member.size,
-                    archive.extractfile(member) if member.isreg() else None,
-                )
-
-
-class _Bounded:
-    """Stream that fails after `MAX_ARCHIVE_BYTES`, because headers of an archive can be of any length."""
-
-    def __init__(self, source: IO[bytes]) -> None:
-        self._source = source
-        self._left = MAX_ARCHIVE_BYTES + MAX_VALUE_BYTES
-
-    def read(self, size: int) -> bytes:
-        part = self._source.read(size)
-        self._left -= len(part)
-        if self._left < 0:
+    content = read_user_file(path, max_bytes=MAX_ARCHIVE_BYTES)
+    if content.startswith(_GZIP):
+        # Headers of an archive can be of any length, so the limit concerns them as well.
+        content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(MAX_ARCHIVE_BYTES + 1)
+        if len(content) > MAX_ARCHIVE_BYTES:
             raise ValueError(_MESSAGE_TOO_LARGE)
-        return part
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        for member in archive:
+            yield member.name.removeprefix("./"), member.size, archive.extractfile(member) if member.isreg() else None

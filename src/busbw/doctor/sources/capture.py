@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Absent, shown
+from busbw.doctor.model import Absent, Unreadable, shown
 from busbw.doctor.sources.archive import MAX_VALUE_BYTES, is_plausible, members
 from busbw.doctor.sources.recording import Outcome, Recording
 from busbw.errors import UsageError

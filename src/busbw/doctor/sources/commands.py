@@ -8,8 +8,7 @@ from contextlib import suppress
 from signal import SIGKILL
 from threading import RLock
 
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Absent
+from busbw.doctor.model import Absent, Unreadable
 
 MAX_OUTPUT_BYTES = 4 << 20
 COMMAND_LIMIT_S = 3.0

@@ -4,7 +4,7 @@ from collections.abc import Callable, Container
 from threading import Lock
 from typing import TypeAlias, TypeVar
 
-from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model import Unreadable
 from busbw.doctor.model.tree import Tree
 
 T = TypeVar("T")

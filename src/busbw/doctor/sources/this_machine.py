@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Absent, shown
+from busbw.doctor.model import Absent, Unreadable, shown
 from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_words
 from busbw.doctor.sources.commands import Commands
 from busbw.units import plain

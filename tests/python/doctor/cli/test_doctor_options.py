@@ -9,13 +9,12 @@ from doctor_machines import TestMachine, load
 from msgspec import UNSET, UnsetType
 from prometheus_client.parser import text_string_to_metric_families
 
-from busbw.cli.doctor.exit_codes import exit_code_of
 from busbw.cli.doctor.exports import junit_document, prometheus_text
-from busbw.cli.doctor.selection import condition_of
+from busbw.cli.doctor.selection import condition_of, exit_code_of
 from busbw.cli.main import main
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost
-from busbw.doctor.model.check import Evidence, Severity
+from busbw.doctor.model import Evidence, Severity
 from busbw.doctor.result import Missing, ReportedFinding, Result
 from busbw.doctor.sources.capture import archive_bytes
 
@@ -37,7 +36,7 @@ def finding(
         node=node,
         subject=subject,
         cost=cost,
-        evidence=(Evidence(source="/proc/x", value="1"),),
+        evidence=(Evidence("/proc/x", "1"),),
         cost_text="it costs",
         fix="mend it",
         source="NVIDIA/nccl#1",

@@ -9,7 +9,7 @@ from busbw.cli.doctor.check_list import check_list_lines
 from busbw.cli.doctor.text import result_lines
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.cost import Cost
-from busbw.doctor.model.check import Evidence, Severity
+from busbw.doctor.model import Evidence, Severity
 from busbw.doctor.result import Missing, ReportedFinding, Result
 
 
@@ -27,7 +27,7 @@ def finding(
         severity=severity,
         subject=subject,
         problem=problem,
-        evidence=(Evidence(source=f"/sys/class/infiniband/{subject}/device/current_link_width", value="8"),),
+        evidence=(Evidence(f"/sys/class/infiniband/{subject}/device/current_link_width", "8"),),
         cost=Cost(busbw_now_gbps=196.04, busbw_fixed_gbps=388.0, nodes=4),
         cost_text="A ring runs at its slowest NIC.",
         fix="reseat the adapter, then compare cat /sys/class/infiniband/*/device/current_link_width",

@@ -12,8 +12,7 @@ from doctor_machines import load
 
 from busbw.doctor.facts import facts_of_this_machine, gpus, nvml
 from busbw.doctor.facts.gpus import Fabric, Gpu, Gpus, NvLinks, read_gpus
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, Unreadable
 from busbw.doctor.sources.commands import Commands
 
 NOT_SUPPORTED, NO_PERMISSION, INVALID_ARGUMENT, LOST, UNKNOWN = 3, 4, 2, 15, 999

@@ -6,7 +6,7 @@ import pytest
 
 from busbw.doctor.facts.libraries import NCCL, read_libraries
 from busbw.doctor.facts.user_configuration import read_user_configuration
-from busbw.doctor.model.check import Unreadable
+from busbw.doctor.model import Unreadable
 from busbw.doctor.sources.commands import Commands
 
 

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from doctor_machines import load
 
-from busbw.cli.doctor.exit_codes import exit_code_of
+from busbw.cli.doctor.selection import exit_code_of
 from busbw.cli.doctor.several_nodes import gathered_records, records_of_captures
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.main import main
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.compared_values import NodeValues
-from busbw.doctor.model.check import Evidence, Severity
+from busbw.doctor.model import Evidence, Severity
 from busbw.doctor.node_record import NodeRecord, examine_node, merge_records
 from busbw.doctor.result import ReportedFinding, Result
 from busbw.doctor.sources.capture import Capture, Manifest, archive_bytes
@@ -31,7 +31,7 @@ def record(node: str, *severities: Severity, kernel: str = "5.15.0-1046", **cate
             check="memlock",
             severity=severity,
             problem="locked memory is limited",
-            evidence=(Evidence(source="ulimit -l", value=node),),
+            evidence=(Evidence("ulimit -l", node),),
             fix="raise it",
             source="https://example.org",
         )

@@ -13,8 +13,7 @@ import pytest
 from doctor_machines import load
 
 from busbw.cli.main import main
-from busbw.doctor.model.check import Unreadable
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine, Unreadable
 from busbw.doctor.sources.capture import archive_bytes, read_capture
 
 LIMIT_S = 5.0

@@ -14,8 +14,7 @@ from conftest import BUSBW
 from polling import HANG_GUARD_S
 
 from busbw.doctor.examination import examine
-from busbw.doctor.model.check import Check, Finding, Unreadable
-from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.model import Absent, Check, Finding, Machine, Unreadable
 from busbw.doctor.sources import commands
 from busbw.doctor.sources.capture import capture_of
 from busbw.doctor.sources.recording import Recording
@@ -257,7 +256,6 @@ INTERRUPTED = """
 import sys
 from busbw.doctor import catalog
 from busbw.doctor.facts.libraries import Libraries
-from busbw.doctor.model.check import Check
 check = Check(name="test", area="host", reads="", rule="", source="", cost="", fix="",
               examine=lambda machine: [print(READING)])
 catalog.all_checks = lambda: (check,)

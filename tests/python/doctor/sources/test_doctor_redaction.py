@@ -12,9 +12,9 @@ from doctor_machines import NAMES, TestMachine, load
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.examination import examine
 from busbw.doctor.facts import facts_of_this_machine
-from busbw.doctor.machine_system import system_of
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Machine
 from busbw.doctor.model.tree import Tree
+from busbw.doctor.parts.traits import system_of
 from busbw.doctor.result import Result
 from busbw.doctor.sources.capture import Capture, Manifest, archive_bytes, capture_of, read_capture
 from busbw.doctor.sources.commands import Commands

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
-from busbw.doctor.parts.kernel_log import recent_lines
+from busbw.doctor.parts.platform import uptime_s
 
 _WINDOW_S = 7200
 """Older events are ignored, because a reset in the meantime may have corrected them."""
@@ -32,11 +31,20 @@ _XIDS: dict[int, str] = {
     **dict.fromkeys(_LINK_XIDS, "fatal NVLink error"),
 }
 """Errors of hardware and driver. Applications cause 13, 31, 43, 45 and often 109, so they are missing here."""
+_LINE = re.compile(r"(?:<\d+>)?\[ *(\d{1,12})\.\d+\] *(.*)")
 
 
 def _recent_lines(machine: Machine) -> list[str]:
-    """Returns the lines of the kernel log within the window and after the last reset, without time."""
-    lines = recent_lines(machine, _WINDOW_S)
+    """Returns the lines of the kernel log within the window and after the last reset, without time.
+
+    Raises:
+        Unreadable: The log cannot be read, or its lines have no time.
+    """
+    start_s = uptime_s(machine) - _WINDOW_S
+    matches = [match for line in machine.output("dmesg").splitlines() if (match := _LINE.match(line))]
+    if not matches:
+        raise Unreadable("lines with times in the kernel log")
+    lines = [match[2] for match in matches if int(match[1]) >= start_s]
     resets = [index for index, line in enumerate(lines) if _RESET.search(line)]
     return lines[resets[-1] :] if resets else lines
 
@@ -83,5 +91,5 @@ def nvswitch_sxid(machine: Machine) -> Iterator[Finding]:
 
 
 def _finding(severity: Severity, subject: str, problem: str, line: str) -> Finding:
-    evidence = (Evidence(source="dmesg", value=line),)
-    return Finding(severity=severity, subject=subject, problem=problem, evidence=evidence)
+    evidence = (Evidence("dmesg", line),)
+    return Finding(severity, problem, evidence, subject=subject)

@@ -6,8 +6,7 @@ from contextlib import suppress
 
 from busbw.doctor.facts.device_nodes import DeviceNodes
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Unreadable, check
-from busbw.doctor.model.machine import Machine, shown
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check, shown
 from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
 from busbw.doctor.parts.job import variables_of_container
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
@@ -32,7 +31,7 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
         driver = f"{DEVICES}/{device.bus_id}/driver"
         # A container lists few of the host's GPUs. Another driver is a choice, and an old model has none.
         if device.bus_id not in listed and not machine.has(driver) and device.model in models:
-            evidence = Evidence(source=shown(driver), value="does not exist")
+            evidence = Evidence(shown(driver), "does not exist")
             yield _finding(device.bus_id, f"the driver does not use the GPU at {device.bus_id}", evidence)
     nvml = read_nvml(machine)
     for gpu in nvml.gpus:
@@ -44,7 +43,7 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
         information = machine.text(f"{DRIVER_GPUS}/{bus_id}/information")
         is_excluded = re.search(r"^GPU Excluded:\s*Yes", information, re.MULTILINE)
         if bus_id not in [gpu.bus_id for gpu in nvml.gpus] and not is_excluded:
-            evidence = Evidence(source="nvidia-smi -L", value=f"{len(nvml.gpus)} GPUs")
+            evidence = Evidence("nvidia-smi -L", f"{len(nvml.gpus)} GPUs")
             yield _finding(bus_id, f"NVML does not report the GPU at {bus_id}", evidence)
 
 
@@ -65,7 +64,7 @@ def _is_limited(machine: Machine, gpus: int) -> bool:
 
 
 def _finding(subject: str, problem: str, evidence: Evidence) -> Finding:
-    return Finding(severity="broken", subject=subject, problem=problem, evidence=(evidence,))
+    return Finding("broken", problem, (evidence,), subject=subject)
 
 
 @check(
@@ -88,5 +87,5 @@ def gpu_off_bus(machine: Machine) -> Iterator[Finding]:
             yield _finding(bus_id, f"the GPU at {bus_id} has fallen off the bus", evidence)
     for gpu in read_nvml(machine).gpus:
         if gpu.lost and not dead:
-            evidence = Evidence(source=f"NVML, {gpu.label}", value="GPU is lost")
+            evidence = Evidence(f"NVML, {gpu.label}", "GPU is lost")
             yield _finding(gpu.bus_id or gpu.label, f"{gpu.label} has fallen off the bus", evidence)

@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Finding, Severity
-from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, make_nvml_check
+from busbw.doctor.model import Check, CheckTexts, Finding, Machine, Severity
+from busbw.doctor.parts.gpus import gpu_finding, judges, value_of
 from busbw.doctor.parts.nccl_settings import is_value
 
 
@@ -24,35 +23,25 @@ class _BadValue(Struct, array_like=True, frozen=True):
     fix: str | None = None
 
 
-class _Entry(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Check of values.toml."""
 
-    rule: str
-    source: str
-    cost: str
-    fix: str
     bad: tuple[_BadValue, ...]
     shown: tuple[str, ...] = ()
 
 
 def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
-        bad = next((row for row in entry.bad if is_value(str(getattr(gpu, row.field)), row.values)), None)
+        bad = next((row for row in entry.bad if is_value(str(value_of(gpu, row.field)), row.values)), None)
         if bad:
-            problem = bad.problem.format(value=getattr(gpu, bad.field))
+            problem = bad.problem.format(value=value_of(gpu, bad.field))
             yield gpu_finding(gpu, bad.severity, problem, bad.field, *entry.shown, fix=bad.fix)
 
 
+def _check(name: str, entry: _Entry) -> Check[Machine]:
+    fields = tuple(dict.fromkeys(row.field for row in entry.bad))
+    return entry.check(name, "gpu", f"NVML: {', '.join(fields)}", judges(*fields)(partial(_judge, entry)))
+
+
 _ENTRIES = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, _Entry])
-CHECKS = tuple(
-    make_nvml_check(
-        partial(_judge, entry),
-        tuple(dict.fromkeys(row.field for row in entry.bad)),
-        name=name,
-        rule=entry.rule,
-        source=entry.source,
-        cost=entry.cost,
-        fix=entry.fix,
-    )
-    for name, entry in _ENTRIES.items()
-)
+CHECKS = tuple(_check(name, entry) for name, entry in _ENTRIES.items())

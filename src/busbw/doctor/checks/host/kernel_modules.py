@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Severity, check
 from busbw.doctor.parts.pci import AMAZON, AMD, DEVICES, MELLANOX, NVIDIA, device_folders, gpus, rdma_devices
 
 _NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
@@ -46,10 +45,10 @@ def kernel_modules(machine: Machine) -> Iterator[Finding]:
     for module, severity in needed.items():
         if not machine.has(f"sys/module/{module}"):
             yield Finding(
-                severity=severity,
+                severity,
+                f"the kernel module {module} is not loaded, but the machine has devices for it",
+                (Evidence(f"/sys/module/{module}", "does not exist"),),
                 subject=module,
-                problem=f"the kernel module {module} is not loaded, but the machine has devices for it",
-                evidence=(Evidence(source=f"/sys/module/{module}", value="does not exist"),),
                 fix=f"sudo modprobe {module}; if it fails, read sudo dmesg and install the driver for this kernel",
             )
 
@@ -75,11 +74,11 @@ def gdr_module(machine: Machine) -> Iterator[Finding]:
     version = tuple(map(int, re.findall(r"\d+", release)[:2]))
     if "Open Kernel Module" not in driver or version < (5, 12):
         yield Finding(
-            severity="slow",
-            problem="neither nvidia-peermem nor DMA-BUF is available, so NCCL cannot use GPUDirect RDMA",
-            evidence=(
-                Evidence(source="/sys/module/nvidia_peermem", value="does not exist"),
-                Evidence(source=f"/{_DRIVER}", value=driver.partition("\n")[0]),
-                Evidence(source=f"/{_KERNEL}", value=release),
+            "slow",
+            "neither nvidia-peermem nor DMA-BUF is available, so NCCL cannot use GPUDirect RDMA",
+            (
+                Evidence("/sys/module/nvidia_peermem", "does not exist"),
+                Evidence(f"/{_DRIVER}", driver.partition("\n")[0]),
+                Evidence(f"/{_KERNEL}", release),
             ),
         )

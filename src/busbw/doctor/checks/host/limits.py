@@ -1,17 +1,22 @@
-"""Limits of this process: locked memory, which RDMA needs for every buffer, and open files."""
+"""Limits of this process: locked memory, open files, shared memory, and those of its control groups."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from busbw.doctor.facts.environment import Environment
+from busbw.doctor.facts.filesystems import Filesystems
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check, shown
+from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
+from busbw.units import count_text
 
-_ENOUGH_BYTES = 64 << 30
-_ENOUGH_FILES = 65536
+_MIN_LOCKED_BYTES = 64 << 30
+_MIN_FILES = 65536
 _IPC_LOCK = 14
 """Number of the capability that ignores the limit of locked memory."""
+_MIN_SHARED_BYTES = 128 << 20
+_GROUPS = "sys/fs/cgroup"
 
 
 @check(
@@ -25,12 +30,12 @@ def memlock(machine: Machine) -> Iterator[Finding]:
     limit_bytes = machine.fact(Limits).memlock_bytes
     if not any(name.startswith("uverbs") for name in machine.names_or_empty("dev/infiniband")):
         raise NotApplicable("no RDMA device that this process can open")
-    if limit_bytes is not None and limit_bytes < _ENOUGH_BYTES and not _may_ignore_limit(machine):
+    if limit_bytes is not None and limit_bytes < _MIN_LOCKED_BYTES and not _may_ignore_limit(machine):
         yield Finding(
             # Without a GPU, the RDMA device may serve as an ordinary network interface only.
             severity="broken" if gpus(machine) else "risk",
             problem=f"locked memory is limited to {limit_bytes >> 10} KiB; RDMA needs it unlimited",
-            evidence=(Evidence(source="ulimit -l", value=f"{limit_bytes >> 10}"),),
+            evidence=(Evidence("ulimit -l", f"{limit_bytes >> 10}"),),
         )
 
 
@@ -52,9 +57,100 @@ def nofile(machine: Machine) -> Iterator[Finding]:
     if not gpus(machine):
         raise NotApplicable("no GPU")
     limit = machine.fact(Limits).max_open_files
-    if limit is not None and limit < _ENOUGH_FILES:
+    if limit is not None and limit < _MIN_FILES:
+        problem = f"a process may open at most {limit} files and sockets"
+        yield Finding("risk", problem, (Evidence("ulimit -Hn", str(limit)),))
+
+
+@check(
+    reads="size and free space of /dev/shm",
+    rule="/dev/shm has at least 128 MiB free; 1 GiB or more is recommended.",
+    source="NVIDIA/nccl#290",
+    cost="NCCL ends with `failed to extend /dev/shm/nccl-...`; with more space it works.",
+    fix="docker run --shm-size=1g or --ipc=host; in Kubernetes mount an emptyDir with medium Memory on /dev/shm",
+)
+def shm_size(machine: Machine) -> Iterator[Finding]:
+    if len(gpus(machine)) < 2:
+        raise NotApplicable("fewer than two GPUs")
+    space = machine.fact(Filesystems)
+    evidence = (Evidence("df -B1 /dev/shm", f"{space.shm_free_bytes} of {space.shm_total_bytes} free"),)
+    if space.shm_total_bytes < _MIN_SHARED_BYTES:
+        problem = f"/dev/shm has only {space.shm_total_bytes >> 20} MiB, as is the default of containers"
+        yield Finding("broken", problem, evidence)
+    elif space.shm_free_bytes < _MIN_SHARED_BYTES:
         yield Finding(
-            severity="risk",
-            problem=f"a process may open at most {limit} files and sockets",
-            evidence=(Evidence(source="ulimit -Hn", value=str(limit)),),
+            "risk",
+            f"/dev/shm has only {space.shm_free_bytes >> 20} MiB free, possibly because of ended jobs",
+            evidence,
+            fix="remove /dev/shm/nccl-* and /dev/shm/sem.* of ended jobs, and do so in the epilog of jobs",
         )
+
+
+def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
+    """Returns the folders of the groups, from the root to the process's own. Those above a container are absent."""
+    is_unified = machine.has(f"{_GROUPS}/cgroup.controllers")
+    root = _GROUPS if is_unified else f"{_GROUPS}/{controller}"
+    for line in machine.text("proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers if is_unified else controller in controllers.split(","):
+            parts = [part for part in path.split("/") if part not in ("", "..")]
+            return tuple("/".join([root, *parts[:depth]]) for depth in range(len(parts) + 1))
+    raise Unreadable(f"control group of the process for {controller}")
+
+
+def _group_limit(machine: Machine, path: str) -> float | None:
+    """Returns a limit: of cpu.max in CPUs. None without one."""
+    words = (machine.optional(path) or "max").split()
+    if path.endswith("cpu.cfs_quota_us"):
+        words.append(machine.optional(path.replace("quota", "period")) or "100000")
+    if not words[0].isdecimal():
+        return None
+    return int(words[0]) / (int(words[1]) if len(words) > 1 else 1)
+
+
+def _group_findings(
+    machine: Machine, controller: str, names: tuple[str, ...], min_per_gpu: float, text: Callable[[float], str]
+) -> Iterator[Finding]:
+    paths = [f"{folder}/{name}" for folder in _group_folders(machine, controller) for name in names]
+    limits = [(number, path) for path in paths if (number := _group_limit(machine, path)) is not None]
+    used = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
+    gpu_count = len(used.split(",")) if used else max(1, len(gpus(machine)))
+    if limits and min(limits)[0] < min_per_gpu * gpu_count:
+        yield Finding(
+            # A rank has a thread for its network that never sleeps, so less than one CPU always stops it.
+            severity="slow" if controller == "cpu" and min(limits)[0] < 1 else "risk",
+            problem=f"the job may use {text(min(limits)[0])} for {count_text(gpu_count, 'rank')}; "
+            f"it needs {text(min_per_gpu * gpu_count)}",
+            evidence=(machine.evidence(min(limits)[1]),),
+        )
+
+
+@check(
+    reads="cpu.max and cpu.stat of the process's control groups",
+    rule="The quota allows at least 2 CPUs for each GPU, and stops no thread.",
+    source="kubernetes/kubernetes#67577",
+    cost="Proxy threads wait for a CPU, so bandwidth between nodes drops to a fraction, with a long tail.",
+    fix="remove the CPU limit of the pod, or give it Guaranteed QoS with whole CPUs",
+)
+def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
+    yield from _group_findings(machine, "cpu", ("cpu.max", "cpu.cfs_quota_us"), 2, lambda cpus: f"{cpus:g} CPUs")
+    paths = [f"{folder}/cpu.stat" for folder in _group_folders(machine, "cpu")]
+    # A group without a quota has no such counter.
+    paths = [path for path in paths if "nr_throttled" in (machine.optional(path) or "")]
+    for path, growth in growths(machine, paths, r"^nr_throttled (\d+)").items():
+        if growth > 0:
+            problem = f"the CPU quota stopped the threads of this job in {growth} periods within a second"
+            yield Finding("slow", problem, (Evidence(shown(path), f"nr_throttled +{growth}"),))
+            break
+
+
+@check(
+    reads="memory.max of the process's control groups",
+    rule="The limit allows at least 2 GiB for each GPU.",
+    source="https://docs.kernel.org/admin-guide/cgroup-v2.html",
+    cost="Pinned buffers and /dev/shm count as memory of the job, and the kernel ends it at the limit.",
+    fix="raise or remove the memory limit of the pod, container or service; for Slurm, of --mem",
+)
+def cgroup_memory_limit(machine: Machine) -> Iterator[Finding]:
+    names = ("memory.max", "memory.limit_in_bytes")
+    yield from _group_findings(machine, "memory", names, 2 << 30, lambda size: f"{size / 2**30:g} GiB")

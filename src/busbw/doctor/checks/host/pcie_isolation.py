@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Unreadable, check
-from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, Unreadable, check
 from busbw.doctor.parts.pci import DEVICES, PciDevice, bridges_above, gpus, rdma_devices
 from busbw.doctor.parts.platform import is_arm, is_virtual
 
@@ -44,11 +43,8 @@ def pcie_acs(machine: Machine) -> Iterator[Finding]:
     redirecting = [port for port in sorted(set(ports.values())) if _REDIRECTS.search(sections.get(port, ""))]
     if redirecting:
         line = next(line for line in sections[redirecting[0]].splitlines() if "ACSCtl" in line)
-        yield Finding(
-            severity="slow",
-            problem=f"ACS redirects transfers between devices on {len(redirecting)} PCIe ports above GPUs and NICs",
-            evidence=(Evidence(source=f"lspci -vvv -s {redirecting[0]}", value=line.strip()),),
-        )
+        problem = f"ACS redirects transfers between devices on {len(redirecting)} PCIe ports above GPUs and NICs"
+        yield Finding("slow", problem, (Evidence(f"lspci -vvv -s {redirecting[0]}", line.strip()),))
 
 
 def _share_groups(machine: Machine, ports: dict[str, str]) -> bool:
@@ -79,8 +75,5 @@ def iommu_mode(machine: Machine) -> Iterator[Finding]:
     translated = {label: path for label, path in types.items() if machine.word(path).startswith("DMA")}
     if translated:
         label, path = next(iter(translated.items()))
-        yield Finding(
-            severity="slow" if rdma_devices(machine) else "risk",
-            problem=f"the IOMMU translates all transfers of {len(translated)} GPUs and RDMA devices, such as {label}",
-            evidence=(machine.evidence(path),),
-        )
+        problem = f"the IOMMU translates all transfers of {len(translated)} GPUs and RDMA devices, such as {label}"
+        yield Finding("slow" if rdma_devices(machine) else "risk", problem, (machine.evidence(path),))

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.pci import DEVICES, gpus, links_above, rdma_devices, rdma_gbit
 from busbw.doctor.parts.platform import is_virtual
 
@@ -38,13 +36,13 @@ def _examine(machine: Machine, name: str, unit: str) -> Iterator[Finding]:
             # GPUDirect between devices below one switch does not cross the bridges above it.
             has_cost = gbit and depth == 0
             yield Finding(
-                severity="slow",
-                subject=label,
-                problem=f"the PCIe {name} of {label} is {now:g}{unit} instead of {possible:g}{unit}",
-                evidence=(
+                "slow",
+                f"the PCIe {name} of {label} is {now:g}{unit} instead of {possible:g}{unit}",
+                (
                     machine.evidence(f"{DEVICES}/{link.lower}/current_link_{name}"),
-                    Evidence(source="what both ends of the link support", value=f"{possible:g}"),
+                    Evidence("what both ends of the link support", f"{possible:g}"),
                 ),
+                subject=label,
                 damage=Damage(nic_share=min(1.0, link.gbps * _PAYLOAD_SHARE * 8 / gbit)) if has_cost else None,
             )
 

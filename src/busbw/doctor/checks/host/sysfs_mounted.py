@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
 
 
@@ -21,8 +20,5 @@ def sysfs_mounted(machine: Machine) -> Iterator[Finding]:
     listed = machine.names_or_empty(DEVICES)
     missing = [bus_id for bus_id in bus_ids if bus_id not in listed]
     if missing:
-        yield Finding(
-            severity="slow",
-            problem=f"/sys does not show {len(missing)} of {len(bus_ids)} GPUs, so NCCL does not know the topology",
-            evidence=(Evidence(source=f"/{DEVICES}/{missing[0]}", value="does not exist"),),
-        )
+        problem = f"/sys does not show {len(missing)} of {len(bus_ids)} GPUs, so NCCL does not know the topology"
+        yield Finding("slow", problem, (Evidence(f"/{DEVICES}/{missing[0]}", "does not exist"),))

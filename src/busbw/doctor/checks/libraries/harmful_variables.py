@@ -9,9 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from busbw.doctor.model.check import Check, Finding, Severity
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Check, Damage, Finding, Machine, Severity
 from busbw.doctor.parts.nccl_settings import is_value, read_settings
 from busbw.doctor.parts.traits import has_traits, pcie_gbps
 
@@ -58,10 +56,10 @@ def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Findi
         if not is_value(setting.value, row.values) or not has_traits(machine, row.traits):
             continue
         yield Finding(
-            severity=row.severity,
+            row.severity,
+            f"{setting.text}: {row.effect}",
+            (setting.evidence,),
             subject=setting.name,
-            problem=f"{setting.text}: {row.effect}",
-            evidence=(setting.evidence,),
             damage=_DAMAGES[row.damage](machine),
             cost=row.effect_sentence,
             fix=setting.fix,

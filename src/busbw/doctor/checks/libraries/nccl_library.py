@@ -1,15 +1,15 @@
-"""NCCL that programs load: another version than the installed one, or one with a known defect."""
+"""NCCL that programs load, its known defects, and its plugins."""
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, Unreadable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Absent, Check, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.traits import has_traits
@@ -47,7 +47,7 @@ def installed_nccl(machine: Machine) -> tuple[Library, ...]:
 
 
 def _evidence(library: Library) -> Evidence:
-    return Evidence(source=f"{library.path} ({library.origin})", value=library.version or "unknown version")
+    return Evidence(f"{library.path} ({library.origin})", library.version or "unknown version")
 
 
 @check(
@@ -62,11 +62,8 @@ def nccl_which(machine: Machine) -> Iterator[Finding]:
     different = [each for each in others if each.version and first.version and each.version != first.version]
     if different and first.origin.startswith("LD_"):
         texts = [f"{each.version} by {each.origin}" for each in (first, *different)]
-        yield Finding(
-            severity="risk",
-            problem=f"programs load different versions of NCCL: {', '.join(texts)}",
-            evidence=tuple(map(_evidence, (first, *different))),
-        )
+        problem = f"programs load different versions of NCCL: {', '.join(texts)}"
+        yield Finding("risk", problem, tuple(map(_evidence, (first, *different))))
 
 
 @check(
@@ -88,9 +85,57 @@ def nccl_known_defect(machine: Machine) -> Iterator[Finding]:
             and defect.unless_set not in settings
             and has_traits(machine, defect.traits)
         ):
-            yield Finding(
-                severity=defect.severity,
-                problem=f"NCCL {version} {defect.effect} ({defect.source})",
-                evidence=(Evidence(source=library.path, value=version),),
-                fix=defect.fix,
-            )
+            problem = f"NCCL {version} {defect.effect} ({defect.source})"
+            yield Finding(defect.severity, problem, (Evidence(library.path, version),), fix=defect.fix)
+
+
+def _missing_plugins(kind: str, variables: tuple[str, ...], machine: Machine) -> Iterator[Finding]:
+    installed_nccl(machine)
+    settings = read_settings(machine)
+    names = {each.name for each in machine.fact(Libraries).libraries}
+    for variable in variables:
+        setting = settings.get(variable)
+        for word in setting.value.split(",") if setting else ():
+            is_path = "/" in word or variable.endswith("FILE")
+            # The fact lists no libraries with other names.
+            is_listed = re.fullmatch(r"libnccl-.*\.so|(?!none$|static_plugin$|lib)[\w-]+", word, re.IGNORECASE)
+            is_present = _exists(machine, word) if is_path else bool({word, f"libnccl-{kind}-{word}.so"} & names)
+            if setting and (is_path or is_listed) and not is_present:
+                problem = f"{variable} names {word}, which does not exist in the search path"
+                yield Finding("risk", problem, (setting.evidence,), subject=variable)
+
+
+def _exists(machine: Machine, path: str) -> bool:
+    try:
+        machine.target(path.lstrip("/"))
+    except Absent:
+        return False
+    return True
+
+
+def _plugin_check(kind: str, *variables: str, cost: str) -> Check[Machine]:
+    return Check(
+        name=f"{kind}-plugin",
+        area="libraries",
+        reads=f"{', '.join(variables)}; libnccl-{kind}*.so in the search path of the dynamic linker",
+        rule=f"The files that {' and '.join(variables)} name exist.",
+        source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        cost=cost,
+        fix=f"add the plugin's folder to LD_LIBRARY_PATH, or unset {variables[0]}",
+        examine=partial(_missing_plugins, kind, variables),
+    )
+
+
+CHECKS = (
+    _plugin_check(
+        "net",
+        "NCCL_NET_PLUGIN",
+        cost="NCCL falls back to its own network, which is TCP sockets if the NICs have no verbs.",
+    ),
+    _plugin_check(
+        "tuner",
+        "NCCL_TUNER_PLUGIN",
+        "NCCL_TUNER_CONFIG_FILE",
+        cost="NCCL chooses algorithms itself; nodes that differ in this hang.",
+    ),
+)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import is_permitted
 
@@ -34,8 +33,8 @@ def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
             continue
         others_text = ", ".join(others)
         yield Finding(
-            severity="risk" if any(selected.values()) else "slow",
+            "risk" if any(selected.values()) else "slow",
+            f"{word} in NCCL_IB_HCA selects {f'also {others_text}' if found else 'no device of this machine'}",
+            (setting.evidence, Evidence(f"/{_RDMA}", ", ".join(devices))),
             subject=setting.name,
-            problem=f"{word} in NCCL_IB_HCA selects {f'also {others_text}' if found else 'no device of this machine'}",
-            evidence=(setting.evidence, Evidence(source=f"/{_RDMA}", value=", ".join(devices))),
         )

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.pci import DRIVER_GPUS
@@ -30,14 +29,14 @@ def topo_file(machine: Machine) -> Iterator[Finding]:
         if setting is None:
             raise NotApplicable("no topology file") from error
         problem = f"{setting.text} does not exist, so NCCL detects the topology itself"
-        yield Finding(severity="risk", problem=problem, evidence=(setting.evidence,), fix=setting.fix)
+        yield Finding("risk", problem, (setting.evidence,), fix=setting.fix)
         return
     listed = {bus_id.lower() for bus_id in _GPU.findall(text)}
     missing = [each for each in machine.names(DRIVER_GPUS) if each.lower() not in listed]
     if listed and missing:
         yield Finding(
-            severity="slow",
-            problem=f"{path} describes another machine: it lacks the GPUs {', '.join(missing)[:120]}",
-            evidence=(Evidence(source=path, value=f"GPUs {', '.join(sorted(listed))[:120]}"),),
+            "slow",
+            f"{path} describes another machine: it lacks the GPUs {', '.join(missing)[:120]}",
+            (Evidence(path, f"GPUs {', '.join(sorted(listed))[:120]}"),),
             fix=setting.fix if setting else None,
         )

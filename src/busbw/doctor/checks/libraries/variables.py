@@ -11,8 +11,7 @@ from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import Libraries
 from busbw.doctor.facts.user_configuration import UserConfiguration
-from busbw.doctor.model.check import Evidence, Finding, Unreadable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check
 from busbw.doctor.parts.nccl_settings import Setting, configuration_lines, is_name, is_value, read_settings
 from busbw.near_misses import near_misses
 
@@ -50,10 +49,10 @@ _TABLE = msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_byt
 
 def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None = None) -> Finding:
     return Finding(
-        severity="risk",
+        "risk",
+        problem,
+        (setting.evidence, *(each.evidence for each in others)),
         subject=setting.name,
-        problem=problem,
-        evidence=(setting.evidence, *(each.evidence for each in others)),
         fix=fix or setting.fix,
     )
 
@@ -138,8 +137,8 @@ def hidden_nccl_conf(machine: Machine) -> Iterator[Finding]:
         name, equals, _ = line.partition("=")
         if not equals or not is_name(name):
             yield Finding(
-                severity="risk",
-                problem=f'NCCL ignores the line "{line[:80]}" of {path}',
-                evidence=(Evidence(source=path, value=line[:80]),),
+                "risk",
+                f'NCCL ignores the line "{line[:80]}" of {path}',
+                (Evidence(path, line[:80]),),
                 fix=f"write NAME=value without blanks and without export in {path}",
             )

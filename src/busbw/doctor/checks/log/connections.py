@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from busbw.doctor.model.check import Finding, NotApplicable, Unreadable, check
+from busbw.doctor.model import Finding, NotApplicable, Unreadable, check
 from busbw.doctor.nccl_log.nccl_log import Connection, Message, NcclLog
 
 _PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
@@ -43,12 +43,8 @@ def log_peers(log: NcclLog) -> Iterator[Finding]:
         if log.has_nvlink is None and setting is None:
             raise Unreadable("the kind of GPUs; name it with --system")
         transport = slow[0].via.split("/")[0].replace("direct", "SHM")
-        yield Finding(
-            severity="slow",
-            problem=f"{len(slow)} of {len(own)} connections between GPUs of {host} use {transport} instead of NVLink",
-            evidence=(slow[0].evidence, *((setting,) if setting else ())),
-            subject=host,
-        )
+        problem = f"{len(slow)} of {len(own)} connections between GPUs of {host} use {transport} instead of NVLink"
+        yield Finding("slow", problem, (slow[0].evidence, *((setting,) if setting else ())), subject=host)
 
 
 @check(
@@ -71,9 +67,9 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
         raise NotApplicable("the log has no InfiniBand or RoCE connection of known hosts")
     for host, adapters in disabled.items():
         yield Finding(
-            severity="slow",
-            problem=f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}",
-            evidence=(next(iter(adapters.values())).evidence,),
+            "slow",
+            f"GPUDirect RDMA is off for {', '.join(adapters)} of {host}",
+            (next(iter(adapters.values())).evidence,),
             subject=host,
             fix="update NCCL to 2.23 or newer, which finds nvidia_peermem, or use DMA-BUF; modprobe nvidia_peermem"
             if log.minor_version is not None and log.minor_version < _NEWER_MODULE
@@ -85,8 +81,8 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
         staged = [each for each in received if "/GDRDMA" not in each.via]
         if staged and host not in disabled:
             yield Finding(
-                severity="slow" if setting or len(staged) < len(received) else "risk",
-                problem=f"{len(staged)} of {len(received)} connections to {host} copy data through host memory",
-                evidence=(staged[0].evidence, *((setting,) if setting else ())),
+                "slow" if setting or len(staged) < len(received) else "risk",
+                f"{len(staged)} of {len(received)} connections to {host} copy data through host memory",
+                (staged[0].evidence, *((setting,) if setting else ())),
                 subject=host,
             )

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Finding, NotApplicable, check
-from busbw.doctor.model.damage import Damage
+from busbw.doctor.model import Damage, Finding, NotApplicable, check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
@@ -27,13 +26,8 @@ def log_nvls(log: NcclLog) -> Iterator[Finding]:
         return  # GPUs without NVLS, or too few of them
     missing = {message.host: message for message, match in reversed(found) if match["no"]}
     for host, message in missing.items():
-        yield Finding(
-            severity="slow",
-            problem=f"reduction in the NVLink switch (NVLS) is not available on a GPU of {host}",
-            evidence=(message.evidence,),
-            subject=host,
-            damage=Damage(nvls=False),
-        )
+        problem = f"reduction in the NVLink switch (NVLS) is not available on a GPU of {host}"
+        yield Finding("slow", problem, (message.evidence,), subject=host, damage=Damage(nvls=False))
 
 
 @check(
@@ -55,9 +49,6 @@ def log_mnnvl(log: NcclLog) -> Iterator[Finding]:
     for each in log.communicators:
         count = len(each.hosts & shared)
         if each.uses_mnnvl is False and each.evidence and count > 1:
-            yield Finding(
-                severity="slow",
-                problem=f"{count} nodes share an NVLink domain, but the network connects them",
-                evidence=(each.evidence,),
-            )
+            problem = f"{count} nodes share an NVLink domain, but the network connects them"
+            yield Finding("slow", problem, (each.evidence,))
             return

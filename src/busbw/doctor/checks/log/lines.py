@@ -6,19 +6,18 @@ from functools import partial
 from importlib.resources import files
 
 import msgspec
-from msgspec import Struct
 
-from busbw.doctor.model.check import Check, Finding, NotApplicable, Severity
+from busbw.doctor.model import CheckTexts, Finding, NotApplicable, Severity
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.units import count_text
 
 _MAX_EVIDENCE = 3
 
 
-class _Line(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class _Line(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
     pattern: str
     problem: str
-    fix: str
+    rule: str = "NCCL prints no such message."
     severity: Severity = "broken"
     source: str = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
     cost: str = "The job fails."
@@ -39,9 +38,9 @@ def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
     groups = {name: text or "" for name, text in match.groupdict().items()}
     others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""
     yield Finding(
-        severity=line.severity,
-        problem=line.problem.format_map({**groups, "host": message.host or "a host"}) + others,
-        evidence=tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
+        line.severity,
+        line.problem.format_map({**groups, "host": message.host or "a host"}) + others,
+        tuple(each.evidence for each in list(by_host.values())[-_MAX_EVIDENCE:]),
         subject=groups.get("part") or message.host or None,
     )
 
@@ -50,15 +49,6 @@ _LINES = msgspec.toml.decode((files("busbw.doctor.checks.log") / "lines.toml").r
 ORDER = {name: index for index, name in enumerate(_LINES)}
 """Position of each check: a finding of a later one is often the consequence of an earlier one."""
 CHECKS = tuple(
-    Check(
-        name=name,
-        area="log",
-        reads=f"messages of NCCL with {line.pattern}",
-        rule="NCCL prints no such message.",
-        source=line.source,
-        cost=line.cost,
-        fix=line.fix,
-        examine=partial(_examine, line),
-    )
+    line.check(name, "log", f"messages of NCCL with {line.pattern}", partial(_examine, line))
     for name, line in _LINES.items()
 )

@@ -1,12 +1,12 @@
-"""Network that NCCL selected, and its adapters."""
+"""Network that NCCL selected: adapters, and rails."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import TypeAlias
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Unreadable, check
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.nccl_log.nccl_log import NcclLog
+from busbw.doctor.model import Damage, Evidence, Finding, NotApplicable, Unreadable, check
+from busbw.doctor.nccl_log.nccl_log import Connection, NcclLog
 
 _REASONS = (
     re.compile(r"NCCL_(?:IB_DISABLE set (?:by environment )?to 1|NET set (?:by environment )?to Socket)"),
@@ -23,6 +23,9 @@ _EXPECTS_RDMA = re.compile(
 ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
 """Message with the adapters of a host."""
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
+_Ends: TypeAlias = tuple[frozenset[str], str, int]
+"""Hosts, ranks and channel of a connection."""
+_RAIL = re.compile(r"NET/IB\w*/(\d+)")
 
 
 @check(
@@ -48,10 +51,9 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     is_chosen = reason is not None and " set " in reason.text
     expects_rdma = is_chosen or any(True for _ in log.find(_EXPECTS_RDMA))
     yield Finding(
-        severity="broken" if others else "slow" if expects_rdma else "risk",
-        problem=f"NCCL uses TCP sockets on {hosts_text}"
-        + (f"; others use {', '.join(sorted(others))}" if others else ""),
-        evidence=(*((reason.evidence,) if reason else ()), message.evidence),
+        "broken" if others else "slow" if expects_rdma else "risk",
+        f"NCCL uses TCP sockets on {hosts_text}" + (f"; others use {', '.join(sorted(others))}" if others else ""),
+        (*((reason.evidence,) if reason else ()), message.evidence),
         subject=host if len(on_sockets) == 1 else None,
     )
 
@@ -80,10 +82,43 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
     for host, names in adapters.items():
         if len(names) < len(usual):
             yield Finding(
-                severity="slow",
-                problem=f"{host} uses {len(names)} adapters, other hosts use {len(usual)} "
+                "slow",
+                f"{host} uses {len(names)} adapters, other hosts use {len(usual)} "
                 f"(without {', '.join(sorted(usual - names))})",
-                evidence=(evidence[host],),
+                (evidence[host],),
                 subject=host,
                 damage=Damage(nic_share=len(names) / len(usual)),
             )
+
+
+@check(
+    reads='"via NET/IB" messages of both ends of a connection; "NET/IB : Using" messages',
+    rule="Both ends of a connection use the adapter of the same number, on hosts with the same adapters.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-cross-nic",
+    cost="In a network with one switch for each rail, this data crosses the spine, where flows collide.",
+    fix="export NCCL_CROSS_NIC=0 on all nodes, if the network has one switch for each rail",
+)
+def log_rails(log: NcclLog) -> Iterator[Finding]:
+    log.require_network()
+    listed = {message.host: match["list"] for message, match in log.find(ADAPTERS)}
+    # Several communicators can have the same ends, so each end has a set of adapters.
+    senders: dict[_Ends, dict[str, Connection]] = {}
+    receivers: dict[_Ends, dict[str, Connection]] = {}
+    for each in log.connections:
+        adapter = _RAIL.match(each.via)
+        # A number means the same adapter on two hosts only if they list the same ones.
+        if adapter and listed.get(each.host, "") == listed.get(each.peer_host):
+            ends = (frozenset((each.host, each.peer_host)), each.ends, each.channel)
+            (receivers if each.is_receive else senders).setdefault(ends, {})[adapter[1]] = each
+    both = [(senders[ends], receivers[ends]) for ends in senders if ends in receivers]
+    if not both:
+        raise NotApplicable("the log has no connection by InfiniBand or RoCE with both ends")
+    leaving = [(sent, received) for sent, received in both if not sent.keys() & received.keys()]
+    if leaving:
+        (first, sent), (second, received) = (next(iter(end.items())) for end in leaving[0])
+        yield Finding(
+            "risk",
+            f"{len(leaving)} of {len(both)} connections between nodes leave their rail: "
+            f"from adapter {first} of {sent.host} to adapter {second} of {received.host}",
+            (sent.evidence, received.evidence),
+        )

@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
-from busbw.doctor.model.check import Finding, check
-from busbw.doctor.model.damage import Damage
+from busbw.doctor.model import Damage, Finding, check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.parts.nccl_settings import is_value
 
@@ -71,9 +70,9 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
             continue
         done.add(row.variable)
         yield Finding(
-            severity="risk" if None in traits else row.severity,
-            problem=f"{row.variable}={value}: {row.effect}",
-            evidence=(message.evidence,),
+            "risk" if None in traits else row.severity,
+            f"{row.variable}={value}: {row.effect}",
+            (message.evidence,),
             subject=row.variable,
             cost=row.effect_sentence,
             damage=Damage(nvls=False) if row.damage == "nvls" else None,

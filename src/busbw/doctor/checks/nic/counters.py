@@ -7,25 +7,19 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import field
 
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Unreadable
-from busbw.doctor.model.machine import Machine, shown
+from busbw.doctor.model import Check, CheckTexts, Evidence, Finding, Machine, NotApplicable, Unreadable, shown
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports
 from busbw.doctor.parts.pci import INFINIBAND
 
 
-class _Entry(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    name: str
+class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
     kinds: tuple[Kind, ...]
-    rule: str
-    source: str
-    cost: str
-    fix: str
-    files: dict[str, int] = {}
-    ethtool: dict[str, int] = {}
+    files: dict[str, int] = field(default_factory=dict)
+    ethtool: dict[str, int] = field(default_factory=dict)
 
 
 def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
@@ -43,12 +37,12 @@ def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
             for source, name, growth, limit in _growths(entry, machine, port):
                 has_counters = True
                 if growth > limit:
-                    evidence.append(Evidence(source=source, value=f"{name} grew by {growth} within a second"))
+                    evidence.append(Evidence(source, f"{name} grew by {growth} within a second"))
         except Unreadable as error:
             missing = error
         if evidence:
             problem = f"{port.label}: {', '.join(each.value for each in evidence)}"
-            yield Finding(severity="slow", subject=port.label, problem=problem, evidence=tuple(evidence))
+            yield Finding("slow", problem, tuple(evidence), subject=port.label)
     if not has_counters or isinstance(missing, Unreadable):
         raise missing
 
@@ -80,20 +74,10 @@ def _commands(entry: _Entry, port: Port) -> list[str]:
     return [command_key(("ethtool", "-S", name)) for name in port.interfaces if entry.ethtool]
 
 
-def _check(entry: _Entry) -> Check[Machine]:
-    return Check(
-        name=entry.name,
-        area="nic",
-        reads=", ".join(
-            [*(Path(each).name for each in entry.files), *(f"ethtool -S ({each})" for each in entry.ethtool)]
-        ),
-        rule=entry.rule,
-        source=entry.source,
-        cost=entry.cost,
-        fix=entry.fix,
-        examine=partial(_examine, entry),
-    )
+def _check(name: str, entry: _Entry) -> Check[Machine]:
+    reads = [*(Path(each).name for each in entry.files), *(f"ethtool -S ({each})" for each in entry.ethtool)]
+    return entry.check(name, "nic", ", ".join(reads), partial(_examine, entry))
 
 
-_CONTENT = Path(__file__).with_suffix(".toml").read_bytes()
-CHECKS = tuple(_check(entry) for entry in msgspec.toml.decode(_CONTENT, type=dict[str, tuple[_Entry, ...]])["checks"])
+_ENTRIES = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, _Entry])
+CHECKS = tuple(_check(name, entry) for name, entry in _ENTRIES.items())

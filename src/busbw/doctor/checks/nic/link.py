@@ -1,12 +1,10 @@
-"""Links of compute NICs: those that are down, and those of InfiniBand without a subnet manager."""
+"""Links of compute NICs: those that are down, those of InfiniBand without a subnet manager, and bonds."""
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Finding, Unreadable, check
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Damage, Finding, Machine, Unreadable, check
 from busbw.doctor.parts.job import node_count
-from busbw.doctor.parts.nics import compute_ports
+from busbw.doctor.parts.nics import NETWORK, compute_ports
 from busbw.doctor.parts.pci import gpus
 from busbw.doctor.parts.platform import has_just_booted
 
@@ -35,11 +33,11 @@ def nic_state(machine: Machine) -> Iterator[Finding]:
     if 2 * len(inactive) < len(ports):
         for port in down:
             yield Finding(
-                severity="slow",
-                subject=port.label,
-                problem=f"{port.label} is {port.state} ({port.physical_state}); "
+                "slow",
+                f"{port.label} is {port.state} ({port.physical_state}); "
                 f"{len(ports) - len(inactive)} of {len(ports)} equal NICs are ACTIVE",
-                evidence=(machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/phys_state")),
+                (machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/phys_state")),
+                subject=port.label,
                 damage=Damage(nic_share=1 - 1 / len(ports)),
             )
 
@@ -59,8 +57,33 @@ def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
         is_active_without = port.is_active and int(machine.word(f"{port.folder}/sm_lid"), 0) == 0
         if port.lacks_subnet_manager or is_active_without:
             yield Finding(
-                severity="broken",
+                "broken",
+                f"{port.label} has a link, but no subnet manager configures it ({port.state})",
+                (machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid")),
                 subject=port.label,
-                problem=f"{port.label} has a link, but no subnet manager configures it ({port.state})",
-                evidence=(machine.evidence(f"{port.folder}/state"), machine.evidence(f"{port.folder}/sm_lid")),
+            )
+
+
+@check(
+    reads="/sys/class/net/BOND/bonding/slaves, /sys/class/net/INTERFACE/bonding_slave/mii_status",
+    rule="Each interface of a bond of a RoCE compute NIC has a link.",
+    source="https://docs.kernel.org/networking/bonding.html",
+    cost="The NIC has the rate of the links that remain, and a ring runs at the rate of its slowest NIC.",
+    fix="ip -details link show INTERFACE; check its cable and switch port",
+)
+def nic_bond(machine: Machine) -> Iterator[Finding]:
+    own = {name for port in compute_ports(machine, "RoCE") for name in port.interfaces}
+    for bond in machine.names(NETWORK):
+        members = (machine.optional(f"{NETWORK}/{bond}/bonding/slaves") or "").split()
+        paths = {each: f"{NETWORK}/{each}/bonding_slave/mii_status" for each in members} if own & {*members} else {}
+        down = [each for each, path in paths.items() if machine.word(path) == "down"]
+        for each in down if len(down) < len(members) else ():  # nic-state reports a NIC without any link
+            is_spare = (machine.optional(f"{NETWORK}/{bond}/bonding/mode") or "").startswith("active-backup")
+            yield Finding(
+                "risk" if is_spare else "slow",
+                f"{each} has no link; {bond} has {len(members) - len(down)} of {len(members)} links",
+                (machine.evidence(paths[each]),),
+                subject=each,
+                fix=f"ip -details link show {each}; check its cable and switch port",
+                damage=None if is_spare else Damage(nic_share=1 - len(down) / len(members)),
             )

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.nics import compute_ports, rdma_ports
 from busbw.doctor.parts.pci import DEVICES, INFINIBAND, gpus, links_above, location
 from busbw.topology.sources.pci_paths import pcie_level
@@ -33,10 +31,10 @@ def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
             if port.is_active and is_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
                 folder = f"{DEVICES}/{port.bus_id}"
                 yield Finding(
-                    severity="slow",
+                    "slow",
+                    f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s",
+                    tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed")),
                     subject=port.label,
-                    problem=f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s",
-                    evidence=tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed")),
                     damage=Damage(nic_share=gbit / port.rate_gbit),
                 )
 
@@ -59,9 +57,9 @@ def nic_numa_gpu_map(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no GPU shares a PCIe switch with a NIC")
     for gpu in far if near_count > len(far) else ():
         yield Finding(
-            severity="slow",
+            "slow",
+            f"{gpu.label} ({gpu.bus_id}) has no NIC below its PCIe switch; {near_count} other GPUs have one",
+            (Evidence(f"/{DEVICES}/{gpu.bus_id}", machine.target(f"{DEVICES}/{gpu.bus_id}")),),
             subject=gpu.label,
-            problem=f"{gpu.label} ({gpu.bus_id}) has no NIC below its PCIe switch; {near_count} other GPUs have one",
-            evidence=(Evidence(source=f"/{DEVICES}/{gpu.bus_id}", value=machine.target(f"{DEVICES}/{gpu.bus_id}")),),
             damage=Damage(nic_share=near_count / len(locations)),
         )

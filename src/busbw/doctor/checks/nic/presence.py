@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.doctor.parts.nics import compute_ports
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, device_folders, rdma_devices
@@ -40,10 +38,10 @@ def nic_count(machine: Machine) -> Iterator[Finding]:
     for folder in lost if len(lost) < len(working) else ():
         bus_id = folder.rpartition("/")[2]
         yield Finding(
-            severity="slow",
+            "slow",
+            f"the NIC at {bus_id} has no RDMA device; {len(working)} NICs of its model have one",
+            (Evidence(f"/{folder}/infiniband", "does not exist"),),
             subject=bus_id,
-            problem=f"the NIC at {bus_id} has no RDMA device; {len(working)} NICs of its model have one",
-            evidence=(Evidence(source=f"/{folder}/infiniband", value="does not exist"),),
             damage=Damage(nic_share=len(working) / (len(working) + len(lost))),
         )
 
@@ -78,9 +76,9 @@ def efa_present(machine: Machine) -> Iterator[Finding]:
     count = sum(device.vendor == AMAZON for device in rdma_devices(machine))
     if count < expected:
         yield Finding(
-            severity="slow",
-            problem=f"{count} EFA devices work; {instance} has {expected}",
-            evidence=(machine.evidence(_PRODUCT), Evidence(source=f"/{INFINIBAND}", value=f"{count} EFA devices")),
+            "slow",
+            f"{count} EFA devices work; {instance} has {expected}",
+            (machine.evidence(_PRODUCT), Evidence(f"/{INFINIBAND}", f"{count} EFA devices")),
             damage=Damage(nic_share=count / expected) if count else None,
         )
 
@@ -100,8 +98,5 @@ def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("a container without a GPU")
     if len([name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]) == 1:
         raise NotApplicable("a container with one GPU")
-    yield Finding(
-        severity="slow",
-        problem=f"/{_DEVICE_FILES} has no uverbs device, but the machine has {len(ports)} compute NICs",
-        evidence=(Evidence(source=f"/{_DEVICE_FILES}/uverbs*", value="does not exist"),),
-    )
+    problem = f"/{_DEVICE_FILES} has no uverbs device, but the machine has {len(ports)} compute NICs"
+    yield Finding("slow", problem, (Evidence(f"/{_DEVICE_FILES}/uverbs*", "does not exist"),))

@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TypeAlias
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, Unreadable, check
-from busbw.doctor.model.damage import Damage
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports, usual
 from busbw.doctor.parts.pci import INFINIBAND, MELLANOX, gpus
 
@@ -40,10 +38,10 @@ def _equal(severity: Severity, *kinds: Kind, reduces_rate: bool = False) -> Call
             for port, (source, value) in readings.items():
                 if normal is not None and value != normal:
                     yield Finding(
-                        severity=severity,
+                        severity,
+                        f"{port.label} has {value}; most of {len(ports)} equal NICs have {normal}",
+                        (Evidence(source, value),),
                         subject=port.label,
-                        problem=f"{port.label} has {value}; most of {len(ports)} equal NICs have {normal}",
-                        evidence=(Evidence(source=source, value=value),),
                         damage=Damage(nic_share=port.rate_gbit / rate) if rate and 0 < port.rate_gbit < rate else None,
                     )
 
@@ -96,11 +94,8 @@ def nic_mtu(machine: Machine) -> Iterator[Finding]:
     ports = [port for port in compute_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
     readings = [_mtu(machine, port) for port in ports]
     if readings and all(machine.number(source[1:]) < _MIN_MTU for source, _ in readings):
-        yield Finding(
-            severity="slow",
-            problem=f"the interfaces of {len(ports)} RoCE NICs have {readings[0][1]}; RDMA packets need {_MIN_MTU}",
-            evidence=tuple(Evidence(source=source, value=value) for source, value in readings),
-        )
+        problem = f"the interfaces of {len(ports)} RoCE NICs have {readings[0][1]}; RDMA packets need {_MIN_MTU}"
+        yield Finding("slow", problem, tuple(Evidence(source, value) for source, value in readings))
 
 
 @check(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from busbw.doctor.compared_values import ComparedValue, Items, NodeValues, compared_values
-from busbw.doctor.model.check import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
 from busbw.doctor.model.tree import COMMANDS, FACTS
 from busbw.units import names_text, shorten
 
@@ -40,8 +40,8 @@ def _odd_node(value: ComparedValue, severity: Severity, node: str, own: Items, u
         problem = f"{node} has {value.title} {_text(has)}, which {majority} lack"
     else:
         problem = f"{node} lacks {value.title} {_text(lacks)}, which {majority} have"
-    evidence = Evidence(source=f"{node}: {_place(value)}", value=_text(own))
-    return Finding(severity=severity, subject=node, problem=problem, evidence=(evidence,))
+    evidence = Evidence(f"{node}: {_place(value)}", _text(own))
+    return Finding(severity, problem, (evidence,), subject=node)
 
 
 def _disagreement(value: ComparedValue, by_node: dict[str, Items]) -> Finding:
@@ -51,11 +51,10 @@ def _disagreement(value: ComparedValue, by_node: dict[str, Items]) -> Finding:
     common = tuple(set.intersection(*map(set, groups)))
     texts = [f"{_text(_without(own, common))} on {names_text(nodes, _MAX_NAMES)}" for own, nodes in groups.items()]
     return Finding(
-        severity="risk",
-        problem=f"nodes differ in {value.title}: {'; '.join(texts)}",
-        evidence=tuple(
-            Evidence(source=f"{names_text(nodes, _MAX_NAMES)}: {_place(value)}", value=_text(own))
-            for own, nodes in groups.items()
+        "risk",
+        f"nodes differ in {value.title}: {'; '.join(texts)}",
+        tuple(
+            Evidence(f"{names_text(nodes, _MAX_NAMES)}: {_place(value)}", _text(own)) for own, nodes in groups.items()
         ),
     )
 

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts.device_nodes import DeviceNodes
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.gpus import pci_gpus
 from busbw.doctor.parts.job import variables_of_container
 from busbw.doctor.parts.pci import DEVICES, rdma_devices
@@ -38,11 +37,8 @@ def cgroup_devices(machine: Machine) -> Iterator[Finding]:
     lost = gpus if not set(gpus) & set(nodes.usable) else []
     lost = [*lost, *(name for name in _CONTROL if name in nodes.denied)]
     if lost:
-        yield Finding(
-            severity="broken",
-            problem=f"this container may not open /dev/{', /dev/'.join(lost)}, although it has the device nodes",
-            evidence=(Evidence(source="access(2)", value="EPERM or EACCES"),),
-        )
+        problem = f"this container may not open /dev/{', /dev/'.join(lost)}, although it has the device nodes"
+        yield Finding("broken", problem, (Evidence("access(2)", "EPERM or EACCES"),))
 
 
 @check(
@@ -64,8 +60,5 @@ def k8s_rdma_resources(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no GPUs and RDMA devices in this container")
     # Devices for storage may be left out: up to half of all, as in a tray of GB200.
     if nics / all_nics < _MIN_SHARE * gpus / all_gpus:
-        yield Finding(
-            severity="slow",
-            problem=f"this container has {gpus} of {all_gpus} GPUs of the node, but {nics} of {all_nics} RDMA devices",
-            evidence=(Evidence(source="/dev/infiniband/uverbs*", value=str(nics)),),
-        )
+        problem = f"this container has {gpus} of {all_gpus} GPUs of the node, but {nics} of {all_nics} RDMA devices"
+        yield Finding("slow", problem, (Evidence("/dev/infiniband/uverbs*", str(nics)),))

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts.device_nodes import DeviceNodes
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Absent, Machine
+from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.job import tasks_on_node, variables_of_slurm_job
 from busbw.doctor.parts.pci import DRIVER_GPUS
 from busbw.doctor.parts.platform import allowed_cpus
@@ -42,11 +41,11 @@ def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
     # A GPU for the display may be left out of Slurm's configuration.
     if granted not in (len(gpus), models.most_common(1)[0][1]):
         yield Finding(
-            severity="risk",
-            problem=f"Slurm may grant {granted} GPUs of this node, but the driver has {len(gpus)}",
-            evidence=(
-                Evidence(source=f"scontrol show node {name}", value=f"Gres={gres}"),
-                Evidence(source=f"/{DRIVER_GPUS}", value=f"{len(gpus)} GPUs"),
+            "risk",
+            f"Slurm may grant {granted} GPUs of this node, but the driver has {len(gpus)}",
+            (
+                Evidence(f"scontrol show node {name}", f"Gres={gres}"),
+                Evidence(f"/{DRIVER_GPUS}", f"{len(gpus)} GPUs"),
             ),
         )
 
@@ -69,11 +68,11 @@ def slurm_gpu_bind(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no tasks that share several GPUs of a node")
     if len(usable) < granted:
         yield Finding(
-            severity="slow",
-            problem=f"this task can open {len(usable)} of the {granted} GPUs that its step has on the node",
-            evidence=(
-                Evidence(source="device nodes that can be opened", value=" ".join(usable)),
-                Evidence(source="SLURM_GPUS_ON_NODE", value=str(granted)),
+            "slow",
+            f"this task can open {len(usable)} of the {granted} GPUs that its step has on the node",
+            (
+                Evidence("device nodes that can be opened", " ".join(usable)),
+                Evidence("SLURM_GPUS_ON_NODE", str(granted)),
             ),
         )
 
@@ -104,8 +103,8 @@ def slurm_cpuset(machine: Machine) -> Iterator[Finding]:
             severity="slow" if is_rank else "risk",
             problem=f"this task may run only on CPU {cpus}, one core, instead of {wanted}",
             evidence=(
-                Evidence(source="/proc/self/status", value=f"Cpus_allowed_list: {cpus}"),
-                Evidence(source="SLURM_CPUS_PER_TASK", value=requested),
+                Evidence("/proc/self/status", f"Cpus_allowed_list: {cpus}"),
+                Evidence("SLURM_CPUS_PER_TASK", requested),
             ),
             # srun of Slurm 22.05 and 23.02 ignores the number of CPUs that the job requested.
             fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun" if is_lost else None,

@@ -1,13 +1,15 @@
-"""User-space libraries of RDMA, without which NCCL falls back to TCP sockets."""
+"""Libraries of the driver and of RDMA, without which NCCL fails or falls back to TCP sockets."""
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
-from busbw.doctor.facts.libraries import NET_PLUGINS, VERBS, Libraries
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.facts.libraries import CUDA, NET_PLUGINS, VERBS, Libraries
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check
+from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.traits import rdma_kinds
 
+_DRIVER = "proc/driver/nvidia/version"
 _SEARCH_PATH = "ldconfig -p and LD_LIBRARY_PATH"
 _PROVIDERS = "etc/libibverbs.d"
 _PROVIDER = {"efa": "efa", "infiniband": "mlx5", "roce": "mlx5"}
@@ -17,6 +19,26 @@ _PLUGIN_FOLDERS = tuple(
     for folder in ("", "64", "/x86_64-linux-gnu", "/aarch64-linux-gnu")
 )
 """Folders of Amazon's installer. Jobs often add them to LD_LIBRARY_PATH themselves."""
+
+
+@check(
+    reads="/proc/driver/nvidia/version; file name of libcuda.so.1",
+    rule="libcuda.so.1 has the version of the kernel module, or is CUDA's compatibility library.",
+    source="https://docs.nvidia.com/deploy/cuda-compatibility/",
+    cost="CUDA and NVML end with `driver/library version mismatch`.",
+    fix="after an update of the driver: sudo reboot, or unload and load its kernel modules",
+)
+def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
+    require_gpus(machine)
+    module = re.search(r"Module.*?\s(\d{3,}\.[\d.]+)\s", machine.text(_DRIVER) + "\n")
+    cuda = next((each for each in machine.fact(Libraries).find(CUDA) if each.version), None)
+    # Jetson and WSL name the library after CUDA's interface: libcuda.so.1.1.
+    if not module or not cuda or not cuda.version or not re.match(r"\d{3,}\.", cuda.version):
+        raise Unreadable("the versions of the driver's kernel module and of libcuda.so.1")
+    evidence = (Evidence(cuda.path, cuda.version), Evidence(f"/{_DRIVER}", module[1]))
+    if cuda.version != module[1] and "/compat/" not in cuda.path:
+        problem = f"libcuda.so.1 has version {cuda.version}, the kernel module of the driver {module[1]}"
+        yield Finding("broken", problem, evidence)
 
 
 @check(
@@ -32,15 +54,15 @@ def rdma_core_version(machine: Machine) -> Iterator[Finding]:
     if not kinds:
         raise NotApplicable("no RDMA device")
     if not machine.fact(Libraries).find(VERBS):
-        evidence = Evidence(source=_SEARCH_PATH, value=f"no {VERBS}")
-        yield Finding(severity="slow", subject=VERBS, problem=f"{VERBS} is not installed", evidence=(evidence,))
+        evidence = Evidence(_SEARCH_PATH, f"no {VERBS}")
+        yield Finding("slow", f"{VERBS} is not installed", (evidence,), subject=VERBS)
         return
     files = machine.names(_PROVIDERS)
     for provider in sorted({_PROVIDER[kind] for kind in kinds}):
         if f"{provider}.driver" not in files:
-            evidence = Evidence(source=f"/{_PROVIDERS}", value=", ".join(files)[:120] or "no files")
+            evidence = Evidence(f"/{_PROVIDERS}", ", ".join(files)[:120] or "no files")
             problem = f"libibverbs has no driver {provider}, so it finds no device"
-            yield Finding(severity="slow", subject=provider, problem=problem, evidence=(evidence,))
+            yield Finding("slow", problem, (evidence,), subject=provider)
 
 
 @check(
@@ -55,6 +77,6 @@ def efa_plugin(machine: Machine) -> Iterator[Finding]:
     if "efa" not in rdma_kinds(machine):
         raise NotApplicable("no EFA device")
     if not machine.fact(Libraries).find(NET_PLUGINS) and not any(map(machine.names_or_empty, _PLUGIN_FOLDERS)):
-        evidence = Evidence(source=_SEARCH_PATH, value=f"{nccl[0].path}, but no {NET_PLUGINS}")
+        evidence = Evidence(_SEARCH_PATH, f"{nccl[0].path}, but no {NET_PLUGINS}")
         problem = "EFA devices are present, but NCCL finds no libnccl-net.so of aws-ofi-nccl"
-        yield Finding(severity="slow", problem=problem, evidence=(evidence,))
+        yield Finding("slow", problem, (evidence,))

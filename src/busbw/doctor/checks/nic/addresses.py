@@ -1,14 +1,32 @@
-"""GIDs of RoCE: addresses with which NCCL reaches other nodes."""
+"""Addresses with which NCCL reaches other nodes: of the interface for sockets, and GIDs of RoCE."""
 
 from collections.abc import Iterator
 
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, check
-from busbw.doctor.model.machine import Machine
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.nics import Port, compute_ports, usual
+from busbw.doctor.parts.nics import NETWORK, Port, compute_ports, is_permitted, usual
 
 _ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
 _LINK_LOCAL = "fe80:"
+
+
+@check(
+    reads="NCCL_SOCKET_IFNAME, /sys/class/net/INTERFACE/operstate",
+    rule="NCCL_SOCKET_IFNAME, if set, selects an interface that is up.",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
+    cost='The job ends with "no socket interface found" or hangs before its first collective.',
+    fix="export NCCL_SOCKET_IFNAME==INTERFACE (two equal signs: exactly this name), with a name from `ip -br link`",
+)
+def socket_interface(machine: Machine) -> Iterator[Finding]:
+    setting = read_settings(machine).get("NCCL_SOCKET_IFNAME")
+    if setting is None:
+        return
+    interfaces = [name for name in machine.names(NETWORK) if is_permitted(setting.value, name)]
+    states = {name: machine.optional(f"{NETWORK}/{name}/operstate") for name in interfaces}
+    if all(state in {"down", "lowerlayerdown", "notpresent"} for state in states.values()):
+        found = ", ".join(f"{name} is {state}" for name, state in states.items()) or "no such interface"
+        problem = f"{setting.text} selects no interface that is up: {found}"
+        yield Finding("broken", problem, (setting.evidence, Evidence(f"/{NETWORK}", found)))
 
 
 @check(
@@ -33,14 +51,14 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
                 severity="broken" if has_routers else "risk",
                 subject=port.label,
                 problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
-                evidence=(Evidence(source=f"/{port.folder}/gids", value="only link-local GIDs, or none"),),
+                evidence=(Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),),
             )
         elif index is not None and (kind := _type(machine, port, index)) != "RoCE v2":
             yield Finding(
-                severity="broken",
+                "broken",
+                f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
+                (Evidence(f"/{port.folder}/gid_attrs/types/{index}", kind or "no GID"),),
                 subject=port.label,
-                problem=f"NCCL_IB_GID_INDEX={index} selects no GID of RoCE v2 on {port.label}",
-                evidence=(Evidence(source=f"/{port.folder}/gid_attrs/types/{index}", value=kind or "no GID"),),
                 fix="unset NCCL_IB_GID_INDEX; NCCL 2.21 and later select the GID",
             )
 

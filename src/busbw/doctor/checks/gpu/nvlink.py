@@ -1,37 +1,89 @@
-"""NVLink fabric: the fabric manager, the registration of the GPUs, and IMEX channels between nodes."""
+"""NVLink: links of the GPUs, their registration at the fabric manager, and IMEX channels between nodes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from busbw.doctor.facts.gpus import Gpu
-from busbw.doctor.model.check import Evidence, Finding, NotApplicable, Severity, Unreadable, check
-from busbw.doctor.model.machine import Machine
-from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, nvml_check, reporting
+from busbw.doctor.facts.gpus import Gpu, NvLinks
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Unreadable, check
+from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, judges, reporting
 from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.platform import has_just_booted, is_arm
 
+_UNREGISTERED, _REGISTERED = (1, 2), 3
+"""Fabric states. Links are inactive before the GPU is registered; fabric-state reports that."""
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
-_HEALTH: tuple[tuple[int, Severity, str], ...] = (
-    (0, "slow", "has degraded NVLink bandwidth"),
-    (2, "risk", "waits for the recovery of NVLink routes"),
-    (4, "broken", "has an unhealthy NVLink route"),
-    (6, "risk", "recovers from a timeout of NVLink accesses"),
-)
-"""Two bits each at a shift in the health mask: 0 not supported, 1 true, 2 false. So 0xaa is healthy."""
-_CONFIGURATION_SHIFT, _CONFIGURATION_OK = 8, (0, 1)
 _IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 _SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
 
 
-@nvml_check(
-    "fabric",
+def _links(gpu: Gpu) -> NvLinks:
+    return gpu.nvlinks or NvLinks(count=0)
+
+
+def _state(gpu: Gpu) -> int:
+    return gpu.fabric.state if gpu.fabric else 0
+
+
+def _is_at_switch(gpu: Gpu) -> bool:
+    """True if links lead to a switch. Virtual machines hide their ends, but not the registration."""
+    return _links(gpu).to_switch or _state(gpu) == _REGISTERED
+
+
+@check(
+    reads="NVML: nvlinks; /proc/driver/nvidia-nvswitch/devices",
+    rule="All GPUs of one model at an NVLink switch have the same number of active links.",
+    source="https://github.com/Azure/azurehpc-health-checks",
+    cost="The GPU loses the share of its missing links, and a ring runs at its speed; without links it uses PCIe.",
+    fix="drain the node, then sudo nvidia-smi --gpu-reset; nvidia-smi nvlink -s -i INDEX; replace the GPU or the "
+    "baseboard if links stay inactive",
+)
+@judges("nvlinks")
+def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
+    if not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
+        raise NotApplicable("no NVLink switch")
+    if len(gpus) == 1:
+        raise NotApplicable("one GPU, which may be that of a virtual machine without NVLinks")
+    for gpu in gpus:
+        active = _links(gpu).active
+        usual = max(_links(each).active for each in gpus if each.name == gpu.name) or _links(gpu).count
+        if active < usual and not gpu.mig and _state(gpu) not in _UNREGISTERED:
+            damage = Damage(fabric_share=active / usual) if active else None
+            problem = f"has {active} of {usual} NVLinks active"
+            yield gpu_finding(gpu, "slow" if active else "broken", problem, "nvlinks", damage=damage)
+
+
+@check(
+    reads="NVML: nvlinks",
+    rule="All active links of GPUs of one model have the same speed.",
+    source="https://docs.nvidia.com/health-validation/",
+    cost="The bandwidth within the node falls in proportion, because the slowest link sets the rate of a ring.",
+    fix="drain the node, then sudo nvidia-smi --gpu-reset; nvidia-smi nvlink -s -i INDEX; replace the GPU if its links "
+    "stay slow",
+)
+@judges("nvlinks")
+def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    if not any(_links(gpu).active for gpu in gpus):
+        raise NotApplicable("no active NVLink")
+    for gpu in gpus:
+        speed = min(_links(gpu).speeds_mbps, default=0)
+        usual = max((max(_links(each).speeds_mbps, default=0) for each in gpus if each.name == gpu.name), default=0)
+        if 0 < speed < usual:
+            problem = f"has NVLinks at {speed / 1000:g} GB/s; the usual speed is {usual / 1000:g} GB/s"
+            yield gpu_finding(gpu, "slow", problem, "nvlinks", damage=Damage(fabric_share=speed / usual))
+    if unknown := [gpu.label for gpu in gpus if _links(gpu).active and not _links(gpu).speeds_mbps]:
+        raise Unreadable(f"the speed of the NVLinks of {unknown[0]}")
+
+
+@check(
+    reads="NVML: fabric; /proc/uptime",
     rule="Each GPU with an NVLink fabric is registered at the fabric manager with success.",
     source="https://github.com/NVIDIA/NVSentinel/issues/891",
     cost="CUDA fails with error 802 (system not yet initialized), or the GPU has no NVLink peers.",
     fix="compare nv-fabricmanager --version with the driver; sudo systemctl restart nvidia-fabricmanager; "
     "sudo nvidia-smi --gpu-reset",
-    also="/proc/uptime",
 )
+@judges("fabric")
 def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fabrics = [(gpu, gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
     if not fabrics:
@@ -47,23 +99,6 @@ def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
             yield gpu_finding(gpu, "broken", f"failed to register at the fabric: error {fabric.status}", "fabric")
     if not has_booted:
         raise Unreadable("a fabric state that is final; the node has just booted")
-
-
-@nvml_check(
-    "fabric",
-    rule="No item of the fabric's health mask is bad. 0xaa is healthy; 0 is not reported.",
-    source="https://github.com/NVIDIA/nccl/issues/2186",
-    cost="NVLink of the GPU is slow or fails, and with it each ring of the NVLink domain.",
-    fix="nvidia-smi -q -i INDEX | grep -A 20 Fabric; repair the switch tray, cable or configuration that it names",
-)
-def fabric_health_mask(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    for gpu in gpus:
-        mask = gpu.fabric.health_mask if gpu.fabric else 0
-        configuration = mask >> _CONFIGURATION_SHIFT & 0xF
-        problems = [(severity, text) for shift, severity, text in _HEALTH if mask >> shift & 0x3 == 1]
-        if configuration not in _CONFIGURATION_OK:
-            problems.append(("broken", f"has a wrong fabric configuration: code {configuration}"))
-        yield from (gpu_finding(gpu, severity, f"{text} (mask {mask:#x})", "fabric") for severity, text in problems)
 
 
 @check(
@@ -89,29 +124,26 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
     if not is_registered and values["ActiveState"] == "inactive" and has_just_booted(machine):
         raise Unreadable("the final state of the fabric manager; the node has just booted")
     yield Finding(
-        severity="risk" if is_registered else "broken",
-        problem=f"the fabric manager is {values['ActiveState']}",
-        evidence=(Evidence(source=" ".join(_SERVICE), value=values["ActiveState"]),),
+        "risk" if is_registered else "broken",
+        f"the fabric manager is {values['ActiveState']}",
+        (Evidence(" ".join(_SERVICE), values["ActiveState"]),),
     )
 
 
-@nvml_check(
-    "fabric",
+@check(
+    reads="NVML: fabric; /dev/nvidia-caps-imex-channels; variables with the size of the job",
     rule="A node with Grace processors in an NVLink domain has an IMEX channel. A job on one node needs none.",
     source="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
     cost="NCCL 2.25 and later end a job on several nodes; older versions use the network instead of NVLink.",
     fix="echo options nvidia NVreg_CreateImexChannel0=1 | sudo tee /etc/modprobe.d/imex.conf; sudo reboot; in a "
     "container, let the toolkit create channel 0: NVIDIA_IMEX_CHANNELS=0",
-    also="/dev/nvidia-caps-imex-channels; variables with the size of the job",
 )
+@judges("fabric")
 def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Boards of other machines, such as HGX B200, can state a cluster as well, but NVLink ends at their switches.
     is_in_rack = is_arm(machine) and any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus)
     if node_count(machine) == 1 or not is_in_rack:
         raise NotApplicable("NVLink does not leave the node")
     if not machine.names_or_empty(_IMEX_CHANNELS):
-        yield Finding(
-            severity="risk",
-            problem="there is no IMEX channel, so NVLink between nodes cannot be used",
-            evidence=(Evidence(source=f"/{_IMEX_CHANNELS}", value="does not exist"),),
-        )
+        problem = "there is no IMEX channel, so NVLink between nodes cannot be used"
+        yield Finding("risk", problem, (Evidence(f"/{_IMEX_CHANNELS}", "does not exist"),))
