@@ -12,10 +12,10 @@ import zipfile
 from pathlib import Path
 
 MAX_BYTES = {"busbw-engine": 12_000_000, "libbusbw_nccl.so": 24_000_000, "libbusbw_profiler.so": 2_000_000}
-"""Maximum unpacked sizes. The library has a kernel for each method, type and operator, for every type of GPU."""
-LIBRARY = "busbw/lib/libbusbw_nccl.so"
-PROFILER = "busbw/lib/libbusbw_profiler.so"
-"""Path of the fast path's library in the wheel. It must not be in the folder of programs."""
+"""Maximum unpacked sizes. The fast path has a kernel for each method, type and operator, for every type of GPU."""
+FASTPATH_LIBRARY = "busbw/lib/libbusbw_nccl.so"
+PROFILER_LIBRARY = "busbw/lib/libbusbw_profiler.so"
+"""Paths of the libraries in the wheel. They must not be in the folder of programs."""
 COLLECTIVES = Path(__file__).parents[1] / "src/busbw/collectives.toml"
 PROGRAMS = re.compile(r"busbw-[^/]+\.data/scripts/([^/]+)")
 SHARED_FILE = re.compile(r"busbw-[^/]+\.data/data/(share/.+)")
@@ -37,10 +37,10 @@ def find_problems(wheel: Path) -> list[str]:
     collectives = re.findall(r'^name = "(\w+)"', COLLECTIVES.read_text(), re.MULTILINE)
     required_programs = ["busbw-engine", *(f"{name}_perf" for name in [*collectives, "comm_ops"])]
     problems = [f"the program {name} is missing" for name in required_programs if name not in path_by_program]
-    if "-0cpu-" not in wheel.name and LIBRARY not in sizes:
-        problems.append(f"{LIBRARY} is missing")
-    if PROFILER not in sizes:
-        problems.append(f"{PROFILER} is missing")
+    if "-0cpu-" not in wheel.name and FASTPATH_LIBRARY not in sizes:
+        problems.append(f"{FASTPATH_LIBRARY} is missing")
+    if PROFILER_LIBRARY not in sizes:
+        problems.append(f"{PROFILER_LIBRARY} is missing")
     shared_files = {match[1] for name in sizes if (match := SHARED_FILE.fullmatch(name))}
     problems += [f"{file} is missing" for file in SHARED_FILES if file not in shared_files]
     tables = [name for name in sizes if re.fullmatch(r"busbw/fastpath/tables/sm_\d+\.txt", name)]
@@ -49,8 +49,8 @@ def find_problems(wheel: Path) -> list[str]:
     problems += [f"{name} belongs in busbw/lib" for name in path_by_program if ".so" in name]
     paths = {
         "busbw-engine": path_by_program.get("busbw-engine", ""),
-        "libbusbw_nccl.so": LIBRARY,
-        "libbusbw_profiler.so": PROFILER,
+        "libbusbw_nccl.so": FASTPATH_LIBRARY,
+        "libbusbw_profiler.so": PROFILER_LIBRARY,
     }
     for file, path in paths.items():
         size = sizes.get(path, 0)

@@ -89,9 +89,9 @@ def _flag_lists(engine_help: EngineHelp) -> tuple[OptionList, ...]:
 
 def _references(command: click.Command, context: click.Context) -> Iterator[CommandReference]:
     options = [
-        record
-        for each in command.get_params(context)
-        if isinstance(each, click.Option) and (record := each.get_help_record(context))
+        names_and_help
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option) and (names_and_help := parameter.get_help_record(context))
     ]
     lists = [OptionList("Options", tuple(options))]
     children: list[tuple[click.Command, click.Context]] = []
@@ -101,8 +101,8 @@ def _references(command: click.Command, context: click.Context) -> Iterator[Comm
             if child is None:
                 raise LookupError(f"{context.command_path} has no command {name}")
             children.append((child, click.Context(child, info_name=name, parent=context)))
-        lines = tuple((child.command_path, _paragraphs(each.help)[0]) for each, child in children)
-        lists.append(OptionList("Commands", lines))
+        entries = ((child_context.command_path, _paragraphs(child.help)[0]) for child, child_context in children)
+        lists.append(OptionList("Commands", tuple(entries)))
     yield CommandReference(
         name=context.command_path,
         usage=(" ".join([context.command_path, *command.collect_usage_pieces(context)]),),

@@ -100,12 +100,16 @@ def with_site_links(text: str, page: Path) -> tuple[str, list[Path]]:
         relative = relpath(site_path(target), Path(site_path(page)).parent)
         return f"{match['start']}{relative}{hash_sign}{anchor})"
 
+    def rewrite_prose(prose: str) -> str:
+        return _LINK.sub(replace, _readable_tables(prose))
+
     parts: list[str] = []
-    end = 0
+    prose_start = 0
     for fence in _FENCE.finditer(text):
-        parts += [_LINK.sub(replace, _readable_tables(text[end : fence.start()])), _readable_fence(fence[0])]
-        end = fence.end()
-    return "".join([*parts, _LINK.sub(replace, _readable_tables(text[end:]))]), list(targets)
+        parts += [rewrite_prose(text[prose_start : fence.start()]), _readable_fence(fence[0])]
+        prose_start = fence.end()
+    parts.append(rewrite_prose(text[prose_start:]))
+    return "".join(parts), list(targets)
 
 
 def _linked_file(page: Path, path: str) -> Path:

@@ -4,6 +4,7 @@
 import statistics
 import sys
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -51,6 +52,16 @@ class Plateau(Struct, kw_only=True, frozen=True):
         return self.predicted_gbps.low <= self.published_gbps <= self.predicted_gbps.high
 
 
+class BandAccuracy(NamedTuple):
+    """Accuracy over the points of one sweep in one band."""
+
+    points: int
+    inside: int
+    """Number of points in the predicted range."""
+    median_error: float
+    """Median of the absolute relative error of the time."""
+
+
 class Coverage(Struct, kw_only=True, frozen=True):
     """Accuracy over all sizes of one published sweep, by band."""
 
@@ -58,8 +69,8 @@ class Coverage(Struct, kw_only=True, frozen=True):
     collective: str
     ranks: int
     variant: str | None
-    bands: dict[BandName, tuple[int, int, float]]
-    """Per band: number of points, number of them in the range, median of the absolute relative error of the time."""
+    bands: dict[BandName, BandAccuracy]
+    """Only bands with a point."""
 
 
 def plateaus() -> Iterator[Plateau]:
@@ -94,7 +105,7 @@ def coverages() -> Iterator[Coverage]:
             continue
         expectation = _expectation(reference, sweep, [size for size, _, _ in points])
         yardstick = yardstick_from_expectation(expectation)
-        points_by_band: dict[BandName, list[tuple[bool, float]]] = {}
+        hits_and_errors: dict[BandName, list[tuple[bool, float]]] = {}
         for size, busbw_gbps, time_us in points:
             estimate = expectation.at(size)
             if estimate is None or not (time_us or busbw_gbps):
@@ -103,20 +114,20 @@ def coverages() -> Iterator[Coverage]:
             measured_us = time_us or estimate.time_us.typical * estimate.busbw_gbps.typical / busbw_gbps
             is_inside = estimate.time_us.low <= measured_us <= estimate.time_us.high
             error = abs(estimate.time_us.typical / measured_us - 1)
-            points_by_band.setdefault(yardstick.band(size), []).append((is_inside, error))
+            hits_and_errors.setdefault(yardstick.band(size), []).append((is_inside, error))
         yield Coverage(
             reference=name,
             collective=sweep.collective,
             ranks=reference.ranks,
             variant=sweep.variant,
             bands={
-                band: (
-                    len(points_by_band[band]),
-                    sum(is_inside for is_inside, _ in points_by_band[band]),
-                    statistics.median(error for _, error in points_by_band[band]),
+                band: BandAccuracy(
+                    points=len(hits_and_errors[band]),
+                    inside=sum(is_inside for is_inside, _ in hits_and_errors[band]),
+                    median_error=statistics.median(error for _, error in hits_and_errors[band]),
                 )
                 for band in BANDS
-                if band in points_by_band
+                if band in hits_and_errors
             },
         )
 
@@ -181,8 +192,9 @@ def markdown() -> str:
         title = " ".join(word for word in (coverage.collective, coverage.variant) if word)
         band_texts = []
         for band in BANDS:
-            points, inside, error = coverage.bands.get(band, (0, 0, 0.0))
-            band_texts.append(f"{inside} of {points}, {error:.0%}" if points else "")
+            accuracy = coverage.bands.get(band)
+            text = f"{accuracy.inside} of {accuracy.points}, {accuracy.median_error:.0%}" if accuracy else ""
+            band_texts.append(text)
         lines.append(f"| {coverage.reference} | {title} | {' | '.join(band_texts)} |")
     return "\n".join(lines) + "\n"
 

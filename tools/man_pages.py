@@ -67,11 +67,14 @@ def _page(title: str, names: str, references: Iterable[CommandReference]) -> str
 
 
 def _usage_lines(reference: CommandReference) -> list[str]:
+    """Returns each usage on a line of its own, with the name of the command in bold."""
     lines: list[str] = []
     for usage in reference.usage:
-        words = usage.removeprefix(reference.name)
-        name = reference.name if words != usage else usage.split()[0]
-        lines += [*([".br"] if lines else []), f"\\fB{_escape(name)}\\fR {_escape(usage[len(name) :].strip())}"]
+        # The page of the engine has the usages of all its programs.
+        name = reference.name if usage.startswith(reference.name) else usage.split()[0]
+        if lines:
+            lines.append(".br")
+        lines.append(f"\\fB{_escape(name)}\\fR {_escape(usage.removeprefix(name).strip())}")
     return lines
 
 

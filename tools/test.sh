@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs all tests: engine and fast path under the sanitizers, the Python command, and the installed programs. Without
-# sanitizers run those tests that try fewer cases under one. If CUDA's compiler is missing, all tests run so.
-# `make test` calls tools/setup.sh test first.
+# Runs all tests: engine and fast path under the sanitizers, the Python command, and the installed programs. Some tests
+# try fewer cases under a sanitizer, so those also run without one: in the build for GPUs, or, if CUDA's compiler is
+# missing, in the build `dev`, which has all tests. `make test` calls tools/setup.sh test first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

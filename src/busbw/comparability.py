@@ -128,11 +128,12 @@ def method_of(table: Table) -> str | None:
 
 def find_load_differences(run: Table, other: Table, *, run_name: str, other_name: str) -> list[Difference]:
     """Returns the differences in the traffic of two runs: its distribution (--skew) and its neighbor (--with)."""
-    facts: list[dict[FactName, object]] = [
-        {"skew": table.settings.get("skew", "none"), "neighbor": table.settings.get("neighbor", "none")}
-        for table in (run, other)
-    ]
-    return find_differences(*facts, run_name=run_name, other_name=other_name)[0]
+    blockers, _ = find_differences(_load_facts(run), _load_facts(other), run_name=run_name, other_name=other_name)
+    return blockers
+
+
+def _load_facts(table: Table) -> dict[FactName, object]:
+    return {"skew": table.settings.get("skew", "none"), "neighbor": table.settings.get("neighbor", "none")}
 
 
 def launches_of(table: Table) -> str | None:
@@ -165,8 +166,8 @@ def find_differences(
             if name in ("collective", "ranks"):
                 blockers.append(Difference(name, f"the {name} of one of them is not known", is_stated=False))
             elif name in _ASSUMED_FACTS and run_value != other_value:
-                silent = run_name if run_value is None else other_name
-                differences.append(Difference(name, f"{label} not stated by {silent}", is_stated=False))
+                name_without_fact = run_name if run_value is None else other_name
+                differences.append(Difference(name, f"{label} not stated by {name_without_fact}", is_stated=False))
         elif not _are_same(name, run_value, other_value):
             difference = Difference(name, f"{label} {run_value} against {other_value}")
             (blockers if name in _BLOCKING_FACTS else differences).append(difference)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from statistics import median
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -43,24 +44,32 @@ class LateRank(Struct, kw_only=True, frozen=True):
         return f"rank {self.rank} on {self.host} {late_text}, {sizes_text}; {remedy}"
 
 
+class _Delay(NamedTuple):
+    """Delay of one late rank in one measurement."""
+
+    size_bytes: int
+    late_us: float
+
+
 def late_ranks(rows: Sequence[Row]) -> tuple[LateRank, ...]:
     """Returns the late ranks of the rows of one or more configurations, the latest first."""
-    found: dict[tuple[LateRankKind, int, str], list[tuple[int, float]]] = {}
+    delays_by_rank: dict[tuple[LateRankKind, int, str], list[_Delay]] = {}
     for row in rows:
         for figure in row.figures.values():
             for late in figure.late_ranks:
-                found.setdefault((late.kind, late.rank, late.host), []).append((row.size_bytes, late.late_us))
+                delays = delays_by_rank.setdefault((late.kind, late.rank, late.host), [])
+                delays.append(_Delay(row.size_bytes, late.late_us))
     measured_sizes = len({row.size_bytes for row in rows})
     candidates = [
         LateRank(
             kind=kind,
             rank=rank,
             host=host,
-            late_us=median(late_us for _, late_us in cases),
-            sizes=len({size_bytes for size_bytes, _ in cases}),
+            late_us=median(delay.late_us for delay in delays),
+            sizes=len({delay.size_bytes for delay in delays}),
             measured_sizes=measured_sizes,
         )
-        for (kind, rank, host), cases in found.items()
+        for (kind, rank, host), delays in delays_by_rank.items()
     ]
     confirmed = (rank for rank in candidates if rank.sizes >= min(_MIN_SIZES, measured_sizes))
     return tuple(sorted(confirmed, key=lambda rank: -rank.late_us))

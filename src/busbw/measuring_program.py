@@ -47,16 +47,16 @@ class MeasuringProgram:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._stop()
 
-    def measure(self, one_round: Round, iterations: int) -> RoundResult:
+    def measure(self, next_round: Round, iterations: int) -> RoundResult:
         """Returns the times of all flows of a round.
 
         Raises:
             BusbwError: The program answered late, incompletely, with something else, or ended.
         """
         self._number += 1
-        request = measure_request(self._number, one_round, iterations, self.cluster)
+        request = measure_request(self._number, next_round, iterations, self.cluster)
         answer = self._ask(request, f"measurement {self._number}")
-        return parse_result(answer, self._number, len(one_round.source), self.cluster)
+        return parse_result(answer, self._number, len(next_round.source), self.cluster)
 
     def _ask(self, request: bytes, question: str) -> bytes:
         """Sends a request and returns the line of the answer."""
@@ -76,11 +76,11 @@ class MeasuringProgram:
         return line
 
     def _send(self, request: bytes, question: str, deadline_s: float) -> None:
-        """Writes a request, which may wait for the program up to the limit."""
-        left = memoryview(request)
-        while left:
+        """Writes a request. Waits at most until the deadline while the program does not read."""
+        unsent = memoryview(request)
+        while unsent:
             try:
-                left = left[os.write(self._pipes.requests, left) :]
+                unsent = unsent[os.write(self._pipes.requests, unsent) :]
             except BlockingIOError:
                 self._check_time(question, deadline_s)
                 select.select([], [self._pipes.requests], [], _POLL_S)

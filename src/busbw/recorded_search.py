@@ -38,14 +38,14 @@ def append_lines(path: Path, *lines: SearchLine) -> None:
         raise BusbwError(f"cannot write {path}: {error.strerror}", remedy="give another file") from error
 
 
-def round_record(one: Round, result: RoundResult) -> RoundRecord:
-    """Returns the line of a round."""
+def round_record(measured_round: Round, result: RoundResult) -> RoundRecord:
+    """Returns the line of a round. A time that is missing in the result (NaN) is left out."""
     return RoundRecord(
-        load=cast(LoadName, one.load.name.lower()),
-        size_bytes=one.size_bytes,
-        sources=one.source.tolist(),
-        targets=one.target.tolist(),
-        times_us=[row[~np.isnan(row)].tolist() for row in np.round(result.times_us, 3)],
+        load=cast(LoadName, measured_round.load.name.lower()),
+        size_bytes=measured_round.size_bytes,
+        sources=measured_round.source.tolist(),
+        targets=measured_round.target.tolist(),
+        times_us=[flow_times[~np.isnan(flow_times)].tolist() for flow_times in np.round(result.times_us, 3)],
         errors=dict(result.errors),
         took_s=result.took_s,
     )

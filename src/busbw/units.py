@@ -62,10 +62,14 @@ def milliseconds_text(time_us: float) -> str:
 
 def duration_text(time_us: float) -> str:
     """Text of a time in the largest unit in which it is at least 1: "1.23 s", "12.3 ms", "456 us"."""
-    value, unit = next(
-        ((time_us / scale, unit) for scale, unit in ((1e6, "s"), (1e3, "ms")) if time_us >= scale), (time_us, "us")
-    )
-    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
+    value, unit = time_us, "us"
+    if time_us >= 1e6:
+        value, unit = time_us / 1e6, "s"
+    elif time_us >= 1e3:
+        value, unit = time_us / 1e3, "ms"
+    # Three significant digits after rounding.
+    decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{decimals}f} {unit}"
 
 
 def size_range_text(sizes_bytes: Iterable[int]) -> str:

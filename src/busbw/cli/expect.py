@@ -4,6 +4,7 @@ A wire is a kind of link, such as NVLink or the NICs. A route is an algorithm wi
 the busbw of the route. The binding limit is the lowest one.
 """
 
+import math
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -130,14 +131,11 @@ def expect(
         node_system = with_parsed_nics(node_system, nics)
     if sharp:
         node_system = _with_sharp(node_system)
-    gpu_count = len(machine.gpus) if machine and machine.gpus else 0
-    rank_count = ranks or gpu_count or max(2, node_system.ranks_per_node)
-    # A host without GPUs runs any number of ranks.
-    max_per_node = rank_count if node_system.generation == "host" else node_system.ranks_per_node
+    rank_count = ranks or _default_ranks(node_system, machine)
     scenario = Scenario(
         collective=collective_name,
         ranks=rank_count,
-        ranks_per_node=ranks_per_node or min(rank_count, max_per_node),
+        ranks_per_node=ranks_per_node or _default_ranks_per_node(node_system, rank_count),
         dtype=_check_dtype(dtype),
         nvls=nvls,
         algorithm=_parse_algorithm(algorithm, nvls=nvls),
@@ -151,6 +149,17 @@ def expect(
         return
     for line in _prediction_lines(expectation, machine, description, reference, explain=explain):
         out.print(line)
+
+
+def _default_ranks(node_system: system.System, machine: DetectedMachine | None) -> int:
+    """Returns one rank for each GPU of this machine, or the ranks of one node of the system."""
+    gpu_count = len(machine.gpus) if machine and machine.gpus else 0
+    return gpu_count or max(2, node_system.ranks_per_node)
+
+
+def _default_ranks_per_node(node_system: system.System, ranks: int) -> int:
+    """Returns the ranks of a full node. A host without GPUs runs any number of ranks."""
+    return ranks if node_system.generation == "host" else min(ranks, node_system.ranks_per_node)
 
 
 def _with_sharp(node_system: system.System) -> system.System:
@@ -222,7 +231,7 @@ def _prediction_lines(
     explain: bool,
 ) -> Iterator[str]:
     scenario, node_system = expectation.job, expectation.system
-    nodes = -(-scenario.ranks // min(scenario.ranks, scenario.ranks_per_node))  # rounded up
+    nodes = math.ceil(scenario.ranks / min(scenario.ranks, scenario.ranks_per_node))
     collective_text = " ".join(filter(None, [scenario.collective, scenario.dtype]))
     yield f"{collective_text}, {scenario.ranks} ranks on {nodes} node{'s' if nodes > 1 else ''} of {node_system.name}"
     nics = node_system.nics

@@ -84,15 +84,13 @@ def export(
     for log in logs:
         if not log.has_rows:
             raise UsageError(f"{log.source} has no readable row", remedy="run busbw show to see why")
-    judged_logs = logs
-    if is_redacted:
-        original_logs, logs = logs, redact_all(logs)
-        judged_logs = list(map(with_expectation_fields, logs, original_logs))
+    exported_logs = redact_all(logs) if is_redacted else logs
     verdicts = StoredSequence(JudgedConfiguration)  # a long log has too many for memory
     if exporter.HAS_VERDICTS:
         run_system = find_system(system_name)
         replacement_nics = parse_nics(nics) if nics is not None else None
         selection = select_reference(reference_name)
+        judged_logs = map(with_expectation_fields, exported_logs, logs) if is_redacted else logs
         with activity("judging"):
             for log in judged_logs:
                 configurations = iterate_configurations(
@@ -101,7 +99,7 @@ def export(
                 verdicts.extend(map(_without_figures, configurations))
     with temporary_file() as file:
         with activity(f"writing {format_name}"), temporary_file_errors():
-            exporter.write(logs, file, verdicts)
+            exporter.write(exported_logs, file, verdicts)
             file.flush()
         write_whole(output, file)
 

@@ -143,12 +143,10 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 def _skip_reason(file: Path) -> str:
     """Returns the reason to skip a file of a folder. Empty for a log."""
     try:
-        next(event for event in readers.stream(file) if not isinstance(event, LogNote))
+        has_row = any(not isinstance(event, LogNote) for event in readers.stream(file))
     except UsageError as error:
         return error.problem
-    except StopIteration:
-        return f"{file} has no row"
-    return ""
+    return "" if has_row else f"{file} has no row"
 
 
 def _events(path: Path, claims: UserClaims, totals: _Totals) -> Iterator[Event]:

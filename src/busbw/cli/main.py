@@ -70,7 +70,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code. An error is one sentence on stderr, without a traceback."""
-    # Python sets a closed standard stream to None. A write to the one that replaces stdout fails.
+    # Python sets a closed standard stream to None. A read-only file replaces stdout, so that writing to it fails.
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

@@ -100,7 +100,7 @@ def _make_directory(directory: Path) -> Path:
 
 
 def _run(command: tuple[str, ...], environment: dict[str, str]) -> int:
-    """Runs a command in the foreground and returns its exit code. Signals to this process reach it."""
+    """Runs a command in the foreground and returns its exit code. Forwards the signals that this process receives."""
     process: subprocess.Popen[bytes] | None = None
     early_signals: list[int] = []
 

@@ -52,16 +52,20 @@ def _print_list(all_references: dict[str, Reference]) -> None:
 
 def _best_busbw_text(reference: Reference) -> str:
     """Returns the best busbw of up to two collectives. A floor is a lower bound, not a measurement."""
-    best: dict[str, tuple[float, bool]] = {}
+    best_sweeps: dict[str, Sweep] = {}
     for sweep in reference.sweeps:
-        busbw_gbps = max(point.busbw_gbps for point in sweep.points)
-        if busbw_gbps > best.get(sweep.collective, (0.0, False))[0]:
-            best[sweep.collective] = (busbw_gbps, sweep.kind == "floor")
+        best = best_sweeps.get(sweep.collective)
+        if best is None or _max_busbw_gbps(sweep) > _max_busbw_gbps(best):
+            best_sweeps[sweep.collective] = sweep
     texts = [
-        f"{collective} {busbw_gbps:.4g}{' (floor)' if is_floor else ''}"
-        for collective, (busbw_gbps, is_floor) in best.items()
+        f"{collective} {_max_busbw_gbps(sweep):.4g}{' (floor)' if sweep.kind == 'floor' else ''}"
+        for collective, sweep in best_sweeps.items()
     ]
     return names_text(texts, 2)
+
+
+def _max_busbw_gbps(sweep: Sweep) -> float:
+    return max(point.busbw_gbps for point in sweep.points)
 
 
 def _print_reference(reference: Reference) -> None:

@@ -39,7 +39,9 @@ from busbw.units import count_text, size_text
 _RECORDED_PASS = ("-n", "20", "-w", "2", "-N", "1", "-c", "0")
 """Additional flags of the pass that records. It is not the timed one, because recording takes time."""
 _LONG_HOST_STEP_BYTES = 1 << 30
+"""Bytes per rank beyond which a step takes minutes on the host backend, which copies at some GB/s."""
 _SILENT = LaunchCallbacks(lambda _line: None, lambda: None)
+"""Callbacks that drop the output of the engine."""
 
 
 @click.command(
@@ -119,7 +121,7 @@ def replay(
 
 
 def _warn_of_long_replay(objective: Objective) -> None:
-    """Warns if the host backend, which copies at some GB/s, would need minutes."""
+    """Warns if the replay would take minutes on the host backend."""
     assert objective.replay is not None
     step_bytes = objective.replay.argument_bytes()
     if {"host", "--backend=host"} & {*objective.flags} and step_bytes > _LONG_HOST_STEP_BYTES:
@@ -134,7 +136,10 @@ def _no_flags(_names: set[str]) -> tuple[str, ...]:
 def _print_models(*, as_json: bool) -> int:
     models = list_models()
     if as_json:
-        fields = [{"name": one.name, "title": one.title, "ranks": one.ranks, "sources": one.sources} for one in models]
+        fields = [
+            {"name": model.name, "title": model.title, "ranks": model.ranks, "sources": model.sources}
+            for model in models
+        ]
         click.echo(json_object({"models": fields}))
         return ExitCode.GOOD
     for model in models:

@@ -132,6 +132,7 @@ def _write_trace_page(
 
 
 def _causes(log: Log) -> tuple[str, ...]:
+    """Returns sentences on the causes that the log states, or else that the state of its run suggests."""
     if causes := causes_in_log(Path(log.source)):
         return tuple(cause_sentences(causes, f"busbw doctor --log {shlex.quote(log.source)}"))
     return tuple(run_cause_sentences(causes_in_run(log)))
@@ -181,14 +182,15 @@ def _select_systems(logs: Sequence[Log], system_options: Sequence[str]) -> list[
         if (log_number, table_number) in selected:
             raise UsageError(f"--system {option_value}: the system is set twice", remedy="set it once")
         selected[log_number, table_number] = find_system(match[3] if match else option_value)
+
+    def system_of(log_number: int, table_number: int) -> System | None:
+        for key in ((log_number, table_number), (log_number, 0), (0, 0)):
+            if key in selected:
+                return selected[key]
+        return None
+
     return [
-        tuple(
-            next(
-                (selected[key] for key in ((log_number, table_number), (log_number, 0), (0, 0)) if key in selected),
-                None,
-            )
-            for table_number in range(1, len(log.tables) + 1)
-        )
+        tuple(system_of(log_number, table_number) for table_number in range(1, len(log.tables) + 1))
         for log_number, log in enumerate(logs, start=1)
     ]
 

@@ -5,6 +5,7 @@ The engine's output goes to stdout unchanged. All output of this command goes to
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -24,7 +25,7 @@ from busbw.cli.options.run_destination import destination_options, is_abandoned,
 from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
-from busbw.launchers.job.job import as_pairs
+from busbw.launchers.job.job import LaunchPlan, as_pairs
 from busbw.launchers.job.processes import ExitStatus, documented_exit_code
 from busbw.terminal.progress import Progress
 from busbw.units import plain
@@ -55,8 +56,9 @@ def run(
 
     `busbw run comm_ops TESTS` measures the life of communicators; `comm_ops_perf --help` lists its flags.
     """
-    own_options = [name for each in click.get_current_context().command.params for name in each.opts]
-    reject_near_miss_options(words, [name for name in own_options if name.startswith("--")])
+    parameters = click.get_current_context().command.params
+    long_options = [name for parameter in parameters for name in parameter.opts if name.startswith("--")]
+    reject_near_miss_options(words, long_options)
     collective = parse_program(words)
     flags = used_flags(words[1:])
     if ranks is not None and "-t" in flags:
@@ -76,14 +78,7 @@ def run(
         on_terminal = sys.stderr.isatty()
         if on_terminal:
             click.echo(f"{command_text} --records {shlex.quote(str(destination.path))}", err=True)
-            with Progress(destination.path) as progress:
-                callbacks = LaunchCallbacks(
-                    on_line=progress.line,
-                    on_wait=progress.refresh,
-                    is_backlogged=lambda: progress.stdout.has_pending,
-                )
-                code = local.submit(plan, callbacks)
-            finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
+            code = _submit_with_progress(plan, destination.path, check_interrupt)
         else:
             code = local.submit(plan)
         check_interrupt()
@@ -99,7 +94,21 @@ def run(
     return exit_code
 
 
+def _submit_with_progress(plan: LaunchPlan, record: Path, check_interrupt: Callable[[], None]) -> int:
+    """Runs the job with its progress on the terminal, and returns its exit code."""
+    with Progress(record) as progress:
+        callbacks = LaunchCallbacks(
+            on_line=progress.line,
+            on_wait=progress.refresh,
+            is_backlogged=lambda: progress.stdout.has_pending,
+        )
+        code = local.submit(plan, callbacks)
+    finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
+    return code
+
+
 def _print_causes() -> None:
+    """Prints the likely causes of a slow run on this machine."""
     from busbw.cli.outcome.possible_causes import cause_sentences, causes_on_this_machine  # needed only for a slow run
 
     causes = causes_on_this_machine()

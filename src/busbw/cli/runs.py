@@ -63,9 +63,10 @@ def runs(
     with open_index(folder, rebuild=rebuild) as index:
         list_items = _list_measurements if lists_rows else _list_runs
         listed, total = list_items(index, run_filter, limit, as_json=as_json)
-        # Filters choose configurations, which a search has not.
+        # Filters select by configuration, and a search has none.
         searches = index.searches() if run_filter == Filter() and not lists_rows else []
-        _list_searches(searches[: limit or None], as_json=as_json)
+        shown_searches = searches[:limit] if limit else searches
+        _list_searches(shown_searches, as_json=as_json)
         if not total and not searches:
             _refuse_unknown_collective(index, collective)
             click.echo(f"no run in {folder} matches; make one with busbw run", err=True)
@@ -145,12 +146,21 @@ def _write_table(columns: Sequence[Column]) -> None:
         out.print(line)
 
 
-def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
-    def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = False) -> Column:
-        """Returns a column, by default aligned to the left. An unknown value (None) is an empty cell."""
-        cells = [Cell("" if text is None else str(text)) for text in texts]
-        return Column(name, cells, right=right, weight=weight)
+def _text_column(name: str, values: Iterable[object], weight: int = 0) -> Column:
+    """Returns a column that is aligned to the left. An unknown value (None) is an empty cell."""
+    return Column(name, _cells(values), right=False, weight=weight)
 
+
+def _number_column(name: str, values: Iterable[object], weight: int = 0) -> Column:
+    """Returns a column that is aligned to the right. An unknown value (None) is an empty cell."""
+    return Column(name, _cells(values), right=True, weight=weight)
+
+
+def _cells(values: Iterable[object]) -> list[Cell]:
+    return [Cell("" if value is None else str(value)) for value in values]
+
+
+def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
     sizes = [
         f"{size_text(run.min_bytes)} to {size_text(run.max_bytes)}"
         if run.min_bytes is not None and run.max_bytes is not None
@@ -159,17 +169,17 @@ def _run_columns(rows: Sequence[RunRow]) -> list[Column]:
     ]
     hosts = [run.hosts if run.host_count < 2 else f"{run.hosts.split()[0]} +{run.host_count - 1}" for run in rows]
     return [
-        column("run", (run.name + (f" #{run.number}" if run.number > 1 else "") for run in rows)),
-        column("time (UTC)", (time_text(run.time_s, run.time_source) for run in rows), 4),
-        column("collective", (run.collectives for run in rows), 9),
-        column("type", (_dtypes_text(run.dtypes) for run in rows), 7),
-        column("ranks", (run.ranks for run in rows), 8, right=True),
-        column("hosts", hosts, 3),
-        column("device", (run.device for run in rows), 1),
-        column("library", (run.library for run in rows), 5),
-        column("sizes", sizes, 2),
-        column("rows", (run.rows for run in rows), 6, right=True),
-        column("peak busbw", (_gbps(run.peak_busbw_gbps) for run in rows), 10, right=True),
+        _text_column("run", (run.name + (f" #{run.number}" if run.number > 1 else "") for run in rows)),
+        _text_column("time (UTC)", (time_text(run.time_s, run.time_source) for run in rows), 4),
+        _text_column("collective", (run.collectives for run in rows), 9),
+        _text_column("type", (_dtypes_text(run.dtypes) for run in rows), 7),
+        _number_column("ranks", (run.ranks for run in rows), 8),
+        _text_column("hosts", hosts, 3),
+        _text_column("device", (run.device for run in rows), 1),
+        _text_column("library", (run.library for run in rows), 5),
+        _text_column("sizes", sizes, 2),
+        _number_column("rows", (run.rows for run in rows), 6),
+        _number_column("peak busbw", (_gbps_text(run.peak_busbw_gbps) for run in rows), 10),
         Column("data", [_data_cell(run) for run in rows], right=False),
     ]
 
@@ -188,29 +198,24 @@ def _data_cell(run: RunRow) -> Cell:
     return Cell("right", "green") if run.checked else Cell("unchecked", "yellow")
 
 
-def _gbps(value: float | None) -> str:
+def _gbps_text(value: float | None) -> str:
     return "" if value is None else f"{value:.2f} GB/s"
 
 
 def _measurement_columns(points: Sequence[StoredPoint]) -> list[Column]:
-    def column(name: str, texts: Iterable[object], weight: int = 0, *, right: bool = True) -> Column:
-        """Returns a column, by default aligned to the right. An unknown value (None) is an empty cell."""
-        cells = [Cell("" if text is None else str(text)) for text in texts]
-        return Column(name, cells, right=right, weight=weight)
-
     def number_text(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}"
 
     return [
-        column("run", (point.name for point in points), right=False),
-        column("collective", (point.collective for point in points), 9, right=False),
-        column("type", (point.dtype for point in points), 7, right=False),
-        column("redop", (point.redop for point in points), 5, right=False),
-        column("ranks", (point.ranks for point in points), 4),
-        column("size", (size_text(point.size_bytes) for point in points)),
-        column("placement", (PLACEMENT_WORDS[point.placement] or "unstated" for point in points), 6, right=False),
-        column("time us", (number_text(point.time_us) for point in points)),
-        column("algbw GB/s", (number_text(point.algbw_gbps) for point in points), 3),
-        column("busbw GB/s", (number_text(point.busbw_gbps) for point in points)),
-        column("wrong", (point.wrong_elements for point in points), 8),
+        _text_column("run", (point.name for point in points)),
+        _text_column("collective", (point.collective for point in points), 9),
+        _text_column("type", (point.dtype for point in points), 7),
+        _text_column("redop", (point.redop for point in points), 5),
+        _number_column("ranks", (point.ranks for point in points), 4),
+        _number_column("size", (size_text(point.size_bytes) for point in points)),
+        _text_column("placement", (PLACEMENT_WORDS[point.placement] or "unstated" for point in points), 6),
+        _number_column("time us", (number_text(point.time_us) for point in points)),
+        _number_column("algbw GB/s", (number_text(point.algbw_gbps) for point in points), 3),
+        _number_column("busbw GB/s", (number_text(point.busbw_gbps) for point in points)),
+        _number_column("wrong", (point.wrong_elements for point in points), 8),
     ]

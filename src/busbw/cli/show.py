@@ -112,14 +112,15 @@ def _expectation_columns(table: Table, system: System | None) -> ExpectationColu
     """Returns functions for the columns of the expectation: the busbw of a row, and the assumption behind it."""
     estimate, find_nics = estimator(table, system), network_nics_finder(table, system)
 
-    known: dict[tuple[object, ...], ExpectedRange | None] = {}
+    # Passes over the sizes repeat rows, and an estimate takes long.
+    range_by_row: dict[tuple[object, ...], ExpectedRange | None] = {}
 
     def busbw_gbps(row: Row) -> ExpectedRange | None:
         key = (row.configuration, row.size_bytes)
-        if key not in known:
+        if key not in range_by_row:
             row_estimate = estimate(row)
-            known[key] = row_estimate.busbw_gbps if row_estimate else None
-        return known[key]
+            range_by_row[key] = row_estimate.busbw_gbps if row_estimate else None
+        return range_by_row[key]
 
     def assumption(row: Row) -> str:
         nics = find_nics(row)

@@ -45,6 +45,8 @@ SIZES = ("8K", "1M", "64M")
 """One size per band: latency, middle, plateau."""
 ENVIRONMENT_FILE = "tuned.env"
 TUNER_FILE = "nccl_tuner.conf"
+_CHECK_BLOCK = "proof-000"
+"""Name of the block that checks the current settings."""
 
 
 @click.command(
@@ -102,11 +104,11 @@ def tune(
         all_flags = objective.arguments(records_folder / PROGRAM_FILE, _default_flags)
         measurement = Measurement(objective.engine_program, all_flags, records_folder, check_interrupt=check_interrupt)
         show_progress("checking the current settings")
-        current_block = measurement.block(common_side, "proof-000", *PREFLIGHT_FLAGS)
+        current_block = measurement.block(common_side, _CHECK_BLOCK, *PREFLIGHT_FLAGS)
         if any(figure.wrong_elements for figure in current_block.values()):
             subject = REPLAY if objective.replay else f"run {objective.name}"
             raise UsageError("the current settings give WRONG DATA", remedy=f"run `busbw {subject}` first")
-        header = records.read(measurement.record("proof-000")).header
+        header = records.read(measurement.record(_CHECK_BLOCK)).header
         hosts = len({rank.host for rank in header.ranks})
         collective = None if objective.replay else objective.name
         candidates = candidates or default_candidates(header.backend, collective, hosts)
@@ -141,6 +143,7 @@ def _default_flags(flag_names: set[str]) -> tuple[str, ...]:
 
 
 def _print_screening(screened: Sequence[ScreenedCandidate], sizes_bytes: Sequence[int]) -> None:
+    """Prints a table of the gains of all candidates, the best first, or why a candidate was excluded."""
     best_first = sorted(screened, key=lambda entry: -entry.best_gain)
     columns = [Column("setting", [Cell(entry.candidate.text) for entry in best_first], right=False)]
     for size in sizes_bytes:

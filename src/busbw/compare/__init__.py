@@ -144,13 +144,16 @@ def _variant_count_text(names: Sequence[str]) -> str:
 
 
 def _require_like_loads(name_a: str, tables_a: Sequence[Table], name_b: str, tables_b: Sequence[Table]) -> None:
-    for table_a in tables_a[:1]:
-        for table in (*tables_a[1:], *tables_b):
-            if found := find_load_differences(table_a, table, run_name=name_a, other_name=name_b):
-                raise UsageError(
-                    f"{name_a} and {name_b} measured unlike traffic: {'; '.join(each.text for each in found)}",
-                    remedy="compare runs with the same --skew and --with",
-                )
+    """Raises UsageError if a table has another distribution of the traffic, or another neighbor, than the first one."""
+    if not tables_a:
+        return
+    for table in (*tables_a[1:], *tables_b):
+        if load_differences := find_load_differences(tables_a[0], table, run_name=name_a, other_name=name_b):
+            differences_text = "; ".join(difference.text for difference in load_differences)
+            raise UsageError(
+                f"{name_a} and {name_b} measured unlike traffic: {differences_text}",
+                remedy="compare runs with the same --skew and --with",
+            )
 
 
 def _compare(

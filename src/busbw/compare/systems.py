@@ -5,7 +5,7 @@ separation if the two are alike. Otherwise the points name their system, and onl
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +28,10 @@ from busbw.units import count_text, size_text
 
 _SystemsByConfiguration = dict[PointKey, dict[SystemFacts, set[int]]]
 """For each configuration of a side: its systems, each with the runs on it. The key has neither size nor placement."""
+
+
+_SystemLabels = dict[tuple[PointKey, SystemFacts], str | None]
+"""For each configuration and system of a side: the system that its points name. None if they need not name it."""
 
 
 class SeparatedSides(NamedTuple):
@@ -60,25 +64,21 @@ def separate_systems(
         for configuration, runs_by_system in systems.items():
             for facts, runs in runs_by_system.items():
                 _require_like_runs(name, configuration, facts, [tables[run] for run in sorted(runs)])
-    labels_a: dict[tuple[PointKey, SystemFacts], str | None] = {}
-    labels_b: dict[tuple[PointKey, SystemFacts], str | None] = {}
-    notes: dict[str, None] = {}
+    labels_a: _SystemLabels = {}
+    labels_b: _SystemLabels = {}
+    notes: dict[str, None] = {}  # an ordered set
     for configuration in dict.fromkeys([*systems_a, *systems_b]):
         facts_a, facts_b = list(systems_a.get(configuration, {})), list(systems_b.get(configuration, {}))
         if len(facts_a) <= 1 and len(facts_b) <= 1:
-            blockers, unstated = _find_differences(facts_a, facts_b)
+            blockers, _ = _find_differences(facts_a, facts_b)
             is_paired = any_system or not blockers
-            if facts_a and facts_b and facts_a[0].gpu is facts_b[0].gpu is None:
-                label = device_label(facts_a[0].by_name(), facts_b[0].by_name())
-                notes[f"Neither side states its {label}: whether both ran on like systems is not known."] = None
             labels_a |= {(configuration, facts): None if is_paired else facts.text for facts in facts_a}
             labels_b |= {(configuration, facts): None if is_paired else facts.text for facts in facts_b}
-            if is_paired:
-                notes |= dict.fromkeys(f"Unlike systems: {difference.text}." for difference in blockers)
-                notes |= dict.fromkeys(f"{difference.text}: assumed to be equal." for difference in unstated)
+            notes |= dict.fromkeys(_pairing_notes(facts_a, facts_b, is_paired=is_paired))
             continue
-        labels_a |= {(configuration, facts): facts.text for facts in facts_a}
+        # A system of B gets the label of the like system of A, so that the points of both are equal.
         partners = _pair_systems(configuration, facts_a, facts_b)
+        labels_a |= {(configuration, facts): facts.text for facts in facts_a}
         labels_b |= {(configuration, facts): (partners[facts] or facts).text for facts in facts_b}
     return SeparatedSides(
         _add_labels(observations_a, facts_of_a, labels_a),
@@ -114,6 +114,19 @@ class _SystemFactsOfRuns:
         return self._facts[key]
 
 
+def _pairing_notes(facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts], *, is_paired: bool) -> Iterator[str]:
+    """Yields sentences on the assumptions about one system of A and one of B. Empty if a side has none."""
+    if not facts_a or not facts_b:
+        return
+    if facts_a[0].gpu is None and facts_b[0].gpu is None:
+        label = device_label(facts_a[0].by_name(), facts_b[0].by_name())
+        yield f"Neither side states its {label}: whether both ran on like systems is not known."
+    if is_paired:
+        blockers, unstated = _find_differences(facts_a, facts_b)
+        yield from (f"Unlike systems: {difference.text}." for difference in blockers)
+        yield from (f"{difference.text}: assumed to be equal." for difference in unstated)
+
+
 def _find_differences(
     facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts]
 ) -> tuple[list[Difference], list[Difference]]:
@@ -140,9 +153,7 @@ def _pair_systems(
     return partners
 
 
-def _add_labels(
-    side: Observations, facts_by_run: "_SystemFactsOfRuns", labels: dict[tuple[PointKey, SystemFacts], str | None]
-) -> Observations:
+def _add_labels(side: Observations, facts_by_run: "_SystemFactsOfRuns", labels: _SystemLabels) -> Observations:
     labeled: Observations = defaultdict(list)
     for point, observations in side.items():
         configuration = _configuration(point)

@@ -70,9 +70,13 @@ def step_sentences(comparison: Comparison) -> list[str]:
         ):
             sentences.append(f"With B the time of your {step} is {result.verdict.value}: {result.reason}")
             continue
-        shorter = sorted((1 - 1 / speedup) * 100 for speedup in (*result.interval, result.speedup))
-        change, sign = ("shorter", 1) if result.verdict is ChangeVerdict.FASTER else ("longer", -1)
-        low, middle, high = sorted(sign * percent for percent in shorter)
+        # The time of B is 1 / speed-up of that of A.
+        percents_shorter = [(1 - 1 / speedup) * 100 for speedup in (*result.interval, result.speedup)]
+        if result.verdict is ChangeVerdict.FASTER:
+            change, percents = "shorter", percents_shorter
+        else:
+            change, percents = "longer", [-percent for percent in percents_shorter]
+        low, middle, high = sorted(percents)
         sentences.append(f"With B your {step} is {middle:.1f} % {change} ({low:.1f} to {high:.1f}).")
     return sentences
 

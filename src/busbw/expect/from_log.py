@@ -30,11 +30,11 @@ def system_of(table: Table) -> System | None:
         return find("host")
     if stated := _stated_system(table):
         return stated
-    found = {system.name: system for device in table.devices if (system := find_in_text(device))}
-    if len(found) > 1:
+    systems_by_name = {system.name: system for device in table.devices if (system := find_in_text(device))}
+    if len(systems_by_name) > 1:
         return None  # a system description has one GPU type
     title = table.title or ""
-    system = next(iter(found.values()), None) or find_in_text(title)
+    system = next(iter(systems_by_name.values()), None) or find_in_text(title)
     if system is None:
         return None
     text_after_device = _text_after_device(title, system)

@@ -4,6 +4,8 @@ A domain is a node, or a rack whose nodes are joined by NVLink. A fabric is the 
 NICs join the domains. Traffic is the GB/s on a link for each GB/s of busbw.
 """
 
+import math
+
 from busbw.expect.types import Limit, Scenario
 from busbw.system import Fabric, Nics, System
 
@@ -19,7 +21,7 @@ def domain_ranks(scenario: Scenario, system: System) -> int:
 
 def domain_count(scenario: Scenario, system: System) -> int:
     """Number of domains that the ranks occupy; `Expectation.nodes`."""
-    return -(-scenario.ranks // domain_ranks(scenario, system))  # rounded up
+    return math.ceil(scenario.ranks / domain_ranks(scenario, system))
 
 
 def fastest_fabric(ranks: int, system: System) -> Fabric | None:

@@ -38,7 +38,7 @@ def _hypercube_traffic(scenario: Scenario, domain_size: int, links_within: list[
     These ranks are in one domain if 2^(k+1) divides the number of ranks per domain. Let b be the largest power of two
     that divides this number: then b - 1 parts stay within the domain, and n - b parts cross NICs.
     """
-    aligned_ranks = domain_size & -domain_size
+    aligned_ranks = domain_size & -domain_size  # the lowest set bit is b
     traffic = (scenario.ranks - aligned_ranks) / (scenario.ranks - 1)
     links_gbps = min((limit.busbw_gbps for limit in links_within), default=math.inf)
     return traffic, (1 - traffic) / links_gbps

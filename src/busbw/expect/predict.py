@@ -98,15 +98,12 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     def transfer_us(route: Route, protocol: Protocol, efficiency: float) -> float:
         return transfer_time_us(size_bytes, _busbw_gbps(route, protocol, size_bytes, efficiency), factor)
 
-    time_us, route, protocol = min(
-        (
-            (launches_us + latency_us + transfer_us(route, protocol, route.efficiency.typical), route, protocol)
-            for route in routes
-            for protocol, latency_us in route.latency_us.items()
-        ),
-        key=lambda candidate: candidate[0],
-    )
-    latency_us = route.latency_us[protocol]
+    def typical_us(route: Route, protocol: Protocol) -> float:
+        return launches_us + route.latency_us[protocol] + transfer_us(route, protocol, route.efficiency.typical)
+
+    candidates = [(route, protocol) for route in routes for protocol in route.latency_us]
+    route, protocol = min(candidates, key=lambda candidate: typical_us(*candidate))
+    time_us, latency_us = typical_us(route, protocol), route.latency_us[protocol]
     min_us = LATENCY_LOW * (latency_us + launches_us) + transfer_us(route, protocol, route.efficiency.high)
     max_latency_us = LATENCY_HIGH * (latency_us + max_launches_us)
     if not scenario.is_in_graph:

@@ -29,7 +29,7 @@ from busbw.expect.nccl_constants import (
 )
 from busbw.expect.pairwise import pairwise_route
 from busbw.expect.types import Efficiency, Limit, Protocol, Route, Scenario
-from busbw.system import Fabric, Nics, System
+from busbw.system import Fabric, Nics, SourcedValue, System
 
 # Fractions of their limits that routes reach, as in nccl_constants.py.
 RING = Efficiency(
@@ -241,20 +241,7 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, doma
     # The switch belongs to the first fabric of the system.
     if fabric is None or fabric.kind != "NVLink" or fabric is not system.fabrics[0]:
         return []
-    # Each GPU sends its data once and receives the sum once, plus 1/d of both for the slice that it manages, with
-    # d ranks per domain. That is S (1 + 1/d) each way for S bytes and n ranks; busbw counts 2 S (n-1)/n.
-    traffic = (1 + 1 / domain_size) / (2 * (scenario.ranks - 1) / scenario.ranks)
-    link_limit = intra_domain_limit(
-        scenario, system, fabric, traffic, "the switch reduces: each GPU sends its data once and receives the sum once"
-    )
-    limit = Limit(
-        wire=link_limit.wire,
-        per="GPU",
-        capacity_gbps=link_limit.capacity_gbps * system.nvls.efficiency.value,
-        traffic=traffic,
-        why=f"{link_limit.why[:-1]} x {system.nvls.efficiency.value:g})",
-        source=f"{link_limit.source}; {system.nvls.efficiency.source}",
-    )
+    limit = _nvls_limit(scenario, system, fabric, system.nvls.efficiency)
     if domains == 1:
         efficiency = NVLS if domain_size <= _MAX_NODE_GPUS else NVLS_RACK
         return [_nvls_route("NVLS", (limit,), efficiency, _NVLS_US)]
@@ -267,6 +254,25 @@ def _nvls_routes(scenario: Scenario, system: System, fabric: Fabric | None, doma
         limits = (limit, _in_network_limit(scenario, system, system.nics))
         routes.append(_nvls_route("NVLS", limits, NVLS_SHARP, _NVLS_US + _NVLS_SHARP_NET_US))
     return routes
+
+
+def _nvls_limit(scenario: Scenario, system: System, fabric: Fabric, efficiency: SourcedValue) -> Limit:
+    """Makes the limit of the NVLinks if the switch reduces. `efficiency`: usable fraction of their bandwidth.
+
+    For S bytes, d ranks per domain and n ranks, each GPU sends its data once and receives the sum once. It also sends
+    and receives the slice of 1/d that it manages. That is S (1 + 1/d) each way, where busbw counts 2 S (n-1)/n.
+    """
+    traffic = (1 + 1 / domain_ranks(scenario, system)) / (2 * (scenario.ranks - 1) / scenario.ranks)
+    reason = "the switch reduces: each GPU sends its data once and receives the sum once"
+    link_limit = intra_domain_limit(scenario, system, fabric, traffic, reason)
+    return Limit(
+        wire=link_limit.wire,
+        per="GPU",
+        capacity_gbps=link_limit.capacity_gbps * efficiency.value,
+        traffic=traffic,
+        why=f"{link_limit.why[:-1]} x {efficiency.value:g})",
+        source=f"{link_limit.source}; {efficiency.source}",
+    )
 
 
 def _nvls_route(name: str, limits: tuple[Limit, ...], efficiency: Efficiency, latency_us: float) -> Route:

@@ -52,23 +52,41 @@ def open_folder(requested: Path | None, settings: bytes) -> tuple[Path, bool]:
         UsageError: The requested folder cannot be created, or contains other files or a tuning with other settings.
     """
     if requested is None:
-        for earlier in sorted(default_folder().glob(f"*-{_RUN_NAME_SUFFIX}*"), reverse=True):
-            with suppress(OSError):
-                if not (earlier / TABLE_FILE).exists() and (earlier / SETTINGS_FILE).read_bytes() == settings:
-                    return earlier, True
+        if unfinished := _find_unfinished(settings):
+            return unfinished, True
         folder = new_run(default_folder(), run_name(datetime.now(timezone.utc), _RUN_NAME_SUFFIX))
     else:
         folder = make_folder(requested)
-        try:
-            if (folder / SETTINGS_FILE).read_bytes() == settings:
-                return folder, True
-            problem = "was measured with other settings"
-        except FileNotFoundError:
-            problem = "contains other files" if any(folder.iterdir()) else ""
-        if problem:
-            raise UsageError(f"the folder {requested} {problem}", remedy="name another folder")
+        if _has_settings(folder, settings):
+            return folder, True
     replace_file(folder / SETTINGS_FILE, settings)
     return folder, False
+
+
+def _find_unfinished(settings: bytes) -> Path | None:
+    """Returns the newest unfinished tuning with these settings in the run store. None without such a tuning."""
+    for folder in sorted(default_folder().glob(f"*-{_RUN_NAME_SUFFIX}*"), reverse=True):
+        with suppress(OSError):
+            if not (folder / TABLE_FILE).exists() and (folder / SETTINGS_FILE).read_bytes() == settings:
+                return folder
+    return None
+
+
+def _has_settings(folder: Path, settings: bytes) -> bool:
+    """True if the folder contains a tuning with these settings, false if it is empty.
+
+    Raises:
+        UsageError: The folder contains something else.
+    """
+    try:
+        if (folder / SETTINGS_FILE).read_bytes() == settings:
+            return True
+        problem = "was measured with other settings"
+    except FileNotFoundError:
+        if not any(folder.iterdir()):
+            return False
+        problem = "contains other files"
+    raise UsageError(f"the folder {folder} {problem}", remedy="name another folder")
 
 
 @contextmanager

@@ -122,16 +122,8 @@ def _parse_line(words: list[str]) -> TableRange:
         raise UsageError(
             f'"{plain(collective)}" is not a collective of the fast path', remedy=f"give {_join_or(METHODS)}"
         )
-    pairs = [word.partition("=") for word in other_words if "=" in word]
+    values = _parse_values([word for word in other_words if "=" in word])
     methods = [word for word in other_words if "=" not in word and word != WINDOWS]
-    values = {key: value for key, _, value in pairs}
-    known_keys = {"ranks", "up_to", "blocks", "threads"}
-    if unknown := [key for key in values if key not in known_keys]:
-        raise UsageError(
-            f'"{plain(unknown[0])}=" is not a key of a table line', remedy="give ranks=, up_to=, blocks=, threads="
-        )
-    if len(values) < len(pairs):
-        raise UsageError("a key occurs twice", remedy="give each key once")
     if len(methods) != 1 or not {"ranks", "up_to"} <= values.keys():
         raise UsageError("the line is incomplete or has two methods", remedy=f'write a line such as "{_EXAMPLE_LINE}"')
     method, in_windows = methods[0], _has_windows_word(collective, other_words)
@@ -154,12 +146,30 @@ def _parse_line(words: list[str]) -> TableRange:
         return line
     if len(config_keys) < 2:
         raise UsageError(f"{method} needs blocks= and threads=", remedy=f'write a line such as "{_EXAMPLE_LINE}"')
-    threads = _parse_number("threads", values["threads"], WARP_THREADS, MAX_THREADS)
+    threads = _parse_threads(values["threads"])
+    return replace(line, blocks=_parse_number("blocks", values["blocks"], 1, MAX_BLOCKS), threads=threads)
+
+
+def _parse_values(words: list[str]) -> dict[str, str]:
+    """Returns the values of words such as "ranks=4" by key. Raises UsageError for an unknown or repeated key."""
+    values = dict(word.split("=", 1) for word in words)
+    known_keys = {"ranks", "up_to", "blocks", "threads"}
+    if unknown := [key for key in values if key not in known_keys]:
+        raise UsageError(
+            f'"{plain(unknown[0])}=" is not a key of a table line', remedy="give ranks=, up_to=, blocks=, threads="
+        )
+    if len(values) < len(words):
+        raise UsageError("a key occurs twice", remedy="give each key once")
+    return values
+
+
+def _parse_threads(text: str) -> int:
+    threads = _parse_number("threads", text, WARP_THREADS, MAX_THREADS)
     if threads % WARP_THREADS:
         raise UsageError(
             f"threads={threads} is not a multiple of 32", remedy=f"give a multiple of 32 up to {MAX_THREADS}"
         )
-    return replace(line, blocks=_parse_number("blocks", values["blocks"], 1, MAX_BLOCKS), threads=threads)
+    return threads
 
 
 def _parse_ranks(text: str) -> tuple[int, int]:

@@ -93,20 +93,31 @@ class TableTuner:
             NotAcceleratedError: The fast path delegates every call to NCCL on this machine.
             WrongDataError: The fast path computed wrong data.
         """
-        sizes = self.target.sizes
         first_nccl = self._measure_first_nccl(collective)
-        # Part 1: every config at every size.
         measured: dict[MethodConfig, Times] = {}
+        self._measure_every_config(collective, measured)
+        self._measure_neighbors(collective, measured)
+        return self._measure_fastest(collective, measured, first_nccl)
+
+    def _measure_every_config(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
+        """Part 1: measures every config of the coarse grid at every size."""
         for config in search.first_configs(collective, in_windows=self.target.in_windows):
-            self._measure_configs(collective, config.text, config, dict.fromkeys(sizes, config), measured)
-        # Part 2: rounds with one config next to the fastest of part 1 at each size.
+            self._measure_configs(collective, config.text, config, dict.fromkeys(self.target.sizes, config), measured)
+
+    def _measure_neighbors(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
+        """Part 2: measures rounds with one config next to the fastest of part 1 at each size."""
         measured_in_part_1 = dict(measured)
         for round_number in range(search.MAX_NEIGHBORS):
-            configs = search.next_round(measured_in_part_1, sizes, round_number, self.target.ranks)
+            configs = search.next_round(measured_in_part_1, self.target.sizes, round_number, self.target.ranks)
             if configs:
                 table = self._table_ranges(collective, configs)
                 self._measure_configs(collective, f"beside-{round_number + 1}", table, configs, measured)
-        # Part 3: the fastest configs of all sizes in one table.
+
+    def _measure_fastest(
+        self, collective: str, measured: Mapping[MethodConfig, Times], first_nccl: Times
+    ) -> list[Decision]:
+        """Part 3: measures the fastest configs of all sizes in one table, and decides each size."""
+        sizes = self.target.sizes
         fastest = {size: best for size in sizes if (best := search.find_fastest_config(measured, size))}
         fast: Times = {}
         launched = FinalComparison({}, [])

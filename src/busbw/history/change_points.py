@@ -98,7 +98,8 @@ def change_points(
 def min_runs(false_alarms: float) -> int:
     """Minimum number of values with which a change can be significant at this rate of false alarms."""
     count = 2 * MIN_RUNS
-    # With half of the values on each level, 2 of all ways to divide the values into halves have the largest shift.
+    # A change in the middle has the largest possible shift. Of all divisions into two halves, only two have that shift:
+    # all low values first, or all high values first. So their share is the smallest fraction that the test can find.
     while 2 / math.comb(count, count // 2) > false_alarms / _TESTS:
         count += 1
     return count

@@ -10,19 +10,30 @@ from busbw.statistics.fit import CurveFeature
 from busbw.units import size_text
 
 
-def explain_by_algorithms(found: Iterable[CurveFeature], sweep: Sequence[SeriesPoint]) -> tuple[CurveFeature, ...]:
-    """Returns the features with likely causes that agree with the algorithms. `sweep`: one placement, by size."""
-    pairs = {point.size_bytes: (previous.algorithm, point.algorithm) for previous, point in pairwise(sweep)}
-    return tuple(_explain(feature, *pairs.get(feature.size_bytes, ("", ""))) for feature in found)
+def explain_by_algorithms(
+    curve_features: Iterable[CurveFeature], sweep: Sequence[SeriesPoint]
+) -> tuple[CurveFeature, ...]:
+    """Returns the features with likely causes that agree with the algorithms.
+
+    Args:
+        curve_features: Dips, cliffs and steps of the sweep.
+        sweep: Points of one placement, ordered by size.
+    """
+    previous_points = {point.size_bytes: previous for previous, point in pairwise(sweep)}
+    points = {point.size_bytes: point for point in sweep}
+    return tuple(
+        _explain(feature, previous_points.get(feature.size_bytes), points.get(feature.size_bytes))
+        for feature in curve_features
+    )
 
 
-def _explain(feature: CurveFeature, previous: str, algorithm: str) -> CurveFeature:
-    """Explains a feature by the algorithms of the previous size and of its own. They are empty if unknown."""
-    if not previous or not algorithm:
+def _explain(feature: CurveFeature, previous: SeriesPoint | None, point: SeriesPoint | None) -> CurveFeature:
+    """Explains a feature by the algorithms at its size and at the previous size. Unchanged if one is unknown."""
+    if previous is None or point is None or not previous.algorithm or not point.algorithm:
         return feature
-    if previous != algorithm:
-        size = size_text(feature.size_bytes)
-        return replace(feature, likely=f"because NCCL uses {algorithm} from {size} on instead of {previous}")
+    if previous.algorithm != point.algorithm:
+        change = f"{point.algorithm} from {size_text(feature.size_bytes)} on instead of {previous.algorithm}"
+        return replace(feature, likely=f"because NCCL uses {change}")
     if feature.kind == "step":
-        return replace(feature, likely=f"a disturbance, because NCCL uses {algorithm} before and after it")
+        return replace(feature, likely=f"a disturbance, because NCCL uses {point.algorithm} before and after it")
     return feature

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from busbw.expect import Expectation
+from busbw.expect import Expectation, Route
 from busbw.judge.types import BandVerdict, Grade
 from busbw.logs import Table
 from busbw.units import number_text
@@ -109,13 +109,13 @@ def _stated_causes(table: Table, slow_bands: Sequence[BandVerdict]) -> Iterator[
 
 def _explain_latency(table: Table, expectation: Expectation, verdict: BandVerdict) -> _Cause:
     figures = f"{number_text(verdict.worst.time_us)} us, typical is {number_text(verdict.worst.range_us.typical)} us"
-    over_nodes = ", and look for GDRDMA in the output of NCCL_DEBUG=INFO" if expectation.nodes > 1 else ""
+    network_step = ", and look for GDRDMA in the output of NCCL_DEBUG=INFO" if expectation.nodes > 1 else ""
     if table.is_in_graph:
         cause = "start of the graph, slow clocks or ranks far from their GPUs"
-        confirmation = f"put more operations into the graph (-G 50), as its start is paid once{over_nodes}"
+        confirmation = f"put more operations into the graph (-G 50), as its start is paid once{network_step}"
     else:
         cause = "slow CPU or launches, or ranks far from their GPUs"
-        confirmation = f"measure in a CUDA graph (-G 50), which removes launches{over_nodes}"
+        confirmation = f"measure in a CUDA graph (-G 50), which removes launches{network_step}"
     return _Cause(_Evidence.NONE, _loss(verdict), f"high start-up time: {figures}: {cause}", confirmation)
 
 
@@ -169,40 +169,70 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
         text = f"{maximum_text} is healthy, but smaller plateau sizes do not reach it"
         confirmation = "change chunk sizes (NCCL_BUFFSIZE), registration or the tuner of a plug-in"
         return [_Cause(_Evidence.PATTERN, loss, text, confirmation)]
-    best_gbps = best.limit_gbps * best.efficiency.typical
-    causes = []
+    typical_of = [
+        *_slower_routes(expectation, best, measured_gbps),
+        *_fewer_nics(expectation, best, measured_gbps),
+        *_pcie_instead_of_nvlink(expectation, best, measured_gbps),
+    ]
+    if typical_of:
+        return [
+            _Cause(_Evidence.MATCHING_FIGURE, loss, f"{maximum_text} is typical of {suspect}", confirmation)
+            for suspect, confirmation in typical_of
+        ]
+    share_of_typical = measured_gbps / _typical_gbps(best)
+    text = (
+        f"{maximum_text} is {share_of_typical:.0%} of the typical busbw of "
+        f"{best.name} over {best.binding.wire} and matches no other route: settings, clocks or other load"
+    )
+    confirmation = "read the settings (NCCL_DEBUG=INFO) and the clocks (nvidia-smi -q -d PERFORMANCE)"
+    return [_Cause(_Evidence.NONE, loss, text, confirmation)]
+
+
+def _typical_gbps(route: Route) -> float:
+    """Busbw that large messages usually reach on a route."""
+    return route.limit_gbps * route.efficiency.typical
+
+
+def _are_equal_plateaus(measured_gbps: float, typical_gbps: float) -> bool:
+    return abs(measured_gbps / typical_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE
+
+
+def _slower_routes(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
+    """Yields each slower route with a plateau as measured, and how to confirm it."""
     for route in expectation.routes:
-        typical_gbps = route.limit_gbps * route.efficiency.typical
-        if route is not best and abs(measured_gbps / typical_gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
-            best_text = f"{best.name} would reach {number_text(best_gbps)}"
-            route_text = f"{route.name} ({number_text(typical_gbps)})"
+        if route is not best and _are_equal_plateaus(measured_gbps, _typical_gbps(route)):
+            best_text = f"{best.name} would reach {number_text(_typical_gbps(best))}"
             unavailable_text = _unavailable_route_text(expectation, best.name)
-            text = f"{maximum_text} is typical of {route_text}; {best_text}{unavailable_text}"
-            confirmation = "read the algorithm in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING"
-            causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
+            yield (
+                f"{route.name} ({number_text(_typical_gbps(route))}); {best_text}{unavailable_text}",
+                "read the algorithm in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING",
+            )
+
+
+def _fewer_nics(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
+    """Yields each number of NICs with a plateau as measured, if NICs limit the busbw, and how to confirm it."""
     nics = expectation.system.nics
-    if expectation.nodes > 1 and nics is not None and best.binding.wire == "NIC":
-        for used_nics in range(1, nics.count):
-            gbps = best_gbps * used_nics / nics.count
-            if nics.count % used_nics == 0 and abs(measured_gbps / gbps - 1) <= _MAX_PLATEAU_DIFFERENCE:
-                used_text = f"{used_nics} of the {nics.count} NICs of a node"
-                text = f"{maximum_text} is typical of {used_text}"
-                confirmation = "count the NICs in the output of NCCL_DEBUG=INFO, and check NCCL_IB_HCA"
-                causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
-    if expectation.nodes == 1 and best.binding.wire == "NVLink":
-        for name, pcie_gbps in _PCIE_BUSBW_GBPS.items():
-            if abs(measured_gbps / pcie_gbps - 1) <= 2 * _MAX_PLATEAU_DIFFERENCE:
-                text = f"{maximum_text} is typical of {name}: the GPUs do not use NVLink"
-                confirmation = "look for NV in nvidia-smi topo -m, and for P2P in the output of NCCL_DEBUG=INFO"
-                causes.append(_Cause(_Evidence.MATCHING_FIGURE, loss, text, confirmation))
-    if not causes:
-        text = (
-            f"{maximum_text} is {measured_gbps / best_gbps:.0%} of the typical busbw of "
-            f"{best.name} over {best.binding.wire} and matches no other route: settings, clocks or other load"
-        )
-        confirmation = "read the settings (NCCL_DEBUG=INFO) and the clocks (nvidia-smi -q -d PERFORMANCE)"
-        causes.append(_Cause(_Evidence.NONE, loss, text, confirmation))
-    return causes
+    if expectation.nodes == 1 or nics is None or best.binding.wire != "NIC":
+        return
+    for used_nics in range(1, nics.count):
+        typical_gbps = _typical_gbps(best) * used_nics / nics.count
+        if nics.count % used_nics == 0 and _are_equal_plateaus(measured_gbps, typical_gbps):
+            yield (
+                f"{used_nics} of the {nics.count} NICs of a node",
+                "count the NICs in the output of NCCL_DEBUG=INFO, and check NCCL_IB_HCA",
+            )
+
+
+def _pcie_instead_of_nvlink(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
+    """Yields each PCIe generation with a plateau as measured, if NVLink should limit, and how to confirm it."""
+    if expectation.nodes > 1 or best.binding.wire != "NVLink":
+        return
+    for name, pcie_gbps in _PCIE_BUSBW_GBPS.items():
+        if abs(measured_gbps / pcie_gbps - 1) <= 2 * _MAX_PLATEAU_DIFFERENCE:
+            yield (
+                f"{name}: the GPUs do not use NVLink",
+                "look for NV in nvidia-smi topo -m, and for P2P in the output of NCCL_DEBUG=INFO",
+            )
 
 
 def _unavailable_route_text(expectation: Expectation, route_name: str) -> str:

@@ -166,20 +166,20 @@ def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict)
     A time is the sum of start-up and transfer. If small sizes take a times their typical time and large ones b times,
     sizes between them take at most max(a, b) times theirs, whatever the width of their ranges.
     """
-    around = max(1.0, *_ratios(latency).values(), *_ratios(plateau).values())
+    max_outer_ratio = max(1.0, *_ratios(latency).values(), *_ratios(plateau).values())
     ratios = _ratios(middle)
-    bump = [size_bytes for size_bytes, ratio in ratios.items() if ratio >= _MIN_BUMP_FACTOR * around]
-    if middle.grade == "GOOD" and _has_adjacent(list(ratios), bump):
+    bump_sizes = [size_bytes for size_bytes, ratio in ratios.items() if ratio >= _MIN_BUMP_FACTOR * max_outer_ratio]
+    if middle.grade == "GOOD" and _has_adjacent(list(ratios), bump_sizes):
         reason = (
-            f"{_sizes_text(bump)}: up to {max(ratios.values()):.3g} times the typical time, although smaller and "
-            f"larger sizes take at most {around:.3g} times theirs: compare with a good run (--reference FILE)"
+            f"{_sizes_text(bump_sizes)}: up to {max(ratios.values()):.3g} times the typical time, although smaller and "
+            f"larger sizes take at most {max_outer_ratio:.3g} times theirs: compare with a good run (--reference FILE)"
         )
         middle = replace(middle, grade="UNSURE", reason=reason)
     return latency, middle, plateau
 
 
 def _ratios(band: BandVerdict) -> dict[int, float]:
-    """Returns the ratio to the typical time by size, ascending: that of the faster placement."""
+    """Returns the ratio of measured to typical time by size, ascending. It is that of the faster placement."""
     ratios: dict[int, float] = {}
     for figure in sorted(band.judged, key=lambda figure: figure.size_bytes):
         ratios[figure.size_bytes] = min(figure.ratio, ratios.get(figure.size_bytes, figure.ratio))
@@ -193,7 +193,7 @@ class _BandSizes(NamedTuple):
     slow: Sequence[int]
     """Every placement is slower than its range."""
     undecided: Sequence[int]
-    """Not slow, but no placement is in a range that would reject a fault."""
+    """A figure is undecided, and each other one is undecided or slower."""
     unclear: Sequence[int]
     """A figure may be inside its range or slower."""
     noisy: Sequence[int]
@@ -203,38 +203,41 @@ class _BandSizes(NamedTuple):
     unsteady: Sequence[int]
     """A single pass is beyond the range and at _MIN_UNSTEADY_FACTOR times the median of all passes or more."""
 
+    @classmethod
+    def of(cls, points: Sequence[SeriesPoint], figures: Sequence[JudgedFigure]) -> "_BandSizes":
+        """Sorts the sizes of a band by the outcomes of their figures. `figures` are those of the points."""
+        outcomes_by_size: dict[int, set[str]] = {}
+        points_by_size: dict[int, list[SeriesPoint]] = {}
+        unsteady_sizes = set()
+        for point, figure in zip(points, figures, strict=True):
+            outcomes_by_size.setdefault(point.size_bytes, set()).add(figure.outcome)
+            points_by_size.setdefault(point.size_bytes, []).append(point)
+            if _is_unsteady(point, figure):
+                unsteady_sizes.add(point.size_bytes)
+        sizes_and_outcomes = sorted(outcomes_by_size.items())
+        all_sizes = [size_bytes for size_bytes, _ in sizes_and_outcomes]
+        noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(points_by_size[size_bytes])]
+        return cls(
+            all=all_sizes,
+            slow=[size_bytes for size_bytes, outcomes in sizes_and_outcomes if outcomes == {"slower"}],
+            undecided=[
+                size_bytes
+                for size_bytes, outcomes in sizes_and_outcomes
+                if "undecided" in outcomes and outcomes <= {"slower", "undecided"}
+            ],
+            unclear=[size_bytes for size_bytes, outcomes in sizes_and_outcomes if "unclear" in outcomes],
+            noisy=all_sizes if _max_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
+            slow_in_one_placement=_slow_in_one_placement(figures, outcomes_by_size),
+            unsteady=sorted(unsteady_sizes),
+        )
+
 
 def _grade_band(
     band: BandName, points_and_figures: Sequence[tuple[SeriesPoint, JudgedFigure]], *, is_in_graph: bool
 ) -> BandVerdict:
-    """Sorts the sizes of a band by their outcomes and grades the band."""
+    """Grades a band by the outcomes of its sizes."""
     figures = [figure for _, figure in points_and_figures]
-    points = [point for point, _ in points_and_figures]
-    all_sizes = sorted({figure.size_bytes for figure in figures})
-    outcomes_by_size: dict[int, set[str]] = {size_bytes: set() for size_bytes in all_sizes}
-    points_by_size: dict[int, list[SeriesPoint]] = {size_bytes: [] for size_bytes in all_sizes}
-    unsteady_sizes = set()
-    for point, figure in points_and_figures:
-        slow_pass_us = max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
-        if point.slowest_pass_us is not None and point.slowest_pass_us > slow_pass_us:
-            unsteady_sizes.add(point.size_bytes)
-        outcomes_by_size[point.size_bytes].add(figure.outcome)
-        points_by_size[point.size_bytes].append(point)
-    drops = _max_drops(points)
-    noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(points_by_size[size_bytes])]
-    sizes = _BandSizes(
-        all=all_sizes,
-        slow=[size_bytes for size_bytes in all_sizes if outcomes_by_size[size_bytes] == {"slower"}],
-        undecided=[
-            size_bytes
-            for size_bytes in all_sizes
-            if "undecided" in outcomes_by_size[size_bytes] and outcomes_by_size[size_bytes] <= {"slower", "undecided"}
-        ],
-        unclear=[size_bytes for size_bytes in all_sizes if "unclear" in outcomes_by_size[size_bytes]],
-        noisy=all_sizes if drops >= _MIN_NOISY_DROPS else noisy_sizes,
-        slow_in_one_placement=_slow_in_one_placement(figures, outcomes_by_size),
-        unsteady=sorted(unsteady_sizes),
-    )
+    sizes = _BandSizes.of([point for point, _ in points_and_figures], figures)
     worst_figure = max(figures, key=lambda figure: figure.time_us / figure.range_us.high)
     undecided_remedy = "compare with a good run (--reference FILE)"
     if band == "latency" and not is_in_graph:
@@ -253,6 +256,12 @@ def _grade_band(
     )
 
 
+def _is_unsteady(point: SeriesPoint, figure: JudgedFigure) -> bool:
+    """True if a single pass is far slower than the median of all passes, and slower than the range."""
+    min_unsteady_us = max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
+    return point.slowest_pass_us is not None and point.slowest_pass_us > min_unsteady_us
+
+
 def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
     """True if the times of one size differ too much between its placements."""
     times_us = [point.time_us for point in points]
@@ -264,11 +273,15 @@ def _max_drops(points: Sequence[SeriesPoint]) -> int:
 
     The speed of a link cannot explain that. Both placements may show the same drop, so they are not added.
     """
-    return max(
-        sum(larger_us < (1 - _MIN_DROP) * smaller_us for smaller_us, larger_us in itertools.pairwise(times_us))
-        for placement in {point.placement for point in points}
-        for times_us in [[point.time_us for point in points if point.placement == placement]]
-    )
+    times_by_placement: dict[Placement, list[float]] = {}
+    for point in points:
+        times_by_placement.setdefault(point.placement, []).append(point.time_us)
+    return max(map(_count_drops, times_by_placement.values()))
+
+
+def _count_drops(times_us: Sequence[float]) -> int:
+    """Counts the drops in the times of ascending sizes."""
+    return sum(time_us < (1 - _MIN_DROP) * previous_us for previous_us, time_us in itertools.pairwise(times_us))
 
 
 def _decide_band_grade(
@@ -291,24 +304,30 @@ def _decide_band_grade(
 
 def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Grade, str] | None:
     """Decides a band that is slow, or slow in one placement. None if it is neither."""
-    one_placement = sizes.slow_in_one_placement
-    is_one_placement_slow = 2 * len(one_placement) > len(sizes.all) and _has_adjacent(sizes.all, one_placement)
-    one_placement_text = (
-        f"the placements disagree: one is slower than the range at {len(one_placement)} of "
-        f"{count_text(len(sizes.all), 'size')}, the other is not: measure again, and "
-        "compare with a good run (--reference FILE)"
-    )
-    if len(sizes.noisy) == len(sizes.all) > 1:
-        if is_one_placement_slow:
-            return "UNSURE", one_placement_text
-        return "UNSURE", "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
+    one_placement_result = _doubt_slow_placement(sizes)
     is_single_size = len(sizes.all) == 1
+    if len(sizes.noisy) == len(sizes.all) and not is_single_size:
+        noise_text = "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
+        return one_placement_result or ("UNSURE", noise_text)
     is_far_beyond = worst_figure.time_us > _MIN_SINGLE_SIZE_FACTOR * worst_figure.range_us.high
     if _has_adjacent(sizes.all, sizes.slow) or (sizes.slow and is_single_size and is_far_beyond):
         return "SLOW", f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range"
     if sizes.slow and is_single_size:
         return "UNSURE", "only one size, just beyond the range: measure its neighbors too (-f 2)"
-    return ("UNSURE", one_placement_text) if is_one_placement_slow else None
+    return one_placement_result
+
+
+def _doubt_slow_placement(sizes: _BandSizes) -> tuple[Grade, str] | None:
+    """Returns UNSURE if only one placement is slower than the range at the majority of the sizes. None otherwise."""
+    slow_sizes = sizes.slow_in_one_placement
+    if 2 * len(slow_sizes) <= len(sizes.all) or not _has_adjacent(sizes.all, slow_sizes):
+        return None
+    return (
+        "UNSURE",
+        f"the placements disagree: one is slower than the range at {len(slow_sizes)} of "
+        f"{count_text(len(sizes.all), 'size')}, the other is not: measure again, and "
+        "compare with a good run (--reference FILE)",
+    )
 
 
 def _doubt_noisy_band(sizes: _BandSizes) -> tuple[Grade, str] | None:
@@ -339,7 +358,7 @@ def _doubt_noisy_band(sizes: _BandSizes) -> tuple[Grade, str] | None:
 
 
 def _decide_lone_sizes(sizes: _BandSizes, figures: Sequence[JudgedFigure], undecided_remedy: str) -> tuple[Grade, str]:
-    """Decides a band of which at most single sizes are beyond the range or may be those of a fault."""
+    """Decides a band without adjacent slow sizes: single sizes may be slow or undecided."""
     if sizes.undecided:
         max_ratio = max(figure.ratio for figure in figures if figure.size_bytes in sizes.undecided)
         return (
@@ -348,16 +367,20 @@ def _decide_lone_sizes(sizes: _BandSizes, figures: Sequence[JudgedFigure], undec
             f"reject a fault: {undecided_remedy}",
         )
     one_placement = sizes.slow_in_one_placement
-    bad_sizes = [size for size in one_placement if _is_bad([one for one in figures if one.size_bytes == size])]
+    bad_sizes = [size for size in one_placement if _is_bad(_figures_at(size, figures))]
     lone_placement_text = f"only one placement of {_sizes_text(bad_sizes or one_placement)} is beyond the range"
     if bad_sizes:
         return "UNSURE", f"{lone_placement_text}, but it is too slow for a disturbance: measure again (-n 200)"
     if sizes.slow:
         lone_text = f"only {size_text(sizes.slow[0])} is beyond the range, its neighbors are not"
-        if _is_disturbance([figure for figure in figures if figure.size_bytes == sizes.slow[0]]):
+        if _is_disturbance(_figures_at(sizes.slow[0], figures)):
             return "GOOD", lone_text
         return "UNSURE", f"{lone_text}, but it is too slow for a disturbance: measure it again (-n 200)"
     return "GOOD", lone_placement_text if one_placement else "every size within the range or better"
+
+
+def _figures_at(size_bytes: int, figures: Sequence[JudgedFigure]) -> list[JudgedFigure]:
+    return [figure for figure in figures if figure.size_bytes == size_bytes]
 
 
 def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[str]]) -> list[int]:

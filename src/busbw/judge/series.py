@@ -258,19 +258,25 @@ class _SeriesBuilder:
             self._figure_count += 1
             self._unchecked_count += figure.check != "checked"
             if figure.wrong_elements:
-                self._wrong_count += 1
-                if len(self._wrong) < _MAX_CLAUSES:
-                    wrong_parts = filter(None, [f"{figure.wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
-                    self._wrong.append(f"line {row.line}: {', '.join(wrong_parts)}")
+                self._add_wrong_data(f"line {row.line}", figure.wrong_elements, placement)
             if contradiction := self._factors.contradiction_text(row, figure):
-                self._contradiction_count += 1
-                if len(self._contradictions) < _MAX_CLAUSES:
-                    self._contradictions.append(contradiction)
+                self._add_contradiction(contradiction)
             if row.size_bytes > 0 and (time_us := self._factors.time_us(row, figure)):
                 point = self._points.get((row.size_bytes, placement))
                 if point is None:
                     point = self._points[row.size_bytes, placement] = _PointBuilder()
                 point.add(time_us, self._factors.busbw_gbps(row, figure, time_us), figure)
+
+    def _add_wrong_data(self, line_text: str, wrong_elements: int, placement: Placement) -> None:
+        self._wrong_count += 1
+        if len(self._wrong) < _MAX_CLAUSES:
+            parts = filter(None, [f"{wrong_elements:,} wrong", PLACEMENT_WORDS[placement]])
+            self._wrong.append(f"{line_text}: {', '.join(parts)}")
+
+    def _add_contradiction(self, clause: str) -> None:
+        self._contradiction_count += 1
+        if len(self._contradictions) < _MAX_CLAUSES:
+            self._contradictions.append(clause)
 
     def series(self) -> Series:
         """Returns the series of all added rows."""
@@ -350,5 +356,7 @@ class _PointBuilder:
         )
 
 
-def _are_close(first: float, second: float, extra_gbps: float = 0.0) -> bool:
-    return abs(first - second) <= _MAX_CONTRADICTION * max(first, second) + _ROUNDING_GBPS + extra_gbps
+def _are_close(first_gbps: float, second_gbps: float, extra_gbps: float = 0.0) -> bool:
+    """True if two bandwidths agree, with the tolerance of rounding and `extra_gbps` in addition."""
+    tolerance_gbps = _MAX_CONTRADICTION * max(first_gbps, second_gbps) + _ROUNDING_GBPS + extra_gbps
+    return abs(first_gbps - second_gbps) <= tolerance_gbps

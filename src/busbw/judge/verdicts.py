@@ -149,12 +149,7 @@ def _judge_series(
     selection, expectation = contexts.selection, context.expectation
     series = series.with_stated_nics(context.network_nics)
     if selection.log is not None:
-        stated_times_us = [point.time_us for point in series.points]
-        series, reference_series = use_medians(series, contexts.reference_series)
-        yardstick, notes = select_yardstick_from_log(series, selection.name, reference_series)
-        # The table shows means, so the verdict says that it shows other times of the same rows.
-        if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != stated_times_us:
-            yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
+        series, yardstick, notes = _select_from_reference_log(series, contexts)
     else:
         yardstick, notes = select_yardstick(series, context, selection)
     if isinstance(yardstick, Yardstick) and yardstick.run_variation_text and not yardstick.blockers:
@@ -169,13 +164,11 @@ def _judge_series(
     else:
         assert isinstance(yardstick, Yardstick)
         bands = grade_bands(series, yardstick)
-        refused_text = count_text(refused_count, "row")
-        refused_text = f"the rows that were read are in their range, but {refused_text} of the log could not be read"
         evidence = Evidence(
             obstacles=() if bands else (_OTHER_SIZES,),
             bands=bands,
             doubts=_find_doubts(series, bands, expectation),
-            refused_rows=Reason("refused_rows", refused_text, _REFUSED_ROWS_REMEDY) if refused_count else None,
+            refused_rows=_refused_rows_reason(refused_count) if refused_count else None,
             assumed_nics=_assumed_nics_reason(expectation) if by_expectation and context.assumes_nics else None,
         )
     decision = decide(evidence)
@@ -194,6 +187,20 @@ def _judge_series(
         beside=tuple(notes),
         **_analyze_curve(series),
     )
+
+
+def _select_from_reference_log(series: Series, contexts: ContextFinder) -> tuple[Series, Yardstick | Reason, list[str]]:
+    """Selects the yardstick from the reference log. Returns the series to judge, the yardstick, and notes.
+
+    The series has medians if those of the reference are known too. The name of the yardstick then says so, because
+    the table of the log shows means.
+    """
+    mean_times_us = [point.time_us for point in series.points]
+    series, reference_series = use_medians(series, contexts.reference_series)
+    yardstick, notes = select_yardstick_from_log(series, contexts.selection.name, reference_series)
+    if isinstance(yardstick, Yardstick) and [point.time_us for point in series.points] != mean_times_us:
+        yardstick = replace(yardstick, name=f"{yardstick.name}, by medians of the iterations")
+    return series, yardstick, notes
 
 
 def _wrong_data_reason(series: Series) -> Reason | None:
@@ -225,6 +232,13 @@ _NO_YARDSTICK_REMEDY = (
     "state the system (--system NAME; `busbw expect --list-systems` lists them) or give a good run of the same machine "
     "(--reference FILE)"
 )
+
+
+def _refused_rows_reason(refused_count: int) -> Reason:
+    unread_text = f"{count_text(refused_count, 'row')} of the log could not be read"
+    return Reason(
+        "refused_rows", f"the rows that were read are in their range, but {unread_text}", _REFUSED_ROWS_REMEDY
+    )
 
 
 def _assumed_nics_reason(expectation: Expectation | None) -> Reason | None:
@@ -301,14 +315,14 @@ def _analyze_curve(series: Series) -> dict[str, object]:
         sweeps.setdefault(point.placement, []).append(point)
     times = [[(point.size_bytes, point.time_us) for point in sweep] for sweep in sweeps.values()]
     curve = [(size, bandwidth_gbps(size, time, factor)) for size, time in times[0]]
-    found = [
+    features_by_placement = [
         explain_by_algorithms(features(sweep_times, factor), sweep)
         for sweep_times, sweep in zip(times, sweeps.values(), strict=True)
     ]
     return {
         "fit": fit(times[0], factor),
         "half_bytes": half_bandwidth_bytes(curve),
-        "features": _merge_features(found),
+        "features": _merge_features(features_by_placement),
     }
 
 

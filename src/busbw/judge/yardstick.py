@@ -47,6 +47,13 @@ class _ReferencePoint(NamedTuple):
     """None if unknown."""
 
 
+class _ReferenceTime(NamedTuple):
+    """Time of a reference at one size, and its relative spread."""
+
+    time_us: float
+    spread: float
+
+
 class Yardstick(Struct, kw_only=True, frozen=True):
     """Ranges of time by size that a series is judged by."""
 
@@ -196,20 +203,21 @@ def _yardstick_from_points(
 
     `launch_modes` are those of the run and, if known, of the reference.
     """
-    # Time in us and spread by placement and size.
-    by_placement: dict[Placement, dict[int, tuple[float, float]]] = {}
+    times_by_placement: dict[Placement, dict[int, _ReferenceTime]] = {}
     for point in points:
-        by_placement.setdefault(point.placement, {})[point.size_bytes] = (point.time_us, point.spread)
+        times_by_size = times_by_placement.setdefault(point.placement, {})
+        times_by_size[point.size_bytes] = _ReferenceTime(point.time_us, point.spread)
+    any_placement: dict[int, _ReferenceTime] = next(iter(times_by_placement.values()), {})
     plateau_start_bytes = find_plateau_start(
         [(point.size_bytes, point.busbw_gbps) for point in points if point.busbw_gbps]
     )
 
     def range_us(size_bytes: int, placement: Placement) -> ExpectedRange | None:
-        time_and_spread = _interpolate(size_bytes, by_placement.get(placement) or next(iter(by_placement.values()), {}))
-        if time_and_spread is None:
+        reference_time = _interpolate(size_bytes, times_by_placement.get(placement, any_placement))
+        if reference_time is None:
             return None
-        time_us, spread = time_and_spread
-        times_us = [times[size_bytes][0] for times in by_placement.values() if size_bytes in times]
+        time_us, spread = reference_time
+        times_us = [times[size_bytes].time_us for times in times_by_placement.values() if size_bytes in times]
         placement_difference = (max(times_us) - min(times_us)) / time_us if len(times_us) > 1 else 0.0
         launch_variation = max(variation_factor(mode, size_bytes) for mode in launch_modes) - 1
         band_variation = _RUN_VARIATION_BY_BAND[band_of(size_bytes, plateau_start_bytes)]
@@ -229,21 +237,20 @@ def _yardstick_from_points(
     )
 
 
-def _interpolate(size_bytes: int, times_and_spreads: dict[int, tuple[float, float]]) -> tuple[float, float] | None:
-    """Returns time in us and spread at a size, interpolated log-log between its neighbors.
+def _interpolate(size_bytes: int, times_by_size: dict[int, _ReferenceTime]) -> _ReferenceTime | None:
+    """Returns the time at a size, interpolated log-log between its neighbors.
 
     None if the size has no neighbor on one side, or if the neighbors are too far apart.
     """
-    if size_bytes in times_and_spreads:
-        return times_and_spreads[size_bytes]
-    below_bytes = max((known_bytes for known_bytes in times_and_spreads if known_bytes < size_bytes), default=None)
-    above_bytes = min((known_bytes for known_bytes in times_and_spreads if known_bytes > size_bytes), default=None)
+    if size_bytes in times_by_size:
+        return times_by_size[size_bytes]
+    below_bytes = max((known_bytes for known_bytes in times_by_size if known_bytes < size_bytes), default=None)
+    above_bytes = min((known_bytes for known_bytes in times_by_size if known_bytes > size_bytes), default=None)
     if below_bytes is None or above_bytes is None or above_bytes > _MAX_INTERPOLATION_RATIO * below_bytes:
         return None
-    time_below, spread_below = times_and_spreads[below_bytes]
-    time_above, spread_above = times_and_spreads[above_bytes]
+    below, above = times_by_size[below_bytes], times_by_size[above_bytes]
     position = math.log(size_bytes / below_bytes) / math.log(above_bytes / below_bytes)
-    # The curve may have a step between the two sizes, so a quarter of the logarithmic distance of their times counts as
-    # spread.
-    step = abs(math.log(time_above / time_below)) / 4
-    return time_below * (time_above / time_below) ** position, max(spread_below, spread_above, step)
+    time_ratio = above.time_us / below.time_us
+    # The curve may have a step between the two sizes. A quarter of the logarithmic distance allows for it.
+    step_spread = abs(math.log(time_ratio)) / 4
+    return _ReferenceTime(below.time_us * time_ratio**position, max(below.spread, above.spread, step_spread))

@@ -243,19 +243,8 @@ class MpirunOutput:
             )
         if self._has_lost_process:
             return ExitCode.RANK_LOST
-        has_first_code = 0 in self._process_codes
-        if has_first_code or any(self._process_codes.values()):
-            # If process 0 reported no code, `was_terminated` makes another process decide.
-            others = {process: ExitStatus(code) for process, code in self._process_codes.items() if process}
-            first_status = ExitStatus(0, was_terminated=True)
-            if has_first_code:
-                first_code = self._process_codes[0]
-                # After a crash, mpirun interrupts process 0, perhaps before it has noticed the loss.
-                was_terminated = first_code in _INTERRUPTED_CODES and any(map(processes.has_crashed, others.values()))
-                first_status = ExitStatus(first_code, was_terminated=was_terminated)
-            statuses = [first_status, *others.values()]
-            processes.report_crash(statuses, [f"process {process}" for process in (0, *others)], self._callbacks)
-            return processes.job_exit_code(statuses)
+        if 0 in self._process_codes or any(self._process_codes.values()):
+            return self._exit_code_of_processes()
         if mpirun_code in _TERMINATED_CODES:
             return mpirun_code
         if mpirun_code == _EARLY_INTERRUPT_CODE:
@@ -266,6 +255,20 @@ class MpirunOutput:
             f"mpirun ended with exit code {mpirun_code} before any process started",
             remedy=find_remedy("".join(self._stderr_lines)),
         )
+
+    def _exit_code_of_processes(self) -> int:
+        """Returns the exit code of the job from the exit codes that its processes reported. Reports a crash."""
+        others = {process: ExitStatus(code) for process, code in self._process_codes.items() if process}
+        first_code = self._process_codes.get(0)
+        if first_code is None:
+            first_status = ExitStatus(0, was_terminated=True)  # it reported no code, so another process decides
+        else:
+            # After a crash, mpirun interrupts process 0, perhaps before it has noticed the loss.
+            was_interrupted = first_code in _INTERRUPTED_CODES and any(map(processes.has_crashed, others.values()))
+            first_status = ExitStatus(first_code, was_terminated=was_interrupted)
+        statuses = [first_status, *others.values()]
+        processes.report_crash(statuses, [f"process {process}" for process in (0, *others)], self._callbacks)
+        return processes.job_exit_code(statuses)
 
 
 def find_remedy(stderr_text: str) -> str:

@@ -41,10 +41,13 @@ class NodeDocument(Struct, frozen=True):
     def attachments(self) -> Iterator[Attachment]:
         """Yields an attachment for each node with a leaf switch."""
         nodes = [node.metadata for node in self.items]
-        label = next((one for one in _LEAF_LABELS if any(one in node.labels for node in nodes)), "")
+        used_labels = {label for node in nodes for label in node.labels}
+        leaf_label = next((label for label in _LEAF_LABELS if label in used_labels), "")
         for node in nodes:
-            if label in node.labels:
+            if leaf_label in node.labels:
                 # A node may have another name than its host.
                 hosts = {node.name, node.labels.get("kubernetes.io/hostname", node.name)}
-                yield from (Attachment(host, None, node.labels[label]) for host in hosts)
-        yield from (Attachment(one.id, None, one.network_layers[0]) for one in self.instances if one.network_layers)
+                yield from (Attachment(host, None, node.labels[leaf_label]) for host in hosts)
+        for instance in self.instances:
+            if instance.network_layers:
+                yield Attachment(instance.id, None, instance.network_layers[0])

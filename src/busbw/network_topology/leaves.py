@@ -34,21 +34,24 @@ def with_leaves(
     Raises:
         UsageError: The attachments contradict each other or the nodes.
     """
-    leaves: dict[tuple[str, str | None], set[str]] = defaultdict(set)
-    for name, nic_name, leaf in attachments:
-        for key in (name, _short(name)):
-            leaves[key, nic_name].add(leaf)
+    leaves_by_nic: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    for node_name, nic_name, leaf in attachments:
+        for name in (node_name, _short(node_name)):
+            leaves_by_nic[name, nic_name].add(leaf)
 
     def complete(node: NodeDescription, nic: NicDescription) -> NicDescription:
-        keys = product((node.name, _short(node.name)), (nic.name, None))
-        known = {leaf for leaf in (nic.leaf, node.leaf) if leaf is not None}
-        known |= next((leaves[key] for key in keys if key in leaves), set())
-        if len(known) > 1:
+        leaves = {leaf for leaf in (nic.leaf, node.leaf) if leaf is not None}
+        # The full name of the node has priority, and then an attachment of this NIC.
+        for key in product((node.name, _short(node.name)), (nic.name, None)):
+            if key in leaves_by_nic:
+                leaves |= leaves_by_nic[key]
+                break
+        if len(leaves) > 1:
             raise UsageError(
-                f"{source}: NIC {nic.name} of {node.name} has several leaf switches: {', '.join(sorted(known))}",
+                f"{source}: NIC {nic.name} of {node.name} has several leaf switches: {', '.join(sorted(leaves))}",
                 remedy="correct the file, or the description of the cluster",
             )
-        return replace(nic, leaf=next(iter(known), None))
+        return replace(nic, leaf=next(iter(leaves), None))
 
     return [replace(node, nics=tuple(complete(node, nic) for nic in node.nics)) for node in nodes]
 

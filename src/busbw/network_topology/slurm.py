@@ -36,9 +36,11 @@ def parse_topology_conf(text: str) -> Iterator[Attachment]:
 
 def default_attachments(topologies: list[SlurmTopology]) -> Iterator[Attachment]:
     """Yields the attachments of the first default topology of topology.yaml, or of its first one."""
-    for chosen in sorted(topologies, key=lambda one: not one.cluster_default)[:1]:
-        switches = [*chosen.tree.switches, *chosen.block.blocks]
-        yield from _attachments(Switch(one.switch or one.block, one.children, one.nodes) for one in switches)
+    if not topologies:
+        return
+    topology = next((topology for topology in topologies if topology.cluster_default), topologies[0])
+    switches = [*topology.tree.switches, *topology.block.blocks]
+    yield from _attachments(Switch(switch.switch or switch.block, switch.children, switch.nodes) for switch in switches)
 
 
 def _attachments(switches: Iterable[Switch]) -> Iterator[Attachment]:

@@ -16,7 +16,7 @@ from busbw.network_topology.leaves import Attachment
 from busbw.network_topology.slurm import SlurmTopology, default_attachments, parse_topology_conf
 
 _MAX_BYTES = 1 << 28
-"""1,024 nodes as JSON of Kubernetes have 50 MB."""
+"""Maximum length of a file. 1,024 nodes as JSON of Kubernetes have 50 MB."""
 _MAX_YAML_BYTES = 1 << 22
 _MAX_ATTACHMENTS = 1 << 18
 _REMEDY = "give a file of Slurm, ibnetdiscover or `kubectl get nodes -o json`, or lines NODE LEAF or NODE NIC LEAF"
@@ -37,12 +37,12 @@ def read_attachments(path: Path) -> list[Attachment]:
 
 
 def _collect(attachments: Iterable[Attachment]) -> list[Attachment]:
-    found = list(islice(attachments, _MAX_ATTACHMENTS + 1))
-    if not found:
+    first_attachments = list(islice(attachments, _MAX_ATTACHMENTS + 1))
+    if not first_attachments:
         raise ValueError("it names no leaf switch")
-    if len(found) > _MAX_ATTACHMENTS:
+    if len(first_attachments) > _MAX_ATTACHMENTS:
         raise ValueError(f"it names more than {_MAX_ATTACHMENTS:,} nodes")
-    return found
+    return first_attachments
 
 
 def _parse(content: bytes) -> Iterable[Attachment]:

@@ -6,6 +6,7 @@ Samples cannot show a late rank: each rank's samples begin at its own first time
 late one have the longest samples.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -19,6 +20,8 @@ from busbw.units import size_text
 
 MAX_RANKS = 32
 """Maximum number of ranks in one picture. If there are more, the latest are shown."""
+_MAX_SIZE_LABELS = 8
+
 
 _LEFT, _TOP, _ROW_HEIGHT = 54.0, 8.0, 22.0
 _WIDTH, _RIGHT = 460.0, 448.0
@@ -57,8 +60,7 @@ def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence
     sizes = sorted(size for size, arrivals_us in by_size.items() if len(arrivals_us) == len(ranks) > 1)
     if not sizes:
         return None
-    max_by_index = {index: max(by_size[size][index] for size in sizes) for index in range(len(ranks))}
-    shown_indices = sorted(sorted(max_by_index, key=lambda index: -max_by_index[index])[:MAX_RANKS])
+    shown_indices = _latest_indices([by_size[size] for size in sizes])
     cell_width = (_RIGHT - _LEFT) / len(sizes)
     cells = [
         _draw_cell(by_size[size][index], _LEFT + cell_width * column, _TOP + _ROW_HEIGHT * row, cell_width)
@@ -66,7 +68,7 @@ def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence
         for column, size in enumerate(sizes)
     ]
     bottom = _TOP + _ROW_HEIGHT * len(shown_indices)
-    label_step = max(1, -(-len(sizes) // 8))  # at most eight labels
+    label_step = math.ceil(len(sizes) / _MAX_SIZE_LABELS)
     size_labels = [
         element("text", short_size(size), x=_LEFT + cell_width * (column + 0.5), y=bottom + 16, class_="tick mid")
         for column, size in list(enumerate(sizes))[::label_step]
@@ -88,6 +90,13 @@ def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence
     if len(ranks) > len(shown_indices):
         note += f" Of {len(ranks)} ranks, the {len(shown_indices)} latest are shown."
     return Picture(title, alt_text, svg, _legend(), note)
+
+
+def _latest_indices(arrivals_us_by_size: Sequence[Sequence[float]]) -> list[int]:
+    """Returns the indices of the `MAX_RANKS` ranks with the latest arrivals at any size, in their order."""
+    latest_us = [max(rank_arrivals_us) for rank_arrivals_us in zip(*arrivals_us_by_size, strict=True)]
+    by_lateness = sorted(range(len(latest_us)), key=lambda index: -latest_us[index])
+    return sorted(by_lateness[:MAX_RANKS])
 
 
 def shade_level(arrival_us: float) -> int:

@@ -29,7 +29,7 @@ from busbw.report.page import (
     VerdictView,
 )
 from busbw.report.ratios import comparison_section
-from busbw.report.verdicts import headline, severity_rank, summary_lines
+from busbw.report.verdicts import headline, severity_key, summary_lines
 from busbw.system import System
 from busbw.units import count_text
 
@@ -104,15 +104,15 @@ def build(
     )
 
 
-_LAST_RANK = (len(GRADES), 0.0)
-"""Rank of a log without a line in the summary."""
+_LAST_KEY = (len(GRADES), 0.0)
+"""Sort key of a log without a line in the summary, which comes last."""
 _GRADE_ORDER: tuple[Grade, ...] = ("BROKEN", "SLOW", "GOOD", "UNSURE")
 
 
 def _summary_sections(sections: Sequence[LogSection]) -> tuple[SummarySection, ...]:
     """Makes the summary of all logs. The log with the worst line is the first."""
     summaries = [SummarySection(section.title, section.anchor, _summary_lines(section)) for section in sections]
-    return tuple(sorted(summaries, key=lambda summary: min(map(severity_rank, summary.lines), default=_LAST_RANK)))
+    return tuple(sorted(summaries, key=lambda summary: min(map(severity_key, summary.lines), default=_LAST_KEY)))
 
 
 def _summary_lines(section: LogSection) -> tuple[SummaryLine, ...]:
@@ -163,8 +163,9 @@ def _log_section(
         section = _table_section(table, context, f"{anchor}-table-{table_number}")
         remaining_pictured -= len(section.configurations)
         tables.append(section)
-    grades = [verdict.badge.word for table in tables for each in table.configurations for verdict in each.verdicts]
-    is_good = set(grades) == {"GOOD"}
+    configuration_sections = [configuration for table in tables for configuration in table.configurations]
+    grades = {verdict.badge.word for configuration in configuration_sections for verdict in configuration.verdicts}
+    is_good = grades == {"GOOD"}
     return LogSection(
         anchor=anchor,
         title="standard input" if log.source == "-" else log.source,
@@ -256,12 +257,15 @@ def _check_text(table: Table) -> str:
 
 
 def _row_warnings(table: Table) -> list[str]:
+    """Returns the warnings of all rows, each with its first line and the number of other lines."""
     lines_by_warning: dict[str, list[int]] = {}
     for row in table.rows:
         for figure in row.figures.values():
             for sentence in other_warnings(figure):
                 lines_by_warning.setdefault(sentence, []).append(row.line)
-    return [
-        f"line {lines[0]}{f' and {len(set(lines)) - 1} more' if len(set(lines)) > 1 else ''}: {sentence}"
-        for sentence, lines in lines_by_warning.items()
-    ]
+    warnings = []
+    for sentence, lines in lines_by_warning.items():
+        other_count = len(set(lines)) - 1
+        others_text = f" and {other_count} more" if other_count else ""
+        warnings.append(f"line {lines[0]}{others_text}: {sentence}")
+    return warnings

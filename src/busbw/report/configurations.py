@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from busbw.expect import Estimate, ExpectedRange, NetworkNics, estimator, network_nics_finder, system_of
 from busbw.judge import ReferenceSelection, judge
@@ -72,9 +72,9 @@ def configurations(context: TableContext, anchor: str) -> list[ConfigurationSect
         network_nics_finder(context.table, context.system),
     )
     for series, verdict in zip(series_of(table_log), verdicts, strict=True):
-        *without_variant, _ = series.row.configuration
+        without_variant = series.row.configuration[:-1]
         view = verdict_view(verdict, _sparkline(context.table, series, expected))
-        pairs_by_configuration.setdefault(tuple(without_variant), []).append((series, view))
+        pairs_by_configuration.setdefault(without_variant, []).append((series, view))
     return [
         _configuration_section(context, f"{anchor}-{section_number}", series_and_verdicts, expected)
         for section_number, series_and_verdicts in enumerate(pairs_by_configuration.values(), start=1)
@@ -210,7 +210,10 @@ def _is_refined(series: Series) -> bool:
     )
 
 
-def _healthy_range(estimates: Mapping[int, Estimate], field: str, assumption: str = "") -> RangeCurve | None:
+def _healthy_range(
+    estimates: Mapping[int, Estimate], field: Literal["busbw_gbps", "time_us"], assumption: str = ""
+) -> RangeCurve | None:
+    """Returns the expected ranges of one field by size. None without a range above zero."""
     ranges: dict[int, ExpectedRange] = {size: getattr(expected, field) for size, expected in estimates.items()}
     points = {
         size: (expected.low, expected.typical, expected.high) for size, expected in ranges.items() if expected.low > 0
@@ -243,7 +246,7 @@ _FiguresByPoint = dict[tuple[int, str | None], list[Figure]]
 
 
 def _figures_by_placement(rows: Sequence[Row]) -> dict[Placement, _FiguresByPoint]:
-    """Groups figures by placement, then by size and variant, with one figure per pass."""
+    """Groups the figures of rows above size 0."""
     by_placement: dict[Placement, _FiguresByPoint] = {}
     for placement in PLACEMENTS:
         for row in rows:
@@ -275,6 +278,7 @@ def _sample_pictures(table: Table, group: int, placement: Placement, figures: _F
 
 
 def _omissions(rows: Sequence[Row]) -> list[str]:
+    """Returns sentences on the rows that the pictures omit."""
     empty_count = sum(row.size_bytes <= 0 for row in rows)
     unplottable_count = sum(
         row.size_bytes > 0

@@ -74,6 +74,7 @@ def picture(plot: CurvePlot) -> Picture | None:
             axes.frame(),
             element("path", d=f"M0 {axes.TOP:g}V{axes.BOTTOM:g}", class_="cursor"),
             label=alt_text,
+            # report.js shows the text of the size that is nearest to the pointer.
             data_at=" ".join(f"{x(size):.1f}" for size in sizes),
             data_says=json.dumps([_point_text(size, plot.unit, lines, expected, reference) for size in sizes]),
         )
@@ -87,15 +88,16 @@ def picture(plot: CurvePlot) -> Picture | None:
 
 def mark(style: int, x: float, y: float) -> Markup:
     """Returns the SVG path of the mark at (x, y). Each style has its own shape."""
-    r = 3.2  # half of the width
-    shapes = (
-        f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r:g} 0a{r} {r} 0 1 0 {-2 * r:g} 0z",
-        f"M{x - r:.1f} {y - r:.1f}h{2 * r:g}v{2 * r:g}h{-2 * r:g}z",
-        f"M{x:.1f} {y - 4:.1f}l4 7h-8z",
-        f"M{x:.1f} {y - 4.2:.1f}l4.2 4.2l-4.2 4.2l-4.2 -4.2z",
-        f"M{x:.1f} {y + 4:.1f}l4 -7h-8z",
-        f"M{x - r:.1f} {y - r:.1f}l{2 * r:g} {2 * r:g}m0 {-2 * r:g}l{-2 * r:g} {2 * r:g}",
-    )
+    radius = 3.2
+    width = 2 * radius
+    left, top = x - radius, y - radius
+    circle = f"M{left:.1f} {y:.1f}a{radius} {radius} 0 1 0 {width:g} 0a{radius} {radius} 0 1 0 {-width:g} 0z"
+    square = f"M{left:.1f} {top:.1f}h{width:g}v{width:g}h{-width:g}z"
+    triangle_up = f"M{x:.1f} {y - 4:.1f}l4 7h-8z"
+    diamond = f"M{x:.1f} {y - 4.2:.1f}l4.2 4.2l-4.2 4.2l-4.2 -4.2z"
+    triangle_down = f"M{x:.1f} {y + 4:.1f}l4 -7h-8z"
+    cross = f"M{left:.1f} {top:.1f}l{width:g} {width:g}m0 {-width:g}l{-width:g} {width:g}"
+    shapes = (circle, square, triangle_up, diamond, triangle_down, cross)
     return Markup(shapes[style % STYLES])
 
 

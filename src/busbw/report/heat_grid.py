@@ -1,5 +1,9 @@
-"""Draws slow-downs of flows as a heat map. Pairs without a flow stay empty, and many rows or columns share a cell."""
+"""Draws the slow-downs of flows as a heat map, with one median per pair of a row and a column.
 
+A pair without a flow stays empty. If there are many rows or columns, neighbors share a cell.
+"""
+
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -39,75 +43,145 @@ class Flows(NamedTuple):
     excess: Values
 
 
+class _Axis(NamedTuple):
+    """Rows or columns of the grid in the order of their names."""
+
+    names: Sequence[str]
+    names_per_cell: int
+    cell_count: int
+    cell_length: float
+    """Height of a cell of rows, or width of a cell of columns, in SVG units."""
+
+    def cell(self, index: int) -> int:
+        """Returns the cell of a row or column."""
+        return index // self.names_per_cell
+
+
 def heat_grid(
     title: str, flows: Flows, names: tuple[Sequence[str], Sequence[str]], marks: Iterable[Box], note: str
 ) -> Picture:
-    """Draws the median slow-down of the flows of each row and column. `names`: of the rows and of the columns."""
-    (row_size, column_size), (rows, columns) = zip(*map(_cell_division, names), strict=True)
-    width = min((_WIDTH - _LEFT - 12) / columns, _MAX_CELL_WIDTH)
-    height = width if names[0] == names[1] else _ROW_HEIGHT
+    """Draws the median slow-down of the flows of each row and column.
 
-    def rectangle(box: Box, class_: str, *children: Markup) -> Markup:
-        row, column = box.first_row // row_size, box.first_column // column_size
-        box_rows, box_columns = box.last_row // row_size - row + 1, box.last_column // column_size - column + 1
-        x, y = f"{_LEFT + column * width:.2f}", f"{_TOP + row * height:.2f}"
-        size = {"width": f"{box_columns * width:.2f}", "height": f"{box_rows * height:.2f}"}
-        return element("rect", *children, x=x, y=y, **size, class_=class_)
-
-    cells = []
-    for row, column, slowdown, count in _slowest_medians(flows, row_size, column_size):
-        shade = next((name for limit, name in _SHADES.items() if slowdown <= limit), _DEAD)
-        speed = "transfers nothing" if shade == _DEAD else f"x{slowdown:.2f}"
-        text = element("title", f"{names[0][row]}, {names[1][column]}: {speed}, flows: {count}")
-        cells.append(rectangle(Box(row, row, column, column), shade, text))
-    label_width = min(max(map(len, names[1])), _MAX_LABEL) * _CHARACTER_WIDTH
-    labels = [
-        element(
-            "text", _label(names[0][row * row_size]), x=_LEFT - 5, y=_TOP + (row + 0.5) * height + 4, class_="tick end"
-        )
-        for row in range(0, rows, int(np.ceil(_ROW_HEIGHT / height)))
-    ] + [
-        element("text", _label(names[1][column * column_size]), x=_LEFT + column * width, y=_TOP - 7, class_="tick")
-        for column in range(0, columns, int(np.ceil(label_width / width)))
-        if column == 0 or _LEFT + column * width + label_width <= _WIDTH
+    Args:
+        title: Title of the picture.
+        flows: Flows to draw.
+        names: Names of the rows, and names of the columns.
+        marks: Rectangles to frame, in rows and columns.
+        note: Note below the picture.
+    """
+    rows, columns = _make_axes(*names)
+    cells = [
+        _draw_cell(rows, columns, row, column, slowdown, flow_count)
+        for row, column, slowdown, flow_count in _slowest_medians(flows, rows, columns)
     ]
-    if row_size * column_size > 1:
-        note += f" Each cell shows the slowest of {row_size} x {column_size}."
+    whole_grid = Box(0, len(rows.names) - 1, 0, len(columns.names) - 1)
+    names_per_cell = rows.names_per_cell * columns.names_per_cell
+    if names_per_cell > 1:
+        note += f" Each cell shows the slowest of {rows.names_per_cell} x {columns.names_per_cell}."
     svg = drawing(
-        rectangle(Box(0, len(names[0]) - 1, 0, len(names[1]) - 1), "unmeasured"),
+        _draw_box(rows, columns, whole_grid, "unmeasured"),
         *cells,
-        *dict.fromkeys(rectangle(mark, "found") for mark in marks),
-        *labels,
+        *dict.fromkeys(_draw_box(rows, columns, mark, "found") for mark in marks),
+        *_row_labels(rows),
+        *_column_labels(columns),
         label=f"{title}. {note}",
         width=_WIDTH,
-        height=_TOP + rows * height + 4,
+        height=_TOP + rows.cell_count * rows.cell_length + 4,
     )
     return Picture(title, f"{title}. {note}", svg, _legend(), note)
 
 
+def _make_axes(row_names: Sequence[str], column_names: Sequence[str]) -> tuple[_Axis, _Axis]:
+    """Divides rows and columns into cells. Cells are square if rows and columns have the same names."""
+    names_per_row_cell, row_cells = _cell_division(row_names)
+    names_per_column_cell, column_cells = _cell_division(column_names)
+    width = min((_WIDTH - _LEFT - 12) / column_cells, _MAX_CELL_WIDTH)
+    height = width if row_names == column_names else _ROW_HEIGHT
+    return (
+        _Axis(row_names, names_per_row_cell, row_cells, height),
+        _Axis(column_names, names_per_column_cell, column_cells, width),
+    )
+
+
 def _cell_division(names: Sequence[str]) -> tuple[int, int]:
     """Returns the number of names that share a cell, and the number of cells."""
-    size = -(-len(names) // MAX_CELLS)
-    return size, -(-len(names) // size)
+    names_per_cell = math.ceil(len(names) / MAX_CELLS)
+    return names_per_cell, math.ceil(len(names) / names_per_cell)
 
 
-def _slowest_medians(flows: Flows, row_size: int, column_size: int) -> Iterable[tuple[int, int, float, int]]:
+def _draw_box(rows: _Axis, columns: _Axis, box: Box, class_: str, *children: Markup) -> Markup:
+    """Draws the rectangle of all cells that a box touches."""
+    row, column = rows.cell(box.first_row), columns.cell(box.first_column)
+    row_count = rows.cell(box.last_row) - row + 1
+    column_count = columns.cell(box.last_column) - column + 1
+    return element(
+        "rect",
+        *children,
+        x=f"{_LEFT + column * columns.cell_length:.2f}",
+        y=f"{_TOP + row * rows.cell_length:.2f}",
+        width=f"{column_count * columns.cell_length:.2f}",
+        height=f"{row_count * rows.cell_length:.2f}",
+        class_=class_,
+    )
+
+
+def _draw_cell(rows: _Axis, columns: _Axis, row: int, column: int, slowdown: float, flow_count: int) -> Markup:
+    shade = next((name for limit, name in _SHADES.items() if slowdown <= limit), _DEAD)
+    speed = "transfers nothing" if shade == _DEAD else f"x{slowdown:.2f}"
+    tooltip = element("title", f"{rows.names[row]}, {columns.names[column]}: {speed}, flows: {flow_count}")
+    return _draw_box(rows, columns, Box(row, row, column, column), shade, tooltip)
+
+
+def _row_labels(rows: _Axis) -> list[Markup]:
+    """Draws the names of as many rows as there is room for."""
+    label_step = math.ceil(_ROW_HEIGHT / rows.cell_length)
+    return [
+        element(
+            "text",
+            _label(rows.names[cell * rows.names_per_cell]),
+            x=_LEFT - 5,
+            y=_TOP + (cell + 0.5) * rows.cell_length + 4,
+            class_="tick end",
+        )
+        for cell in range(0, rows.cell_count, label_step)
+    ]
+
+
+def _column_labels(columns: _Axis) -> list[Markup]:
+    """Draws the names of as many columns as there is room for."""
+    label_width = min(max(map(len, columns.names)), _MAX_LABEL) * _CHARACTER_WIDTH
+    label_step = math.ceil(label_width / columns.cell_length)
+    labels = []
+    for cell in range(0, columns.cell_count, label_step):
+        left = _LEFT + cell * columns.cell_length
+        if cell == 0 or left + label_width <= _WIDTH:
+            name = _label(columns.names[cell * columns.names_per_cell])
+            labels.append(element("text", name, x=left, y=_TOP - 7, class_="tick"))
+    return labels
+
+
+def _slowest_medians(flows: Flows, row_axis: _Axis, column_axis: _Axis) -> Iterable[tuple[int, int, float, int]]:
     """Yields row, column, median slow-down and number of flows of the slowest pair of each cell."""
+    # Sorted by row, column and slow-down, so that the flows of a pair are adjacent and their median is in the middle.
     order = np.lexsort((flows.excess, flows.columns, flows.rows))
     rows, columns, excess = flows.rows[order], flows.columns[order], flows.excess[order]
-    first = _first_of_each(rows, columns)
-    counts = np.diff(np.append(first, len(rows)))
-    lower, upper = excess[first + (counts - 1) // 2], excess[first + counts // 2]
+    pair_starts = _group_starts(rows, columns)
+    counts = np.diff(np.append(pair_starts, len(rows)))
+    lower, upper = excess[pair_starts + (counts - 1) // 2], excess[pair_starts + counts // 2]
     medians = np.where(upper < DEAD_LEVEL, (lower + upper) / 2, lower)  # a failed flow has no time to average
-    cells = rows[first] // row_size, columns[first] // column_size
-    order = np.lexsort((-medians, cells[1], cells[0]))
-    for entry in order[_first_of_each(cells[0][order], cells[1][order])]:
-        yield int(rows[first[entry]]), int(columns[first[entry]]), float(np.exp(medians[entry])), int(counts[entry])
+    # Pairs sorted by cell and falling slow-down, so that the slowest pair of a cell is its first one.
+    cell_rows = rows[pair_starts] // row_axis.names_per_cell
+    cell_columns = columns[pair_starts] // column_axis.names_per_cell
+    order = np.lexsort((-medians, cell_columns, cell_rows))
+    for pair in order[_group_starts(cell_rows[order], cell_columns[order])]:
+        start = pair_starts[pair]
+        yield int(rows[start]), int(columns[start]), float(np.exp(medians[pair])), int(counts[pair])
 
 
-def _first_of_each(rows: Indices, columns: Indices) -> Indices:
-    """Returns where each pair begins in sorted pairs."""
-    return np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(columns) != 0))[: len(rows)])
+def _group_starts(rows: Indices, columns: Indices) -> Indices:
+    """Returns the index of the first entry of each pair, if equal pairs of row and column are adjacent."""
+    is_start = np.append(True, (np.diff(rows) != 0) | (np.diff(columns) != 0))
+    return np.flatnonzero(is_start[: len(rows)])  # without an entry there is no start
 
 
 def _label(name: str) -> str:

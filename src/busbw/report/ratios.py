@@ -102,9 +102,9 @@ def _configuration_title(result: SizeResult) -> str:
 
 
 def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Comparison) -> Picture | None:
-    """Draws the speed-ups over size. None without a speed-up.
+    """Draws the speed-ups over size, with a shaded band around 1 for the changes that do not count.
 
-    The shaded band around 1 has the changes that do not count: those below the threshold, or else the resolution.
+    None without a speed-up.
     """
     drawable_results = [
         result for result in results if result.speedup and result.speedup > 0 and result.point.size_bytes > 0
@@ -134,12 +134,12 @@ def _ratio_picture(title: str, results: Sequence[SizeResult], comparison: Compar
 
 
 def _uncounted_change(result: SizeResult, comparison: Comparison) -> float:
-    """Relative change at a size up to which no change counts."""
+    """Largest relative change that does not count: the threshold of the size, or the resolution without one."""
     return comparison.resolution if result.threshold is None else result.threshold
 
 
 def _draw_band(thresholds: Mapping[int, float], x: axes.Scale, y: axes.Scale) -> Markup:
-    """Draws the changes that do not count as a band around 1, which reaches half way to the next size."""
+    """Draws the band of changes that do not count, with a step half way between neighboring sizes."""
     sizes = sorted(thresholds)
     ends = [axes.LEFT, *((x(size) + x(next_size)) / 2 for size, next_size in pairwise(sizes)), axes.RIGHT]
     heights = [(y(1 + thresholds[size]), y(1 / (1 + thresholds[size]))) for size in sizes]

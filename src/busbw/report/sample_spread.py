@@ -3,6 +3,7 @@
 An iteration lasts until its last rank has ended.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from busbw.units import count_text, size_text
 
 _MAX_DOTS = 1500
 """Maximum number of iterations in one picture for which each gets a dot."""
+_MAX_SIZE_LABELS = 8
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,10 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
         _draw_column(spread, center_x, min(step * 0.62, 22.0), y, has_dots=has_dots)
         for spread, center_x in zip(spreads, column_centers, strict=True)
     ]
-    label_step = max(1, -(-len(spreads) // 8))  # at most eight labels
+    label_step = math.ceil(len(spreads) / _MAX_SIZE_LABELS)
     labels = [
         element("text", axes.short_size(spread.size_bytes), x=center_x, y=axes.BOTTOM + 18, class_="tick mid")
-        for spread, center_x in list(zip(spreads, column_centers, strict=True))[::label_step]
+        for spread, center_x in zip(spreads[::label_step], column_centers[::label_step], strict=True)
     ]
     size_axis_title = element(
         "text", "message size, bytes", x=(axes.LEFT + axes.RIGHT) / 2, y=axes.HEIGHT - 8, class_="axis mid"
@@ -121,9 +123,8 @@ def picture(title: str, spreads: Sequence[SampleSpread]) -> Picture | None:
     alt_text = _alt_text(title, spreads)
     svg = axes.drawing(axes.value_axis(y, "time, us"), *columns, *labels, size_axis_title, axes.frame(), label=alt_text)
     notes = [f"{dot_count:,} iterations: too many for single dots."] if dot_count > _MAX_DOTS else []
-    notes += [
-        _sample_note(label, spreads) for label in _SAMPLE_NOTES if any(one.sample_label == label for one in spreads)
-    ]
+    sample_labels = {spread.sample_label for spread in spreads}
+    notes += [_sample_note(label, spreads) for label in _SAMPLE_NOTES if label in sample_labels]
     return Picture(title, alt_text, svg, _legend(spreads, has_dots=has_dots), " ".join(notes))
 
 

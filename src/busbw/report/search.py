@@ -45,7 +45,8 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     stated = msgspec.convert(result.get("undecided", []), list[UndecidedParts])
     undecided += [parts for parts in stated if not parts.between]
     # Flows of a lost part are not in the record.
-    findings[:0] = [one for one in msgspec.convert(result.get("findings", []), list[Finding]) if one.lost]
+    recorded_findings = msgspec.convert(result.get("findings", []), list[Finding])
+    findings = [*(finding for finding in recorded_findings if finding.lost), *findings]
     accused = accused_parts(findings, undecided)
     nic_map = _nic_map(observed, explanation, accused)
     section = TableSection(
@@ -69,9 +70,13 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     coverage = f"{count_text(len(search.rounds), 'round')}, {count_text(len(observed), 'flow')}"
     log = LogSection(_ANCHOR, source, coverage, (section,), warnings=(), causes=(), refused=None, comparison=None)
     slow, unsure = Badge.of("SLOW"), Badge.of("UNSURE")
-    counts = tuple((badge, len(found)) for badge, found in ((slow, findings), (unsure, undecided)) if found)
+    result_counts = ((slow, len(findings)), (unsure, len(undecided)))
+    counts = tuple((badge, count) for badge, count in result_counts if count)
     lines = (
-        *(SummaryLine(slow, one.text, section.anchor, (), one.says.removeprefix(one.text)) for one in findings),
+        *(
+            SummaryLine(slow, finding.text, section.anchor, (), finding.says.removeprefix(finding.text))
+            for finding in findings
+        ),
         *(SummaryLine(unsure, "undecided", section.anchor, (), parts.says) for parts in undecided),
     )
     # Without a slow part, the command may have compared all flows with an expected rate.
@@ -102,10 +107,10 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
     else:
         names = [node.name for node in paths.cluster.nodes]
         rows, columns = paths.source_node, paths.target_node
-    used = _comparable(observed, explanation)
+    is_shown = _comparable(observed, explanation)
     return heat_grid(
         f"{'GPUs' if is_of_gpus else 'Nodes'}: from row to column",
-        Flows(rows[used], columns[used], explanation.excess[used]),
+        Flows(rows[is_shown], columns[is_shown], explanation.excess[is_shown]),
         (names, names),
         [box for part in accused for box in _end_boxes(part, names, is_of_gpus=is_of_gpus)],
         _NOTE if is_of_gpus else f"{_NOTE} The diagonal is within nodes.",
@@ -116,15 +121,17 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
     """Draws the flows by the NICs that they cross. None without a flow through a NIC."""
     paths = observed.paths
     cluster = paths.cluster
-    used = _comparable(observed, explanation) & (paths.source_nic != UNKNOWN) & (paths.target_nic != UNKNOWN)
-    if not used.any():
+    crosses_nics = (paths.source_nic != UNKNOWN) & (paths.target_nic != UNKNOWN)
+    is_shown = _comparable(observed, explanation) & crosses_nics
+    if not is_shown.any():
         return None
     lanes, lane_of_nic = np.unique(cluster.lanes, return_inverse=True)
-    nics = np.concatenate([paths.source_nic[used], paths.target_nic[used]])
-    direction = np.repeat([0, 1], int(used.sum()))
+    # Each flow is drawn twice: at the NIC that sends it, and at the NIC that receives it.
+    nics = np.concatenate([paths.source_nic[is_shown], paths.target_nic[is_shown]])
+    is_receiving = np.repeat([0, 1], int(is_shown.sum()))
     return heat_grid(
         "NICs: by rail and direction",
-        Flows(2 * lane_of_nic[nics] + direction, cluster.nic_node[nics], np.tile(explanation.excess[used], 2)),
+        Flows(2 * lane_of_nic[nics] + is_receiving, cluster.nic_node[nics], np.tile(explanation.excess[is_shown], 2)),
         ([f"{lane} {text}" for lane in lanes for text in ("send", "receive")], [node.name for node in cluster.nodes]),
         [box for part in accused for box in _nic_boxes(part, cluster, lane_of_nic.tolist())],
         _NOTE,
@@ -134,8 +141,8 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
 def _comparable(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
     """Returns True for each flow that has failed, or is slow only if a part is slow."""
     peers = explanation.peers
-    is_free = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)
-    return np.asarray(is_free[observed.classes] | observed.is_dead)
+    has_rare_collisions = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)
+    return np.asarray(has_rare_collisions[observed.classes] | observed.is_dead)
 
 
 def _facts(search: RecordedSearch, observed: Observations) -> Iterator[tuple[str, str]]:
@@ -154,47 +161,62 @@ def _facts(search: RecordedSearch, observed: Observations) -> Iterator[tuple[str
 
 
 def _findings_table(findings: list[Finding]) -> DataTable | None:
-    columns = ("slow-down", "10-90 %", "confidence", "slow flows", "exonerating flows")
+    if not findings:
+        return None
+    number_columns = ("slow-down", "10-90 %", "confidence", "slow flows", "exonerating flows")
     rows = tuple(
         (
-            one.text,
-            "transfers nothing" if one.slowdown is None else f"x{one.slowdown:.2f}",
-            "" if one.slowdown_low is None else f"{one.slowdown_low:.2f} to {one.slowdown_high:.2f}",
-            one.confidence_text,
-            f"{one.flows:,}",
-            f"{one.exonerating_flows:,}",
+            finding.text,
+            "transfers nothing" if finding.slowdown is None else f"x{finding.slowdown:.2f}",
+            "" if finding.slowdown_low is None else f"{finding.slowdown_low:.2f} to {finding.slowdown_high:.2f}",
+            finding.confidence_text,
+            f"{finding.flows:,}",
+            f"{finding.exonerating_flows:,}",
         )
-        for one in findings
+        for finding in findings
     )
-    return (
-        DataTable("Findings", (ColumnHead("part", is_number=False), *map(ColumnHead, columns)), rows) if rows else None
-    )
+    return DataTable("Findings", (ColumnHead("part", is_number=False), *map(ColumnHead, number_columns)), rows)
 
 
 def _end_boxes(part: NamedPart, names: list[str], *, is_of_gpus: bool) -> Iterator[Box]:
-    """Yields the row and the column of a node or GPU, or the cells of a pair."""
-    if is_of_gpus:
-        ends = part.gpus or (() if part.gpu is None else (part.gpu,))
+    """Yields the row (sends) and the column (receives) of a node or GPU, or the two cells of a pair."""
+    ends = part.gpus or (() if part.gpu is None else (part.gpu,)) if is_of_gpus else _node_ends(part, names)
+    if not ends:
+        return
+    if len(ends) == 1:
+        end, last = ends[0], len(names) - 1
+        sending, receiving = Box(end, end, 0, last), Box(0, last, end, end)
     else:
-        nodes = part.nodes or ((part.node,) if part.node else ())
-        ends = tuple(names.index(node) for node in nodes) * (2 if part.kind == "nvlink" else 1)
+        first, second = ends[0], ends[1]
+        sending, receiving = Box(first, first, second, second), Box(second, second, first, first)
     if part.direction != "receive":
-        yield from (Box(end, end, 0, len(names) - 1) for end in ends if len(ends) == 1)
-        yield from (Box(ends[0], ends[0], ends[1], ends[1]) for _ in ends[1:])
+        yield sending
     if part.direction != "send":
-        yield from (Box(0, len(names) - 1, end, end) for end in ends if len(ends) == 1)
-        yield from (Box(ends[1], ends[1], ends[0], ends[0]) for _ in ends[1:])
+        yield receiving
+
+
+def _node_ends(part: NamedPart, names: list[str]) -> tuple[int, ...]:
+    """Returns the index of the node of a part, or of both nodes of a pair. NVLinks join a node with itself."""
+    nodes = part.nodes or ((part.node,) if part.node else ())
+    ends = tuple(names.index(node) for node in nodes)
+    return ends * 2 if part.kind == "nvlink" else ends
 
 
 def _nic_boxes(part: NamedPart, cluster: Cluster, lane_of_nic: list[int]) -> Iterator[Box]:
-    """Yields the cells of the NICs of a part. A field that does not apply to a part is None."""
+    """Yields the cells of the NICs of a part. A field that does not apply to a part is None.
+
+    A NIC has two rows: the first for sending, the second for receiving.
+    """
     if part.kind in ("pair", "nvlink"):
         return
     for nic, port in enumerate(cluster.nics):
         node = int(cluster.nic_node[nic])
-        stated = (part.node, part.nic, part.rail, part.leaf)
-        names = (cluster.nodes[node].name, port.name, port.rail, port.leaf)
-        is_crossed = all(field in (None, name) for field, name in zip(stated, names, strict=True))
-        if is_crossed and (part.gpu is None or part.gpu in port.gpus):
-            row = 2 * lane_of_nic[nic]
-            yield Box(row + (part.direction == "receive"), row + (part.direction != "send"), node, node)
+        part_names = (part.node, part.nic, part.rail, part.leaf)
+        nic_names = (cluster.nodes[node].name, port.name, port.rail, port.leaf)
+        belongs_to_part = all(name in (None, nic_name) for name, nic_name in zip(part_names, nic_names, strict=True))
+        if belongs_to_part and (part.gpu is None or part.gpu in port.gpus):
+            send_row = 2 * lane_of_nic[nic]
+            receive_row = send_row + 1
+            first_row = receive_row if part.direction == "receive" else send_row
+            last_row = send_row if part.direction == "send" else receive_row
+            yield Box(first_row, last_row, node, node)

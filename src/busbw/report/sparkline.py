@@ -21,22 +21,22 @@ def sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, 
     """
     if not measured:
         return None
-    largest = max(measured)
-    limits = healthy.get(largest)
-    text = f"{number(_round_to_three_digits(measured[largest]))} GB/s at {size_text(largest)}"
-    if limits:
-        text += f" (healthy {number(_round_to_three_digits(limits[0]))} to {number(_round_to_three_digits(limits[2]))})"
+    max_size = max(measured)
+    text = f"{_short_number(measured[max_size])} GB/s at {size_text(max_size)}"
+    if max_size in healthy:
+        low, _, high = healthy[max_size]
+        text += f" (healthy {_short_number(low)} to {_short_number(high)})"
     return Sparkline(_draw_sparkline(measured, {size: healthy[size] for size in measured if size in healthy}), text)
 
 
-def _round_to_three_digits(value: float) -> float:
-    """Rounds to three significant digits."""
-    return float(f"{value:.3g}")
+def _short_number(value: float) -> str:
+    """Text with three significant digits."""
+    return number(float(f"{value:.3g}"))
 
 
 def _draw_sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[float, float, float]]) -> Markup:
     sizes = sorted(measured)
-    max_gbps = max([*measured.values(), *(limits[2] for limits in healthy.values())])
+    max_gbps = max([*measured.values(), *(high for _, _, high in healthy.values())])
     x = Scale(sizes[0] / 1.01, sizes[-1] * 1.01, _EDGE, _WIDTH - _EDGE)
 
     def y(value: float) -> float:
@@ -45,13 +45,10 @@ def _draw_sparkline(measured: Mapping[int, float], healthy: Mapping[int, tuple[f
 
     elements = []
     if healthy:
-        healthy_sizes = sorted(healthy)
-        corners = [(size, healthy[size][2]) for size in healthy_sizes] + [
-            (size, healthy[size][0]) for size in reversed(healthy_sizes)
-        ]
-        elements.append(
-            element("path", d=path_data((x(size), y(gbps)) for size, gbps in corners) + "z", class_="range")
-        )
+        ranges = sorted(healthy.items())
+        upper_end = [(x(size), y(high)) for size, (_, _, high) in ranges]
+        lower_end = [(x(size), y(low)) for size, (low, _, _) in reversed(ranges)]
+        elements.append(element("path", d=path_data(upper_end + lower_end) + "z", class_="range"))
     points = [(x(size), y(measured[size])) for size in sizes]
     elements.append(element("path", d=path_data(points), class_="line"))
     elements.append(element("circle", cx=points[-1][0], cy=points[-1][1], r=3, class_="mark"))

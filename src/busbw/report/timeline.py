@@ -9,7 +9,7 @@ from busbw.report.axes import LEGEND_ICON_WIDTH, Scale, legend_icon, number, val
 from busbw.report.page import LegendEntry, Picture
 from busbw.svg import drawing, element, group
 from busbw.traces.analysis.intervals import Values
-from busbw.traces.analysis.timeline import Timeline
+from busbw.traces.analysis.timeline import Lane, Timeline
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 920.0, 70.0, 900.0, 8.0
 _LANE, _LANE_GAP, _RANK_GAP = 12.0, 2.0, 8.0
@@ -21,26 +21,20 @@ _COLORS = 6
 def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
     """Draws the timeline. `labels`: names of the groups of communicators."""
     scale = Scale(0.0, timeline.duration_ms, _LEFT, _RIGHT, is_linear=True)
-    used = sorted({lane.group for lane in timeline.lanes})
-    color_of = {index: f"s{order % _COLORS}" for order, index in enumerate(used)}
+    groups = sorted({lane.group for lane in timeline.lanes})
+    color_by_group = {lane_group: f"s{index % _COLORS}" for index, lane_group in enumerate(groups)}
     blocks: list[Markup] = []
     y = _TOP
-    ranks = 0
+    rank_count = 0
     for rank, lanes in groupby(timeline.lanes, key=lambda lane: lane.rank):
         top = y
         for lane in lanes:
-            blocks.append(element("rect", x=_LEFT, y=y, width=_RIGHT - _LEFT, height=_LANE, class_="lane"))
-            shapes = [
-                element("path", d=_boxes(scale, intervals, y), class_=kind)
-                for kind, intervals in (("waiting", lane.waits), ("transfer", lane.transfers))
-                if len(intervals[0])
-            ]
-            blocks.append(group(*shapes, class_=color_of[lane.group]))
+            blocks += _draw_lane(lane, scale, y, color_by_group[lane.group])
             y += _LANE + _LANE_GAP
         middle = (top + y - _LANE_GAP) / 2
         blocks.append(element("text", f"rank {rank}", x=_LEFT - 8, y=middle + 4, class_="tick end"))
         y += _RANK_GAP
-        ranks += 1
+        rank_count += 1
     ticks = [
         group(
             element("path", d=f"M{scale(tick):.1f} {_TOP:g}V{y:.1f}", class_="grid"),
@@ -49,10 +43,11 @@ def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
         for tick in value_ticks(scale)
     ]
     axis = element("text", "ms since the start of the step", x=(_LEFT + _RIGHT) / 2, y=y + 32, class_="axis mid")
-    shown = f"{ranks} of {timeline.rank_count} ranks. " if ranks < timeline.rank_count else ""
-    note = f"{shown}Empty space is time without operations; the device may compute. Short gaps are not visible."
-    legend = [LegendEntry(_sample("transfer", color_of[index]), labels[index]) for index in used]
-    legend.append(LegendEntry(_sample("waiting", color_of[used[0]]), "the same, lighter: waits for a later rank"))
+    ranks_text = f"{rank_count} of {timeline.rank_count} ranks. " if rank_count < timeline.rank_count else ""
+    note = f"{ranks_text}Empty space is time without operations; the device may compute. Short gaps are not visible."
+    legend = [LegendEntry(_sample("transfer", color_by_group[lane_group]), labels[lane_group]) for lane_group in groups]
+    waiting_sample = _sample("waiting", color_by_group[groups[0]])
+    legend.append(LegendEntry(waiting_sample, "the same, lighter: waits for a later rank"))
     return Picture(
         timeline.title,
         f"{timeline.title}. {note}",
@@ -63,10 +58,21 @@ def timeline_picture(timeline: Timeline, labels: Sequence[str]) -> Picture:
     )
 
 
-def _boxes(scale: Scale, intervals: tuple[Values, Values], y: float) -> str:
+def _draw_lane(lane: Lane, scale: Scale, y: float, color: str) -> tuple[Markup, Markup]:
+    """Draws the background of a lane, and its waits and transfers."""
+    background = element("rect", x=_LEFT, y=y, width=_RIGHT - _LEFT, height=_LANE, class_="lane")
+    shapes = [
+        element("path", d=_boxes(scale, starts, ends, y), class_=kind)
+        for kind, (starts, ends) in (("waiting", lane.waits), ("transfer", lane.transfers))
+        if len(starts)
+    ]
+    return background, group(*shapes, class_=color)
+
+
+def _boxes(scale: Scale, starts: Values, ends: Values, y: float) -> str:
     """Returns one path with a box per interval, so that thousands of them stay one element."""
     parts = []
-    for start, end in zip(*intervals, strict=True):
+    for start, end in zip(starts, ends, strict=True):
         x = scale(float(start))
         parts.append(f"M{x:.1f} {y:g}h{max(scale(float(end)) - x, _MIN_SHAPE_WIDTH):.1f}v{_LANE:g}H{x:.1f}z")
     return "".join(parts)

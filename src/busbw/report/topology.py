@@ -1,5 +1,6 @@
 """Draws the topology of a run: nodes, devices and network from the log and the system. Unknown facts are listed."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -113,18 +114,26 @@ def _list_nodes(table: Table, ranks: int | None, system: System | None) -> tuple
 def picture(cluster: ClusterLayout, ranks: int | None) -> Picture:
     """Draws a box for each node. Dashed boxes are assumed and not stated by the log."""
     alt_text = _alt_text(cluster, ranks)
-    legend = _legend(cluster)
+    elements, height = _draw_nodes(cluster) if cluster.nodes else _draw_unknown_location(ranks)
+    svg = drawing(*elements, label=alt_text, width=_WIDTH, height=height)
     note = f"The log does not state {_enumerate(cluster.unknown)}." if cluster.unknown else ""
-    if not cluster.nodes:
-        label = count_text(ranks, "rank") if ranks else "an unknown number of ranks"
-        elements = [
-            element("rect", x=1, y=1, width=_WIDTH - 2, height=48, rx=8, class_="node supposed"),
-            element("text", f"{label}, location unknown", x=_WIDTH / 2, y=30, class_="label mid"),
-        ]
-        return Picture(
-            "Topology", alt_text, drawing(*elements, label=alt_text, width=_WIDTH, height=50.0), legend, note
-        )
-    elements, y = [], 1.0
+    return Picture("Topology", alt_text, svg, _legend(cluster), note)
+
+
+def _draw_unknown_location(ranks: int | None) -> tuple[list[Markup], float]:
+    """Draws one box for all ranks. Returns its elements and the height of the drawing."""
+    label = count_text(ranks, "rank") if ranks else "an unknown number of ranks"
+    elements = [
+        element("rect", x=1, y=1, width=_WIDTH - 2, height=48, rx=8, class_="node supposed"),
+        element("text", f"{label}, location unknown", x=_WIDTH / 2, y=30, class_="label mid"),
+    ]
+    return elements, 50.0
+
+
+def _draw_nodes(cluster: ClusterLayout) -> tuple[list[Markup], float]:
+    """Draws the nodes in one or two columns, and the network below. Returns elements and height of the drawing."""
+    elements: list[Markup] = []
+    y = 1.0
     columns = 2 if len(cluster.nodes) > 1 else 1
     for index in range(0, len(cluster.nodes), columns):
         nodes_in_line = cluster.nodes[index : index + columns]
@@ -141,17 +150,19 @@ def picture(cluster: ClusterLayout, ranks: int | None) -> Picture:
         elements.append(element("rect", x=1, y=y, width=_WIDTH - 2, height=26, rx=13, class_="network"))
         elements.append(element("text", f"network: {cluster.network}", x=_WIDTH / 2, y=y + 17.5, class_="label mid"))
         y += 27 + _GAP
-    return Picture(
-        "Topology", alt_text, drawing(*elements, label=alt_text, width=_WIDTH, height=y - _GAP + 2), legend, note
-    )
+    return elements, y - _GAP + 2
 
 
 def _count_cell_lines(node: HostRanks) -> int:
-    return -(-min(len(node.ranks), MAX_CELLS) // _CELLS_PER_LINE) + (len(node.ranks) > MAX_CELLS)
+    """Lines of cells in the box of a node, with one for the number of omitted ranks."""
+    cell_lines = math.ceil(min(len(node.ranks), MAX_CELLS) / _CELLS_PER_LINE)
+    return cell_lines + 1 if len(node.ranks) > MAX_CELLS else cell_lines
 
 
 def _node_height(node: HostRanks, cluster: ClusterLayout) -> float:
-    return 30 + _count_cell_lines(node) * (_CELL_HEIGHT + 4) + 22 * bool(cluster.fabric) + 18 * bool(cluster.nics) + 4
+    fabric_height = 22 if cluster.fabric else 0
+    nics_height = 18 if cluster.nics else 0
+    return 30 + _count_cell_lines(node) * (_CELL_HEIGHT + 4) + fabric_height + nics_height + 4
 
 
 def _draw_node(node: HostRanks, cluster: ClusterLayout, x: float, y: float, height: float) -> Markup:

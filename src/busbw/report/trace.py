@@ -24,6 +24,7 @@ from busbw.units import count_text, milliseconds_text
 _ANCHOR = "trace"
 _MAX_ROWS = 500
 _MARKS = {"measured": "\N{CHECK MARK}", "predicted": "\N{ALMOST EQUAL TO}"}
+"""Mark of a saving by its basis."""
 
 
 def build_trace(
@@ -77,7 +78,7 @@ def _headline(analysis: TraceAnalysis) -> str:
     if analysis.findings:
         text = analysis.findings[0].text
         return f"{step}{text[0].upper()}{text[1:]}."
-    is_known = any(one.late_us is not None for one in analysis.ranks)
+    is_known = any(rank.late_us is not None for rank in analysis.ranks)
     return f"{step}{'No late rank was found' if is_known else 'Late ranks are unknown'}."
 
 
@@ -91,9 +92,9 @@ def _summary_lines(analysis: TraceAnalysis, anchor: str) -> Iterator[SummaryLine
 
 
 def _table_section(title: str, columns: Sequence[TextColumn], row_count: int) -> ConfigurationSection:
-    used = [column for column in columns if any(column.cells)]
-    heads = tuple(ColumnHead(column.name, column.is_number) for column in used)
-    rows = tuple(zip(*(column.cells for column in used), strict=True))
+    columns_with_cells = [column for column in columns if any(column.cells)]
+    heads = tuple(ColumnHead(column.name, column.is_number) for column in columns_with_cells)
+    rows = tuple(zip(*(column.cells for column in columns_with_cells), strict=True))
     note = f"{len(rows):,} of {count_text(row_count, 'row')}" if len(rows) < row_count else ""
     anchor = f"{_ANCHOR}-{title.split()[0].strip(',').lower()}"
     return ConfigurationSection(anchor, title, (), (), DataTable(title, heads, rows, note), is_open=True)

@@ -30,10 +30,11 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
         measured = f"{number(worst.time_us)} us"
         expected = f"{number(range_us.low)} to {number(range_us.high)} us"
     else:
-        # 1 kB/us is 1 GB/s, so that kilobytes over the ends of the time range are the ends in GB/s.
-        busbw_kilobytes = worst.busbw_gbps * worst.time_us
+        # Busbw is inversely proportional to time, so the slow end of the time range is the low end of the busbw.
+        low_gbps = worst.busbw_gbps * worst.time_us / range_us.high
+        high_gbps = worst.busbw_gbps * worst.time_us / range_us.low
         measured = f"{number(worst.busbw_gbps)} GB/s"
-        expected = f"{number(busbw_kilobytes / range_us.high)} to {number(busbw_kilobytes / range_us.low)} GB/s"
+        expected = f"{number(low_gbps)} to {number(high_gbps)} GB/s"
     return BandEvidence(
         band=verdict.band,
         badge=Badge.of(verdict.grade),
@@ -47,27 +48,33 @@ def _band_evidence(verdict: judge.BandVerdict) -> BandEvidence:
 
 
 def summary_lines(entries: Iterable[tuple[str, str, VerdictView]]) -> tuple[SummaryLine, ...]:
-    """Makes a line for each (anchor, title, verdict). Verdicts with the same kind of obstacle share a line.
+    """Makes a line for each (anchor, title, verdict), the worst first.
 
-    The line has the reason of the first one. The others name theirs if it differs. The worst line is the first.
+    Verdicts with the same kind of obstacle share a line. It has the reason of the first one; others are in `also`.
     """
     lines: list[SummaryLine] = []
     index_by_obstacle: dict[str, int] = {}
     for anchor, title, verdict in entries:
-        index = index_by_obstacle.setdefault(verdict.obstacle, len(lines)) if verdict.obstacle else len(lines)
-        if index < len(lines):
-            same = verdict.reason == lines[index].reason
-            also = (*lines[index].also, title if same else f"{title}: {verdict.reason}")
-            lines[index] = replace(lines[index], sparkline=None, also=also)
+        shared_index = index_by_obstacle.get(verdict.obstacle) if verdict.obstacle else None
+        if shared_index is not None:
+            lines[shared_index] = _add_to_line(lines[shared_index], title, verdict)
             continue
+        if verdict.obstacle:
+            index_by_obstacle[verdict.obstacle] = len(lines)
         bands = tuple((band.band, band.badge) for band in verdict.bands)
         lines.append(
             SummaryLine(verdict.badge, title, anchor, bands, verdict.reason, verdict.sparkline, verdict.worst_ratio)
         )
-    return tuple(sorted(lines, key=severity_rank))
+    return tuple(sorted(lines, key=severity_key))
 
 
-def severity_rank(line: SummaryLine) -> tuple[int, float]:
+def _add_to_line(line: SummaryLine, title: str, verdict: VerdictView) -> SummaryLine:
+    """Returns the line with one more configuration, and with its reason if that differs."""
+    text = title if verdict.reason == line.reason else f"{title}: {verdict.reason}"
+    return replace(line, sparkline=None, also=(*line.also, text))
+
+
+def severity_key(line: SummaryLine) -> tuple[int, float]:
     """Sort key of a summary line: the worst grade first, and within a grade the greatest ratio of times."""
     return [Badge.of(grade) for grade in judge.GRADES].index(line.badge), -(line.worst_ratio or 0.0)
 

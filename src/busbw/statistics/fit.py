@@ -141,18 +141,19 @@ def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
     """Returns the dips, cliffs and steps of a sweep, each with its evidence and likely cause."""
     usable = sorted((size, time) for size, time in points if size > 0 and time > 0)
     curve = [(size, bandwidth_gbps(size, time, bus_factor)) for size, time in usable]
-    found = _explain_dips_together([*_find_falls(curve), *_find_steps(usable)])
-    return tuple(sorted(found, key=lambda feature: feature.size_bytes))
+    explained = _explain_dips_together([*_find_falls(curve), *_find_steps(usable)])
+    return tuple(sorted(explained, key=lambda feature: feature.size_bytes))
 
 
-def _explain_dips_together(found: list[CurveFeature]) -> list[CurveFeature]:
+def _explain_dips_together(curve_features: list[CurveFeature]) -> list[CurveFeature]:
     """Corrects the likely cause of single dips if several sizes dip: one disturbance does not explain them."""
-    dip_count = len({feature.size_bytes for feature in found if feature.kind == "dip"})
+    dip_count = len({feature.size_bytes for feature in curve_features if feature.kind == "dip"})
     if dip_count < 2:
-        return found
+        return curve_features
     likely = f"one of {dip_count} sizes that dip: an unsteady measurement, or a poor choice of protocol"
     return [
-        replace(feature, likely=likely) if feature.likely.startswith(_SINGLE_DIP_TEXT) else feature for feature in found
+        replace(feature, likely=likely) if feature.likely.startswith(_SINGLE_DIP_TEXT) else feature
+        for feature in curve_features
     ]
 
 
@@ -161,7 +162,7 @@ def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
 
     A low busbw at only the largest size is a dip, because no larger size shows whether busbw recovers.
     """
-    found: list[CurveFeature] = []
+    falls: list[CurveFeature] = []
     max_busbw, is_below = 0.0, False
     for index, (size, busbw) in enumerate(curve):
         if busbw >= (1 - _DIP_LOSS) * max_busbw:
@@ -169,9 +170,9 @@ def _find_falls(curve: Sequence[tuple[int, float]]) -> list[CurveFeature]:
             continue
         if not is_below:  # only the first of consecutive low sizes is a feature
             busbw_at_larger = [larger_busbw for _, larger_busbw in curve[index + 1 :]]
-            found.append(_describe_fall(size, busbw, max_busbw, busbw_at_larger))
+            falls.append(_describe_fall(size, busbw, max_busbw, busbw_at_larger))
         is_below = True
-    return found
+    return falls
 
 
 def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: Sequence[float]) -> CurveFeature:
@@ -215,11 +216,11 @@ def _find_steps(points: Points) -> list[CurveFeature]:
     algorithm or protocol, or the measurement was disturbed. An exponent of 1 or more is not counted as a switch.
     """
     growths = [
-        _Growth(math.log(after / before) / math.log(size_after / size), size_after, before, after)
-        for (size, before), (size_after, after) in itertools.pairwise(points)
-        if size_after > size
+        _Growth(math.log(next_us / time_us) / math.log(next_size / size), next_size, time_us, next_us)
+        for (size, time_us), (next_size, next_us) in itertools.pairwise(points)
+        if next_size > size
     ]
-    found = []
+    steps = []
     for earlier, growth, later in zip(growths, growths[1:], growths[2:], strict=False):
         excess = growth.exponent - max(earlier.exponent, later.exponent)
         if excess <= _STEP_EXCESS or growth.exponent >= 1:
@@ -241,5 +242,5 @@ def _find_steps(points: Points) -> list[CurveFeature]:
                 evidence=f"{evidence}, more than between the sizes before and after",
                 likely="a switch of protocol or algorithm between these two sizes",
             )
-        found.append(feature)
-    return found
+        steps.append(feature)
+    return steps

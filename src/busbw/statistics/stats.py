@@ -96,9 +96,11 @@ def judge_quadruples(
     paired = {row for pair in neighbors for row in pair}
     pairs = [*neighbors, *((row, row) for row in range(rows) if row not in paired)]
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
-    low_index = quadruples - (quadruples + limit + 1) // 2  # index of the lower bound in the sorted differences
     if limit > quadruples or rows == 0:
         return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
+    # A side with a lead of `limit` is faster in this number of quadruples, because faster - slower = limit.
+    min_faster_count = math.ceil((quadruples + limit) / 2)
+    low_index = quadruples - min_faster_count  # index of the lower bound in the sorted differences
     ordered = np.sort(differences, axis=0)
     intervals = tuple(
         Interval(float(np.median(ordered[:, row])), float(ordered[low_index, row]), float(ordered[-1 - low_index, row]))

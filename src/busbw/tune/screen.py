@@ -17,8 +17,6 @@ from busbw.units import size_text
 
 ROUNDS = 5
 """Rounds of the screening. Each round measures the base and every candidate once, in random order."""
-_BASE = -1
-"""Index of the base among the measured candidates."""
 
 
 @dataclass
@@ -67,31 +65,42 @@ def screen(
         candidate_side = with_settings(base, entry.candidate.setting)
         entry.excluded = _rejection_reason(measurement, candidate_side, f"proof-{number:03}")
     usable = [entry for entry in screened if not entry.excluded]
-    sides = {_BASE: base} | {index: with_settings(base, entry.candidate.setting) for index, entry in enumerate(usable)}
-    # For each usable candidate and point: one log(speed of candidate / speed of base) per round.
-    log_speedups: list[dict[PointKey, list[float]]] = [{} for _ in usable]
-    for number in range(1, rounds + 1):
-        on_progress(f"screening {len(usable)} candidates: round {number} of {rounds}")
-        order = list(range(_BASE, len(usable)))
+    sides = [base, *(with_settings(base, entry.candidate.setting) for entry in usable)]
+    log_speedups: list[_LogSpeedups] = [{} for _ in usable]
+    for round_number in range(1, rounds + 1):
+        on_progress(f"screening {len(usable)} candidates: round {round_number} of {rounds}")
+        order = list(range(len(sides)))
         shuffle(order)
-        blocks: dict[int, Block] = {}
-        for index in order:
-            blocks[index] = measurement.block(sides[index], f"screen-{number:02}-{index + 1:03}", *UNCHECKED)
-        for index, speedups_by_point in enumerate(log_speedups):
-            _add_log_speedups(speedups_by_point, blocks[_BASE], blocks[index])
-    for entry, speedups_by_point in zip(usable, log_speedups, strict=True):
-        for point, log_speedups_of_point in speedups_by_point.items():
-            gain = expm1(statistics.median(log_speedups_of_point))
-            entry.gains[point.size_bytes] = min(gain, entry.gains.get(point.size_bytes, gain))
+        blocks = {
+            index: measurement.block(sides[index], f"screen-{round_number:02}-{index:03}", *UNCHECKED)
+            for index in order
+        }
+        for index, candidate_speedups in enumerate(log_speedups, start=1):
+            _add_log_speedups(candidate_speedups, base=blocks[0], candidate=blocks[index])
+    for entry, candidate_speedups in zip(usable, log_speedups, strict=True):
+        entry.gains = _gains_by_size(candidate_speedups)
     return screened
 
 
-def _add_log_speedups(speedups_by_point: dict[PointKey, list[float]], base: Block, candidate: Block) -> None:
+_LogSpeedups = dict[PointKey, list[float]]
+"""log(speed of a candidate / speed of the base) in each round, by point."""
+
+
+def _add_log_speedups(log_speedups: _LogSpeedups, *, base: Block, candidate: Block) -> None:
     """Adds the result of one round, for each point at which both blocks have a time."""
     for point in base.keys() & candidate.keys():
         log_speedup = log(median_us(base[point])) - log(median_us(candidate[point]))
         if isfinite(log_speedup):
-            speedups_by_point.setdefault(point, []).append(log_speedup)
+            log_speedups.setdefault(point, []).append(log_speedup)
+
+
+def _gains_by_size(log_speedups: _LogSpeedups) -> dict[int, float]:
+    """Returns the gain at each size: the median over the rounds, and the smaller one of both placements."""
+    gains: dict[int, float] = {}
+    for point, round_speedups in log_speedups.items():
+        gain = expm1(statistics.median(round_speedups))
+        gains[point.size_bytes] = min(gain, gains.get(point.size_bytes, gain))
+    return gains
 
 
 def _rejection_reason(measurement: Measurement, candidate_side: SideSpec, name: str) -> str:

@@ -71,15 +71,16 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     common_mode = environment.get(_MODE_VARIABLE, "")
     variables = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
     modes = {collective: environment.get(variable) or common_mode or "on" for collective, variable in variables.items()}
-    if common_mode:
+    if common_mode == "off":
         enabled = [collective for collective, mode in modes.items() if mode != "off"]
-        effect = f" except for {', '.join(enabled)}" if enabled else ", every call is delegated to NCCL"
-        yield f"{_MODE_VARIABLE}={common_mode}" + (f": the table is not used{effect}" if common_mode == "off" else "")
+        exception = f" except for {', '.join(enabled)}" if enabled else ", every call is delegated to NCCL"
+        yield f"{_MODE_VARIABLE}=off: the table is not used{exception}"
+    elif common_mode:
+        yield f"{_MODE_VARIABLE}={common_mode}"
     for collective, mode in modes.items():
         if environment.get(variables[collective]):
-            yield f"{variables[collective]}={mode}" + (
-                f": the table is not used for {collective}" if mode == "off" else ""
-            )
+            effect = f": the table is not used for {collective}" if mode == "off" else ""
+            yield f"{variables[collective]}={mode}{effect}"
     if invalid := [mode for mode in {common_mode, *modes.values()} if mode not in _MODES]:
         reason = f'"{invalid[0]}" is invalid and switches the fast path off'
         yield f"{_MODE_VARIABLE}: the table is not used, because {reason}"

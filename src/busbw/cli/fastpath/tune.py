@@ -148,18 +148,7 @@ def tune(
     table = table_text(results.ranges, _provenance_comments(header, targets, results))
     write_whole(output, table.encode())
     replace_file(run_folder / TABLE_FILE, table.encode())
-    if as_json:
-        fields = {
-            "table_file": str(output.absolute()),
-            "ranges": results.ranges,
-            "summaries": results.summaries,
-            "skipped": results.skipped,
-        }
-        click.echo(json_object(fields))
-    else:
-        for sentence in [*results.summaries, *results.skipped]:
-            click.echo(sentence)
-        click.echo(f"Table: {output}; set {TABLE_VARIABLE}={output.absolute()} to use it")
+    _print_results(results, output, as_json=as_json)
     click.echo(f"Records: {run_folder}", err=True)
     return ExitCode.GOOD
 
@@ -185,6 +174,7 @@ def _tune_parts(
     on_progress: Callable[[str], None],
     check_interrupt: Callable[[], None],
 ) -> _TuningResults:
+    """Tunes each collective on each target. Skips targets in windows if the library cannot register them."""
     results = _TuningResults()
     targets_without_windows: list[TuningTarget] = []
     for name, target in _parts(names, targets):
@@ -202,6 +192,22 @@ def _tune_parts(
         results.ranges += _table_ranges(name, target, decisions)
         results.summaries.append(summary(target.title(name), decisions))
     return results
+
+
+def _print_results(results: _TuningResults, output: Path, *, as_json: bool) -> None:
+    """Prints the results, and the file with the table."""
+    if as_json:
+        fields = {
+            "table_file": str(output.absolute()),
+            "ranges": results.ranges,
+            "summaries": results.summaries,
+            "skipped": results.skipped,
+        }
+        click.echo(json_object(fields))
+        return
+    for sentence in [*results.summaries, *results.skipped]:
+        click.echo(sentence)
+    click.echo(f"Table: {output}; set {TABLE_VARIABLE}={output.absolute()} to use it")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
 from busbw.launchers.slurm.node_order import order_by_switch, parse_hostlist, sort_nodes
 from busbw.launchers.slurm.processors import SINFO_COMMAND, min_processors
-from busbw.launchers.slurm.reserved_options import RESERVED, RESERVED_BY_SRUN, reject_reserved
+from busbw.launchers.slurm.reserved_options import RESERVED_BY_SBATCH, RESERVED_BY_SRUN, reject_reserved
 from busbw.launchers.slurm.script import SlurmTarget, batch_script
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
 
@@ -159,7 +159,7 @@ def slurm(
     passed_options = tuple(f"--{name}={value}" for name, value in slurm_values.items() if value is not None)
     job_options = (*passed_options, *extra_job_options)
     _check_job_options(current_allocation, job_options, is_batch=is_batch)
-    reject_reserved("--srun-arg", extra_step_options, *RESERVED_BY_SRUN)
+    reject_reserved("--srun-arg", extra_step_options, RESERVED_BY_SRUN)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts needs --container-image", remedy="set --container-image")
     if not is_batch and (folder is not None or detach):
@@ -257,7 +257,7 @@ def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_b
     for option in options:
         if not option.startswith("-") or "\n" in option:
             raise UsageError(f'--slurm-arg "{option}" is not an option', remedy="write it as --slurm-arg=--name=value")
-    reject_reserved("--slurm-arg", options, *(RESERVED if is_batch else RESERVED_BY_SRUN))
+    reject_reserved("--slurm-arg", options, RESERVED_BY_SBATCH if is_batch else RESERVED_BY_SRUN)
     if "," in os.environ.get("SLURM_CLUSTERS", "") or os.environ.get("SLURM_CLUSTERS") == "all":
         raise UsageError(
             f"SLURM_CLUSTERS={os.environ['SLURM_CLUSTERS']} names several clusters, so job numbers are ambiguous",

@@ -37,7 +37,7 @@ def replaced_option(old: str, name: str, new: str) -> Callable[[Function], Funct
 
 
 class _OldSpelling(click.Option):
-    """Hidden option with an old spelling: parses like the new option and passes its words on to the new one."""
+    """Hidden option with an old spelling. It parses like the new option and passes its values on to that option."""
 
     def __init__(self, declarations: list[str], *, new: str, **attributes: Any) -> None:
         # Eager: click must process the old spelling before the new option, which gets its value.
@@ -53,7 +53,7 @@ class _OldSpelling(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Passes the parsed words on to the new option, which converts and checks them.
+        """Passes the parsed values on to the new option, which converts and checks them.
 
         Raises:
             UsageError: Both spellings are given.
@@ -61,13 +61,13 @@ class _OldSpelling(click.Option):
         if self.name not in opts:
             return None, args
         target = self._target(ctx)
-        parsed = cast("dict[str, Any]", opts)
-        words = parsed.pop(self.name)
+        parsed_values = cast("dict[str, Any]", opts)  # click passes a dictionary that may be changed
+        value = parsed_values.pop(self.name)
         if target.multiple:
-            words = [*words, *parsed.get(target.name, ())]
-        elif target.name in parsed:
+            value = [*value, *parsed_values.get(target.name, ())]
+        elif target.name in parsed_values:
             raise UsageError(f"{self.opts[0]} is the old spelling of {self._new}", remedy="give only the new one")
-        parsed[target.name] = words
+        parsed_values[target.name] = value
         if not ctx.resilient_parsing:
             warn_deprecated(self.opts[0], self._new)
         return None, args

@@ -11,7 +11,9 @@ from busbw.errors import UsageError
 from busbw.near_misses import near_misses, suggestion
 
 _OPTION_SIMILARITY = 0.85
+"""Similarity from which an unknown flag counts as a misspelled option of the command."""
 _MIN_OPTION_LENGTH = len("--ran")
+"""Minimum length of a word that may be a misspelled option."""
 _SHORT_NAMES = {
     "--nthreads": "-t",
     "--ngpus": "-g",
@@ -100,7 +102,7 @@ def used_flags(words: Sequence[str]) -> set[str]:
 
 
 def rank_flags(flags: set[str]) -> tuple[str, ...]:
-    """DEFAULT NUMBER OF RANKS: returns flags for `default_ranks`. Empty if the user sets the ranks."""
+    """Returns flags for the default number of ranks. Empty if the user sets the ranks."""
     if flags & {"-t", "-g", "--processes", "--backend"}:
         return ()
     return ("-t", str(engine.default_ranks()))

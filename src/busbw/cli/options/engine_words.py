@@ -11,6 +11,7 @@ from busbw.collectives import COMM_OPS
 from busbw.engine_help import EngineFlag
 
 _NAME = "words"
+"""Name of the parameter with the collective and the engine's flags."""
 
 
 class EngineCommand(click.Command):
@@ -22,8 +23,8 @@ class EngineCommand(click.Command):
             return super().shell_complete(ctx, incomplete)
         own_items = super().shell_complete(ctx, incomplete) if ctx.allow_interspersed_args else []
         own_names = {item.value for item in own_items}
-        items = _flag_items(engine_help.read_help(_program_with_own_flags(ctx.params[_NAME])).flags, incomplete)
-        return [*own_items, *(item for item in items if item.value not in own_names)]
+        flag_items = _flag_items(_allowed_flags(ctx.params[_NAME]), incomplete)
+        return [*own_items, *(item for item in flag_items if item.value not in own_names)]
 
 
 def _complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completion:
@@ -34,7 +35,7 @@ def _complete_word(context: click.Context, parameter: click.Parameter, incomplet
             *complete_collective(context, parameter, incomplete),
             *matching_items([COMM_OPS], incomplete),
         ]
-    flags = engine_help.read_help(_program_with_own_flags(words)).flags
+    flags = _allowed_flags(words)
     flag = next((flag for flag in flags if words[-1] in flag.names), None)
     if flag is None or not flag.placeholder:
         return _flag_items(flags, incomplete)
@@ -43,8 +44,9 @@ def _complete_word(context: click.Context, parameter: click.Parameter, incomplet
     return matching_items(flag.values, incomplete)
 
 
-def _program_with_own_flags(words: Sequence[str]) -> str:
-    return COMM_OPS if words[0] == COMM_OPS else ""
+def _allowed_flags(words: Sequence[str]) -> Sequence[EngineFlag]:
+    """Returns the flags of the program that the first word names. All collectives have the same flags."""
+    return engine_help.read_help(COMM_OPS if words[0] == COMM_OPS else "").flags
 
 
 def _flag_items(flags: Iterable[EngineFlag], incomplete: str) -> Completion:

@@ -26,20 +26,29 @@ def export_options(exports: Exports[Any]) -> Callable[[Callable[..., Any]], Call
     """Returns a decorator that adds the options to a command."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for flag, (text, _) in reversed(tuple(exports.items())):
-            command = output_file_option(flag, text)(command)
+        for flag, (help_text, _) in reversed(tuple(exports.items())):
+            command = output_file_option(flag, help_text)(command)
         return command
 
     return add
 
 
 def _require_writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None:
-        require_writable(path, flag=option.opts[0])
-        files: dict[Path, str] = context.meta.setdefault(__name__, {})
-        other = files.setdefault(path.absolute(), option.opts[0])
-        if other != option.opts[0]:
-            raise UsageError(f"{other} and {option.opts[0]} name the same file {path}", remedy="give each its own file")
+    """Checks the value of an option.
+
+    Raises:
+        BusbwError: The file cannot be written.
+        UsageError: Another option names the same file.
+    """
+    if path is None:
+        return None
+    flag = option.opts[0]
+    require_writable(path, flag=flag)
+    # click keeps this dictionary while it parses one command line.
+    flag_by_file: dict[Path, str] = context.meta.setdefault(__name__, {})
+    first_flag = flag_by_file.setdefault(path.absolute(), flag)
+    if first_flag != flag:
+        raise UsageError(f"{first_flag} and {flag} name the same file {path}", remedy="give each its own file")
     return path
 
 
@@ -47,4 +56,5 @@ def write_exports(exports: Exports[Result], result: Result, files: Mapping[str, 
     """Writes the file of each flag that has one."""
     for flag, path in files.items():
         if path is not None:
-            write_whole(path, exports[flag][1](result), flag=flag)
+            _, make_content = exports[flag]
+            write_whole(path, make_content(result), flag=flag)

@@ -1,4 +1,4 @@
-"""Options of the commands of `busbw launch`, for commands that start a job which measures no collective."""
+"""Passes options of `busbw launch` on to commands that start a job of their own: `busbw doctor` and `busbw find`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,14 +12,23 @@ from busbw.errors import UsageError
 def split_launcher_options(
     launch_command: click.Command, unused_values: Mapping[str, object]
 ) -> tuple[list[click.Parameter], dict[str, object]]:
-    """Returns the options of a launcher without the unused ones, and the values of those that it has."""
+    """Separates the options of a launcher that have no effect on a job without a collective.
+
+    Args:
+        launch_command: Command of the launcher.
+        unused_values: Values of such options, by parameter name. The launcher may lack some of them.
+
+    Returns:
+        The other options, and the values of those in `unused_values` that the launcher has.
+    """
     options = [
-        each
-        for each in launch_command.params
-        if isinstance(each, click.Option) and not each.hidden and each.expose_value
+        option
+        for option in launch_command.params
+        if isinstance(option, click.Option) and not option.hidden and option.expose_value
     ]
-    unused = {name: value for name, value in unused_values.items() if any(each.name == name for each in options)}
-    return [each for each in options if each.name not in unused], unused
+    names = {option.name for option in options}
+    fixed_values = {name: value for name, value in unused_values.items() if name in names}
+    return [option for option in options if option.name not in fixed_values], fixed_values
 
 
 def refuse_options_before(context: click.Context) -> None:
@@ -41,6 +50,6 @@ def option_words(option: click.Parameter, value: Any) -> list[str]:
     if value is True:
         return [option.opts[0]]
     if isinstance(value, tuple):
-        return [word for each in value for word in option_words(option, each)]
+        return [word for single_value in value for word in option_words(option, single_value)]
     # Process 0 runs in another folder.
     return [option.opts[0], str(value.absolute() if isinstance(value, Path) else value)]

@@ -28,9 +28,13 @@ class StepSelection:
     """Values of the options."""
 
     step: int | None = None
+    """Number of the step, from 1. None: the step of median time."""
     whole: bool = False
+    """True to replay all operations as one step."""
     ranks: int | None = None
+    """Number of ranks to replay. None: all."""
     divisor: int = 1
+    """Divisor of counts and gaps."""
 
 
 def step_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -56,7 +60,7 @@ def step_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """Measured thing of a command: a collective, or a step of a trace."""
+    """A collective or a step of a trace, which a command measures."""
 
     name: str
     """Collective, or "replay"."""

@@ -51,7 +51,7 @@ def print_record_path(path: Path) -> None:
 
 
 def is_abandoned(path: Path) -> bool:
-    """True if a record is an empty file, as a run leaves it that is killed during its start. A new run takes it."""
+    """True if a record is an empty file: its run was killed during its start, so a new run may use the file."""
     return path.is_file() and not path.is_symlink() and path.stat().st_size == 0
 
 

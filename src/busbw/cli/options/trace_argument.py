@@ -10,15 +10,15 @@ from busbw.traces.model import Trace
 from busbw.traces.models import list_models, load_model
 from busbw.traces.read import is_trace, read_trace
 
-_NO_TABLE = (b"{", b"[", b"\x80", b"busbwtrc")
-"""Beginnings of recordings in JSON, pickles and the own format. Readers of tables may need much memory for them."""
+_TRACE_BEGINNINGS = (b"{", b"[", b"\x80", b"busbwtrc")
+"""Beginnings of traces in JSON, of pickles, and of busbw's own format. A table reader may need much memory for them."""
 
 
 def find_trace(text: str, ranks: int | None = None) -> Trace | None:
     """Returns the trace in a folder or file, or of a shipped model. None for a run, and for logs with tables.
 
     Args:
-        text: Path, beginning of the name of a run, or name of a model. A file with the name of a model counts.
+        text: Path, beginning of the name of a run, or name of a model. A file has priority over a model.
         ranks: Ranks of a model. None: those of its description.
 
     Raises:
@@ -34,10 +34,10 @@ def find_trace(text: str, ranks: int | None = None) -> Trace | None:
 
 
 def _has_table(path: Path) -> bool:
-    """True if a reader finds a table. NCCL's log of a benchmark has tables and operations."""
+    """True if a reader finds a table. A benchmark's log with output of NCCL has tables and operations."""
     try:
         with open_source(path) as source:
-            if source.beginning.lstrip().startswith(_NO_TABLE):
+            if source.beginning.lstrip().startswith(_TRACE_BEGINNINGS):
                 return False
         return any(isinstance(event, readers.TableChunk) and event.table.rows for event in readers.stream(path))
     except UsageError:

@@ -308,17 +308,21 @@ class ChildProcesses:
             self._handled_count += 1
             if self._callbacks and escalates:
                 self._callbacks.on_status("interrupted: the processes are ending; Ctrl-C again ends them at once")
+            if self._handled_count > 1 and escalates:
+                self._end_at_once(self._policy.end_signal if self._handled_count == 2 else signal.SIGKILL)
+                continue
+            sent_number: int | None = number
             if self._handled_count == 1 and self._policy.on_interrupt:
-                if replacement := self._policy.on_interrupt():
-                    for child in self._children:
-                        _send_interrupt(child, replacement)
-            elif self._handled_count > 1 and escalates:
+                sent_number = self._policy.on_interrupt()
+            if sent_number:
                 for child in self._children:
-                    child.was_terminated = child.was_terminated or child.process.poll() is None
-                self._signal_groups(self._policy.end_signal if self._handled_count == 2 else signal.SIGKILL)
-            else:
-                for child in self._children:
-                    _send_interrupt(child, number)
+                    _send_interrupt(child, sent_number)
+
+    def _end_at_once(self, number: int) -> None:
+        """Sends a signal to the process groups of all commands. Those that still run count as terminated by us."""
+        for child in self._children:
+            child.was_terminated = child.was_terminated or child.process.poll() is None
+        self._signal_groups(number)
 
     def _has_custom_interrupt(self) -> bool:
         """True if a command is interrupted in another way than by the received signal."""

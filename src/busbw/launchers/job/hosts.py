@@ -69,10 +69,10 @@ def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, 
         if not entry:
             continue
         location = f"{path}:{number}"
-        name, _, settings = entry.partition(" ") if "\t" not in entry else _split_at_whitespace(entry)
+        name, *settings = entry.split(maxsplit=1)
         host = _parse_host(name, location, processes)
-        normalized_settings = _SETTING.sub(lambda match: match["name"] + "=" + match["value"], settings)
-        for word in normalized_settings.split():
+        settings_without_blanks = _SETTING.sub(r"\g<name>=\g<value>", "".join(settings))
+        for word in settings_without_blanks.split():
             setting, equals, value = word.partition("=")
             if setting == "slots" and _COUNT.match(value):
                 host = HostSlots(host.name, int(value))
@@ -86,17 +86,12 @@ def parse_hostfile(text: str, path: str, *, processes: int) -> tuple[HostSlots, 
     return merge_hosts(hosts)
 
 
-def _split_at_whitespace(entry: str) -> tuple[str, str, str]:
-    name, *settings = entry.split(None, 1)
-    return name, " ", settings[0] if settings else ""
-
-
 def _parse_host(word: str, location: str, processes: int) -> HostSlots:
-    match = _HOST_WITH_COUNT.match(word)
-    if word.count(":") > 1 and not word.startswith("["):
-        match = None  # an IPv6 address without brackets, with a last group that looks like a count
-        if _NAME.match(word):
-            return HostSlots(word, processes)
+    """Parses a host with an optional number of processes. `processes`: number without a count."""
+    is_ipv6_without_brackets = word.count(":") > 1 and not word.startswith("[")
+    if is_ipv6_without_brackets and _NAME.match(word):
+        return HostSlots(word, processes)
+    match = None if is_ipv6_without_brackets else _HOST_WITH_COUNT.match(word)
     name = (match["v6"] or match["name"] or "") if match else ""
     if not match or not _NAME.match(name):
         raise UsageError(f'{location}: "{word}" is not a host', remedy="write host or host:8, separated by commas")

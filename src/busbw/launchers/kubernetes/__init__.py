@@ -52,16 +52,19 @@ class KubernetesPlan(LaunchPlan):
 
         lines = [f"# {remark}" for remark in self.remarks]
         kind = self.job_manifests.workload["kind"]
-        start_texts = (
-            {"suspended": ", suspended", "resumed": ", and resumes it"}
-            if self.job_manifests.suspend_path
-            else {"suspended": "", "resumed": ""}
+        is_suspended = bool(self.job_manifests.suspend_path)
+        lines.append(
+            _CREATION_COMMENT.format(
+                kind=kind,
+                secrets=self._secrets_text(),
+                suspended=", suspended" if is_suspended else "",
+                resumed=", and resumes it" if is_suspended else "",
+            )
         )
-        lines.append(_CREATION_COMMENT.format(kind=kind, secrets=self._secrets_text(), **start_texts))
-        lines += [
-            f"#   {command.text()}{note}" for command, note in zip(self.commands, self._creation_notes(), strict=False)
-        ]
-        lines += [f"#   {command.text()}" for command in self.commands[2:]]  # resumes the workload
+        create_workload, create_owned, *resume_workload = self.commands
+        workload_note, owned_note = self._creation_notes()
+        lines += [f"#   {create_workload.text()}{workload_note}", f"#   {create_owned.text()}{owned_note}"]
+        lines += [f"#   {command.text()}" for command in resume_workload]
         lines += [_POLL_COMMENT, *(f"#   {command.text()}" for command in self.poll_commands)]
         if self.cleanup:
             lines += [_DELETION_COMMENT.format(kind=kind), *(f"#   {command.text()}" for command in self.cleanup)]

@@ -140,8 +140,8 @@ class JobFollower:
                 if now_s >= poll_at_s:
                     self._update_pods()
                     poll_at_s = monotonic() + self._poll_interval_s()
-                leader, reader = self._leader_pod(), self._reader
-                lost_code = self._lost_exit_code(leader, reader)
+                leader = self._leader_pod()
+                lost_code = self._lost_exit_code(leader, self._reader)
                 if lost_code is not None:
                     return lost_code
                 if leader is None or not status.has_started(leader):
@@ -151,25 +151,35 @@ class JobFollower:
                         return self._report_lost()
                     sleep(_TICK_S)
                     continue
-                if reader is None:
-                    reader = self._reader = LogReader(self._target, leader.metadata.name)
-                    reader.connect(follow=True)
+                reader = self._open_reader(leader)
                 if status.has_ended(leader):
                     leader_ended_at_s = leader_ended_at_s or monotonic()
                     if not reader.is_connected or monotonic() > leader_ended_at_s + _LOG_END_S:
                         self._read_remaining_log(reader)
                         return self._final_exit_code(leader, reader)
-                if reader.is_connected:
-                    self._forward_lines(reader.read_lines(_TICK_S))
-                    if not reader.is_connected:
-                        poll_at_s = 0.0  # its container may have ended
-                elif reader.is_reconnect_due():
-                    reader.connect(follow=True)
-                else:
-                    sleep(_TICK_S)
+                was_connected = reader.is_connected
+                self._forward_log(reader)
+                if was_connected and not reader.is_connected:
+                    poll_at_s = 0.0  # its container may have ended
         finally:
             if self._reader is not None:
                 self._reader.disconnect()
+
+    def _open_reader(self, leader: objects.Pod) -> LogReader:
+        """Returns the reader of the leader pod's log. The first call connects it."""
+        if self._reader is None:
+            self._reader = LogReader(self._target, leader.metadata.name)
+            self._reader.connect(follow=True)
+        return self._reader
+
+    def _forward_log(self, reader: LogReader) -> None:
+        """Forwards new lines, or reconnects if it is time to. Takes at most about `_TICK_S`."""
+        if reader.is_connected:
+            self._forward_lines(reader.read_lines(_TICK_S))
+        elif reader.is_reconnect_due():
+            reader.connect(follow=True)
+        else:
+            sleep(_TICK_S)
 
     def _is_cancel_over(self, now_s: float) -> bool:
         """True if the time of a canceled job to end is over, or a second signal has arrived."""

@@ -174,15 +174,14 @@ class KubectlClient:
     def create(self, manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Creates objects and returns the last one as the cluster stored it."""
         text = "\n".join(json.dumps(manifest) for manifest in manifests)
-        created = self._checked_output(self.run(*CREATE_ARGUMENTS, stdin=text), "create the job")
-        document: dict[str, Any] = {}
+        output = self._checked_output(self.run(*CREATE_ARGUMENTS, stdin=text), "create the job")
+        last_object: dict[str, Any] = {}
         # kubectl prints the objects one after another, not as a list.
-        end, position = len(created), 0
-        decoder, output = json.JSONDecoder(), created.decode()
-        while position < end:
-            document, position = decoder.raw_decode(output, position)
-            position += len(output[position:]) - len(output[position:].lstrip())  # skips blanks
-        return document
+        decoder, remaining = json.JSONDecoder(), output.decode()
+        while remaining:
+            last_object, end = decoder.raw_decode(remaining)
+            remaining = remaining[end:].lstrip()
+        return last_object
 
     def patch(self, kind: str, name: str, change: dict[str, Any]) -> None:
         """Merges a change into an object."""

@@ -9,6 +9,7 @@ The workload owns all other objects of the job. It has one of three kinds:
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from busbw.launchers.job.job import Job
 from busbw.launchers.kubernetes import pods
@@ -23,8 +24,15 @@ _REPLICATED_JOB = "ranks"
 _HOSTFILE = "/etc/mpi/hostfile"
 """File that the operator of MPIJobs writes into the launcher pod."""
 
-_WorkloadParts = tuple[Manifest, list[Manifest], tuple[str, ...], int]
-"""Workload, Services, path of the field that suspends the workload (empty if it starts at once), and pod count."""
+
+class _WorkloadParts(NamedTuple):
+    """The parts of a job's objects that depend on the kind of the workload."""
+
+    workload: Manifest
+    pod_count: int
+    services: tuple[Manifest, ...] = ()
+    suspend_path: tuple[str, ...] = ()
+    """As `Manifests.suspend_path`."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +53,13 @@ class Manifests:
 def build_manifests(job: Job, target: KubernetesTarget) -> Manifests:
     """Builds the objects of a job."""
     build = {"job": _build_job, "jobset": _build_jobset, "mpijob": _build_mpijob}[target.kind]
-    workload, services, suspend_path, pod_count = build(job, target)
+    parts = build(job, target)
     return Manifests(
-        workload, (*services, _build_secret(job, target)), suspend_path, pod_count, pods.requests(job, target)
+        workload=parts.workload,
+        owned=(*parts.services, _build_secret(job, target)),
+        suspend_path=parts.suspend_path,
+        pods=parts.pod_count,
+        requests=pods.requests(job, target),
     )
 
 
@@ -106,7 +118,7 @@ def _build_job(job: Job, target: KubernetesTarget) -> _WorkloadParts:
         "spec": _indexed_job_spec(job, target, leader_host=f"{job.name}-0.{job.name}", subdomain=job.name)
         | {"ttlSecondsAfterFinished": target.ttl_s},
     }
-    return workload, [service], ("spec", "suspend"), job.nodes
+    return _WorkloadParts(workload, job.nodes, services=(service,), suspend_path=("spec", "suspend"))
 
 
 def _build_jobset(job: Job, target: KubernetesTarget) -> _WorkloadParts:
@@ -131,7 +143,7 @@ def _build_jobset(job: Job, target: KubernetesTarget) -> _WorkloadParts:
             ],
         },
     }
-    return workload, [], ("spec", "suspend"), job.nodes
+    return _WorkloadParts(workload, job.nodes, suspend_path=("spec", "suspend"))
 
 
 def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
@@ -192,7 +204,7 @@ def _build_mpijob(job: Job, target: KubernetesTarget) -> _WorkloadParts:
     }
     # An MPIJob is not created suspended: the operator would resume its launcher pod without waiting for the workers.
     # The Secret need not exist first, because only the launcher pod needs it, and that pod comes last.
-    return workload, [], (), job.nodes + 1
+    return _WorkloadParts(workload, job.nodes + 1)
 
 
 def _indexed_job_spec(job: Job, target: KubernetesTarget, *, leader_host: str, subdomain: str = "") -> Manifest:

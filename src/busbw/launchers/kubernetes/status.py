@@ -80,12 +80,10 @@ def pending_reason(pod: Pod) -> tuple[str, str]:
     waiting container, the scheduler, the pod.
     """
     waiting_states = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
-    program_waiting = _program_state(pod).waiting
-    by_priority = [waiting for waiting in waiting_states if waiting.reason in _PROBLEMS]
-    by_priority += [program_waiting] if program_waiting else []
-    by_priority += waiting_states
-    if by_priority:
-        return by_priority[0].reason, by_priority[0].message
+    if waiting_states:
+        with_problem = next((waiting for waiting in waiting_states if waiting.reason in _PROBLEMS), None)
+        waiting = with_problem or _program_state(pod).waiting or waiting_states[0]
+        return waiting.reason, waiting.message
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.reason, condition.message
@@ -180,8 +178,8 @@ def find_fit_problem(
         return None
     selector_text = " with " + ", ".join(f"{name}={value}" for name, value in selector.items()) if selector else ""
     requests_text = " and ".join(f"{amount} {name}" for name, amount in requests.items()) or "what a pod requests"
-    found = f"{len(fitting)} of the {len(selected)} nodes{selector_text} could ever hold {requests_text}"
-    text = f"{found}, and {node_count} are needed (scheduler: {_one_line(scheduler_message)})"
+    fitting_text = f"{len(fitting)} of the {len(selected)} nodes{selector_text} could ever hold {requests_text}"
+    text = f"{fitting_text}, and {node_count} are needed (scheduler: {_one_line(scheduler_message)})"
     return PodProblem(text, _FIT_REMEDY)
 
 

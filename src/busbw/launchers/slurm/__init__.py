@@ -52,7 +52,7 @@ class SlurmPlan(LaunchPlan):
     """Name of the job."""
     collective: str = ""
     job: str = ""
-    """ID of a batch job that was submitted before. Empty otherwise."""
+    """ID of the batch job if it was submitted before. Empty otherwise."""
     steps: int = 1
     """Number of steps that the job runs in sequence."""
     step: int = 1

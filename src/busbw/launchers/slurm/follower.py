@@ -37,7 +37,7 @@ _MAX_INTERRUPTS = 3
 """Number of interrupts after which this program ends although Slurm does not answer."""
 
 _NOT_ENDED = JobStatus("RUNNING")
-"""Result of `_query_status` for a job that has not ended, as far as known."""
+"""Result of `_query_status` if the job has not ended, or if Slurm does not answer."""
 
 
 class DetachedError(Exception):  # no BusbwError: it reports no failure

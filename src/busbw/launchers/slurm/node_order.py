@@ -54,10 +54,19 @@ def _expand_brackets(name: str) -> Iterator[str]:
     if not end:
         raise ValueError(f"{name} has an open bracket")
     for range_text in ranges.split(","):
-        first, dash, last = range_text.partition("-")
-        numbers = (str(one).zfill(len(first)) for one in range(int(first), int(last) + 1)) if dash else (first,)
-        for number in numbers:
-            yield from (f"{prefix}{number}{expanded_suffix}" for expanded_suffix in _expand_brackets(suffix))
+        for number in _expand_range(range_text):
+            for expanded_suffix in _expand_brackets(suffix):
+                yield f"{prefix}{number}{expanded_suffix}"
+
+
+def _expand_range(text: str) -> Iterator[str]:
+    """Yields the numbers of `3` or `01-12`, with the leading zeros of the first one."""
+    first, dash, last = text.partition("-")
+    if not dash:
+        yield first
+        return
+    for number in range(int(first), int(last) + 1):
+        yield str(number).zfill(len(first))
 
 
 def parse_switches(topology: str) -> Iterator[Switch]:
@@ -77,20 +86,21 @@ def order_by_switch(topology: str) -> list[str]:
     Args:
         topology: Output of `scontrol show topology`, or the lines of topology.conf. A block counts as a leaf switch.
     """
-    nodes: dict[str, list[str]] = {}  # by switch
+    nodes_by_switch: dict[str, list[str]] = {}
     child_switches: dict[str, list[str]] = {}
     for switch in parse_switches(topology):
         child_switches[switch.name] = parse_hostlist(switch.children)
-        nodes[switch.name] = parse_hostlist(switch.nodes)
+        nodes_by_switch[switch.name] = parse_hostlist(switch.nodes)
 
-    order: dict[str, None] = {}
+    order: dict[str, None] = {}  # an ordered set
 
     def visit(switch: str, path: frozenset[str]) -> None:
+        """Adds the nodes below a switch, depth first. `path`: the switches above it."""
         if switch in path:
             return  # a cycle: invalid in a tree
         for child in sorted(child_switches.get(switch, []), key=_natural_key):
             visit(child, path | {switch})
-        order.update(dict.fromkeys(sorted(nodes.get(switch, []), key=_natural_key)))
+        order.update(dict.fromkeys(sorted(nodes_by_switch.get(switch, []), key=_natural_key)))
 
     inner_switches = {name for names in child_switches.values() for name in names}
     for top_switch in sorted(child_switches.keys() - inner_switches, key=_natural_key):

@@ -36,9 +36,11 @@ _SRUN_TASK_WRAPPER = (
     ),
     "sh",
 )
-"""The wrapper if srun runs from this machine. srun forwards SIGUSR1 and SIGUSR2 to its tasks even without Slurm's
-controller. SIGUSR1 then interrupts the program, and SIGUSR2 kills it. The shell runs the program in the background. So
-the program starts with SIGINT and SIGQUIT ignored, until it installs its handlers, and with /dev/null as its stdin."""
+"""Shell around each process of an srun that runs on this machine, without a batch job.
+
+srun forwards SIGUSR1 and SIGUSR2 to its tasks even without Slurm's controller. This shell then interrupts its program
+(SIGUSR1) or kills it (SIGUSR2). It runs the program in the background. So the program starts with SIGINT and SIGQUIT
+ignored, until it installs its handlers, and with /dev/null as its stdin."""
 _SET_BY_HOSTFILE = {"--nodes", "--ntasks-per-node", "--nodelist"}
 """Options that contradict a host file, which defines the nodes and the number of processes on each."""
 EXPORT = "--export=ALL"

@@ -69,6 +69,7 @@ class _SrunStep:
         self._start_limit = start_limit
         self.output = StepOutput(callbacks)
         self.interrupted_code: ExitCode | None = None
+        """Exit code of a run that was interrupted, or lost the reader of its output. None otherwise."""
         self.must_end = False
         """True if srun itself must be signaled, because Slurm cannot end the step."""
         self._was_canceled = False
@@ -154,7 +155,8 @@ class _SrunStep:
     def cancel_rest(self, *, is_orderly: bool) -> None:
         """Cancels the step or job, so that nothing keeps running even if srun was killed.
 
-        `is_orderly`: srun's exit code shows that all processes ended by themselves after the interrupt.
+        Args:
+            is_orderly: True if srun's exit code shows that all processes ended by themselves after the interrupt.
         """
         slurm_error = self._cancel() or commands.cancel_named(self._name)
         if not slurm_error:

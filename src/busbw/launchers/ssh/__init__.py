@@ -107,7 +107,7 @@ def render(job: Job, target: SshTarget) -> SshPlan:
 
 
 def remote_command(ssh: Sequence[str], host: HostSlots) -> tuple[str, ...]:
-    """Returns the ssh command that runs the script on stdin on a host. `_host_of` depends on the order of its words."""
+    """Returns the ssh command that runs the script on stdin on a host."""
     options = [word for name, value in OPTIONS for word in ("-o", f"{name}={value}")]
     return (*ssh, *options, "-T", host.name, scripts.READ_SCRIPT)
 
@@ -137,31 +137,25 @@ def _run_job(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
     filtered = replace(callbacks, on_line=marker_filter.forward_line)
     policy = processes.TerminationPolicy(grace_s=processes.GRACE_S)
     ssh_statuses = processes.run_all(plan.commands, filtered, policy, max_connecting=preflight.MAX_CONNECTING)
+    hosts = [str(check.process) for check in plan.checks]  # in the order of the commands
     statuses = [
-        _with_lost_connection(command, status, callbacks)
-        for command, status in zip(plan.commands, ssh_statuses, strict=True)
+        _with_lost_connection(host, status, callbacks) for host, status in zip(hosts, ssh_statuses, strict=True)
     ]
-    processes.report_crash(statuses, [f"a process on {_host_of(command)}" for command in plan.commands], callbacks)
+    processes.report_crash(statuses, [f"a process on {host}" for host in hosts], callbacks)
     code = processes.job_exit_code(statuses)
     if code == ExitCode.GOOD and not marker_filter.has_seen_mark:
-        host = _host_of(plan.commands[0])
         raise BusbwError(
-            f"the output of process 0 on {host} did not arrive",
-            remedy=f"run `ssh {host} /bin/sh` by hand; shell start files may redirect its output",
+            f"the output of process 0 on {hosts[0]} did not arrive",
+            remedy=f"run `ssh {hosts[0]} /bin/sh` by hand; shell start files may redirect its output",
         )
     return code
 
 
-def _host_of(command: Command) -> str:
-    return command.words[-2]  # before the remote command
-
-
-def _with_lost_connection(command: Command, status: ExitStatus, callbacks: LaunchCallbacks) -> ExitStatus:
+def _with_lost_connection(host: str, status: ExitStatus, callbacks: LaunchCallbacks) -> ExitStatus:
     """Reports a broken connection, and maps its exit code to RANK_LOST. ssh may have printed the reason."""
     if status.code != SSH_FAILED or status.was_terminated:
         return status
     if callbacks.on_error:
-        host = _host_of(command)
         callbacks.on_error(f"busbw: the connection to {host} was lost; its processes end too\n".encode(), None)
     return replace(status, code=ExitCode.RANK_LOST)
 

@@ -140,7 +140,7 @@ def parse_check(host: str, status: ExitStatus, lines: Sequence[str]) -> HostChec
     output = [plain(line.strip()) for line in lines if line.strip()]
     if unreached := connection_problem(host, status, output, _LIMIT_S):
         return unreached
-    mark_index = [scripts.is_mark(line) for line in output].index(True)
+    mark_index = next(index for index, line in enumerate(output) if scripts.is_mark(line))
     program, *versions = output[mark_index + 1 :] or [""]
     if status.code == shell.PROGRAM_MISSING and not program.startswith("program "):
         problem = "the program is neither at its path on this machine nor in the PATH"

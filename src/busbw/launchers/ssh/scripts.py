@@ -16,8 +16,9 @@ READ_SCRIPT = (
     'exec /bin/sh -c \'n=$(printf "\\nx"); n=${n%x}; s=; '
     f'while IFS= read -r l && [ "$l" != "{_END_OF_SCRIPT}" ]; do s=$s$l$n; done; eval "$s"\''
 )
-"""Remote command: reads a script up to its last line and runs it. `read` consumes no byte after its line, so the script
-gets the rest of stdin. The quoting works in sh, csh and fish."""
+"""Remote command: collects the lines of a script ($l) with line breaks ($n) in $s up to its last line, and runs it.
+
+`read` consumes no byte after its line, so the script gets the rest of stdin. The quoting works in sh, csh and fish."""
 
 MARK = "busbw-output-follows"
 """Line that the script prints before its own output."""

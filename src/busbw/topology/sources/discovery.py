@@ -86,14 +86,15 @@ def _gpu_paths(
 ) -> tuple[list[DevicePath], int]:
     """Returns the paths between GPUs, and the number of pairs with unknown NVLinks."""
     paths, unknown_pairs = [], 0
-    for i, j in combinations(range(len(gpus)), 2):
-        first, second = gpus[i], gpus[j]
-        access = snapshot.access.get((i, j))
-        pcie = snapshot.levels.get((i, j)) or pcie_level(locations[first.label], locations[second.label], numa_nodes)
+    for pair in combinations(range(len(gpus)), 2):
+        first, second = (gpus[index] for index in pair)
+        access = snapshot.access.get(pair)
+        pcie = snapshot.levels.get(pair) or pcie_level(locations[first.label], locations[second.label], numa_nodes)
         link_count: int | None = 0
         if snapshot.links:
+            first_links, second_links = (snapshot.links[index] for index in pair)
             nvlink_access = access.nvlink if access else None
-            link_count = nvlinks_between(first, snapshot.links[i], second, snapshot.links[j], nvlink_access, gpus)
+            link_count = nvlinks_between(first, first_links, second, second_links, nvlink_access, gpus)
         connection: str | None = None
         if link_count is None:
             unknown_pairs += 1

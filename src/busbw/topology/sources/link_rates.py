@@ -17,7 +17,12 @@ def pcie_gbps(generation: int | None, width: int | None) -> float | None:
     """
     if not generation or not width or generation not in _PCIE_GIGATRANSFERS:
         return None
-    payload_share = 8 / 10 if generation < 3 else 128 / 130 if generation < 6 else 242 / 256
+    if generation <= 2:
+        payload_share = 8 / 10
+    elif generation <= 5:
+        payload_share = 128 / 130
+    else:
+        payload_share = 242 / 256
     return round(_PCIE_GIGATRANSFERS[generation] * payload_share * width / 8, 2)
 
 

@@ -20,15 +20,16 @@ def nics(root: Path, *, virtual_too: bool) -> list[tuple[Nic, PciLocation | None
         root: Root of the file tree, usually /.
         virtual_too: Include interfaces without a hardware device: bridges, bonds, tunnels, software RDMA.
     """
-    found = [_rdma_nic(root, device) for device in sysfs.entries(root / "sys/class/infiniband")]
-    rdma_interfaces = {name for nic, _ in found for name in nic.interfaces}
+    located_nics = [_rdma_nic(root, device) for device in sysfs.entries(root / "sys/class/infiniband")]
+    rdma_interfaces = {name for nic, _ in located_nics for name in nic.interfaces}
     for interface in sysfs.entries(root / "sys/class/net"):
         interface_type = sysfs.read_word(interface / "type")
         may_be_nic = interface_type is None or interface_type in _INTERFACE_TYPES
         if interface.name not in rdma_interfaces and may_be_nic:
-            found.append(_ethernet_nic(root, interface))
-    shown = [(nic, location) for nic, location in found if virtual_too or nic.kind != "virtual"]
-    return [(replace(nic, label=f"NIC{number}"), location) for number, (nic, location) in enumerate(shown)]
+            located_nics.append(_ethernet_nic(root, interface))
+    if not virtual_too:
+        located_nics = [(nic, location) for nic, location in located_nics if nic.kind != "virtual"]
+    return [(replace(nic, label=f"NIC{number}"), location) for number, (nic, location) in enumerate(located_nics)]
 
 
 def _rdma_nic(root: Path, device: Path) -> tuple[Nic, PciLocation | None]:

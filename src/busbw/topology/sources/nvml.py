@@ -4,9 +4,9 @@ Each function may fail separately: a virtual machine hides the bus, an old GPU h
 function is unknown, and a note may explain it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -74,9 +74,9 @@ def snapshot(nvml: Nvml | None) -> NvmlSnapshot:
         return NvmlSnapshot(driver=None, gpus=None, notes=(_failure_note(error),))
     queries = _NvmlQueries(nvml)
     try:
-        return _query_all(nvml, queries)
+        return _query_all(queries)
     finally:
-        queries(nvml.nvmlShutdown)
+        queries("nvmlShutdown")
 
 
 def _failure_note(error: Exception) -> str:
@@ -89,22 +89,28 @@ def _failure_note(error: Exception) -> str:
 
 
 class _NvmlQueries:
-    """Calls NVML functions. A call that fails returns None. Unexpected failures are counted for the notes."""
+    """Calls NVML functions by name. A call that fails returns None. Unexpected failures are counted for the notes."""
 
     def __init__(self, nvml: Nvml) -> None:
-        self._error = nvml.NVMLError
+        self._nvml = nvml
         self._failures: dict[tuple[str, str], int] = {}
 
-    def __call__(self, function: Callable[..., T], *arguments: object) -> T | None:
+    def __call__(self, name: str, *arguments: object) -> Any:
+        function = getattr(self._nvml, name, None)
+        if function is None:
+            self._count_failure(name, "this version of nvidia-ml-py lacks the function")
+            return None
         try:
             return function(*arguments)
         # Some functions of the package raise other errors than NVMLError.
-        except (self._error, OSError, AttributeError, ValueError) as error:
+        except (self._nvml.NVMLError, OSError, AttributeError, ValueError) as error:
             # These two codes only mean that the GPU lacks the feature or the link. They are no failures.
             if getattr(error, "value", None) not in {_NOT_SUPPORTED, _INVALID_ARGUMENT}:
-                key = (getattr(function, "__name__", "a function"), plain(str(error)) or type(error).__name__)
-                self._failures[key] = self._failures.get(key, 0) + 1
+                self._count_failure(name, plain(str(error)) or type(error).__name__)
             return None
+
+    def _count_failure(self, name: str, reason: str) -> None:
+        self._failures[name, reason] = self._failures.get((name, reason), 0) + 1
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -115,52 +121,40 @@ class _NvmlQueries:
         )
 
 
-def _query_all(nvml: Nvml, queries: _NvmlQueries) -> NvmlSnapshot:
+def _query_all(queries: _NvmlQueries) -> NvmlSnapshot:
     driver = Driver(
-        version=_text(queries(_function(nvml, "nvmlSystemGetDriverVersion"))),
-        cuda_version=_cuda_version_text(queries(_function(nvml, "nvmlSystemGetCudaDriverVersion"))),
+        version=_text(queries("nvmlSystemGetDriverVersion")),
+        cuda_version=_cuda_version_text(queries("nvmlSystemGetCudaDriverVersion")),
     )
-    count = queries(_function(nvml, "nvmlDeviceGetCount"))
+    count = queries("nvmlDeviceGetCount")
     if count is None:
         note = "NVML does not report the number of GPUs, so GPUs are unknown"
         return NvmlSnapshot(driver=driver, gpus=None, notes=(*queries.notes, note))
     gpus, links, handles = [], [], []
     for index in range(count):
-        handle = queries(_function(nvml, "nvmlDeviceGetHandleByIndex"), index)
+        handle = queries("nvmlDeviceGetHandleByIndex", index)
         handles.append(handle)
-        gpu_links = _query_links(nvml, queries, handle) if handle is not None else None
+        gpu_links = _query_links(queries, handle) if handle is not None else None
         links.append(gpu_links or ())
         gpu = Gpu(label=f"GPU{index}")
-        gpus.append(gpu if handle is None else _query_gpu(nvml, queries, handle, index, gpu_links))
+        gpus.append(gpu if handle is None else _query_gpu(queries, handle, index, gpu_links))
     levels, access = {}, {}
-    for i, j in combinations(range(count), 2):
-        if handles[i] is None or handles[j] is None:
+    for pair in combinations(range(count), 2):
+        first, second = (handles[index] for index in pair)
+        if first is None or second is None:
             continue
-        level = queries(_function(nvml, "nvmlDeviceGetTopologyCommonAncestor"), handles[i], handles[j])
+        level = queries("nvmlDeviceGetTopologyCommonAncestor", first, second)
         if level in _LEVELS:
-            levels[i, j] = _LEVELS[level]
-        access[i, j] = _query_access(nvml, queries, handles[i], handles[j])
+            levels[pair] = _LEVELS[level]
+        access[pair] = _query_access(queries, first, second)
     return NvmlSnapshot(
         driver=driver, gpus=tuple(gpus), links=tuple(links), levels=levels, access=access, notes=tuple(queries.notes)
     )
 
 
-def _function(nvml: Nvml, name: str) -> Callable[..., Any]:
-    """Returns a function of the package. If the package lacks it, the returned function fails when called."""
-    function = getattr(nvml, name, None)
-    if function is not None:
-        return cast(Callable[..., Any], function)
-
-    def missing_function(*_arguments: object) -> None:
-        raise AttributeError("this version of nvidia-ml-py lacks the function")
-
-    missing_function.__name__ = name  # appears in the note
-    return missing_function
-
-
-def _query_gpu(nvml: Nvml, queries: _NvmlQueries, handle: object, index: int, links: tuple[LinkEnd, ...] | None) -> Gpu:
+def _query_gpu(queries: _NvmlQueries, handle: object, index: int, links: tuple[LinkEnd, ...] | None) -> Gpu:
     def query(name: str, *arguments: object) -> Any:
-        return queries(_function(nvml, name), handle, *arguments)
+        return queries(name, handle, *arguments)
 
     memory = query("nvmlDeviceGetMemoryInfo")
     cpu_mask = query("nvmlDeviceGetCpuAffinity", _CPU_WORDS)
@@ -189,27 +183,25 @@ def _query_gpu(nvml: Nvml, queries: _NvmlQueries, handle: object, index: int, li
     )
 
 
-def _query_links(nvml: Nvml, queries: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] | None:
+def _query_links(queries: _NvmlQueries, handle: object) -> tuple[LinkEnd, ...] | None:
     """Returns the active links; None if the driver reports no link state."""
     active_links, has_state = [], False
     for link in range(_MAX_LINKS):
-        state = queries(_function(nvml, "nvmlDeviceGetNvLinkState"), handle, link)
+        state = queries("nvmlDeviceGetNvLinkState", handle, link)
         if state is None:
             break  # the GPU has no NVLink, or `link` is past its last one
         has_state = True
         if state != _LINK_ACTIVE:
             continue
-        version = queries(_function(nvml, "nvmlDeviceGetNvLinkVersion"), handle, link)
-        remote_type = queries(_function(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType"), handle, link)
-        remote_pci = queries(_function(nvml, "nvmlDeviceGetNvLinkRemotePciInfo"), handle, link)
+        version = queries("nvmlDeviceGetNvLinkVersion", handle, link)
+        remote_type = queries("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)
+        remote_pci = queries("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)
         active_links.append(
             LinkEnd(
                 version=None if version is None else _NVLINK_VERSIONS.get(version),
                 to="GPU" if remote_type == _REMOTE_GPU else "switch" if remote_type == _REMOTE_SWITCH else None,
                 bus_id=_bus_id(remote_pci),
-                line_gbps=_line_gbps(
-                    queries(_function(nvml, "nvmlDeviceGetFieldValues"), handle, [(_FIELD_LINK_SPEED, link)])
-                ),
+                line_gbps=_line_gbps(queries("nvmlDeviceGetFieldValues", handle, [(_FIELD_LINK_SPEED, link)])),
             )
         )
     return tuple(active_links) if has_state else None
@@ -242,9 +234,9 @@ def _shared_value(values: Sequence[T | None]) -> T | None:
     return values[0] if values and all(value == values[0] for value in values) else None
 
 
-def _query_access(nvml: Nvml, queries: _NvmlQueries, first: object, second: object) -> PeerAccess:
+def _query_access(queries: _NvmlQueries, first: object, second: object) -> PeerAccess:
     def query(capability: int) -> Access | None:
-        status = queries(_function(nvml, "nvmlDeviceGetP2PStatus"), first, second, capability)
+        status = queries("nvmlDeviceGetP2PStatus", first, second, capability)
         return None if status is None else _ACCESS.get(status)
 
     return PeerAccess(read=query(_READ), write=query(_WRITE), atomics=query(_ATOMICS), nvlink=query(_NVLINK))

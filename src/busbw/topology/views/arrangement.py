@@ -63,8 +63,8 @@ def _find_islands(topology: Topology) -> list[SwitchIsland]:
     order = {label: position for position, label in enumerate(topology.labels)}
     for path in topology.paths:
         if path.pcie in {"PIX", "PXB"}:
-            firsts = (first_of_island(path.of), first_of_island(path.to))
-            earlier[max(firsts, key=lambda label: order[label])] = min(firsts, key=lambda label: order[label])
+            first, later = sorted((first_of_island(path.of), first_of_island(path.to)), key=order.__getitem__)
+            earlier[later] = first
     islands = []
     for first in dict.fromkeys(map(first_of_island, topology.labels)):
         gpus = tuple(gpu for gpu in topology.gpus or () if first_of_island(gpu.label) == first)
