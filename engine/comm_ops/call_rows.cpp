@@ -79,22 +79,7 @@ std::vector<LateRank> find_late_ranks(const CommOpsCase& comm_case, Equals calls
   return late_ranks;
 }
 
-CheckResult combine_check_results(Equals calls, LifecycleCall call) {
-  CheckResult result;
-  const bool is_checked = call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce;
-  result.state = is_checked ? CheckResult::State::checked : CheckResult::State::not_applicable;
-  if (is_checked) result.policy = "exact";
-  for (const CallTimes* times : calls) {
-    const RankCheckResult& rank = times->check_result;
-    result.wrong_elements += rank.wrong_elements;
-    result.wrong_ranks += rank.wrong_elements > 0;
-    for (const WrongElement& wrong : rank.first_wrong)
-      if (result.first_wrong.size() < Mismatches::kKept) result.first_wrong.push_back(wrong);
-  }
-  return result;
-}
-
-Measurement make_measurement(const CommOpsCase& comm_case, Equals calls, LifecycleCall call,
+Measurement make_measurement(const CommOpsCase& comm_case, Equals calls, bool is_checked,
                              const std::vector<RankInfo>& ranks) {
   std::vector<RankReport> reports;
   for (const CallTimes* times : calls) {
@@ -103,6 +88,7 @@ Measurement make_measurement(const CommOpsCase& comm_case, Equals calls, Lifecyc
     for (const double time_s : times->time_s) report.samples.total += {time_s, 0, 1};
     const Statistics delay = summarize(times->delay_s);
     report.samples.start_delay = {delay.median_s, delay.median_ci95_s};
+    report.check_result = times->check_result;
   }
   Measurement measurement;
   measurement.iteration_s = last_rank_s(reports);
@@ -113,7 +99,8 @@ Measurement make_measurement(const CommOpsCase& comm_case, Equals calls, Lifecyc
   measurement.rank_arrivals_s = arrivals.arrivals_s;
   measurement.rank_arrival_bounds_s = arrivals.bounds_s;
   for (const CallTimes* times : calls) measurement.rank_samples_s.push_back(times->time_s);
-  measurement.check = combine_check_results(calls, call);
+  measurement.check.state = CheckResult::State::not_applicable;
+  if (is_checked) measurement.check = combine_check_results(reports, "exact");
   measurement.late_ranks = find_late_ranks(comm_case, calls, ranks, measurement.time_s);
   for (const LateRank& late : measurement.late_ranks) measurement.warnings.push_back(late.message);
   return measurement;
@@ -137,7 +124,7 @@ CaseRows make_call_rows(const CommOpsCase& comm_case, const std::vector<std::vec
     row.requested_bytes = row.size_bytes = row.count * sizeof(std::int32_t);
     row.dtype = moves_data ? std::optional(Dtype::int32) : std::nullopt;
     row.redop = moves_data ? "sum" : "";
-    row.out_of_place = make_measurement(comm_case, times, call, ranks);
+    row.out_of_place = make_measurement(comm_case, times, moves_data, ranks);
     row.timestamp = wall_time().local;
     row.lifecycle = {std::string(name(comm_case.test)), std::string(name(call)),
                      backend.lifecycle_function(comm_case.test, call), comm_case.ranks};

@@ -61,6 +61,7 @@ RankCase Neighbor::rank_case() const {
 
 void Neighbor::prepare(std::uint64_t seed) {
   seed_ = seed;
+  activity_ = {};
   slice_->use_in_this_thread();
   checker_->prepare(rank_case(), Placement::out_of_place);
   world_.barrier();
@@ -80,6 +81,7 @@ void Neighbor::start() {
   begun_rounds_ = ended_rounds_ = 0;
   is_frozen_ = has_failed_ = false;
   max_rounds_.reset();
+  last_measured_round_.reset();
   thread_ = std::async(std::launch::async, [this] { repeat(); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return begun_rounds_ > 1 || has_failed_; });
@@ -100,6 +102,7 @@ void Neighbor::stop() {
     activity_.active_s += active_until(now_s) - active_before_window_s_;
     is_frozen_ = true;
     own_rounds = begun_rounds_;
+    last_measured_round_ = own_rounds;
   }
   const std::vector<std::uint64_t> rounds = all_gather_values(*team_, own_rounds);
   {
@@ -152,8 +155,13 @@ bool Neighbor::begin_round() {
 
 void Neighbor::end_round() {
   const std::lock_guard lock(mutex_);
-  ended_rounds_s_ += monotonic_s() - round_start_s_;
+  const double round_s = monotonic_s() - round_start_s_;
+  ended_rounds_s_ += round_s;
   ++ended_rounds_;
+  // The first round ends before the measured time, and rounds after the freeze begin after it.
+  if (ended_rounds_ == 1 || (last_measured_round_ && ended_rounds_ > *last_measured_round_)) return;
+  activity_.measured_operations += static_cast<std::uint64_t>(operations_per_round_);
+  activity_.measured_operations_s += round_s;
 }
 
 double Neighbor::active_until(double now_s) const {

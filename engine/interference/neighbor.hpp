@@ -16,13 +16,21 @@
 
 namespace busbw {
 
-/// Activity of a neighbor on one rank, between `start` and `stop`.
+/// Activity of a neighbor on one rank, between `start` and `stop`. The measured time is from the end of `start` to the
+/// beginning of `stop`.
 struct NeighborActivity {
-  double measured_s = 0;  // from the end of `start` to the beginning of `stop`
-  double active_s = 0;    // part of it during which an operation was issued and not finished
-  std::uint64_t operations = 0;
+  double measured_s = 0;
+  /// Part of the measured time with an issued and unfinished operation. It includes pauses of the thread and of the
+  /// device, so it does not show the load.
+  double active_s = 0;
+  std::uint64_t operations = 0;           // of all time; the same on all ranks
+  std::uint64_t measured_operations = 0;  // that overlap the measured time
+  double measured_operations_s = 0;       // from their beginning to their end
 
-  static auto members(auto& self) { return std::tie(self.measured_s, self.active_s, self.operations); }
+  static auto members(auto& self) {
+    return std::tie(self.measured_s, self.active_s, self.operations, self.measured_operations,
+                    self.measured_operations_s);
+  }
 };
 
 /// The neighbor of one rank. All ranks call its functions in the same order, in the ranks' own threads.
@@ -39,14 +47,14 @@ class Neighbor final : public BackgroundActivity {
   /// Ends the thread. Operations that wait for other ranks end only if the job is aborted.
   ~Neighbor() override;
 
-  /// Fills the buffers, and runs one operation, which opens connections.
+  /// Fills the buffers, runs one round of operations, which opens connections, and forgets earlier activity.
   void prepare(std::uint64_t seed);
   /// Returns when one round of operations has finished and the next one has begun. Throws the error of the neighbor.
   void start() override;
   void stop() override;
   /// Adds wrong elements of the last operation since `prepare`. Call it only after `stop`.
   void verify(RankCheckResult& check_result);
-  /// Returns the activity since the last call.
+  /// Returns the activity since `prepare` or the last call.
   NeighborActivity take_activity();
 
  private:
@@ -78,6 +86,7 @@ class Neighbor final : public BackgroundActivity {
   std::condition_variable changed_;
   std::uint64_t begun_rounds_ = 0;  // since `start`
   std::uint64_t ended_rounds_ = 0;
+  std::optional<std::uint64_t> last_measured_round_;  // none until `stop` freezes the counts
   bool is_frozen_ = false;                  // no round begins before the limit is known
   std::optional<std::uint64_t> max_rounds_;
   bool has_failed_ = false;

@@ -70,6 +70,17 @@ RankArrivals typical_arrivals(std::span<const RankReport> ranks) {
   return result;
 }
 
+CheckResult combine_check_results(std::span<const RankReport> ranks, const std::string& policy) {
+  CheckResult result{.state = CheckResult::State::checked, .policy = policy};
+  for (const RankReport& rank : ranks) {
+    result.wrong_elements += rank.check_result.wrong_elements;
+    result.wrong_ranks += rank.check_result.wrong_elements > 0;
+    for (const WrongElement& wrong : rank.check_result.first_wrong)
+      if (result.first_wrong.size() < Mismatches::kKept) result.first_wrong.push_back(wrong);
+  }
+  return result;
+}
+
 std::vector<double> last_rank_s(std::span<const RankReport> ranks) {
   std::vector<double> max_s = ranks.front().samples.iteration_s;
   for (const RankReport& rank : ranks.subspan(1))

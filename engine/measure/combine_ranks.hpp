@@ -2,6 +2,7 @@
 // Combines the samples of all ranks into one measurement.
 #include <cstddef>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct RankArrivals {
 RankArrivals first_arrivals(std::span<const RankReport> ranks, double operations_per_iteration);
 /// Median arrivals over all iterations. Unknown if a rank has no start delay. Bounds are unknown below 6 iterations.
 RankArrivals typical_arrivals(std::span<const RankReport> ranks);
+
+/// Result of a check on all ranks. `policy`: see CheckResult.
+CheckResult combine_check_results(std::span<const RankReport> ranks, const std::string& policy);
 
 /// Time of each iteration until its last rank ended: the maximum over ranks.
 std::vector<double> last_rank_s(std::span<const RankReport> ranks);

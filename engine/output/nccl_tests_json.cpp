@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/support/error.hpp"
+#include "output/comparison_json.hpp"
 #include "output/run_outcome.hpp"
 #include "output/units.hpp"
 
@@ -228,6 +229,8 @@ void NcclTestsJson::write_placement(Placement placement, const std::optional<Mea
   } else {
     json_.value(nullptr);
   }
+  if (measurement->skew) write_skew(json_, measurement->skew);
+  if (measurement->together) write_together(json_, measurement->together);
   json_.close_object();
   if (settings_.per_iteration && measurement->statistics.samples > 0) {
     json_.key(key + "_per_iter");

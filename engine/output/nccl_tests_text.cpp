@@ -161,24 +161,20 @@ void append_times(std::string& out, Placement placement, const Measurement& meas
 }
 
 /// Appends the comparison of a skewed operation with the balanced one.
-void append_skew(std::string& out, Placement placement, const Measurement& measurement) {
-  const SkewComparison& skew = *measurement.skew;
+void append_skew(std::string& out, Placement placement, const SkewComparison& skew) {
   append(out, "# Skew: {}: the busiest rank moves {} bytes", placement_text(placement), skew.busiest_bytes);
   if (skew.imbalance) append(out, ", {:.2f} times an even share", *skew.imbalance);
   append(out, "; balanced {}, bound {}", time_text(skew.balanced_time_s), time_text(skew.bound_s));
-  if (skew.bound_s && *skew.bound_s > 0)
-    append(out, ", time {:.2f} times the bound", measurement.time_s / *skew.bound_s);
+  if (skew.ratio_to_bound) append(out, ", time {:.2f} times the bound", *skew.ratio_to_bound);
   out += '\n';
 }
 
 /// Appends the comparison of the operation with and without the neighbor.
-void append_together(std::string& out, Placement placement, const Measurement& measurement) {
-  const TogetherResult& together = *measurement.together;
+void append_together(std::string& out, Placement placement, const TogetherResult& together) {
   append(out, "# Together: {}: time {}", placement_text(placement), time_text(together.time_s));
-  if (together.time_s && measurement.time_s > 0)
-    append(out, ", {:.2f} times the time alone", *together.time_s / measurement.time_s);
-  append(out, "; neighbor: {} operations, active {:.1f} % of the time\n", together.neighbor_operations,
-         100 * together.active_share);
+  if (together.ratio_to_alone) append(out, ", {:.2f} times the time alone", *together.ratio_to_alone);
+  append(out, "; neighbor: {} operations, {} each\n", together.neighbor_operations,
+         time_text(together.neighbor_time_s));
 }
 
 /// Appends the '#' lines about one placement of a row.
@@ -186,8 +182,8 @@ void append_placement_notes(std::string& out, const Row& row, Placement placemen
   const auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
   if (!measurement) return;
   if (with_times) append_times(out, placement, *measurement);
-  if (measurement->skew) append_skew(out, placement, *measurement);
-  if (measurement->together) append_together(out, placement, *measurement);
+  if (measurement->skew) append_skew(out, placement, *measurement->skew);
+  if (measurement->together) append_together(out, placement, *measurement->together);
   append_wrong_elements(out, row, placement, measurement->check);
   for (const std::string& text : measurement->warnings) {
     append_comment(out, fmt::format("Warning: {}: {}", placement_text(placement), text));

@@ -3,13 +3,13 @@
 #include <array>
 #include <utility>
 
+#include "output/comparison_json.hpp"
 #include "output/units.hpp"
 
 namespace busbw {
 namespace {
 
 constexpr double kMhzPerHz = 1e-6;
-constexpr int kSampleDecimals = 3;  // of a microsecond, so 1 ns, the resolution of the clocks
 
 // The texts are in the order of the enumerators.
 std::string_view stop_reason_text(StopReason reason) {
@@ -37,11 +37,6 @@ void write_pairs(JsonBuilder& line, std::string_view key,
     line.value(value);
   }
   line.close_object();
-}
-
-std::optional<double> scaled(const std::optional<double>& value, double factor) {
-  if (!value) return std::nullopt;
-  return *value * factor;
 }
 
 std::optional<std::string_view> text_or_null(std::string_view text) {
@@ -210,33 +205,6 @@ void write_late_ranks(JsonBuilder& line, const std::vector<LateRank>& late_ranks
   });
 }
 
-void write_skew(JsonBuilder& line, const Measurement& measurement) {
-  line.key("skew");
-  if (!measurement.skew) return line.value(nullptr);
-  const SkewComparison& skew = *measurement.skew;
-  const bool has_ratio = skew.bound_s && *skew.bound_s > 0;
-  line.open_object();
-  line.field("busiest_bytes", skew.busiest_bytes);
-  line.field("imbalance", skew.imbalance);
-  line.field("balanced_time_us", scaled(skew.balanced_time_s, kUsPerS));
-  line.field("bound_us", scaled(skew.bound_s, kUsPerS));
-  line.field("ratio_to_bound", has_ratio ? std::optional(measurement.time_s / *skew.bound_s) : std::nullopt);
-  line.close_object();
-}
-
-void write_together(JsonBuilder& line, const Measurement& measurement) {
-  line.key("together");
-  if (!measurement.together) return line.value(nullptr);
-  const TogetherResult& together = *measurement.together;
-  const bool has_ratio = together.time_s && measurement.time_s > 0;
-  line.open_object();
-  line.field("time_us", scaled(together.time_s, kUsPerS));
-  line.field("ratio_to_alone", has_ratio ? std::optional(*together.time_s / measurement.time_s) : std::nullopt);
-  line.field("active_percent", together.active_share * 100);
-  line.field("neighbor_operations", together.neighbor_operations);
-  line.close_object();
-}
-
 void write_memory(JsonBuilder& line, const std::vector<MemoryUse>& ranks) {
   if (ranks.empty()) return line.field("memory", nullptr);
   int rank = 0;
@@ -251,10 +219,16 @@ void write_memory(JsonBuilder& line, const std::vector<MemoryUse>& ranks) {
   });
 }
 
-void write_samples(JsonBuilder& line, const std::vector<std::vector<double>>& rank_samples_s) {
-  const auto write_sample = [&line](double sample_s) { line.fixed(sample_s * kUsPerS, kSampleDecimals); };
-  line.values("samples_us", rank_samples_s,
-              [&](const std::vector<double>& samples_s) { line.array(samples_s, write_sample); });
+/// Writes the call of comm_ops; null in rows of a collective.
+void write_lifecycle(JsonBuilder& line, const std::optional<LifecycleRow>& lifecycle) {
+  line.key("lifecycle");
+  if (!lifecycle) return line.value(nullptr);
+  line.open_object();
+  line.field("test", lifecycle->test);
+  line.field("call", lifecycle->call);
+  line.field("function", text_or_null(lifecycle->function));
+  line.field("test_ranks", lifecycle->test_ranks);
+  line.close_object();
 }
 
 }  // namespace
@@ -348,8 +322,9 @@ void RecordWriter::write_row(const Row& row, Placement placement, const Measurem
   line_.field("sample_clock", sample_clock_text(measurement.sample_clock));
   write_samples(line_, measurement.rank_samples_s);
   write_algorithm(line_, measurement.algorithms);
-  write_skew(line_, measurement);
-  write_together(line_, measurement);
+  write_skew(line_, measurement.skew);
+  write_together(line_, measurement.together);
+  write_lifecycle(line_, row.lifecycle);
   line_.values("warnings", measurement.warnings);
   line_.field("timestamp", row.timestamp);
   finish_line();

@@ -18,23 +18,12 @@
 namespace busbw {
 namespace {
 
-CheckResult combine_check_results(const RunPlan& plan, Placement placement, const std::vector<RankReport>& ranks,
-                                  const std::string& policy) {
-  CheckResult result;
-  if (plan.settings.check_iterations == 0) return result;
-  if (placement == Placement::in_place && !plan.collective.in_place_defined()) {
-    result.state = CheckResult::State::not_applicable;
-    return result;
-  }
-  result.state = CheckResult::State::checked;
-  result.policy = policy;
-  for (const RankReport& rank : ranks) {
-    result.wrong_elements += rank.check_result.wrong_elements;
-    result.wrong_ranks += rank.check_result.wrong_elements > 0;
-    for (const WrongElement& wrong : rank.check_result.first_wrong)
-      if (result.first_wrong.size() < Mismatches::kKept) result.first_wrong.push_back(wrong);
-  }
-  return result;
+CheckResult make_check_result(const RunPlan& plan, Placement placement, const std::vector<RankReport>& ranks,
+                              const std::string& policy) {
+  if (plan.settings.check_iterations == 0) return {};
+  if (placement == Placement::in_place && !plan.collective.in_place_defined())
+    return {.state = CheckResult::State::not_applicable};
+  return combine_check_results(ranks, policy);
 }
 
 DeviceClock make_device_clock(const Samples& samples) {
@@ -115,14 +104,15 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
     measurement.process_max_s = last_rank_of_process_s(report.ranks, plan.ranks_per_process());
   for (const RankReport& rank : report.ranks) measurement.rank_samples_s.push_back(rank.samples.iteration_s);
   measurement.stopped_by = report.stopped_by;
-  measurement.check = combine_check_results(plan, placement, report.ranks, policy);
+  measurement.check = make_check_result(plan, placement, report.ranks, policy);
   measurement.algorithms = distinct_algorithms(report.ranks);
   return measurement;
 }
 
-/// Compares a skewed operation with the balanced one. `shape` and `element_bytes` are those of the row.
-SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport& report, const Shape& shape,
-                                     std::size_t element_bytes) {
+/// Compares a skewed operation, which took `time_s`, with the balanced one. `shape` and `element_bytes` are those of
+/// the row.
+SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport& report, double time_s,
+                                     const Shape& shape, std::size_t element_bytes) {
   const int ranks = static_cast<int>(report.ranks.size());
   const PeerTraffic traffic = *plan.collective.peer_traffic(shape, element_bytes, ranks);
   SkewComparison comparison{.busiest_bytes = traffic.busiest_bytes};
@@ -137,6 +127,7 @@ SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport&
       combine_ranks(rank_times_s(report.balanced), static_cast<RankAverage>(plan.settings.average));
   comparison.bound_s =
       *comparison.balanced_time_s * static_cast<double>(traffic.busiest_bytes) / static_cast<double>(balanced_bytes);
+  if (*comparison.bound_s > 0) comparison.ratio_to_bound = time_s / *comparison.bound_s;
   return comparison;
 }
 
@@ -150,15 +141,25 @@ void add_together(const RunPlan& plan, const PlacementReport& report, Measuremen
     const double share = activity.measured_s > 0 ? activity.active_s / activity.measured_s : 0;
     together.active_share = std::min(together.active_share, share);
     together.neighbor_operations = std::max(together.neighbor_operations, activity.operations);
+    if (activity.measured_operations > 0)
+      together.neighbor_time_s =
+          std::max(together.neighbor_time_s.value_or(0),
+                   activity.measured_operations_s / static_cast<double>(activity.measured_operations));
   }
-  if (together.active_share >= kMinActiveShare)
-    together.time_s = combine_ranks(rank_times_s(report.together), static_cast<RankAverage>(plan.settings.average));
-  else
+  if (together.active_share >= kMinActiveShare) {
+    const auto rank_average = static_cast<RankAverage>(plan.settings.average);
+    together.time_s = combine_ranks(rank_times_s(report.together), rank_average);
+    if (measurement.time_s > 0) together.ratio_to_alone = *together.time_s / measurement.time_s;
+    if (const auto device_times_s = rank_device_times_s(report.together); !device_times_s.empty())
+      together.device_time_s = combine_ranks(device_times_s, rank_average);
+    for (const RankReport& rank : report.together) together.rank_samples_s.push_back(rank.samples.iteration_s);
+  } else {
     measurement.warnings.push_back(
-        fmt::format("the neighbor was active for {:.0f} % of the measured time only, so there is no time next to it; "
-                    "give it larger operations or fewer ranks",
+        fmt::format("the neighbor had an unfinished operation for {:.0f} % of the measured time only, so there is no "
+                    "time next to it; give it larger operations or fewer ranks",
                     100 * together.active_share));
-  measurement.together = together;
+  }
+  measurement.together = std::move(together);
 }
 
 void add_late_ranks(const RunPlan& plan, const std::map<Placement, PlacementReport>& placements,
@@ -236,7 +237,8 @@ Row make_row(const RunPlan& plan, const CaseLabel& label, const std::map<Placeme
   for (const auto& [placement, report] : placements) {
     auto& measurement = placement == Placement::in_place ? row.in_place : row.out_of_place;
     measurement = make_measurement(plan, placement, report, traffic, policy);
-    if (plan.balanced) measurement->skew = compare_with_balanced(plan, report, shape, element_bytes);
+    if (plan.balanced)
+      measurement->skew = compare_with_balanced(plan, report, measurement->time_s, shape, element_bytes);
   }
   add_late_ranks(plan, placements, label.ranks, row);
   for (const auto& [placement, report] : placements) {

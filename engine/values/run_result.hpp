@@ -127,8 +127,8 @@ struct CheckResult {
   State state = State::not_checked;
   std::uint64_t wrong_elements = 0;  // over all ranks of the group
   int wrong_ranks = 0;  // ranks of the group that saw at least one wrong element
-  std::string policy;  // "exact", or what exact data cannot show
-  std::vector<WrongElement> first_wrong;
+  std::string policy = {};  // "exact", or what exact data cannot show
+  std::vector<WrongElement> first_wrong = {};
 };
 
 /// Reason that ended the sampling of a placement.
@@ -167,17 +167,22 @@ struct LateRank {
 /// Comparison of an uneven operation (--skew) with the balanced one, which moves the same total evenly.
 struct SkewComparison {
   std::uint64_t busiest_bytes = 0;  // that the busiest rank sends to the others, or receives from them
-  std::optional<double> imbalance =
-      {};  // busiest_bytes relative to a rank of the balanced operation; none for one rank
+  std::optional<double> imbalance = {};  // busiest_bytes relative to an even share; none for one rank
   std::optional<double> balanced_time_s = {};  // measured in alternation, ranks combined as for time_s
   std::optional<double> bound_s = {};  // time of busiest_bytes at the balanced operation's bandwidth
+  std::optional<double> ratio_to_bound = {};  // of the measurement's time_s
 };
 
-/// The measured operation while a neighbor (--with) runs.
+/// The measured operation while a neighbor (--with) runs. The first four values are missing if the neighbor was not
+/// active enough.
 struct TogetherResult {
-  std::optional<double> time_s = {};  // ranks combined as for time_s; none if the neighbor was not active enough
-  double active_share = 0;            // of the measured time, on the rank on which the neighbor was active least
-  std::uint64_t neighbor_operations = 0;  // of each rank
+  std::optional<double> time_s = {};         // ranks combined as for time_s of the measurement
+  std::optional<double> ratio_to_alone = {};  // time_s relative to that of the measurement
+  std::optional<double> device_time_s = {};  // none also without a device clock
+  std::vector<std::vector<double>> rank_samples_s = {};  // [rank in group][iteration]
+  double active_share = 0;  // part of the measured time with an unfinished operation of the neighbor, on the worst rank
+  std::uint64_t neighbor_operations = 0;         // of each rank
+  std::optional<double> neighbor_time_s = {};  // of one of its operations, on the slowest rank; none if none ended
 };
 
 /// One placement of one row. Three times, per operation and combined over ranks by -a:

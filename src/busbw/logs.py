@@ -5,11 +5,20 @@ programs omit many facts, so most fields may be None, which means unknown. A GB 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from busbw.records import LateRankRecord, SampleClock, StatsRecord, WrongElement
+from busbw.records import (
+    LateRankRecord,
+    LifecycleRecord,
+    SampleClock,
+    SkewRecord,
+    StatsRecord,
+    TogetherRecord,
+    WrongElement,
+)
+from busbw.units import size_text
 
 Placement = Literal["out_of_place", "in_place", "unstated"]
 """`unstated`: the log does not state the placement. This is usual in published tables."""
@@ -58,18 +67,25 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     """Algorithm of the library: 'ring', 'tree', ... None if unknown, as are the next two."""
     protocol: str | None = None
     channels: int | None = None
-    together_time_us: float | None = None
-    """As `time_us`, while a neighbor runs (--with)."""
-    together_ratio: float | None = None
-    """`together_time_us` divided by the time alone."""
-    imbalance: float | None = None
-    """Bytes of the busiest rank relative to an even share (--skew)."""
-    bound_us: float | None = None
-    """Time that the busiest rank needs at the bandwidth of the balanced operation (--skew)."""
-    bound_ratio: float | None = None
-    """`time_us` divided by `bound_us`."""
+    skew: SkewRecord | None = None
+    """Comparison with the balanced operation. None without --skew."""
+    together: TogetherRecord | None = None
+    """The operation next to its neighbor. None without --with."""
     warnings: tuple[str, ...] = ()
     """One sentence each, with a remedy."""
+
+    @property
+    def together_figure(self) -> "Figure | None":
+        """The operation next to its neighbor as a figure of its own. None if that time is unknown."""
+        together = self.together
+        if together is None or together.time_us is None:
+            return None
+        return Figure(
+            time_us=together.time_us,
+            device_time_us=together.device_time_us,
+            samples_us=tuple(map(tuple, together.samples_us)),
+            sample_clock=self.sample_clock,
+        )
 
     @property
     def algorithm_text(self) -> str:
@@ -96,6 +112,38 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
 
 SAMPLE_LABELS = ("", "device", "sample")
 """All values of `Figure.sample_label`. "sample": the log does not state if the samples include launches."""
+
+
+class ComparisonColumn(NamedTuple):
+    """Column of tables, reports and exports with a value of a comparison that the run made by itself."""
+
+    heading: str
+    """Heading in tables for people."""
+    kind: Literal["skew", "together"]
+    """Field of `Figure` with the comparison."""
+    field: str
+    """Field of the comparison with the value."""
+
+    @property
+    def name(self) -> str:
+        """Name of the column in exported tables."""
+        return f"{self.kind}_{self.field}"
+
+    def value_of(self, figure: Figure) -> float | None:
+        """Returns the value. None if it is unknown or the run made no such comparison."""
+        comparison = getattr(figure, self.kind)
+        return None if comparison is None else getattr(comparison, self.field)
+
+
+COMPARISON_COLUMNS = (
+    ComparisonColumn("together us", "together", "time_us"),
+    ComparisonColumn("to alone", "together", "ratio_to_alone"),
+    ComparisonColumn("neighbor us", "together", "neighbor_time_us"),
+    ComparisonColumn("imbalance", "skew", "imbalance"),
+    ComparisonColumn("bound us", "skew", "bound_us"),
+    ComparisonColumn("to bound", "skew", "ratio_to_bound"),
+)
+"""Comparisons with the time next to a neighbor (--with) and with the balanced operation (--skew)."""
 
 
 class Row(Struct, kw_only=True, frozen=True, gc=False):
@@ -125,6 +173,8 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     """Library or kernel that the row belongs to, if the table compares several."""
     claimed_speedup: float | None = None
     """Speed-up of this variant over the line's first variant, as the table states it."""
+    lifecycle: LifecycleRecord | None = None
+    """Call of a communicator's life. None unless the row is one of comm_ops."""
     figures: dict[Placement, Figure]
     """Measured values by placement."""
     timestamp: str | None = None
@@ -133,7 +183,21 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     @property
     def configuration(self) -> tuple[object, ...]:
         """Fields that all rows of one configuration share. These rows differ in size and pass. The variant is last."""
-        return (self.collective, self.dtype, self.redop, self.root, self.ranks, self.group, self.variant)
+        return (
+            self.collective,
+            self.dtype,
+            self.redop,
+            self.root,
+            self.ranks,
+            self.group,
+            self.lifecycle,
+            self.variant,
+        )
+
+    @property
+    def label(self) -> str:
+        """Text that tells the row from others of its table: its size, or its call of comm_ops."""
+        return self.collective or "" if self.lifecycle else size_text(self.size_bytes)
 
 
 class Rank(Struct, kw_only=True, frozen=True):

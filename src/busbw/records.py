@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from busbw.errors import BusbwError
 
-SCHEMA_VERSION = "1.7"
+SCHEMA_VERSION = "1.8"
 """Version of the record schema (rules in schema/README.md). engine/output/record_writer.hpp has the same value."""
 
 
@@ -185,10 +185,36 @@ class TogetherRecord(Struct, kw_only=True, frozen=True):
         Meta(description="As `time_us` of the row; null if the neighbor was active for less than 90 % of the time."),
     ]
     ratio_to_alone: Annotated[float | None, Meta(description="`time_us` divided by that of the row; null if unknown.")]
+    device_time_us: Annotated[
+        float | None, Meta(description="As `device_time_us` of the row; null also if `time_us` is.")
+    ] = None
+    samples_us: Annotated[
+        list[list[float]], Meta(description="As `samples_us` of the row; empty if `time_us` is null.")
+    ] = msgspec.field(default_factory=list)
     active_percent: Annotated[
-        float, Meta(description="Part of the time with an unfinished operation of the neighbor, on the worst rank.")
+        float,
+        Meta(
+            description="Part of the time with an issued and unfinished operation of the neighbor, on the worst rank. "
+            "It includes time in which the neighbor waits for a processor or for its next launch."
+        ),
     ]
     neighbor_operations: Annotated[int, Meta(description="Operations of the neighbor on each rank.", ge=0)]
+    neighbor_time_us: Annotated[
+        float | None,
+        Meta(
+            description="Mean time of the neighbor's operations next to the measured ones, on the slowest rank; null "
+            "if unknown. If the same operation alone takes much less, the neighbor hardly ran."
+        ),
+    ] = None
+
+
+class LifecycleRecord(Struct, kw_only=True, frozen=True):
+    """The call of a communicator's life that a row of comm_ops measures."""
+
+    test: Annotated[str, Meta(description="'init', 'split', 'shrink' or 'grow'.")]
+    call: Annotated[str, Meta(description="'rendezvous', 'create', 'first_all_reduce', ...")]
+    function: Annotated[str | None, Meta(description="NCCL's function: 'ncclCommSplit'; null without a library.")]
+    test_ranks: Annotated[int, Meta(description="Ranks of the test; some may not make the call.", ge=1)]
 
 
 class WrongElement(Struct, kw_only=True, frozen=True):
@@ -348,6 +374,7 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     together: Annotated[
         TogetherRecord | None, Meta(description="The operation next to its neighbor; null without --with.")
     ] = None
+    lifecycle: Annotated[LifecycleRecord | None, Meta(description="Call of comm_ops; null for a collective.")] = None
     warnings: Annotated[list[str], Meta(description="Warnings about this measurement, each with a remedy.")]
     timestamp: Annotated[str, Meta(description="Local time at the row's end, in the zone of start_time.")]
 

@@ -16,7 +16,7 @@ def side_figures(figures: Sequence[Figure], *, runs: int | None = None) -> SideF
     `runs`: number of runs that the figures come from; None if each figure is a run.
     """
     values = {}
-    for quantity in (*_STATED_QUANTITIES, "together_time_us"):
+    for quantity in _STATED_QUANTITIES:
         stated_values = [value for figure in figures if (value := getattr(figure, quantity)) is not None]
         values[quantity] = median(stated_values) if stated_values else None
     sampled_us = [value for figure in figures if (value := value_of(figure, "median_us")) is not None]

@@ -5,7 +5,7 @@ if all its rows agree on it, and a note says so.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -65,28 +65,37 @@ def observations(tables: Iterable[Table]) -> Observations:
     for run, table in enumerate(tables):
         launch_mode = _visible_launch_mode(table)
         for row in table.rows:
-            for placement, figure in row.figures.items():
+            for point, figure in _points(table, row):
                 figure_count += 1 + sum(map(len, figure.samples_us)) / _SAMPLES_PER_FIGURE
                 if figure_count > _MAX_FIGURES:
                     raise UsageError(
                         "a side has more figures and samples than 1 GiB of memory holds",
                         remedy="compare fewer of its runs",
                     )
-                point = PointKey(
-                    collective=table.collective_of(row),
-                    dtype=row.dtype,
-                    redop=row.redop,
-                    root=row.root,
-                    ranks=table.ranks_of(row),
-                    group=row.group,
-                    placement=placement,
-                    size_bytes=row.size_bytes,
-                )
                 previous = by_point[point][-1] if by_point[point] else None
                 is_duplicate = previous is not None and (previous.run, previous.cycle) == (run, row.cycle)
                 if not is_duplicate:
                     by_point[point].append(Observation(figure, row, run, row.cycle, launch_mode))
     return dict(by_point)
+
+
+def _points(table: Table, row: Row) -> Iterator[tuple[PointKey, Figure]]:
+    """Yields the figures of a row with their points. The operation next to a neighbor is a point of its own."""
+    for placement, figure in row.figures.items():
+        point = PointKey(
+            collective=table.collective_of(row),
+            dtype=row.dtype,
+            redop=row.redop,
+            root=row.root,
+            ranks=table.ranks_of(row),
+            test_ranks=row.lifecycle.test_ranks if row.lifecycle else None,
+            group=row.group,
+            placement=placement,
+            size_bytes=row.size_bytes,
+        )
+        yield point, figure
+        if together := figure.together_figure:
+            yield msgspec.structs.replace(point, together=True), together
 
 
 def _visible_launch_mode(table: Table) -> LaunchMode | None:
@@ -178,7 +187,16 @@ def require_common(a: Observations, b: Observations) -> list[PointKey]:
 def by_configuration(point: PointKey) -> tuple[object, ...]:
     """Sort key of a comparison: the sizes of one configuration and placement are adjacent."""
     texts = (str(value) for value in (point.collective, point.dtype, point.redop, point.root, point.ranks))
-    return (*texts, point.group, point.system or "", point.placement != "out_of_place", point.size_bytes)
+    is_in_place = point.placement != "out_of_place"
+    return (
+        *texts,
+        point.test_ranks or 0,
+        point.group,
+        point.system or "",
+        is_in_place,
+        point.together,
+        point.size_bytes,
+    )
 
 
 def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:

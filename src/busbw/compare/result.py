@@ -52,6 +52,10 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
     system: str | None = None
     """Description of the system. None unless the sides have figures of unlike systems in this configuration."""
     placement: Placement = "unstated"
+    test_ranks: int | None = None
+    """Ranks of the test of comm_ops, of which `ranks` make the call."""
+    together: bool = False
+    """True for the operation next to its neighbor (--with)."""
     size_bytes: int
 
     @property
@@ -62,11 +66,13 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
             parts.append(f"root {self.root}")
         if self.ranks is not None:
             parts.append(count_text(self.ranks, "rank"))
+        if self.test_ranks != self.ranks:
+            parts.append(f"of {self.test_ranks}" if self.test_ranks else None)
         if self.group:
             parts.append(f"group {self.group}")
         if self.system is not None:
             parts.append(f"({self.system})")
-        parts.append(PLACEMENT_WORDS[self.placement])
+        parts += [PLACEMENT_WORDS[self.placement], "together" if self.together else ""]
         return " ".join(filter(None, parts))
 
 
@@ -93,8 +99,6 @@ class SideFigures(Struct, kw_only=True, frozen=True):
     the device's clock and exclude launch time, so this field is not compared if device times are known."""
     device_time_us: float | None = None
     """Time of an operation if all ranks begin together. None if unknown."""
-    together_time_us: float | None = None
-    """Time next to the neighbor (--with). None if unknown."""
     samples: int = 0
     """Number of iterations with samples; 0 if only means are known."""
     runs: int = 1

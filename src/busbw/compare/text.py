@@ -5,6 +5,7 @@ from itertools import groupby
 
 from rich.text import Text
 
+from busbw.collectives import COMM_OPS
 from busbw.compare.result import ChangeVerdict, Comparison, Difference, PointKey, Side, SizeResult, TimeQuantity
 from busbw.terminal import Cell, Column, table_lines
 from busbw.units import count_text, plain, size_text
@@ -53,8 +54,9 @@ def summary(comparison: Comparison) -> list[str]:
             results = list(results_of_title)
             indices = [index for index, result in enumerate(results) if result.verdict is verdict]
             if indices:
+                unit = "call" if _is_call(results[0].point) else "size"
                 sentences.append(
-                    f"{verdict.value} at {len(indices)} of {count_text(len(results), 'size')}, {title}: "
+                    f"{verdict.value} at {len(indices)} of {count_text(len(results), unit)}, {title}: "
                     + "; ".join(_sizes_text(results[first : last + 1]) for first, last in _consecutive_ranges(indices))
                 )
     return [*(f"{sentence}." for sentence in sentences), *claims_sentence(comparison)]
@@ -119,9 +121,9 @@ def _consecutive_ranges(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _sizes_text(results: Sequence[SizeResult]) -> str:
     """Text of adjacent sizes and the range of their speed-ups: "1 MiB to 8 MiB (1.100x to 1.200x)"."""
-    sizes = [size_text(result.point.size_bytes) for result in (results[0], results[-1])]
+    labels = [_label(result.point) for result in (results[0], results[-1])]
     speedups = sorted(result.speedup for result in results if result.speedup is not None)
-    span = sizes[0] if len(results) == 1 else f"{sizes[0]} to {sizes[1]}"
+    span = labels[0] if len(results) == 1 else f"{labels[0]} to {labels[1]}"
     if not speedups:
         return span
     speedup_texts = list(dict.fromkeys(f"{speedup:.3f}x" for speedup in (speedups[0], speedups[-1])))
@@ -141,31 +143,41 @@ def _side_text(side: Side, letter: str) -> Text:
 
 
 def _table_title(result: SizeResult) -> str:
-    """Title of a result's table. Results with the same title share a table."""
-    return result.point.configuration_text + (", device time" if result.compared == "device_time_us" else "")
+    """Title of a result's table. Results with the same title share a table, as do all calls of comm_ops."""
+    title = COMM_OPS if _is_call(result.point) else result.point.configuration_text
+    return title + (", device time" if result.compared == "device_time_us" else "")
+
+
+def _is_call(point: PointKey) -> bool:
+    """True for a call of comm_ops, which has no sizes."""
+    return point.test_ranks is not None
+
+
+def _label(point: PointKey) -> str:
+    """Text that tells a point from the others of its table."""
+    return point.configuration_text if _is_call(point) else size_text(point.size_bytes)
+
+
+def _label_column(results: Sequence[SizeResult]) -> Column:
+    is_call = _is_call(results[0].point)
+    labels = [Cell(plain(_label(result.point))) for result in results]
+    return Column("call" if is_call else "size", labels, right=not is_call)
 
 
 def _table_lines(results: Sequence[SizeResult], width: int) -> list[Text]:
     compared = [result.compared for result in results]
     quantity = max(compared, key=compared.count)  # the most frequent one names the columns
     columns = [
-        Column("size", [Cell(size_text(result.point.size_bytes)) for result in results]),
+        _label_column(results),
         Column(f"A {_UNITS[quantity]}", [Cell(_number_text(getattr(result.a, quantity))) for result in results]),
         Column(f"B {_UNITS[quantity]}", [Cell(_number_text(getattr(result.b, quantity))) for result in results]),
         Column("speed-up", [Cell(_speedup_text(result.speedup)) for result in results]),
         Column("interval", [Cell(_interval_text(result)) for result in results]),
-        *(Column(f"{side} with us", [Cell(_together_text(result, side)) for result in results]) for side in ("A", "B")),
         Column("claimed", [Cell(_claim_text(result)) for result in results]),
         Column("verdict", [Cell(result.verdict.value, _STYLES[result.verdict]) for result in results], right=False),
     ]
     reasons = Column("because", [Cell(result.explanation.rstrip("."), "dim") for result in results], right=False)
     return table_lines([*columns, reasons] if width >= _MIN_WIDTH_WITH_REASONS else columns, width)
-
-
-def _together_text(result: SizeResult, side: str) -> str:
-    """Time of a side next to the neighbor (--with). Empty without one."""
-    time_us = (result.a if side == "A" else result.b).together_time_us
-    return "" if time_us is None else _number_text(time_us)
 
 
 def _speedup_text(speedup: float | None) -> str:

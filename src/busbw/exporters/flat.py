@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 from msgspec import Struct
 
 from busbw.expect import hosts_of
-from busbw.logs import Figure, Log, Row, Table
+from busbw.logs import COMPARISON_COLUMNS, Figure, Log, Row, Table
 from busbw.records import LateRankRecord, StatsRecord
 
 
@@ -72,16 +72,18 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     algorithm: str | None = None
     protocol: str | None = None
     channels: int | None = None
-    together_time_us: float | None = None
+    together_time_us: float | None
     """Time per operation next to a neighbor (--with)."""
-    together_ratio: float | None = None
-    """Relative to the time alone."""
-    imbalance: float | None = None
+    together_ratio_to_alone: float | None
+    """That time relative to `time_us`."""
+    together_neighbor_time_us: float | None
+    """Time of the neighbor's operation meanwhile."""
+    skew_imbalance: float | None
     """Bytes of the busiest rank relative to an even share (--skew)."""
-    bound_us: float | None = None
+    skew_bound_us: float | None
     """Time that the busiest rank needs at the bandwidth of the balanced operation."""
-    bound_ratio: float | None = None
-    """Time relative to this bound."""
+    skew_ratio_to_bound: float | None
+    """`time_us` relative to this bound."""
     late_ranks: str | None = None
     """Ranks that the others waited for, each with host and delay, separated by commas."""
     warnings: str | None
@@ -152,14 +154,19 @@ def _values_of_table(log: Log, table_number: int, table: Table) -> dict[str, Any
 def _values_of_figure(placement: str, figure: Figure) -> dict[str, Any]:
     stats = figure.stats
     low_us, high_us = (stats.median_ci95_us if stats else None) or (None, None)
-    values = _copied_values(figure, _FIGURE_COLUMNS) | {
-        "placement": placement,
-        "derived": " ".join(figure.derived) or None,
-        "median_ci95_low_us": low_us,
-        "median_ci95_high_us": high_us,
-        "late_ranks": ", ".join(_late_rank_text(late) for late in figure.late_ranks) or None,
-        "warnings": " ".join(figure.warnings) or None,
-    }
+    comparisons = {column.name: column.value_of(figure) for column in COMPARISON_COLUMNS}
+    values = (
+        _copied_values(figure, _FIGURE_COLUMNS)
+        | comparisons
+        | {
+            "placement": placement,
+            "derived": " ".join(figure.derived) or None,
+            "median_ci95_low_us": low_us,
+            "median_ci95_high_us": high_us,
+            "late_ranks": ", ".join(_late_rank_text(late) for late in figure.late_ranks) or None,
+            "warnings": " ".join(figure.warnings) or None,
+        }
+    )
     return values | _copied_values(stats, _STATS_COLUMNS) if stats else values
 
 

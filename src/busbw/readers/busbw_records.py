@@ -174,13 +174,17 @@ def _make_row(line: int, placements: dict[Placement, records.RowRecord]) -> Row:
         collective=row.collective,
         size_bytes=row.size_bytes,
         count=row.count,
-        dtype=row.dtype,
+        dtype=None if row.dtype == "none" else row.dtype,
         redop=row.redop,
         root=row.root,
         ranks=row.ranks,
         group=row.group,
         cycle=row.cycle,
-        figures={name: _make_figure(record) for name, record in placements.items()},
+        lifecycle=row.lifecycle,
+        figures={
+            "unstated" if row.lifecycle else name: _make_figure(record)  # a call of comm_ops has no placement
+            for name, record in placements.items()
+        },
         timestamp=row.timestamp,
     )
 
@@ -204,10 +208,7 @@ def _make_figure(row: records.RowRecord) -> Figure:
         algorithm=row.algorithm,
         protocol=row.protocol,
         channels=row.channels,
-        together_time_us=row.together.time_us if row.together else None,
-        together_ratio=row.together.ratio_to_alone if row.together else None,
-        imbalance=row.skew.imbalance if row.skew else None,
-        bound_us=row.skew.bound_us if row.skew else None,
-        bound_ratio=row.skew.ratio_to_bound if row.skew else None,
+        skew=row.skew,
+        together=row.together,
         warnings=tuple(row.warnings),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from busbw.expect import Estimate
-from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row
+from busbw.logs import COMPARISON_COLUMNS, PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row
 from busbw.report.page import ColumnHead, DataTable
 from busbw.units import count_text
 
@@ -68,16 +68,6 @@ def row_table(
     )
 
 
-_COMPARED_COLUMNS = (
-    ("time next to the neighbor us", "together_time_us"),
-    ("ratio to alone", "together_ratio"),
-    ("imbalance", "imbalance"),
-    ("bound us", "bound_us"),
-    ("ratio to bound", "bound_ratio"),
-)
-"""Columns of runs with a neighbor (--with) or a skew (--skew): heading and field of a figure."""
-
-
 def _placement_columns(placement: Placement, figures: Sequence[Figure]) -> list[tuple[ColumnHead, list[str]]]:
     suffix = PLACEMENT_WORDS[placement]
 
@@ -114,8 +104,8 @@ def _placement_columns(placement: Placement, figures: Sequence[Figure]) -> list[
         column("algorithm", [figure.algorithm_text for figure in figures], is_number=False),
         column("channels", [str(figure.channels or "") for figure in figures]),
         *(
-            column(name, [_number_text(getattr(figure, field)) for figure in figures])
-            for name, field in _COMPARED_COLUMNS
+            column(comparison.heading, [_number_text(comparison.value_of(figure)) for figure in figures])
+            for comparison in COMPARISON_COLUMNS
         ),
         *statistic_columns("median us", "median_us"),
         *statistic_columns("p99 us", "p99_us"),

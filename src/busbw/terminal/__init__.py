@@ -2,7 +2,8 @@
 
 from busbw.terminal.activity import activity, live_line
 from busbw.terminal.console import StreamConsole, console, terminal_width
-from busbw.terminal.screen import ExpectationColumns, log_lines
+from busbw.terminal.screen import log_lines
+from busbw.terminal.sizes_view import ExpectationColumns
 from busbw.terminal.tables import Cell, Column, fit_columns, table_lines
 
 __all__ = [

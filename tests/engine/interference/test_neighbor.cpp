@@ -84,7 +84,23 @@ TEST_CASE("neighbor: it runs from start to stop, equally often on all ranks, and
     CHECK(activity.operations == activities[0].operations);
     CHECK(activity.active_s > 0);
     CHECK(activity.active_s <= activity.measured_s);
+    CHECK(activity.measured_operations >= 20);  // at least one is running at the beginning of each batch
+    CHECK(activity.measured_operations < activity.operations);  // the first one of each batch ends before it
+    CHECK(activity.measured_operations_s >= activity.active_s);
   }
+}
+
+TEST_CASE("neighbor: activity during a check does not count for the next measurement") {
+  const auto do_nothing = [](Communicator&, const CollectiveCall&) {};
+  CHECK(run_with(load_of(do_nothing), [](Team&, Neighbor& neighbor) {
+          neighbor.prepare(7);
+          neighbor.start();
+          neighbor.stop();
+          neighbor.prepare(8);
+          const NeighborActivity activity = neighbor.take_activity();
+          CHECK(activity.operations == 0);
+          CHECK(activity.measured_s == 0);
+        }).empty());
 }
 
 TEST_CASE("neighbor: a failure ends the job with its message, also while others wait for it") {

@@ -52,6 +52,16 @@ void write_everything(RecordWriter& sink) {
   whole.in_place->check.wrong_elements = 5;
   whole.in_place->check.wrong_ranks = 1;
   whole.in_place->check.first_wrong = {test::made_up_wrong(2, 17), test::made_up_wrong(2, -1)};
+  whole.out_of_place->skew = {
+      .busiest_bytes = 6, .imbalance = 1.5, .balanced_time_s = 8e-6, .bound_s = 12e-6, .ratio_to_bound = 4.0 / 3};
+  whole.out_of_place->together = {.time_s = 24e-6,
+                                  .ratio_to_alone = 1.5,
+                                  .device_time_s = 20e-6,
+                                  .rank_samples_s = {{24e-6, 32e-6}, {16e-6, 24e-6}},
+                                  .active_share = 0.998,
+                                  .neighbor_operations = 3,
+                                  .neighbor_time_s = 48e-6};
+  whole.in_place->together = {.active_share = 0.5, .neighbor_operations = 1};  // too little for a time
   sink.rows({whole});
 
   Row first = made_up_row(16);
@@ -65,6 +75,7 @@ void write_everything(RecordWriter& sink) {
   Row second = first;
   second.group = 1;
   second.redop = "";
+  second.lifecycle = {.test = "split", .call = "create", .function = "ncclCommSplit", .test_ranks = 4};
   second.out_of_place->check.state = CheckResult::State::not_applicable;
   second.out_of_place->statistics = {};
   second.out_of_place->rank_samples_s.clear();

@@ -35,6 +35,8 @@ def expect_together(rows: list[dict[str, Any]], expected_rows: int) -> None:
         assert together["neighbor_operations"] > 0
         assert together["time_us"] > 0
         assert together["ratio_to_alone"] == pytest.approx(together["time_us"] / row["time_us"])
+        assert together["neighbor_time_us"] > 0
+        assert [len(samples) for samples in together["samples_us"]] == [len(row["samples_us"][0])] * row["ranks"]
         assert row["check"]["wrong_elements"] in (0, None)
 
 
@@ -89,6 +91,24 @@ def test_ctrl_c_ends_the_run_with_a_complete_record(programs: Programs) -> None:
     assert (end["kind"], end["reason"]) == ("end", "interrupted")
 
 
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("together", ["all_reduce", "-t", 2, *SWEEP, "--with", "alltoall -b 4K -e 4K"]),
+        ("skew", ["alltoallv", "-t", 2, *SWEEP, "--skew", "hot:1"]),
+    ],
+)
+def test_the_json_of_nccl_tests_has_the_comparison_of_the_record(
+    programs: Programs, kind: str, arguments: list[object]
+) -> None:
+    run_and_record(programs, *arguments)
+    document = json.loads((programs.folder / "out.json").read_text())
+    measured = [result[name] for result in document["results"] for name in ("out_of_place", "in_place") if result[name]]
+    rows = rows_of(programs.folder / "out.jsonl")
+    assert [placement[kind] for placement in measured] == [row[kind] for row in rows]
+    assert all({"skew", "together"} & placement.keys() == {kind} for placement in measured)
+
+
 def test_a_lost_rank_ends_the_neighbors(programs: Programs) -> None:
     finished = programs.run(
         "all_reduce", "--processes", 2, *SWEEP, "--with", "alltoall -b 1M -e 1M", "--fault", "die:rank=1,phase=timing"
@@ -102,11 +122,14 @@ def test_commands_show_the_neighbor(programs: Programs, capsys: pytest.CaptureFi
     record = programs.folder / "out.jsonl"
     assert main(["show", "--json", str(record)]) == 0
     (table,) = json.loads(capsys.readouterr().out)["tables"]
-    assert all(figure["together_ratio"] > 0 for row in table["rows"] for figure in row["figures"].values())
+    assert all(figure["together"]["ratio_to_alone"] > 0 for row in table["rows"] for figure in row["figures"].values())
     assert main(["export", "csv", str(record)]) == 0
     header, *lines = capsys.readouterr().out.splitlines()
     column = header.split(",").index("together_time_us")
     assert all(float(line.split(",")[column]) > 0 for line in lines)
+    assert main(["compare", str(record), str(record), "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert [result["point"]["together"] for result in results] == [False, False, True, True] * 2
     assert programs.run("all_reduce", "-t", 2, *SWEEP, "--with", "memory:copy", "--records", "other.jsonl").code == 0
     assert main(["compare", str(record), str(programs.folder / "other.jsonl")]) == 2
     assert "neighbor alltoall -b 4K -e 4K against memory:copy" in capsys.readouterr().err

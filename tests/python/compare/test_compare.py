@@ -12,6 +12,7 @@ import pytest
 from conftest import Busbw, one_sentence
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from busbw.cli.main import main
 from busbw.compare import ChangeVerdict, Comparison, SizeResult, compare_logs, compare_variants
@@ -21,7 +22,7 @@ from busbw.compare.text import render, summary
 from busbw.errors import UsageError
 from busbw.logs import Figure, Log, Placement, Refusal, Row, Table
 from busbw.readers import read
-from busbw.records import SampleClock, WrongElement
+from busbw.records import LifecycleRecord, SampleClock, TogetherRecord, WrongElement
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SIZES = [1 << 12, 1 << 16, 1 << 20, 1 << 24]
@@ -159,6 +160,75 @@ def test_a_significant_but_small_difference_of_two_runs_is_no_change() -> None:
     comparison = compare_logs(sampled([10] * 4, 1, spread=0.001), sampled([10.3] * 4, 2, spread=0.001))
     # 3 % apart, and above 1 MiB runs may differ by 5 %.
     assert verdicts(comparison)[-1] == "SAME"
+
+
+def next_to_neighbor(alone: Log, together: Log) -> Log:
+    """Returns the first log with the times of the second as those next to a neighbor."""
+
+    def combine(row_alone: Row, row_together: Row) -> Row:
+        (figure,) = row_together.figures.values()
+        record = TogetherRecord(
+            time_us=figure.time_us,
+            ratio_to_alone=None,
+            samples_us=[list(samples_us) for samples_us in figure.samples_us],
+            active_percent=99,
+            neighbor_operations=5,
+        )
+        figures = {name: replace(figure, together=record) for name, figure in row_alone.figures.items()}
+        return replace(row_alone, figures=figures)
+
+    tables = [
+        replace(table, rows=tuple(map(combine, table.rows, other.rows)))
+        for table, other in zip(alone.tables, together.tables, strict=True)
+    ]
+    return replace(alone, tables=tuple(tables))
+
+
+@pytest.mark.parametrize(("run_count", "basis"), [(1, "iterations"), (5, "runs")])
+def test_times_next_to_a_neighbor_have_verdicts_of_their_own(run_count: int, basis: str) -> None:
+    a, b = (
+        next_to_neighbor(runs(seed, run_count, [100] * 4, 0.001), runs(seed + 1, run_count, [together_us] * 4, 0.001))
+        for seed, together_us in ((10, 300), (20, 450))
+    )
+    comparison = compare_logs(a, b)
+    assert len(comparison.results) == 8
+    for result in comparison.results:
+        assert (result.verdict is ChangeVerdict.SLOWER) == result.point.together
+        assert result.basis == basis
+        assert result.speedup == pytest.approx(1 / 1.5 if result.point.together else 1, rel=0.05)
+    assert any(text.startswith("SLOWER at 4 of 4 sizes") and " together: " in text for text in summary(comparison))
+
+
+def test_a_neighbor_that_was_not_active_enough_has_no_verdict() -> None:
+    a = next_to_neighbor(times([10] * 4), times([30] * 4))
+    unknown = next_to_neighbor(times([10] * 4), log([row(size, {"out_of_place": Figure()}) for size in SIZES]))
+    comparison = compare_logs(a, unknown)
+    assert [result.point.together for result in comparison.results] == [False] * 4
+    assert [point.together for point in comparison.only_in_a] == [True] * 4
+
+
+def test_calls_of_communicators_share_a_table_and_those_of_different_tests_are_not_paired() -> None:
+    def calls(*test_ranks: int) -> Log:
+        rows = []
+        for number, ranks in enumerate(test_ranks, start=1):
+            call = LifecycleRecord(test="shrink", call="create", function=None, test_ranks=ranks)
+            rows.append(
+                row(
+                    0, {"unstated": Figure(time_us=number)}, collective="shrink/create", dtype=None, redop=None, ranks=2
+                )
+            )
+            rows[-1] = replace(rows[-1], lifecycle=call)
+        return log(rows, collective="comm_ops")
+
+    comparison = compare_logs(calls(4, 3, 2), calls(5, 4, 3))
+    assert [(result.point.test_ranks, result.a.time_us, result.b.time_us) for result in comparison.results] == [
+        (3, 2, 3),
+        (4, 1, 2),
+    ]
+    text = "\n".join(line.plain for line in render(comparison, width=100))
+    assert "comm_ops\ncall" in text
+    assert "shrink/create 2 ranks of 3" in text
+    assert "2 of 2 calls, comm_ops: shrink/create 2 ranks of 3 to shrink/create 2 ranks of 4" in text
 
 
 def test_equal_runs_are_not_same_if_further_runs_may_differ() -> None:

@@ -6,7 +6,7 @@ from sample_logs import STATS
 from busbw.logs import Figure, Rank, Row, Table
 from busbw.records import StatsRecord
 from busbw.terminal import table_lines
-from busbw.terminal.comm_ops_table import comm_ops_columns
+from busbw.terminal.comm_ops_view import CommOpsView
 
 
 def stats(median_us: float, samples: int) -> StatsRecord:
@@ -16,7 +16,7 @@ def stats(median_us: float, samples: int) -> StatsRecord:
 def shown(*rows: Row) -> list[str]:
     ranks = (Rank(rank=0, host="a"), Rank(rank=1, host="b"))
     table = Table(format="records 1.7", collective="comm_ops", rank_list=ranks, rows=rows)
-    return [line.plain.rstrip() for line in table_lines(comm_ops_columns(table, rows), 100)]
+    return [line.plain.rstrip() for line in table_lines(CommOpsView(table).columns(rows), 100)]
 
 
 def test_each_time_has_its_unit_and_the_slowest_rank_its_host() -> None:
