@@ -16,7 +16,13 @@ from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.reference_option import select_reference
 from busbw.cli.options.system_option import SYSTEM_WORDS, find_system
 from busbw.cli.options.trace_argument import find_trace
-from busbw.cli.outcome.possible_causes import cause_sentences, causes_in_log, causes_in_run, run_cause_sentences
+from busbw.cli.outcome.possible_causes import (
+    cause_sentences,
+    causes_in_captures,
+    causes_in_log,
+    causes_in_run,
+    run_cause_sentences,
+)
 from busbw.errors import ExitCode, UsageError
 from busbw.exporters.redact import redact_all, with_expectation_fields
 from busbw.files import path_text
@@ -135,6 +141,9 @@ def _causes(log: Log) -> tuple[str, ...]:
     """Returns sentences on the causes that the log states, or else that the state of its run suggests."""
     if causes := causes_in_log(Path(log.source)):
         return tuple(cause_sentences(causes, f"busbw doctor --log {shlex.quote(log.source)}"))
+    if causes := causes_in_captures(Path(log.source)):
+        folder = shlex.quote(str(Path(log.source).parent))
+        return tuple(cause_sentences(causes, f"busbw doctor --root {folder}"))
     return tuple(run_cause_sentences(causes_in_run(log)))
 
 

@@ -3,6 +3,7 @@
 The engine's output goes to stdout unchanged. All output of this command goes to stderr.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -41,6 +42,7 @@ from busbw.units import plain
 )
 @click.option("--ranks", type=click.IntRange(min=1), metavar="N", help="Ranks on this machine (the engine's -t).")
 @click.option("--preload", metavar="LIBRARY", help="Load a library before all others, only into the engine.")
+@click.option("--capture", "keeps_capture", is_flag=True, help="Keep a capture of this machine with the run.")
 @destination_options
 @plot_option
 @engine_words
@@ -51,6 +53,8 @@ def run(
     store: Path | None,
     plot_when: str,
     words: tuple[str, ...],
+    *,
+    keeps_capture: bool,
 ) -> int:
     """Measures and checks COLLECTIVE over a sweep of sizes, and keeps a record.
 
@@ -63,6 +67,8 @@ def run(
     flags = used_flags(words[1:])
     if ranks is not None and "-t" in flags:
         raise UsageError(f"--ranks {ranks} and -t exclude each other", remedy="give only one")
+    if keeps_capture and records_path is not None:
+        raise UsageError("--capture needs a run folder, but --records names a file", remedy="use --store FOLDER")
     program = engine.program(f"{collective}_perf")
     refuse_launched_process("run", f"use busbw launch, or start {program.name} instead")
     variables = engine.preload_variables("--preload", [preload]) if preload else {}
@@ -89,8 +95,9 @@ def run(
         if code == ExitCode.USAGE and added_flags and not on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)
     grade = print_outcome(code, destination.path if is_new else None, plot_when=plot_when)
-    if grade == "SLOW":
-        _print_causes()
+    is_kept = keeps_capture and destination.path.exists()
+    if grade == "SLOW" or is_kept:
+        _examine_this_machine(destination.path.parent if is_kept else None, is_slow=grade == "SLOW")
     return exit_code
 
 
@@ -107,11 +114,20 @@ def _submit_with_progress(plan: LaunchPlan, record: Path, check_interrupt: Calla
     return code
 
 
-def _print_causes() -> None:
-    """Prints the likely causes of a slow run on this machine."""
-    from busbw.cli.outcome.possible_causes import cause_sentences, causes_on_this_machine  # needed only for a slow run
+def _examine_this_machine(run_folder: Path | None, *, is_slow: bool) -> None:
+    """Writes a capture of this machine into the folder of the run, and prints the causes of a slow run."""
+    from busbw.cli.outcome.possible_causes import (  # loads slowly
+        capture_path_in,
+        cause_sentences,
+        causes_on_this_machine,
+    )
 
-    causes = causes_on_this_machine()
+    capture_path = None if run_folder is None else capture_path_in(run_folder)
+    causes = causes_on_this_machine(capture_path)
+    if capture_path is not None:
+        click.echo(f"Capture: {os.path.relpath(capture_path)}", err=True)
+    if not is_slow:
+        return
     for sentence in cause_sentences(causes, "busbw doctor"):
         click.echo(f"Cause?  {plain(sentence)}", err=True)
     if not causes:

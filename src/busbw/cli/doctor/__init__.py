@@ -5,27 +5,25 @@ from typing import Any
 
 import click
 
-from busbw import __version__
 from busbw.cli.doctor.check_list import check_list_lines, check_list_object
 from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.doctor.launched import DoctorGroup
 from busbw.cli.doctor.selection import condition_of, exit_code_of, select, selection_options
-from busbw.cli.doctor.several_nodes import capture_paths, gathered_records, print_own_record, records_of_captures
+from busbw.cli.doctor.several_nodes import gathered_records, print_own_record
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.options.export_options import export_options, output_file_option, write_exports
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.launcher_options import refuse_options_before
 from busbw.cli.options.output_file import write_whole
 from busbw.cli.options.param_types import NonEmptyPath
+from busbw.doctor.captured_nodes import capture_paths, records_of_captures
 from busbw.doctor.catalog import ALL_AREAS, MACHINE_AREAS
 from busbw.doctor.log_examination import examine_log
 from busbw.doctor.model import Check, Machine
 from busbw.doctor.nccl_log.reader import read_nccl_log
 from busbw.doctor.node_record import examine_node, merge_records
-from busbw.doctor.open_machine import open_machine
+from busbw.doctor.open_machine import open_machine, redacted_archive
 from busbw.doctor.result import Result
-from busbw.doctor.sources.capture import archive_bytes, capture_of
-from busbw.doctor.sources.redaction import names_of_this_machine, redacted
 from busbw.errors import ExitCode, UsageError
 from busbw.json_output import json_object
 from busbw.launchers import LAUNCHERS
@@ -130,9 +128,7 @@ def _examine(root: Path | None, capture_path: Path | None, checks: tuple[Check[A
     with open_machine(root) as recording:
         result = examine_node("", Machine(recording), checks).result  # with its values, so that a capture holds them
     if capture_path is not None:
-        names = () if root else names_of_this_machine()
-        capture = redacted(capture_of(recording, busbw_version=__version__), names)
-        write_whole(capture_path, archive_bytes(capture), flag="--capture")
+        write_whole(capture_path, redacted_archive(recording, is_this_machine=root is None), flag="--capture")
     return result
 
 

@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from busbw.cli.options.output_file import write_whole
+from busbw.doctor.captured_nodes import captures_in, records_of_captures, this_node
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
 from busbw.doctor.log_examination import examine_log
 from busbw.doctor.model import Machine
 from busbw.doctor.nccl_log.reader import read_nccl_log
 from busbw.doctor.nccl_log.recorded_run import log_of_run
-from busbw.doctor.node_record import examine_node
-from busbw.doctor.open_machine import open_machine
-from busbw.doctor.result import ReportedFinding
+from busbw.doctor.node_record import examine_node, merge_records
+from busbw.doctor.open_machine import open_machine, redacted_archive
+from busbw.doctor.result import ReportedFinding, Result
 from busbw.errors import BusbwError
 from busbw.logs import Log
+from busbw.store import RECORDS
 from busbw.terminal import activity
 from busbw.units import count_text
 
@@ -20,10 +23,39 @@ MAX_CAUSES = 3
 """Maximum number of findings that other commands show. `busbw doctor` shows all."""
 
 
-def causes_on_this_machine() -> tuple[ReportedFinding, ...]:
-    """Returns the findings on this machine that break or slow down collectives, worst first."""
+def capture_path_in(run_folder: Path) -> Path:
+    """Returns the path of a capture of this machine in the folder of a run."""
+    return run_folder / f"{this_node()}.tar.gz"
+
+
+def causes_on_this_machine(capture_path: Path | None = None) -> tuple[ReportedFinding, ...]:
+    """Returns the findings on this machine that break or slow down collectives, worst first.
+
+    Args:
+        capture_path: New file for a capture of this machine. None for no capture.
+    """
     with activity("looking for causes"), open_machine(None) as recording:
         result = examine_node("", Machine(recording), checks_of(*MACHINE_AREAS)).result
+    if capture_path is not None:
+        write_whole(capture_path, redacted_archive(recording, is_this_machine=True), flag="--capture")
+    return _certain_causes(result)
+
+
+def causes_in_captures(record: Path) -> tuple[ReportedFinding, ...]:
+    """Returns the findings that break or slow down collectives in the captures of a run's nodes, worst first.
+
+    Args:
+        record: Record of the run. Its captures are the archives in its folder in the store.
+    """
+    checks = checks_of(*MACHINE_AREAS, "nodes")
+    try:
+        paths = captures_in(record.parent) if record.name == RECORDS else ()
+        return _certain_causes(merge_records(records_of_captures(paths, checks), checks)) if paths else ()
+    except (BusbwError, OSError):
+        return ()  # an archive with another content
+
+
+def _certain_causes(result: Result) -> tuple[ReportedFinding, ...]:
     return tuple(finding for finding in result.findings if finding.severity != "risk")
 
 
@@ -52,7 +84,8 @@ def cause_sentences(causes: Sequence[ReportedFinding], command: str) -> Iterator
         command: Command line that shows all findings.
     """
     for cause in causes[:MAX_CAUSES]:
-        yield f"{cause.problem} [{cause.check}]"
+        node = f"{cause.node}: " if isinstance(cause.node, str) and cause.node not in cause.problem else ""
+        yield f"{node}{cause.problem} [{cause.check}]"
     if causes:
         yield f"{command} shows evidence, cost and fix of {count_text(len(causes), 'finding')}"
 

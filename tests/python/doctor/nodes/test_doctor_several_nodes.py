@@ -11,9 +11,10 @@ import pytest
 from doctor_machines import load
 
 from busbw.cli.doctor.selection import exit_code_of
-from busbw.cli.doctor.several_nodes import gathered_records, records_of_captures
+from busbw.cli.doctor.several_nodes import gathered_records
 from busbw.cli.doctor.text import result_lines
 from busbw.cli.main import main
+from busbw.doctor.captured_nodes import records_of_captures
 from busbw.doctor.catalog import all_checks
 from busbw.doctor.compared_values import NodeValues
 from busbw.doctor.model import Evidence, Severity

@@ -1,0 +1,77 @@
+"""Captures of nodes: those that files and folders name, and their examination."""
+
+import os
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from busbw.doctor.compared_values import NodeValues
+from busbw.doctor.model import Check, Machine
+from busbw.doctor.node_record import NodeRecord, examine_node
+from busbw.doctor.open_machine import open_machine
+from busbw.doctor.sources.capture import MANIFEST
+from busbw.errors import UsageError
+
+NODE_PLACEHOLDER = "{node}"
+"""Stands for the name of the node in --root."""
+_ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
+
+
+def this_node() -> str:
+    """Returns Slurm's name of this node, else the host name up to the first dot."""
+    return os.environ.get("SLURMD_NODENAME") or platform.node().partition(".")[0]
+
+
+def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
+    """Returns the captures that `--root` names: archives, folders of unpacked ones, and folders with captures.
+
+    Raises:
+        UsageError: A file or folder does not exist.
+    """
+    paths: list[Path] = []
+    for root in roots:
+        path = Path(str(root).replace(NODE_PLACEHOLDER, this_node()))
+        if not path.exists():
+            raise UsageError(f"--root {path} does not exist", remedy="write a capture with busbw doctor --capture FILE")
+        is_unpacked = (path / MANIFEST).exists()
+        paths += (captures_in(path) if path.is_dir() and not is_unpacked else ()) or (path,)
+    return tuple(paths)
+
+
+def captures_in(folder: Path) -> tuple[Path, ...]:
+    """Returns the archives and the unpacked captures in a folder, by name."""
+    entries = sorted(folder.iterdir())
+    return tuple(each for each in entries if each.name.endswith(_ARCHIVE_SUFFIXES) or (each / MANIFEST).exists())
+
+
+def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> tuple[NodeRecord, ...]:
+    """Examines captures. Their nodes have the names of the files."""
+    records: list[NodeRecord] = []
+    for path in paths:
+        name = path.resolve().name
+        node = next((name.removesuffix(suffix) for suffix in _ARCHIVE_SUFFIXES if name.endswith(suffix)), name)
+        try:
+            with open_machine(path) as recording:
+                records.append(examine_node(node, Machine(recording), checks))
+        except UsageError as error:
+            if len(paths) == 1:
+                raise
+            records.append(NodeRecord(values=NodeValues(node=node), problem=error.problem))
+    return with_unique_names(records)
+
+
+def with_unique_names(records: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
+    """Returns the records with a number behind a name that occurred before."""
+    counts: Counter[str] = Counter()
+    unique: list[NodeRecord] = []
+    for record in records:
+        name = record.values.node
+        counts[name] += 1
+        suffix = f" ({counts[name]})" if counts[name] > 1 else ""
+        values = msgspec.structs.replace(record.values, node=f"{name}{suffix}")
+        unique.append(msgspec.structs.replace(record, values=values))
+    return tuple(unique)
