@@ -9,6 +9,7 @@
 
 #include "backends/backend.hpp"
 #include "backends/nccl/gpus/gpu.hpp"
+#include "backends/nccl/gpus/rank_gpus.hpp"
 #include "backends/nccl/nccl_options.hpp"
 
 namespace busbw {
@@ -36,9 +37,8 @@ GpuSurvey survey_gpus(bool forks_follow);
 
 /// Ranks and GPUs of this process, and the flags that the backend needs.
 struct NcclBackendConfig {
-  int ranks = 1;             // number of ranks of this process and its forks
+  LocalRanks ranks{1, 1, 0};  // ranks of this process and its forks
   int first_rank = 0;        // job rank of the first of them
-  int first_device = 0;      // GPU of the first of them
   std::string library = {};  // --library; empty: search for it
   bool null_stream = false;  // -y
   bool forks = false;        // the ranks run in forks of this process

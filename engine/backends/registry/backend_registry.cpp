@@ -59,9 +59,10 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. A launcher may show each process only its
   // own GPUs, which then begin with 0.
   const int own_first = static_cast<int>(survey.gpus.size()) <= ranks ? 0 : world.local_rank * ranks;
-  NcclBackendConfig config{.ranks = ranks,
+  NcclBackendConfig config{.ranks = {.count = ranks,
+                                     .per_process = settings.threads * settings.gpus_per_thread,
+                                     .first_device = options.first_device.value_or(own_first)},
                            .first_rank = world.rank * ranks,
-                           .first_device = options.first_device.value_or(own_first),
                            .library = options.nccl_library,
                            .null_stream = options.null_stream,
                            .forks = world.size == 1 && settings.processes > 1,

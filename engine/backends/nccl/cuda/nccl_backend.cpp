@@ -67,7 +67,7 @@ class NcclBackend final : public Backend {
   NcclBackend(const NcclBackendConfig& config, const GpuSurvey& survey)
       : config_(config),
         algorithm_observer_(config.flags.reports_algorithms ? make_algorithm_observer(process_environment) : nullptr),
-        gpus_(gpus_of_ranks(survey.gpus, config.first_device, config.ranks, process_environment)),
+        gpus_(gpus_of_ranks(survey.gpus, config.ranks, process_environment)),
         pairs_without_access_(survey.pairs_without_access),
         free_memory_queries_(start_free_memory_queries(config.forks ? std::vector<int>() : numbers_of(gpus_))),
         library_(load_nccl(config.library)),
@@ -85,7 +85,7 @@ class NcclBackend final : public Backend {
     std::future<void> nvml_opening;
     if (!config_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml_.is_available(); });
     for (std::size_t i = 0; i < free_memory_queries_.size(); ++i) gpus_[i].free_bytes = free_memory_queries_[i].get();
-    for (int first = 0; first < config_.ranks; first += config_.gpus_per_thread)
+    for (int first = 0; first < config_.ranks.count; first += config_.gpus_per_thread)
       launch_groups_.push_back(std::make_unique<LaunchGroup>(config_.gpus_per_thread));
   }
 
@@ -167,7 +167,8 @@ class NcclBackend final : public Backend {
     for (const auto& [first, second] : pairs_without_access_)
       if (bus_ids.contains(first) && bus_ids.contains(second)) pairs.emplace_back(bus_ids[first], bus_ids[second]);
     const char* const p2p_disable = std::getenv("NCCL_P2P_DISABLE");
-    const auto warning = config_.ranks > 1 ? peer_access_warning(pairs, p2p_disable ? p2p_disable : "") : std::nullopt;
+    const auto warning =
+        config_.ranks.count > 1 ? peer_access_warning(pairs, p2p_disable ? p2p_disable : "") : std::nullopt;
     std::vector<std::string> warnings;
     if (warning) warnings.push_back(*warning);
     if (launches_block())
@@ -216,7 +217,7 @@ class NcclBackend final : public Backend {
     rank_config.buffer_bytes = buffer_bytes_;
     rank_config.flags = config_.flags;
     rank_config.null_stream = config_.null_stream;
-    rank_config.is_single_machine = world.size() == config_.ranks;
+    rank_config.is_single_machine = world.size() == config_.ranks.count;
     rank_config.live_communicators = &live_communicators_;
     rank_config.algorithm_observer = algorithm_observer_.get();
     rank_config.nvml = nvml_.gpu(rank_config.device.bus_id);

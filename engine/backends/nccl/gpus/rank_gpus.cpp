@@ -10,20 +10,19 @@
 
 namespace busbw {
 
-std::vector<Gpu> gpus_of_ranks(const std::vector<Gpu>& visible_gpus, int first_device, int ranks,
-                               Environment environment) {
+std::vector<Gpu> gpus_of_ranks(const std::vector<Gpu>& visible_gpus, const LocalRanks& ranks, Environment environment) {
   const int visible = static_cast<int>(visible_gpus.size());
-  const bool may_share = environment(kSharedGpusVariable) == "1";
-  if (first_device > visible - (may_share ? 1 : ranks))
+  const bool may_share = environment(kSharedGpusVariable) == "1" && ranks.per_process <= visible;
+  if (ranks.first_device > visible - (may_share ? 1 : ranks.count))
     throw EnvironmentError(fmt::format(
         "GPUs {} to {} are needed for the local ranks, one each, but this process sees {}{}; use fewer ranks "
-        "or processes (-t, -g, --processes), make more GPUs visible (CUDA_VISIBLE_DEVICES), or let ranks share a "
-        "GPU ({}=1, NCCL 2.30 or later)",
-        first_device, std::int64_t{first_device} + ranks - 1, visible,
+        "or processes (-t, -g, --processes), make more GPUs visible (CUDA_VISIBLE_DEVICES), or let processes share a "
+        "GPU ({}=1 and --processes instead of -t and -g, NCCL 2.30 or later)",
+        ranks.first_device, std::int64_t{ranks.first_device} + ranks.count - 1, visible,
         visible_devices_hint(environment("CUDA_VISIBLE_DEVICES"), visible), kSharedGpusVariable));
   std::vector<Gpu> rank_gpus;
-  for (int rank = 0; rank < ranks; ++rank)
-    rank_gpus.push_back(visible_gpus[static_cast<std::size_t>((first_device + rank) % visible)]);
+  for (int rank = 0; rank < ranks.count; ++rank)
+    rank_gpus.push_back(visible_gpus[static_cast<std::size_t>((ranks.first_device + rank) % visible)]);
   return rank_gpus;
 }
 

@@ -12,10 +12,22 @@ namespace busbw {
 /// With the value 1, NCCL 2.30 and later accept several ranks on one GPU.
 inline constexpr const char* kSharedGpusVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
 
-/// GPUs of the local ranks, in their order. Ranks without a GPU of their own use the visible GPUs again, in turn, if
-/// `kSharedGpusVariable` allows it. Otherwise, or without the first GPU, throws EnvironmentError.
-std::vector<Gpu> gpus_of_ranks(const std::vector<Gpu>& visible_gpus, int first_device, int ranks,
-                               Environment environment);
+/// Ranks of this process and its forks.
+struct LocalRanks {
+  int count;
+  int per_process;   // consecutive ranks that are threads of one process
+  int first_device;  // CUDA's number of the first rank's GPU
+};
+
+/// GPUs of the local ranks, in their order. Processes without a GPU of their own use the visible GPUs again, in turn,
+/// if `kSharedGpusVariable` allows it.
+///
+/// Threads of one process cannot share a GPU: it runs their kernels at once, and if these do not all fit, the running
+/// ones wait forever for the others. Seen on an H100 with three ranks and 64 channels, 192 thread blocks for 132
+/// multiprocessors. The kernels of processes take turns.
+///
+/// Throws EnvironmentError if a rank would have no GPU.
+std::vector<Gpu> gpus_of_ranks(const std::vector<Gpu>& visible_gpus, const LocalRanks& ranks, Environment environment);
 
 /// Number of local ranks on each GPU, by CUDA's number.
 std::map<int, int> count_ranks_by_gpu(const std::vector<Gpu>& rank_gpus);

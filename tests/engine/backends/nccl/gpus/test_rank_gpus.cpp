@@ -35,23 +35,29 @@ std::optional<std::string> sharing(const char* variable) {
 }  // namespace
 
 TEST_CASE("gpus_of_ranks: each rank has its own GPU, from the first device on") {
-  CHECK(numbers(gpus_of_ranks(visible(8), 0, 8, no_sharing)) == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
-  CHECK(numbers(gpus_of_ranks(visible(8), 6, 2, sharing)) == std::vector{6, 7});
+  CHECK(numbers(gpus_of_ranks(visible(8), {8, 8, 0}, no_sharing)) == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(numbers(gpus_of_ranks(visible(8), {2, 2, 6}, sharing)) == std::vector{6, 7});
 }
 
 TEST_CASE("gpus_of_ranks: too few GPUs are refused, with the remedies") {
-  const auto two_of_one = [] { gpus_of_ranks(visible(1), 0, 2, no_sharing); };
+  const auto two_of_one = [] { gpus_of_ranks(visible(1), {2, 1, 0}, no_sharing); };
   check_names(sentence_of<EnvironmentError>(two_of_one),
               {"GPUs 0 to 1", "sees 1", "CUDA_VISIBLE_DEVICES=0,9 names 2", "-t, -g", "NCCL_MULTI_RANK_GPU_ENABLE=1"});
-  CHECK_THROWS_AS(gpus_of_ranks(visible(4), 3, 2, no_sharing), EnvironmentError);
+  CHECK_THROWS_AS(gpus_of_ranks(visible(4), {2, 2, 3}, no_sharing), EnvironmentError);
 }
 
-TEST_CASE("gpus_of_ranks: ranks share the GPUs in turn if NCCL may") {
-  CHECK(numbers(gpus_of_ranks(visible(1), 0, 3, sharing)) == std::vector{0, 0, 0});
-  CHECK(numbers(gpus_of_ranks(visible(3), 2, 4, sharing)) == std::vector{2, 0, 1, 2});
-  CHECK_THROWS_AS(gpus_of_ranks(visible(3), 3, 1, sharing), EnvironmentError);  // no such first device
+TEST_CASE("gpus_of_ranks: processes share the GPUs in turn if NCCL may") {
+  CHECK(numbers(gpus_of_ranks(visible(1), {3, 1, 0}, sharing)) == std::vector{0, 0, 0});
+  CHECK(numbers(gpus_of_ranks(visible(3), {4, 2, 2}, sharing)) == std::vector{2, 0, 1, 2});
+  CHECK_THROWS_AS(gpus_of_ranks(visible(3), {1, 1, 3}, sharing), EnvironmentError);  // no such first device
+}
+
+TEST_CASE("gpus_of_ranks: threads of one process do not share a GPU, because their kernels may block each other") {
+  CHECK_THROWS_AS(gpus_of_ranks(visible(1), {2, 2, 0}, sharing), EnvironmentError);
+  CHECK_THROWS_AS(gpus_of_ranks(visible(2), {6, 3, 0}, sharing), EnvironmentError);
 }
 
 TEST_CASE("count_ranks_by_gpu: ranks that share a GPU share its memory") {
-  CHECK(count_ranks_by_gpu(gpus_of_ranks(visible(3), 2, 4, sharing)) == std::map<int, int>{{0, 1}, {1, 1}, {2, 2}});
+  CHECK(count_ranks_by_gpu(gpus_of_ranks(visible(3), {4, 2, 2}, sharing)) ==
+        std::map<int, int>{{0, 1}, {1, 1}, {2, 2}});
 }
