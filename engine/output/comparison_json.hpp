@@ -11,8 +11,8 @@ namespace busbw {
 /// Writes the member "samples_us": the time of each rank and iteration.
 void write_samples(JsonBuilder& json, const std::vector<std::vector<double>>& rank_samples_s);
 /// Writes the member "skew"; null without --skew.
-void write_skew(JsonBuilder& json, const std::optional<SkewComparison>& skew);
+void write_skew(JsonBuilder& json, const std::optional<SkewComparison>& comparison);
 /// Writes the member "together"; null without --with.
-void write_together(JsonBuilder& json, const std::optional<TogetherResult>& together);
+void write_together(JsonBuilder& json, const std::optional<TogetherResult>& result);
 
 }  // namespace busbw

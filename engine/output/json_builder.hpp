@@ -54,9 +54,11 @@ class JsonBuilder {
     key(name);
     value(content);
   }
-  void fixed_field(std::string_view name, double number, int decimals) {
+  /// Writes a member with a fixed number of decimals, as `fixed`; null without a number.
+  void fixed_field(std::string_view name, const std::optional<double>& number, int decimals) {
+    if (!number) return field(name, nullptr);
     key(name);
-    fixed(number, decimals);
+    fixed(*number, decimals);
   }
 
   /// Writes a member that is an array of values.
@@ -69,6 +71,29 @@ class JsonBuilder {
   void values(std::string_view name, const Values& elements, const Write& write_element) {
     key(name);
     array(elements, write_element);
+  }
+  /// Writes a member that is an object. `write_members` writes its members.
+  template <class Write>
+  void object(std::string_view name, const Write& write_members) {
+    key(name);
+    open_object();
+    write_members();
+    close_object();
+  }
+  /// Writes a member that is null, or an object. `write_members` takes the content and writes its members.
+  template <class T, class Write>
+  void object_or_null(std::string_view name, const std::optional<T>& content, const Write& write_members) {
+    if (!content) return field(name, nullptr);
+    object(name, [&] { write_members(*content); });
+  }
+  /// Writes a member that is an array of objects. `write_members` writes the members of an element's object.
+  template <class Elements, class Write>
+  void objects(std::string_view name, const Elements& elements, const Write& write_members) {
+    values(name, elements, [&](const auto& element) {
+      open_object();
+      write_members(element);
+      close_object();
+    });
   }
   /// Writes an array without a key, for use inside another array.
   template <class Values, class Write>

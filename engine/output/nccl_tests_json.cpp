@@ -59,30 +59,29 @@ void write_devices(JsonBuilder& json, const std::vector<RankInfo>& ranks) {
 
 void write_config(JsonBuilder& json, const RunInfo& run) {
   const RunSettings& settings = run.settings;
-  json.key("config");
-  json.open_object();
-  json.field("nthreads", settings.threads);
-  json.field("ngpus", settings.gpus_per_thread);
-  json.field("minimum_bytes", settings.min_bytes);
-  json.field("maximum_bytes", run.requested_max_bytes.value_or(settings.max_bytes));
-  if (!settings.sizes_bytes.empty()) {
-    json.values("sizes_bytes", settings.sizes_bytes);
-  } else if (settings.step_factor > 1) {
-    json.field("step_factor", settings.step_factor);
-  } else {
-    json.field("step_bytes", settings.step_bytes);
-  }
-  json.field("warmup_iters", settings.warmup_iterations);
-  json.field("iterations", settings.iterations);
-  json.field("aggregated_iterations", settings.aggregated_iterations);
-  json.field("validation", settings.check_iterations);
-  json.field("graph", settings.graph_launches);
-  json.field("blocking_collectives", boolean_text(settings.blocking != 0));
-  json.field("per_iter_timing", boolean_text(settings.per_iteration));
-  json.field("per_iter_skip", settings.per_iteration_skip);
-  json.field("parallel_init", boolean_text(settings.parallel_init));
-  write_devices(json, run.ranks);
-  json.close_object();
+  json.object("config", [&] {
+    json.field("nthreads", settings.threads);
+    json.field("ngpus", settings.gpus_per_thread);
+    json.field("minimum_bytes", settings.min_bytes);
+    json.field("maximum_bytes", run.requested_max_bytes.value_or(settings.max_bytes));
+    if (!settings.sizes_bytes.empty()) {
+      json.values("sizes_bytes", settings.sizes_bytes);
+    } else if (settings.step_factor > 1) {
+      json.field("step_factor", settings.step_factor);
+    } else {
+      json.field("step_bytes", settings.step_bytes);
+    }
+    json.field("warmup_iters", settings.warmup_iterations);
+    json.field("iterations", settings.iterations);
+    json.field("aggregated_iterations", settings.aggregated_iterations);
+    json.field("validation", settings.check_iterations);
+    json.field("graph", settings.graph_launches);
+    json.field("blocking_collectives", boolean_text(settings.blocking != 0));
+    json.field("per_iter_timing", boolean_text(settings.per_iteration));
+    json.field("per_iter_skip", settings.per_iteration_skip);
+    json.field("parallel_init", boolean_text(settings.parallel_init));
+    write_devices(json, run.ranks);
+  });
 }
 
 void write_per_iteration(JsonBuilder& json, const Measurement& measurement, int skipped) {
@@ -105,36 +104,16 @@ void write_per_iteration(JsonBuilder& json, const Measurement& measurement, int 
   json.close_object();
 }
 
-void write_optional_us(JsonBuilder& json, const std::optional<double>& time_s) {
-  if (time_s) {
-    json.fixed(*time_s * kUsPerS, kDecimals);
-  } else {
-    json.value(nullptr);
-  }
-}
-
-void write_bandwidth(JsonBuilder& json, std::string_view key, const std::optional<double>& bytes_per_s) {
-  if (!bytes_per_s) return json.field(key, nullptr);
-  json.fixed_field(key, *bytes_per_s / kBytesPerGb, kDecimals);
-}
-
 /// Writes the totals of a complete run, as nccl-tests does.
 void write_totals(JsonBuilder& json, const RunEnd& end) {
-  json.key("out_of_bounds");
-  json.open_object();
-  json.field("count", end.out_of_bounds);
-  json.field("okay", boolean_text(!has_wrong_data(end)));
-  json.close_object();
-  json.key("average_bus_bandwidth");
-  json.open_object();
-  json.key("bandwidth");
-  if (end.average_busbw_bytes_per_s) {
-    json.fixed(*end.average_busbw_bytes_per_s / kBytesPerGb, kDecimals);
-  } else {
-    json.value(nullptr);
-  }
-  json.field("okay", end.min_busbw_bytes_per_s ? boolean_text(meets_min_busbw(end)) : "unchecked");
-  json.close_object();
+  json.object("out_of_bounds", [&] {
+    json.field("count", end.out_of_bounds);
+    json.field("okay", boolean_text(!has_wrong_data(end)));
+  });
+  json.object("average_bus_bandwidth", [&] {
+    json.fixed_field("bandwidth", scaled(end.average_busbw_bytes_per_s, 1 / kBytesPerGb), kDecimals);
+    json.field("okay", end.min_busbw_bytes_per_s ? boolean_text(meets_min_busbw(end)) : "unchecked");
+  });
 }
 
 void write_summary(JsonBuilder& json, const RunEnd& end) {
@@ -213,25 +192,20 @@ void NcclTestsJson::write_result(const Row& row, bool several_groups) {
 void NcclTestsJson::write_placement(Placement placement, const std::optional<Measurement>& measurement) {
   const std::string key(name(placement));
   if (!measurement) return json_.field(key, nullptr);
-  json_.key(key);
-  json_.open_object();
-  if (settings_.report_cputime) {
-    json_.key("cpu_time");
-    write_optional_us(json_, measurement->cpu_time_s);
-  } else {
-    json_.fixed_field("time", measurement->time_s * kUsPerS, kDecimals);
-  }
-  write_bandwidth(json_, "alg_bw", measurement->algbw_bytes_per_s);
-  write_bandwidth(json_, "bus_bw", measurement->busbw_bytes_per_s);
-  json_.key("nwrong");
-  if (measurement->check.state == CheckResult::State::checked) {
-    json_.fixed(static_cast<double>(measurement->check.wrong_elements), kDecimals);
-  } else {
-    json_.value(nullptr);
-  }
-  if (measurement->skew) write_skew(json_, measurement->skew);
-  if (measurement->together) write_together(json_, measurement->together);
-  json_.close_object();
+  json_.object(key, [&] {
+    if (settings_.report_cputime) {
+      json_.fixed_field("cpu_time", scaled(measurement->cpu_time_s, kUsPerS), kDecimals);
+    } else {
+      json_.fixed_field("time", measurement->time_s * kUsPerS, kDecimals);
+    }
+    const CheckResult& check = measurement->check;
+    const bool is_checked = check.state == CheckResult::State::checked;
+    json_.fixed_field("alg_bw", scaled(measurement->algbw_bytes_per_s, 1 / kBytesPerGb), kDecimals);
+    json_.fixed_field("bus_bw", scaled(measurement->busbw_bytes_per_s, 1 / kBytesPerGb), kDecimals);
+    json_.fixed_field("nwrong", is_checked ? std::optional<double>(check.wrong_elements) : std::nullopt, kDecimals);
+    if (measurement->skew) write_skew(json_, measurement->skew);
+    if (measurement->together) write_together(json_, measurement->together);
+  });
   if (settings_.per_iteration && measurement->statistics.samples > 0) {
     json_.key(key + "_per_iter");
     write_per_iteration(json_, *measurement, settings_.per_iteration_skip);
@@ -249,13 +223,12 @@ void NcclTestsJson::replace_file(const RunEnd* end) {
     write_summary(json, *end);
     json.field("end_time", end->end_time);
   }
-  json.key("busbw");
-  json.open_object();
-  json.field("version", busbw_version_);
-  json.field("backend", backend_);
-  json.values("warnings", warnings_);
-  json.field("end_reason", end != nullptr ? std::optional(end->reason) : std::nullopt);
-  json.close_object();
+  json.object("busbw", [&] {
+    json.field("version", busbw_version_);
+    json.field("backend", backend_);
+    json.values("warnings", warnings_);
+    json.field("end_reason", end != nullptr ? std::optional(end->reason) : std::nullopt);
+  });
   json.close_object();
   file_.replace_content(json.text());
 }

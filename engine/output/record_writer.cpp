@@ -30,13 +30,12 @@ std::string_view check_state_text(CheckResult::State state) {
 /// Writes an object with a text member for each pair.
 void write_pairs(JsonBuilder& line, std::string_view key,
                  const std::vector<std::pair<std::string, std::string>>& pairs) {
-  line.key(key);
-  line.open_object();
-  for (const auto& [pair_name, value] : pairs) {
-    line.quoted_key(pair_name);
-    line.value(value);
-  }
-  line.close_object();
+  line.object(key, [&] {
+    for (const auto& [pair_name, value] : pairs) {
+      line.quoted_key(pair_name);
+      line.value(value);
+    }
+  });
 }
 
 std::optional<std::string_view> text_or_null(std::string_view text) {
@@ -48,63 +47,59 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
   const bool has_size_list = !settings.sizes_bytes.empty();
   const bool has_step_bytes = !has_size_list && settings.step_factor <= 1;
   const bool has_step_factor = !has_size_list && settings.step_factor > 1;
-  line.key("settings");
-  line.open_object();
-  line.field("threads", settings.threads);
-  line.field("gpus_per_thread", settings.gpus_per_thread);
-  line.field("processes", settings.processes);
-  line.field("min_bytes", settings.min_bytes);
-  line.field("max_bytes", settings.max_bytes);
-  line.field("step_bytes", has_step_bytes ? std::optional(settings.step_bytes) : std::nullopt);
-  line.field("step_factor", has_step_factor ? std::optional(settings.step_factor) : std::nullopt);
-  if (has_size_list) {
-    line.values("sizes_bytes", settings.sizes_bytes);
-  } else {
-    line.field("sizes_bytes", nullptr);
-  }
-  line.field("warmup_iterations", settings.warmup_iterations);
-  line.field("iterations", settings.iterations);
-  line.field("aggregated_iterations", settings.aggregated_iterations);
-  line.field("run_cycles", settings.run_cycles);
-  line.field("check_iterations", settings.check_iterations);
-  line.field("graph_launches", settings.graph_launches);
-  line.field("unalign_elements", settings.unalign_elements);
-  line.field("blocking", settings.blocking);
-  line.field("average", settings.average);
-  line.field("per_iteration", settings.per_iteration);
-  line.field("per_iteration_skip", settings.per_iteration_skip);
-  line.field("parallel_init", settings.parallel_init);
-  line.field("report_cputime", settings.report_cputime);
-  line.field("report_timestamps", settings.report_timestamps);
-  line.field("report_times", settings.report_times);
-  line.field("placement", settings.placement);
-  line.field("target_ci_percent", scaled(settings.target_ci, 100));
-  line.field("max_time_s", settings.max_time_s);
-  line.field("timeout_s", settings.timeout_s);
-  line.field("local_register", settings.local_register);
-  line.field("cta_policy", settings.cta_policy);
-  line.field("device_implementation", settings.device_implementation);
-  line.field("device_cta_count", settings.device_cta_count);
-  line.field("report_memory", settings.report_memory);
-  line.field("one_sided", settings.one_sided);
-  line.field("skew", text_or_null(settings.skew));
-  line.field("neighbor", text_or_null(settings.neighbor));
-  line.close_object();
+  line.object("settings", [&] {
+    line.field("threads", settings.threads);
+    line.field("gpus_per_thread", settings.gpus_per_thread);
+    line.field("processes", settings.processes);
+    line.field("min_bytes", settings.min_bytes);
+    line.field("max_bytes", settings.max_bytes);
+    line.field("step_bytes", has_step_bytes ? std::optional(settings.step_bytes) : std::nullopt);
+    line.field("step_factor", has_step_factor ? std::optional(settings.step_factor) : std::nullopt);
+    if (has_size_list) {
+      line.values("sizes_bytes", settings.sizes_bytes);
+    } else {
+      line.field("sizes_bytes", nullptr);
+    }
+    line.field("warmup_iterations", settings.warmup_iterations);
+    line.field("iterations", settings.iterations);
+    line.field("aggregated_iterations", settings.aggregated_iterations);
+    line.field("run_cycles", settings.run_cycles);
+    line.field("check_iterations", settings.check_iterations);
+    line.field("graph_launches", settings.graph_launches);
+    line.field("unalign_elements", settings.unalign_elements);
+    line.field("blocking", settings.blocking);
+    line.field("average", settings.average);
+    line.field("per_iteration", settings.per_iteration);
+    line.field("per_iteration_skip", settings.per_iteration_skip);
+    line.field("parallel_init", settings.parallel_init);
+    line.field("report_cputime", settings.report_cputime);
+    line.field("report_timestamps", settings.report_timestamps);
+    line.field("report_times", settings.report_times);
+    line.field("placement", settings.placement);
+    line.field("target_ci_percent", scaled(settings.target_ci, 100));
+    line.field("max_time_s", settings.max_time_s);
+    line.field("timeout_s", settings.timeout_s);
+    line.field("local_register", settings.local_register);
+    line.field("cta_policy", settings.cta_policy);
+    line.field("device_implementation", settings.device_implementation);
+    line.field("device_cta_count", settings.device_cta_count);
+    line.field("report_memory", settings.report_memory);
+    line.field("one_sided", settings.one_sided);
+    line.field("skew", text_or_null(settings.skew));
+    line.field("neighbor", text_or_null(settings.neighbor));
+  });
 }
 
 void write_library(JsonBuilder& line, const std::optional<LibraryInfo>& library) {
-  line.key("library");
-  if (!library) return line.value(nullptr);
-  line.open_object();
-  line.field("version", library->version);
-  line.field("path", library->path);
-  line.field("sha256", library->sha256);
-  line.close_object();
+  line.object_or_null("library", library, [&](const auto& content) {
+    line.field("version", content.version);
+    line.field("path", content.path);
+    line.field("sha256", content.sha256);
+  });
 }
 
 void write_ranks(JsonBuilder& line, const std::vector<RankInfo>& ranks) {
-  line.values("ranks", ranks, [&line](const RankInfo& rank) {
-    line.open_object();
+  line.objects("ranks", ranks, [&line](const RankInfo& rank) {
     line.field("rank", rank.rank);
     line.field("group", rank.group);
     line.field("process", rank.process);
@@ -115,7 +110,6 @@ void write_ranks(JsonBuilder& line, const std::vector<RankInfo>& ranks) {
     line.field("device_name", rank.device_name);
     write_library(line, rank.library);
     line.field("most_clock_mhz", scaled(rank.max_clock_hz, kMhzPerHz));
-    line.close_object();
   });
 }
 
@@ -146,32 +140,27 @@ void write_statistics(JsonBuilder& line, const Statistics& statistics) {
 
 void write_check(JsonBuilder& line, const CheckResult& check) {
   const bool checked = check.state == CheckResult::State::checked;
-  line.key("check");
-  line.open_object();
-  line.field("state", check_state_text(check.state));
-  line.field("wrong_elements", checked ? std::optional(check.wrong_elements) : std::nullopt);
-  line.field("wrong_ranks", checked ? std::optional(check.wrong_ranks) : std::nullopt);
-  line.field("policy", checked ? text_or_null(check.policy) : std::nullopt);
-  line.values("first_wrong", check.first_wrong, [&line](const WrongElement& wrong) {
-    line.open_object();
-    line.field("rank", wrong.rank);
-    line.field("place", wrong.place);
-    line.field("index", wrong.index);
-    line.field("expected", wrong.expected);
-    line.field("got", wrong.got);
-    line.close_object();
+  line.object("check", [&] {
+    line.field("state", check_state_text(check.state));
+    line.field("wrong_elements", checked ? std::optional(check.wrong_elements) : std::nullopt);
+    line.field("wrong_ranks", checked ? std::optional(check.wrong_ranks) : std::nullopt);
+    line.field("policy", checked ? text_or_null(check.policy) : std::nullopt);
+    line.objects("first_wrong", check.first_wrong, [&line](const WrongElement& wrong) {
+      line.field("rank", wrong.rank);
+      line.field("place", wrong.place);
+      line.field("index", wrong.index);
+      line.field("expected", wrong.expected);
+      line.field("got", wrong.got);
+    });
   });
-  line.close_object();
 }
 
 void write_clocks(JsonBuilder& line, const std::vector<DeviceClock>& clocks) {
-  line.values("rank_clocks", clocks, [&line](const DeviceClock& clock) {
-    line.open_object();
+  line.objects("rank_clocks", clocks, [&line](const DeviceClock& clock) {
     line.field("before_mhz", scaled(clock.before_hz, kMhzPerHz));
     line.field("after_mhz", scaled(clock.after_hz, kMhzPerHz));
     line.field("most_mhz", scaled(clock.max_hz, kMhzPerHz));
     line.values("slowed_by", clock.throttle_reasons);
-    line.close_object();
   });
 }
 
@@ -194,41 +183,35 @@ std::string_view late_kind_text(LateRank::Kind kind) {
 }
 
 void write_late_ranks(JsonBuilder& line, const std::vector<LateRank>& late_ranks) {
-  line.values("late_ranks", late_ranks, [&line](const LateRank& late) {
-    line.open_object();
+  line.objects("late_ranks", late_ranks, [&line](const LateRank& late) {
     line.field("kind", late_kind_text(late.kind));
     line.field("rank", late.rank);
     line.field("host", late.host);
     line.field("late_us", late.late_s * kUsPerS);
     line.field("message", late.message);
-    line.close_object();
   });
 }
 
 void write_memory(JsonBuilder& line, const std::vector<MemoryUse>& ranks) {
   if (ranks.empty()) return line.field("memory", nullptr);
   int rank = 0;
-  line.values("memory", ranks, [&](const MemoryUse& use) {
-    line.open_object();
+  line.objects("memory", ranks, [&](const MemoryUse& use) {
     line.field("rank", rank++);
     line.field("context_bytes", use.context_bytes);
     line.field("library_bytes", use.library_bytes);
     line.field("buffer_bytes", use.buffer_bytes);
     line.field("collective_bytes", use.collective_bytes);
-    line.close_object();
   });
 }
 
 /// Writes the call of comm_ops; null in rows of a collective.
 void write_lifecycle(JsonBuilder& line, const std::optional<LifecycleRow>& lifecycle) {
-  line.key("lifecycle");
-  if (!lifecycle) return line.value(nullptr);
-  line.open_object();
-  line.field("test", lifecycle->test);
-  line.field("call", lifecycle->call);
-  line.field("function", text_or_null(lifecycle->function));
-  line.field("test_ranks", lifecycle->test_ranks);
-  line.close_object();
+  line.object_or_null("lifecycle", lifecycle, [&](const auto& content) {
+    line.field("test", content.test);
+    line.field("call", content.call);
+    line.field("function", text_or_null(content.function));
+    line.field("test_ranks", content.test_ranks);
+  });
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport&
   const std::uint64_t balanced_bytes = plan.balanced->peer_traffic(balanced, element_bytes, ranks)->busiest_bytes;
   if (balanced_bytes == 0) return comparison;  // the size is too small for an even split
   comparison.balanced_time_s =
-      combine_ranks(rank_times_s(report.balanced), static_cast<RankAverage>(plan.settings.average));
+      combine_ranks(rank_times_s(report.compared), static_cast<RankAverage>(plan.settings.average));
   comparison.bound_s =
       *comparison.balanced_time_s * static_cast<double>(traffic.busiest_bytes) / static_cast<double>(balanced_bytes);
   if (*comparison.bound_s > 0) comparison.ratio_to_bound = time_s / *comparison.bound_s;
@@ -148,11 +148,11 @@ void add_together(const RunPlan& plan, const PlacementReport& report, Measuremen
   }
   if (together.active_share >= kMinActiveShare) {
     const auto rank_average = static_cast<RankAverage>(plan.settings.average);
-    together.time_s = combine_ranks(rank_times_s(report.together), rank_average);
+    together.time_s = combine_ranks(rank_times_s(report.compared), rank_average);
     if (measurement.time_s > 0) together.ratio_to_alone = *together.time_s / measurement.time_s;
-    if (const auto device_times_s = rank_device_times_s(report.together); !device_times_s.empty())
+    if (const auto device_times_s = rank_device_times_s(report.compared); !device_times_s.empty())
       together.device_time_s = combine_ranks(device_times_s, rank_average);
-    for (const RankReport& rank : report.together) together.rank_samples_s.push_back(rank.samples.iteration_s);
+    for (const RankReport& rank : report.compared) together.rank_samples_s.push_back(rank.samples.iteration_s);
   } else {
     measurement.warnings.push_back(
         fmt::format("the neighbor had an unfinished operation for {:.0f} % of the measured time only, so there is no "

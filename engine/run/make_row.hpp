@@ -15,8 +15,7 @@ namespace busbw {
 struct PlacementReport {
   std::vector<RankReport> ranks;
   StopReason stopped_by = StopReason::iterations;
-  std::vector<RankReport> balanced = {};  // of RunPlan::balanced; empty without it
-  std::vector<RankReport> together = {};  // while the neighbor ran; empty without one
+  std::vector<RankReport> compared = {};  // of RunPlan::balanced, or while the neighbor ran; empty without both
   std::vector<NeighborActivity> neighbors = {};  // in rank order; empty without a neighbor
 };
 

@@ -120,16 +120,14 @@ class RankRun {
       const SampledCase sampled{collective(),       buffers,   configuration.dtype,    configuration.redop,
                                 configuration.root, placement, ranks_of_largest_group_};
       std::vector<Series> series{{sampled, report.ranks}};
-      if (plan_.balanced) {
-        report.balanced.resize(report.ranks.size());
+      if (plan_.balanced || neighbor_) report.compared.resize(report.ranks.size());
+      if (plan_.balanced)
         series.push_back({{*plan_.balanced, balanced_buffers, configuration.dtype, configuration.redop,
                            configuration.root, placement, ranks_of_largest_group_},
-                          report.balanced});
-      }
-      if (neighbor_) {
+                          report.compared});
+      if (neighbor_) {  // --with excludes --skew
         neighbor_->prepare(++check_count_);
-        report.together.resize(report.ranks.size());
-        series.push_back({sampled, report.together, neighbor_});
+        series.push_back({sampled, report.compared, neighbor_});
       }
       report.stopped_by = sample_series(world_, communicator_, series, plan_.settings);
       if (neighbor_) report.neighbors = gather_values(world_, neighbor_->take_activity());
@@ -147,10 +145,8 @@ class RankRun {
         placements[placement].stopped_by = report.stopped_by;
         for (const int member : members) {
           placements[placement].ranks.push_back(std::move(report.ranks[member]));
-          if (plan_.balanced) placements[placement].balanced.push_back(std::move(report.balanced[member]));
-          if (!neighbor_) continue;
-          placements[placement].together.push_back(std::move(report.together[member]));
-          placements[placement].neighbors.push_back(report.neighbors[member]);
+          if (!report.compared.empty()) placements[placement].compared.push_back(std::move(report.compared[member]));
+          if (neighbor_) placements[placement].neighbors.push_back(report.neighbors[member]);
         }
       }
       rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, ranks_by_group_.at(color)},

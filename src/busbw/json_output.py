@@ -7,8 +7,8 @@ import msgspec
 
 from busbw.units import escape_json
 
-SCHEMA_VERSION = "1.0"
-"""Version of the objects' fields. schema/README.md has the rules for its steps."""
+SCHEMA_VERSION = "1.1"
+"""Version of the fields, as major.minor. A new field raises minor; a removed, renamed or changed one raises major."""
 
 _ENCODER = msgspec.json.Encoder()
 _BEGINNING = _ENCODER.encode({"schema_version": SCHEMA_VERSION})[:-1]

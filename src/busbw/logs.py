@@ -5,7 +5,7 @@ programs omit many facts, so most fields may be None, which means unknown. A GB 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec import Struct
 
@@ -114,36 +114,33 @@ SAMPLE_LABELS = ("", "device", "sample")
 """All values of `Figure.sample_label`. "sample": the log does not state if the samples include launches."""
 
 
-class ComparisonColumn(NamedTuple):
-    """Column of tables, reports and exports with a value of a comparison that the run made by itself."""
-
-    heading: str
-    """Heading in tables for people."""
-    kind: Literal["skew", "together"]
-    """Field of `Figure` with the comparison."""
-    field: str
-    """Field of the comparison with the value."""
-
-    @property
-    def name(self) -> str:
-        """Name of the column in exported tables."""
-        return f"{self.kind}_{self.field}"
-
-    def value_of(self, figure: Figure) -> float | None:
-        """Returns the value. None if it is unknown or the run made no such comparison."""
-        comparison = getattr(figure, self.kind)
-        return None if comparison is None else getattr(comparison, self.field)
+COMPARISON_HEADINGS = {
+    "together_time_us": "together us",
+    "together_ratio_to_alone": "to alone",
+    "together_neighbor_time_us": "neighbor us",
+    "skew_imbalance": "imbalance",
+    "skew_bound_us": "bound us",
+    "skew_ratio_to_bound": "to bound",
+}
+"""Exported columns of comparisons that a run makes by itself (--with, --skew), with their headings for people."""
 
 
-COMPARISON_COLUMNS = (
-    ComparisonColumn("together us", "together", "time_us"),
-    ComparisonColumn("to alone", "together", "ratio_to_alone"),
-    ComparisonColumn("neighbor us", "together", "neighbor_time_us"),
-    ComparisonColumn("imbalance", "skew", "imbalance"),
-    ComparisonColumn("bound us", "skew", "bound_us"),
-    ComparisonColumn("to bound", "skew", "ratio_to_bound"),
-)
-"""Comparisons with the time next to a neighbor (--with) and with the balanced operation (--skew)."""
+def comparison_value(figure: Figure, column: str) -> float | None:
+    """Returns the value for a column of COMPARISON_HEADINGS. None if it is unknown or the run has no such comparison.
+
+    The name of the column has the field of the figure, and the field of its comparison.
+    """
+    kind, _, field = column.partition("_")
+    comparison = getattr(figure, kind)
+    return None if comparison is None else getattr(comparison, field)
+
+
+def comparison_columns(figures: Sequence[Figure]) -> list[tuple[str, list[float | None]]]:
+    """Returns the heading and the values of each column of COMPARISON_HEADINGS."""
+    return [
+        (heading, [comparison_value(figure, name) for figure in figures])
+        for name, heading in COMPARISON_HEADINGS.items()
+    ]
 
 
 class Row(Struct, kw_only=True, frozen=True, gc=False):
@@ -183,16 +180,8 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     @property
     def configuration(self) -> tuple[object, ...]:
         """Fields that all rows of one configuration share. These rows differ in size and pass. The variant is last."""
-        return (
-            self.collective,
-            self.dtype,
-            self.redop,
-            self.root,
-            self.ranks,
-            self.group,
-            self.lifecycle,
-            self.variant,
-        )
+        operation = (self.collective, self.dtype, self.redop, self.root, self.lifecycle)
+        return (*operation, self.ranks, self.group, self.variant)
 
     @property
     def label(self) -> str:

@@ -16,7 +16,7 @@ from busbw.cli.options.system_option import find_system, system_option
 from busbw.errors import UsageError
 from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact_all, with_expectation_fields
-from busbw.judge import JudgedConfiguration, iterate_configurations
+from busbw.judge import JudgedConfiguration, judge_configurations
 from busbw.logs import Log
 from busbw.sequences import StoredSequence, temporary_file, temporary_file_errors
 from busbw.store import read_named_logs
@@ -93,7 +93,7 @@ def export(
         judged_logs = map(with_expectation_fields, exported_logs, logs) if is_redacted else logs
         with activity("judging"):
             for log in judged_logs:
-                configurations = iterate_configurations(
+                configurations = judge_configurations(
                     log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
                 )
                 verdicts.extend(map(_without_figures, configurations))

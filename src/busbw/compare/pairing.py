@@ -187,16 +187,8 @@ def require_common(a: Observations, b: Observations) -> list[PointKey]:
 def by_configuration(point: PointKey) -> tuple[object, ...]:
     """Sort key of a comparison: the sizes of one configuration and placement are adjacent."""
     texts = (str(value) for value in (point.collective, point.dtype, point.redop, point.root, point.ranks))
-    is_in_place = point.placement != "out_of_place"
-    return (
-        *texts,
-        point.test_ranks or 0,
-        point.group,
-        point.system or "",
-        is_in_place,
-        point.together,
-        point.size_bytes,
-    )
+    condition = (point.placement != "out_of_place", point.together)
+    return (*texts, point.test_ranks or 0, point.group, point.system or "", *condition, point.size_bytes)
 
 
 def adjacent_sizes(points: Sequence[PointKey]) -> list[tuple[int, int]]:

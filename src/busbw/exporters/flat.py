@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 from msgspec import Struct
 
 from busbw.expect import hosts_of
-from busbw.logs import COMPARISON_COLUMNS, Figure, Log, Row, Table
+from busbw.logs import COMPARISON_HEADINGS, Figure, Log, Row, Table, comparison_value
 from busbw.records import LateRankRecord, StatsRecord
 
 
@@ -154,19 +154,15 @@ def _values_of_table(log: Log, table_number: int, table: Table) -> dict[str, Any
 def _values_of_figure(placement: str, figure: Figure) -> dict[str, Any]:
     stats = figure.stats
     low_us, high_us = (stats.median_ci95_us if stats else None) or (None, None)
-    comparisons = {column.name: column.value_of(figure) for column in COMPARISON_COLUMNS}
-    values = (
-        _copied_values(figure, _FIGURE_COLUMNS)
-        | comparisons
-        | {
-            "placement": placement,
-            "derived": " ".join(figure.derived) or None,
-            "median_ci95_low_us": low_us,
-            "median_ci95_high_us": high_us,
-            "late_ranks": ", ".join(_late_rank_text(late) for late in figure.late_ranks) or None,
-            "warnings": " ".join(figure.warnings) or None,
-        }
-    )
+    values = _copied_values(figure, _FIGURE_COLUMNS) | {
+        "placement": placement,
+        "derived": " ".join(figure.derived) or None,
+        "median_ci95_low_us": low_us,
+        "median_ci95_high_us": high_us,
+        **{column: comparison_value(figure, column) for column in COMPARISON_HEADINGS},
+        "late_ranks": ", ".join(_late_rank_text(late) for late in figure.late_ranks) or None,
+        "warnings": " ".join(figure.warnings) or None,
+    }
     return values | _copied_values(stats, _STATS_COLUMNS) if stats else values
 
 

@@ -3,7 +3,7 @@
 `judge` (verdicts.py) judges a log. `grade.py` decides the grade of each band of sizes.
 """
 
-from busbw.judge.judged_configuration import JudgedConfiguration, iterate_configurations, judge_configurations
+from busbw.judge.judged_configuration import JudgedConfiguration, judge_configurations
 from busbw.judge.reference_comparison import ReferenceComparison, compare_with_reference
 from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.types import EXIT_OF, GRADES, BandVerdict, Grade, JudgedFigure, Verdict, worst
@@ -20,7 +20,6 @@ __all__ = [
     "ReferenceSelection",
     "Verdict",
     "compare_with_reference",
-    "iterate_configurations",
     "judge",
     "judge_configurations",
     "worst",

@@ -54,20 +54,8 @@ def judge_configurations(
     nics: Nics | None = None,
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
-) -> tuple[JudgedConfiguration, ...]:
-    """Judges each configuration of a log, with the arguments of `judge`."""
-    return tuple(iterate_configurations(log, system=system, nics=nics, sharp=sharp, selection=selection))
-
-
-def iterate_configurations(
-    log: Log,
-    *,
-    system: System | None = None,
-    nics: Nics | None = None,
-    sharp: bool = False,
-    selection: ReferenceSelection | None = None,
 ) -> Iterator[JudgedConfiguration]:
-    """Yields the results of `judge_configurations` one by one, for a log of any length."""
+    """Judges each configuration of a log of any length, with the arguments of `judge`. Yields the results."""
     for number, table, series, context, verdict in iterate_verdicts(
         log, system=system, nics=nics, sharp=sharp, selection=selection
     ):

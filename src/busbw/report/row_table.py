@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from busbw.expect import Estimate
-from busbw.logs import COMPARISON_COLUMNS, PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row
+from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row, comparison_columns
 from busbw.report.page import ColumnHead, DataTable
 from busbw.units import count_text
 
@@ -104,8 +104,8 @@ def _placement_columns(placement: Placement, figures: Sequence[Figure]) -> list[
         column("algorithm", [figure.algorithm_text for figure in figures], is_number=False),
         column("channels", [str(figure.channels or "") for figure in figures]),
         *(
-            column(comparison.heading, [_number_text(comparison.value_of(figure)) for figure in figures])
-            for comparison in COMPARISON_COLUMNS
+            column(heading, [_number_text(value) for value in values])
+            for heading, values in comparison_columns(figures)
         ),
         *statistic_columns("median us", "median_us"),
         *statistic_columns("p99 us", "p99_us"),

@@ -1,11 +1,12 @@
 """View of a table of sizes: heading, columns and plots of measured collectives."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple, Protocol
 
 from rich.text import Text
 
-from busbw.logs import COMPARISON_COLUMNS, PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row, Table
+from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row, Table, comparison_columns
 from busbw.terminal import plot
 from busbw.terminal.tables import Cell, Column
 from busbw.units import plain, size_text
@@ -111,11 +112,8 @@ def _placement_columns(rows: Sequence[Row], placement: Placement, expected: Expe
         Column("launch", [Cell(_number(figure.launch_time_us)) for figure in figures], weight=6, group=group),
         # One column per clock of the samples, because only some measure the same as the time of the row.
         *(
-            Column(f"{label} p99 us".lstrip(), _p99_cells(figures, label), weight=10, group=group)
-            for label in SAMPLE_LABELS
-        ),
-        *(
-            Column(f"{label} cv %".lstrip(), _cv_cells(figures, label), weight=8, group=group)
+            Column(f"{label} {name}".lstrip(), _statistic_cells(figures, label, field), weight=weight, group=group)
+            for name, field, weight in (("p99 us", "p99_us", 10), ("cv %", "cv_percent", 8))
             for label in SAMPLE_LABELS
         ),
         Column("algbw", [Cell(_number(figure.algbw_gbps)) for figure in figures], weight=15, group=group),
@@ -123,28 +121,20 @@ def _placement_columns(rows: Sequence[Row], placement: Placement, expected: Expe
         Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
         Column("algorithm", [_algorithm_cell(figure) for figure in figures], right=False, weight=4, group=group),
         *(
-            Column(
-                column.heading, [Cell(_number(column.value_of(figure))) for figure in figures], weight=28, group=group
-            )
-            for column in COMPARISON_COLUMNS
+            Column(heading, [Cell(_number(value)) for value in values], weight=28, group=group)
+            for heading, values in comparison_columns(figures)
         ),
     ]
 
 
-def _cv_cells(figures: Sequence[Figure], sample_label: str) -> list[Cell]:
+def _statistic_cells(figures: Sequence[Figure], sample_label: str, field: str) -> list[Cell]:
+    """Returns a statistic of the samples that have this label. Yellow: an unreliable mean."""
     values = [
-        figure.stats.cv_percent if figure.stats and figure.sample_label == sample_label else None for figure in figures
-    ]
-    return [
-        Cell(_number(value), "yellow" if value is not None and value > NOISY_CV_PERCENT else "") for value in values
-    ]
-
-
-def _p99_cells(figures: Sequence[Figure], sample_label: str) -> list[Cell]:
-    return [
-        Cell(_number(figure.stats.p99_us if figure.stats and figure.sample_label == sample_label else None))
+        getattr(figure.stats, field) if figure.stats and figure.sample_label == sample_label else None
         for figure in figures
     ]
+    max_value = NOISY_CV_PERCENT if field == "cv_percent" else inf
+    return [Cell(_number(value), "yellow" if value is not None and value > max_value else "") for value in values]
 
 
 def _busbw_style(figure: Figure, expected: RangeLike | None) -> str:

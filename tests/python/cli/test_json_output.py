@@ -125,6 +125,33 @@ def test_each_object_begins_with_its_schema_version(
         assert len(fields) > 1
 
 
+def fields_of(value: object, path: str = "") -> set[str]:
+    """Returns the paths of all fields in a JSON value. Keys of `settings` and `environment` are data, not fields."""
+    if isinstance(value, list):
+        return {field for item in value for field in fields_of(item, f"{path}[]")}
+    if not isinstance(value, dict) or path.endswith((".settings", ".environment")):
+        return set()
+    names = {name: f"{path}.{name}" for name in value}
+    return {*names.values()}.union(*(fields_of(item, names[name]) for name, item in value.items()))
+
+
+def test_other_fields_have_another_schema_version(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = {
+        " ".join(words): sorted(
+            set().union(*(fields_of(fields) for fields in objects_of([*words, *logs, "--json"], capsys)))
+        )
+        for words, logs in ((["check"], [LOG]), (["show"], [LOG]), (["import"], [LOG]), (["compare"], [LOG, LOG]))
+    }
+    golden = GOLDEN / "json_fields.json"
+    stored = json.loads(golden.read_text())
+    if "WRITE_GOLDEN" in os.environ and stored["schema_version"] != SCHEMA_VERSION:
+        stored = {"schema_version": SCHEMA_VERSION, "fields": printed}
+        golden.write_text(json.dumps(stored, indent=1) + "\n")
+    assert stored == {"schema_version": SCHEMA_VERSION, "fields": printed}, (
+        "raise SCHEMA_VERSION of json_output.py by its rule, then run this test with WRITE_GOLDEN=1"
+    )
+
+
 def test_rows_of_import_have_the_schema_version(capsys: pytest.CaptureFixture[str]) -> None:
     objects = objects_of(["import", "--rows", LOG], capsys)
     assert objects

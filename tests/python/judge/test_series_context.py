@@ -104,7 +104,9 @@ def test_a_verdict_does_not_depend_on_the_other_tables_of_its_log(
             Log(source="x", tables=(table,)), system=run_system, selection=selection
         )
     ]
-    together = judge_configurations(Log(source="x", tables=tuple(tables)), system=run_system, selection=selection)
+    together = tuple(
+        judge_configurations(Log(source="x", tables=tuple(tables)), system=run_system, selection=selection)
+    )
     assert [replace(configuration, table=1) for configuration in together] == alone
     assert len({str(configuration.verdict) for configuration in alone}) > 5  # the variants differ
 

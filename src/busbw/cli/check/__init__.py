@@ -33,7 +33,7 @@ from busbw.judge import (
     Grade,
     JudgedConfiguration,
     Verdict,
-    iterate_configurations,
+    judge_configurations,
     worst,
 )
 from busbw.logs import Log
@@ -93,7 +93,7 @@ def check(
         for log in read_named_logs(names, notes.append, skipped.append):
             log_notes[log.source] = _log_notes(log)
             previous_count = summary.count
-            for configuration in iterate_configurations(
+            for configuration in judge_configurations(
                 log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
             ):
                 stripped = replace(configuration, expectation=None)
