@@ -46,6 +46,13 @@ class Function(IntEnum):
         return _FUNCTIONS.get(name.upper(), cls.OTHER)
 
 
+TRANSFERS = (Function.SEND, Function.RECV)
+ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER)
+REDUCING = (Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE)
+SYNCHRONIZING = (Function.ALL_REDUCE, Function.ALL_GATHER, Function.REDUCE_SCATTER, Function.ALLTOALL)
+"""Functions that no rank ends before all ranks have started."""
+
+
 class Algorithm(IntEnum):
     """Algorithm of NCCL, or a kind of kernel outside its list."""
 

@@ -53,8 +53,8 @@ class RankTrace:
     """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
     lost_count: int = 0
     """Operations that the recorder could not store, or that are not valid."""
-    gap_count: int = 0
-    """Maximum number of these operations that are missing between others, and not at the end."""
+    gap_start: int | None = None
+    """Index of the operation before which others are missing. It and later ones have no match. None: no gap."""
 
     @cached_property
     def steps(self) -> Steps | None:

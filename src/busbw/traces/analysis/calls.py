@@ -9,7 +9,7 @@ import numpy as np
 from busbw.collectives import collectives
 from busbw.traces.analysis.intervals import Indices, Mask, Values
 from busbw.traces.clocks import ClockAlignment, ClockMap
-from busbw.traces.format import DATATYPE_BYTES, DeviceClock, Flag, Function
+from busbw.traces.format import DATATYPE_BYTES, TRANSFERS, DeviceClock, Flag, Function
 from busbw.traces.model import Operations, RankTrace, Trace
 from busbw.traces.steps import Steps
 
@@ -124,7 +124,7 @@ def _list_rank_calls(
     operations = rank.operations
     indices = np.arange(len(operations))
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
-    is_exchange = np.isin(operations["function"], (Function.SEND, Function.RECV)) & (operations["group"] != 0)
+    is_exchange = np.isin(operations["function"], TRANSFERS) & (operations["group"] != 0)
     is_exchange &= ~is_captured
     leaders = indices.copy()
     pairs = operations["communicator"].astype(np.int64) << 32 | operations["group"]
@@ -183,7 +183,7 @@ def _call_sizes(
     sizes[datatype >= len(DATATYPE_BYTES)] = UNKNOWN_SIZE
     call_sizes: Indices = sizes[is_leader]
     totals = np.zeros((2, len(call_sizes)), dtype=np.int64)
-    for row, function in enumerate((Function.SEND, Function.RECV)):
+    for row, function in enumerate(TRANSFERS):
         chosen = is_exchange & (operations["function"] == function) & (sizes >= 0)
         np.add.at(totals[row], call_of[chosen], sizes[chosen])
     exchanges = np.unique(call_of[is_exchange])

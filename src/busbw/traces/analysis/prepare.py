@@ -12,11 +12,10 @@ from busbw.traces.analysis.intervals import Indices
 from busbw.traces.analysis.transfers import MatchedCalls, match_calls
 from busbw.traces.analysis.types import CommunicatorGroup
 from busbw.traces.clocks import ClockAlignment, align_clocks
-from busbw.traces.format import Function
+from busbw.traces.format import TRANSFERS
 from busbw.traces.model import Trace
 from busbw.units import count_text
 
-PAIRWISE = (Function.SEND, Function.RECV, EXCHANGE)
 _MAX_SIZES = 8
 """Point-to-point operations of more sizes share a row, because their sizes can differ in each step."""
 
@@ -84,7 +83,7 @@ def _number_rows(calls: CallTable, groups: Sequence[CommunicatorGroup]) -> tuple
     """Returns the row of each call, and the number of rows. -1: in no analyzed step."""
     roles = group_of_communicator(groups)[calls.communicator] * 256 + calls.function
     distinct_sizes, size_numbers = np.unique(calls.size_bytes, return_inverse=True)
-    is_pairwise = np.isin(calls.function, PAIRWISE)
+    is_pairwise = np.isin(calls.function, (*TRANSFERS, EXCHANGE))
     for role in np.unique(roles[is_pairwise]):
         chosen = roles == role
         if len(np.unique(size_numbers[chosen])) > _MAX_SIZES:

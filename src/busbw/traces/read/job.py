@@ -106,14 +106,16 @@ def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> dic
 
 
 def _fill_rank(builder: TraceBuilder, rank: RankBuilder, part: _RankPart, indices: dict[str, int | None]) -> None:
-    header, operations = part.file.header, part.file.operations
+    header, operations, gap_start = part.file.header, part.file.operations, part.file.gap_start
     known: dict[int, int] = {}
     for identity, entry in part.entries().items():
         if (index := indices[identity]) is not None:
             known[part.indices[identity]] = index
             builder.join(rank, index, entry.rank)
     if len(known) < len(part.file.communicators):
-        operations = operations[np.isin(operations["communicator"], list(known))]
+        is_known = np.isin(operations["communicator"], list(known))
+        operations = operations[is_known]
+        gap_start = None if gap_start is None else int(np.count_nonzero(is_known[:gap_start]))
     lookup = np.zeros(2**16, np.uint16)
     lookup[list(known)] = list(known.values())
     operations["communicator"] = lookup[operations["communicator"]]
@@ -124,7 +126,7 @@ def _fill_rank(builder: TraceBuilder, rank: RankBuilder, part: _RankPart, indice
     rank.nccl_version = f"{version // 10000}.{version // 100 % 100}.{version % 100}" if version else ""
     rank.device_clock = DeviceClock(int(header["device_clock"]))
     rank.start_ns = start_ns if start_ns < 2**62 else 0
-    rank.lost_count, rank.gap_count = part.file.lost_count, part.file.gap_count
+    rank.lost_count, rank.gap_start = part.file.lost_count, gap_start
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:

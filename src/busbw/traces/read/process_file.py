@@ -51,8 +51,8 @@ class ProcessFile:
     """By the index that operations use."""
     operations: Operations
     """`communicator` is an index of `communicators`."""
-    gap_count: int
-    """Missing operations of which later ones are stored."""
+    gap_start: int | None
+    """As `RankTrace.gap_start`."""
     lost_count: int
     """Operations that were not stored or are not valid."""
 
@@ -90,7 +90,8 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
     communicators = _read_communicators(builder, name, records)
-    operations, invalid = _select_operations(builder, name, records, list(communicators))
+    is_valid, invalid = _find_valid_operations(builder, name, records, list(communicators))
+    operations = records[is_valid]
     _clear_invalid_fields(builder, name, header, operations)
     if header["device_clock"] == layout.DeviceClock.GPU:
         own_ranks = {index: entry.rank for index, entry in communicators.items()}
@@ -115,7 +116,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
         header=header,
         communicators=communicators,
         operations=operations,
-        gap_count=incomplete + invalid,
+        gap_start=_find_gap(records, is_valid),
         # A lost operation may have a reserved record, so that both numbers have it.
         lost_count=max(lost, missing + incomplete) + invalid,
     )
@@ -145,10 +146,10 @@ def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -
     return communicators
 
 
-def _select_operations(
+def _find_valid_operations(
     builder: TraceBuilder, name: str, records: Operations, declared: list[int]
-) -> tuple[Operations, int]:
-    """Returns a copy of the operations, and the number of those that are left out."""
+) -> tuple[NDArray[np.bool_], int]:
+    """Returns true for each valid operation, and the number of those that are left out."""
     is_operation = records["kind"] == layout.Kind.OPERATION
     is_declared = np.zeros(2**16, bool)
     is_declared[declared] = True
@@ -163,7 +164,15 @@ def _select_operations(
         if count := int(np.count_nonzero(mask)):
             invalid += count
             builder.add_problem(f"{name}: {count_text(count, 'record')} {fault} left out")
-    return records[is_valid], invalid
+    return is_valid, invalid
+
+
+def _find_gap(records: Operations, is_valid: NDArray[np.bool_]) -> int | None:
+    """Returns the first valid operation behind a record that is missing or left out, by its number. None: no gap."""
+    is_other = np.isin(records["kind"], (layout.Kind.COMMUNICATOR, layout.Kind.MEMBERS))
+    (missing,) = np.nonzero(~is_valid & ~is_other)
+    before = int(np.count_nonzero(is_valid[: missing[0]])) if len(missing) else 0
+    return before if len(missing) and before < np.count_nonzero(is_valid) else None
 
 
 def _count_incomplete(records: Operations) -> int:
