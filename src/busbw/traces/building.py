@@ -205,8 +205,10 @@ class TraceBuilder:
         """
         if identity in self._indices:
             index = self._indices[identity]
-            if index is not None and self._groups[index].size != size:
-                self.add_problem("{count} calls name another size of a communicator than the first call")
+            if index is not None:
+                self._groups[index].name = self._groups[index].name or name
+                if self._groups[index].size != size:
+                    self.add_problem("{count} calls name another size of a communicator than the first call")
             return index
         is_possible = 0 < size <= _MAX_TOTAL_SIZE - self._total_size
         if not is_possible or len(self._groups) >= layout.UNKNOWN_INDEX:

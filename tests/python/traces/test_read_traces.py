@@ -40,7 +40,7 @@ def make_operations(communicators: Sequence[int], threads: Sequence[int] = (), s
 
 def write_file(
     path: Path,
-    communicators: Sequence[tuple[int, int | None, int, int]],
+    communicators: Sequence[tuple[int, int, int, int]],
     operations: Any,
     **header_fields: Any,
 ) -> None:
@@ -55,7 +55,7 @@ def write_file(
     records = np.zeros(len(communicators), layout.COMMUNICATOR)
     for record, (index, identity, rank, size) in zip(records, communicators, strict=True):
         record["kind"], record["communicator"] = Kind.COMMUNICATOR, index
-        record["is_id_unique"], record["id"] = identity is not None, identity or 0
+        record["is_id_unique"], record["id"] = 1, identity
         record["rank"], record["size"] = rank, size
     content = header.tobytes().ljust(layout.HEADER_BYTES, b"\0") + records.tobytes() + operations.tobytes()
     path.write_bytes(content)
@@ -190,25 +190,6 @@ class TestSeveralRanksInAProcess:
         found = read_trace(tmp_path)
         assert [rank.rank for rank in found.ranks] == [0, 1, 2, 3]
         assert found.problems == ()
-
-
-class TestCommunicatorsWithoutIds:
-    @pytest.mark.parametrize("stride", [1, 2])
-    def test_contiguous_and_strided_groups_are_inferred(self, tmp_path: Path, stride: int) -> None:
-        groups = split_ranks(4, 2, stride)
-        for rank in range(4):
-            group = next(one for one in groups if rank in one)
-            communicators = [(0, None, rank, 4), (1, None, group.index(rank), 2)]
-            write_file(tmp_path / f"{rank}.trace", communicators, make_operations([0, 1]), rank=rank, size=4)
-        found = read_trace(tmp_path)
-        assert sorted(one.members for one in found.communicators) == sorted([(0, 1, 2, 3), *groups])
-        assert len(found.problems) == 1
-        assert "inferred from order and size" in found.problems[0]
-
-    def test_a_process_with_all_ranks(self, tmp_path: Path) -> None:
-        communicators = [(rank, None, rank, 4) for rank in range(4)]
-        write_file(tmp_path / "a.trace", communicators, make_operations([0, 1, 2, 3], [0, 1, 2, 3]))
-        assert [one.members for one in read_trace(tmp_path).communicators] == [(0, 1, 2, 3)]
 
 
 class TestSeveralRuns:

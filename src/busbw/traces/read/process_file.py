@@ -30,8 +30,8 @@ _KNOWN_VALUES = (
 class CommunicatorEntry:
     """A communicator as one of its ranks declared it."""
 
-    id: int | None
-    """None: the recorder had none that other ranks share."""
+    id: int
+    """Equal for all ranks of the communicator."""
     rank: int
     size: int
     """-1: unknown."""
@@ -128,12 +128,11 @@ def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -
     for record in records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR):
         index, rank, size = int(record["communicator"]), int(record["rank"]), int(record["size"])
         is_valid = 0 <= rank < _MAX_RANKS if size == -1 else 0 <= rank < size <= _MAX_RANKS
-        if index in communicators or not is_valid:
+        if index in communicators or not is_valid or not record["is_id_unique"]:
             rejected += 1
             continue
-        identity = int(record["id"]) if record["is_id_unique"] else None
         text = plain(bytes(record["name"]).decode(errors="replace"))
-        communicators[index] = CommunicatorEntry(id=identity, rank=rank, size=size, name=text, members={})
+        communicators[index] = CommunicatorEntry(id=int(record["id"]), rank=rank, size=size, name=text, members={})
     for record in records[records["kind"] == layout.Kind.MEMBERS].view(layout.MEMBERS):
         entry, first, count = communicators.get(int(record["communicator"])), int(record["first"]), int(record["count"])
         if entry is None or count > len(record["members"]) or first + count > entry.size:
