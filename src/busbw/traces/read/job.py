@@ -37,7 +37,7 @@ def join_processes(builder: TraceBuilder, files: Sequence[ProcessFile]) -> None:
 
 def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_RankPart]:
     """Returns the ranks of all files. They have the numbers of the launcher if each process is one rank."""
-    parts = []
+    parts: list[_RankPart] = []
     for file in sorted(files, key=lambda one: int(one.header["rank"])):
         for indices in split_ranks(builder, file):
             parts.append(_RankPart(file, builder.rank(len(parts), file.name), indices))
