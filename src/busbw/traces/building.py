@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from busbw.errors import UsageError
 from busbw.traces import format as layout
-from busbw.traces.format import Algorithm, DeviceClock, Kind, Protocol
-from busbw.traces.model import Communicator, Operations, RankTrace, Trace
+from busbw.traces.format import Algorithm, DeviceClock, Kind, Operations, Protocol
+from busbw.traces.model import Communicator, RankTrace, Trace
 from busbw.units import count_text, names_text
 
 _RECORD = struct.Struct("<BBBBHHiIQQQQBBBBIII")

@@ -3,6 +3,7 @@
 from enum import IntEnum, IntFlag
 
 import numpy as np
+from numpy.typing import NDArray
 
 MAGIC = b"busbwtrc"
 VERSION = 1
@@ -136,6 +137,8 @@ OPERATION = np.dtype(
         ("host_ns", "<u4"),
     ]
 )
+Operations = NDArray[np.void]
+"""Structured array of dtype `OPERATION`."""
 COMMUNICATOR = np.dtype(
     [
         ("kind", "u1"),

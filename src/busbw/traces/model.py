@@ -4,17 +4,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from busbw.traces.format import DeviceClock
+from busbw.traces.format import DeviceClock, Operations
 from busbw.traces.matching import MatchedOperations, match_operations
 from busbw.traces.steps import Steps, find_steps
-
-Operations = NDArray[np.void]
-"""Structured array of dtype `format.OPERATION`. `communicator` is an index of `Trace.communicators`.
-
-All other fields are as in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +40,7 @@ class RankTrace:
     start_ns: int = 0
     """Unix time of `enqueue_ns` 0, by the clock of the host. 0: unknown."""
     operations: Operations = field(repr=False)
-    """In the order of the calls."""
+    """In the order of the calls. `communicator` is an index of `Trace.communicators`."""
     own_ranks: dict[int, int] = field(default_factory=dict)
     """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
     lost_count: int = 0

@@ -1,17 +1,11 @@
 """Finds the steps of a job: the longest sequence of operations that repeats."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.traces.format import TRANSFERS, Function
-
-if TYPE_CHECKING:
-    from busbw.traces.model import Operations
+from busbw.traces.format import TRANSFERS, Function, Operations
 
 Indices = NDArray[np.intp]
 Signatures = NDArray[np.uint64]

@@ -126,7 +126,7 @@ class TraceAnalysis(Struct, kw_only=True, frozen=True):
     producers: tuple[str, ...]
     operations: int
     period: str
-    """Interval of all values "per step": "step", "step 3" or "recording"."""
+    """Interval of all values "per step": "step" or "recording"."""
     steps: StepTimes | None
     duration_us: float | None
     """Mean duration of the period."""

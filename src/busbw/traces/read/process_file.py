@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from busbw.traces import format as layout
 from busbw.traces.building import TraceBuilder
-from busbw.traces.model import Operations
+from busbw.traces.format import Operations
 from busbw.traces.read.stale_times import clear_stale_times
 from busbw.units import count_text, plain
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from busbw.traces.format import TRANSFERS, UNKNOWN_BYTE
-from busbw.traces.model import Operations
+from busbw.traces.format import TRANSFERS, UNKNOWN_BYTE, Operations
 
 
 def clear_stale_times(operations: Operations, own_ranks: Mapping[int, int]) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, REDUCING, ROOTED, TRANSFERS, Flag, Function
-from busbw.traces.model import Operations, RankTrace, Trace
+from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, REDUCING, ROOTED, TRANSFERS, Flag, Function, Operations
+from busbw.traces.model import RankTrace, Trace
 from busbw.traces.replay.step import Bounds, SelectedStep, Times, device_times
 
 
