@@ -87,40 +87,41 @@ def _fill_rank(part: _RankPart) -> None:
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Returns the files of the newest run, if a rank has files of several runs. One file of each rank remains.
-
-    Files with a common communicator are of one run.
-    """
-    runs: list[list[ProcessFile]] = []
-    ids_of_runs: list[set[int]] = []
-    for file in files:
-        ids = {entry.id for entry in file.communicators.values()}
-        common = [place for place, others in enumerate(ids_of_runs) if ids & others]
-        runs.append([*(other for place in common for other in runs[place]), file])
-        ids_of_runs.append(ids.union(*(ids_of_runs[place] for place in common)))
-        for place in reversed(common):
-            del runs[place], ids_of_runs[place]
+    """Returns the files of the newest run, if a process has files of several runs. One file of each rank remains."""
+    runs = _group_by_run(files)
     runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
     selected: list[ProcessFile] = []
-    taken: set[Hashable] = set()
     older: list[ProcessFile] = []
     repeated: list[ProcessFile] = []
+    selected_places: set[Hashable] = set()
     for run in runs:
         places = {_process_place(file) for file in run}
-        if places & taken:
+        if places & selected_places:
             older += run
             continue
-        taken |= places
-        seen: set[Hashable] = set()
+        selected_places |= places
+        run_ranks: set[tuple[int, int]] = set()
         for file in sorted(run, key=lambda one: one.name):
-            own = {(entry.id, entry.rank) for entry in file.communicators.values()}
-            (repeated if own & seen else selected).append(file)
-            seen |= own
+            ranks = {(entry.id, entry.rank) for entry in file.communicators.values()}
+            (repeated if ranks & run_ranks else selected).append(file)
+            run_ranks |= ranks
     for left_out, reason in ((older, "they are of older runs"), (repeated, "another one has the same ranks")):
         if left_out:
             names = names_text(sorted(file.name for file in left_out), _MAX_NAMES)
             builder.add_problem(f"{count_text(len(left_out), 'file')} left out, because {reason}: {names}")
     return selected
+
+
+def _group_by_run(files: Sequence[ProcessFile]) -> list[list[ProcessFile]]:
+    """Returns the files of each run: those that are connected by common communicators."""
+    runs: list[tuple[set[int], list[ProcessFile]]] = []
+    for file in files:
+        ids = {entry.id for entry in file.communicators.values()}
+        connected = [run for run in runs if run[0] & ids]
+        runs = [run for run in runs if not run[0] & ids]
+        run_files = [other for _, others in connected for other in others]
+        runs.append((ids.union(*(run_ids for run_ids, _ in connected)), [*run_files, file]))
+    return [run_files for _, run_files in runs]
 
 
 def _process_place(file: ProcessFile) -> Hashable:

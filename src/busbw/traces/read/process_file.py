@@ -167,11 +167,15 @@ def _find_valid_operations(
 
 
 def _find_gap(records: Operations, is_valid: NDArray[np.bool_]) -> int | None:
-    """Returns the first valid operation behind a record that is missing or left out, by its number. None: no gap."""
-    is_other = np.isin(records["kind"], (layout.Kind.COMMUNICATOR, layout.Kind.MEMBERS))
-    (missing,) = np.nonzero(~is_valid & ~is_other)
-    before = int(np.count_nonzero(is_valid[: missing[0]])) if len(missing) else 0
-    return before if len(missing) and before < np.count_nonzero(is_valid) else None
+    """Returns the number of valid operations before the first record that is missing or left out.
+
+    None: there is no such record, or no valid operation follows it.
+    """
+    is_declaration = np.isin(records["kind"], (layout.Kind.COMMUNICATOR, layout.Kind.MEMBERS))
+    missing = np.flatnonzero(~is_valid & ~is_declaration)
+    if not len(missing) or not is_valid[missing[0] :].any():
+        return None
+    return int(np.count_nonzero(is_valid[: missing[0]]))
 
 
 def _count_incomplete(records: Operations) -> int:
