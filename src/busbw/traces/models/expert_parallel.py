@@ -26,7 +26,7 @@ def draw_routes(model: Model, group: int, seed: tuple[int, ...]) -> NDArray[np.i
 
 
 def append_step(timeline: Timeline, model: Model, step: int) -> None:
-    """Appends one step, whose tokens `draw_routes` distributes."""
+    """Appends one step. `draw_routes` distributes its tokens."""
     ranks, group = timeline.ranks, timeline.group
     own = timeline.number % group
     routes = draw_routes(model, group, (step, timeline.number // group))
