@@ -7,9 +7,13 @@
 // BUSBW_PRETENDED_NCCL_LOG: file for the stream of each operation except all-gathers, written when it is issued, or at
 // the end of its group.
 // BUSBW_PRETENDED_CONFIG: file for the configuration of each communicator.
+// BUSBW_PRETENDED_ALGORITHMS: algorithm of the all-reduces of each rank, such as RING,TREE. They are reported to the
+// profiler plugin NCCL_PROFILER_PLUGIN. BUSBW_PRETENDED_NCCL_LOG then has "profiled" or "not profiled" for each.
 // BUSBW_PRETENDED_STATE: asynchronous error of every communicator, such as 6 for a lost peer.
+#include <dlfcn.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -19,6 +23,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/profiler/nccl_events.hpp"
 
 struct ncclComm {
   int rank;
@@ -123,6 +129,55 @@ bool is_blocking(int blocking) {
   return blocking_variable ? std::atoi(blocking_variable) != 0 : blocking != 0;
 }
 
+/// NCCL's mask of wanted events, which the plugin sets.
+int wanted_events = 0;
+
+/// Version 4 of the interface of the profiler plugin. Null if no plugin is named.
+const busbw::test::PluginTable<busbw::test::FourthInit>* profiler() {
+  static const auto* const table = [] {
+    const char* const name = std::getenv("NCCL_PROFILER_PLUGIN");
+    void* const library = name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    return library ? static_cast<const busbw::test::PluginTable<busbw::test::FourthInit>*>(
+                         dlsym(library, "ncclProfiler_v4"))
+                   : nullptr;
+  }();
+  return table;
+}
+
+void start_profiler(const ncclComm& communicator) {
+  void* context = nullptr;
+  if (profiler()) profiler()->init(&context, &wanted_events, "a", 1, 1, communicator.ranks, communicator.rank, nullptr);
+}
+
+/// Reports an all-reduce to the plugin, if it wants that.
+void report_to_profiler(const ncclComm& communicator, void* recv) {
+  constexpr int kCollective = 2;
+  const char* const algorithms = std::getenv("BUSBW_PRETENDED_ALGORITHMS");
+  if (!algorithms) return;
+  std::string algorithm = algorithms;
+  for (int rank = 0; rank < communicator.rank; ++rank) algorithm.erase(0, algorithm.find(',') + 1);
+  algorithm.erase(std::min(algorithm.find(','), algorithm.size()));
+  const bool is_wanted = profiler() && (wanted_events & kCollective);
+  if (operation_log()) {
+    std::fprintf(operation_log(), is_wanted ? "profiled\n" : "not profiled\n");
+    std::fflush(operation_log());
+  }
+  if (!is_wanted) return;
+  busbw::test::GroupCallDescriptor group{.type = 1};
+  void* plan = nullptr;
+  profiler()->start(nullptr, &plan, &group);
+  busbw::test::CollectiveDescriptor<std::uint8_t> event{.type = kCollective,
+                                                        .parent = plan,
+                                                        .function = "AllReduce",
+                                                        .receive = recv,
+                                                        .datatype = "ncclFloat32",
+                                                        .channels = 4,
+                                                        .algorithm = algorithm.c_str(),
+                                                        .protocol = "LL128"};
+  void* task = nullptr;
+  if (plan) profiler()->start(nullptr, &task, &event);
+}
+
 void log_config(const ncclConfig_t& config) {
   const char* const name = std::getenv("BUSBW_PRETENDED_CONFIG");
   std::FILE* const file = name ? std::fopen(name, "a") : nullptr;
@@ -169,6 +224,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId,
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank, ncclConfig_t* config) {
   log_config(*config);
   *communicator = new ncclComm{rank, ranks, rank, is_blocking(config->blocking)};
+  start_profiler(**communicator);
   return (*communicator)->is_blocking ? ncclSuccess : ncclInProgress;
 }
 ncclResult_t ncclCommInitAll(ncclComm_t* communicators, int ranks, const int* devices) {
@@ -221,10 +277,11 @@ ncclResult_t ncclAllGather(const void* own, void* all, size_t bytes, ncclDataTyp
   return ncclSuccess;
 }
 
-ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t communicator,
+ncclResult_t ncclAllReduce(const void*, void* recv, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t communicator,
                            cudaStream_t stream) {
   if (communicator == nullptr) return ncclInvalidArgument;
   has_nonblocking = has_nonblocking || !communicator->is_blocking;
+  report_to_profiler(*communicator, recv);
   return issue_operation(stream);
 }
 ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,

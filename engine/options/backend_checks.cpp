@@ -26,7 +26,7 @@ std::string gpu_error(const Options& options, const BackendTraits& traits) {
       GpuFlag{"--device_implementation", settings.device_implementation > 0, "runs kernels on the GPU"},
       GpuFlag{"--device_cta_count", options.flags.has("--device_cta_count"), "sets the CTAs of kernels on the GPU"},
       GpuFlag{"--memory", settings.report_memory, "reports GPU memory"},
-      GpuFlag{"--report-algorithms", options.report_algorithms, "records NCCL's algorithms"}};
+      GpuFlag{"--report-algorithms", settings.report_algorithms, "shows NCCL's algorithms"}};
   for (const GpuFlag& flag : gpu_flags)
     if (flag.needs_gpu)
       return fmt::format("{} {} {}, which the {} backend cannot do; drop it, or measure on GPUs", spelling(flag.name),

@@ -170,7 +170,7 @@ const std::vector<Flag>& flag_table() {
        "all_reduce, alltoall: kernel N on NCCL's device API; needs -R 2 (default 0)", kGpu},
       {"-V", "--device_cta_count", "N", "CTAs of the -D kernel, 1 to 128 (default 16)", kGpu},
       {"-M", "--memory", "0|1", "report GPU memory (default 0)", kGpu},
-      {"", "--report-algorithms", "0|1", "record NCCL's algorithm, protocol and channels; since 2.23 (default 0)",
+      {"", "--report-algorithms", "0|1", "add columns for NCCL's algorithm, protocol and channels; since 2.23 (default 0)",
        kGpu},
       {"-b", "--sweep-begin", "RANKS", "first number of ranks (default: all)", kCommOps},
       {"-e", "--sweep-end", "RANKS", "last number of ranks; the sweep falls or rises (default 1)", kCommOps},

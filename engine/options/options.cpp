@@ -121,6 +121,7 @@ void read_measurement(const FlagValues& flags, Options& options) {
   settings.report_cputime = flags.is_on("--report_cputime");
   settings.report_timestamps = flags.is_on("--report_timestamps");
   settings.report_times = flags.is_on("--report-times");
+  settings.report_algorithms = flags.is_on("--report-algorithms");
   settings.per_iteration = flags.is_on("--per_iter_timing");
   settings.per_iteration_skip = flags.integer("--per_iter_skip", 0, 0);
   if (flags.has("--per_iter_skip") && !settings.per_iteration && settings.per_iteration_skip > 0)
@@ -366,7 +367,6 @@ void read_gpu_flags(const FlagValues& flags, Environment environment, Options& o
   settings.local_register = flags.integer("--local_register", 0, 0, 2);
   if (flags.has("--cta_policy")) settings.cta_policy = flags.integer("--cta_policy", 0, 0, 2);
   options.null_stream = flags.is_on("--stream_null");
-  options.report_algorithms = flags.is_on("--report-algorithms");
   settings.device_implementation = flags.integer("--device_implementation", 0, 0, 4);
   const auto ctas = flags.integer("--device_cta_count", kDefaultDeviceCtas, 1, kMaxDeviceCtas);
   if (settings.device_implementation > 0) settings.device_cta_count = ctas;

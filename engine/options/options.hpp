@@ -42,7 +42,6 @@ struct Options {
   std::string nccl_library;              // --library; empty: search
   std::optional<int> first_device = {};  // NCCL_TESTS_DEVICE
   bool null_stream = false;              // -y
-  bool report_algorithms = false;        // --report-algorithms
   std::optional<Fault> fault = {};       // --fault
   std::optional<NeighborLoad> neighbor = {};  // --with
   Split split;

@@ -24,6 +24,7 @@ namespace {
 constexpr std::string_view kLayoutVersion = "2.19.6";  // version of nccl-tests, for parsers that check it
 constexpr int kTimeWidth = 7;
 constexpr int kBandwidthWidth = 6;
+constexpr int kAlgorithmWidth = 20;
 constexpr std::string_view kNotAvailable = "N/A";
 // nccl-tests' "not checked" text is one character shorter than the column.
 constexpr std::string_view kNotChecked = "    N/A";
@@ -100,7 +101,8 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
                               std::string_view redop, std::string_view root) {
     append(out, "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", size, count, type, redop, root);
   };
-  const auto line_end = [&](std::string_view timestamp) {
+  const auto line_end = [&](std::string_view algorithm, std::string_view timestamp) {
+    if (settings.report_algorithms) append(out, "  {0:>{1}}  {0:>{1}}", algorithm, kAlgorithmWidth);
     append(out, " {:>{}}\n", settings.report_timestamps ? timestamp : "", settings.report_timestamps ? 19 : 0);
   };
   const Headings names{
@@ -117,11 +119,11 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
   line_start("size", "count", "type", "redop", "root");
   append_headings(out, names, per_iteration);
   append_headings(out, names, per_iteration);
-  line_end("timestamp");
+  line_end("algorithm", "timestamp");
   line_start("(B)", "(elements)", "", "", "");
   append_headings(out, units, per_iteration);
   append_headings(out, units, per_iteration);
-  line_end("%Y-%m-%d %H:%M:%S");
+  line_end("/protocol/channels", "%Y-%m-%d %H:%M:%S");
 }
 
 /// Returns the placement without hyphens: parsers take the last line with "out-of-place" as the table's heading, so no
@@ -202,6 +204,14 @@ std::string sum_text(const CaseRows& rows, std::optional<Measurement> Row::* pla
     busbw += *measurement->busbw_bytes_per_s;
   }
   return fmt::format("algbw {:.2f} busbw {:.2f} GB/s", algbw / kBytesPerGb, busbw / kBytesPerGb);
+}
+
+/// Returns "ring/ll128/4", with "-" for each unknown part.
+std::string algorithm_text(const std::optional<Measurement>& measurement) {
+  const AlgorithmChoice choice = measurement ? common_choice(measurement->algorithms) : AlgorithmChoice();
+  return fmt::format("{}/{}/{}", choice.algorithm.empty() ? "-" : choice.algorithm,
+                     choice.protocol.empty() ? "-" : choice.protocol,
+                     choice.channels == 0 ? "-" : std::to_string(choice.channels));
 }
 
 /// Text of a column with a bandwidth.
@@ -288,6 +298,9 @@ void NcclTestsText::append_row(std::string& out, const Row& row) const {
   append(out, "{:12}  {:12}  {:>8}  {:>6}  {:6}", row.size_bytes, row.count, row.dtype_name(), row.redop, row.root);
   append_placement(out, row.out_of_place);
   append_placement(out, row.in_place);
+  if (settings_.report_algorithms)
+    append(out, "  {0:>{2}}  {1:>{2}}", algorithm_text(row.out_of_place), algorithm_text(row.in_place),
+           kAlgorithmWidth);
   if (settings_.report_timestamps) append(out, "{:>21}", row.timestamp);
   out += '\n';
 }

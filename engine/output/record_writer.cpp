@@ -166,7 +166,7 @@ void write_clocks(JsonBuilder& line, const std::vector<DeviceClock>& clocks) {
 
 /// Writes the algorithm of a measurement; null if it is unknown, or if it differs between ranks or operations.
 void write_algorithm(JsonBuilder& line, const std::vector<AlgorithmChoice>& algorithms) {
-  const AlgorithmChoice choice = algorithms.size() == 1 ? algorithms.front() : AlgorithmChoice();
+  const AlgorithmChoice choice = common_choice(algorithms);
   line.field("algorithm", text_or_null(choice.algorithm));
   line.field("protocol", text_or_null(choice.protocol));
   line.field("channels", choice.channels == 0 ? std::nullopt : std::optional(choice.channels));

@@ -62,6 +62,7 @@ struct RunSettings {
   bool report_cputime = false;  // -C
   bool report_timestamps = false;  // -S
   bool report_times = false;  // --report-times
+  bool report_algorithms = false;  // --report-algorithms
   std::string placement = "both";
   std::optional<double> target_ci;      // half-width of the 95 % interval of the median, as a fraction of the median
   std::optional<double> max_time_s;     // time budget of one placement of one row

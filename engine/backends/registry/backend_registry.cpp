@@ -76,7 +76,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
   flags.one_sided = settings.one_sided;
   flags.reports_memory = settings.report_memory;
-  flags.reports_algorithms = options.report_algorithms;
+  flags.reports_algorithms = settings.report_algorithms;
   if (options.comm_ops) {
     flags.root_every = options.comm_ops->root_every;
     flags.shares_resources = options.comm_ops->shares;

@@ -31,7 +31,6 @@ from busbw.traces.redact import redact_trace
 )
 @click.option("--plot/--no-plot", "draw", default=True, help="Draw busbw and time over size.  [default: --plot]")
 @system_option
-@click.option("--step", type=click.IntRange(min=1), metavar="N", help="Show only step N of a trace.  [default: all]")
 @json_option
 @click.option(
     "--redact", "is_redacted", is_flag=True, help="Remove names of hosts and people, paths and ids, for sharing."
@@ -41,7 +40,6 @@ def show(
     numbers: tuple[int, ...],
     draw: bool,
     system_name: str,
-    step: int | None,
     as_json: bool,
     is_redacted: bool,
 ) -> int:
@@ -54,12 +52,10 @@ def show(
     with activity(f"reading {run}"):
         trace = find_trace(run)
         if trace is not None:
-            analysis = analyze(prepare_trace(redact_trace(trace) if is_redacted else trace, step), system=system)
+            analysis = analyze(prepare_trace(redact_trace(trace) if is_redacted else trace), system=system)
     if trace is not None:
         print_trace(analysis, as_json=as_json)
         return ExitCode.GOOD
-    if step is not None:
-        raise UsageError(f"--step {step}: {run} is a log, not a trace", remedy="omit --step")
     with activity(f"reading {run}"):
         log = readers.read(find(run))
     _require_tables(log, numbers)

@@ -232,7 +232,7 @@ class _TextReader:
             if names := plain_tables.parse_columns(body):
                 yield from self._begin_plain_table(body, names, writer)
                 return
-        if _are_all_figures(layouts.without_timestamp(words)):
+        if _are_all_figures(layouts.split_optional_columns(words).figures):
             if assembler.continue_row(body, words):
                 return
             begins_with_sizes = len(words) > 4 and _begin_with_counts(words)

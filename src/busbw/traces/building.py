@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from busbw.errors import UsageError
 from busbw.traces import format as layout
-from busbw.traces.format import Algorithm, DeviceClock, Kind, Protocol
-from busbw.traces.model import Communicator, Operations, RankTrace, Trace
+from busbw.traces.format import Algorithm, DeviceClock, Kind, Operations, Protocol
+from busbw.traces.model import Communicator, RankTrace, Trace
 from busbw.units import count_text, names_text
 
 _RECORD = struct.Struct("<BBBBHHiIQQQQBBBBIII")
@@ -68,7 +68,7 @@ class RankBuilder:
         self.device_clock = DeviceClock.NONE
         self.start_ns = 0
         self.lost_count = 0
-        self.gap_count = 0
+        self.gap_start: int | None = None
         self.refused_count = 0
         """Calls with impossible values."""
         self.own_ranks: dict[int, int] = {}
@@ -157,7 +157,7 @@ class RankBuilder:
 
 
 @dataclass
-class _Group:
+class _CommunicatorBuilder:
     """A communicator while the source is read."""
 
     identity: str
@@ -175,7 +175,7 @@ class TraceBuilder:
         self._producer = producer
         self._is_modelled = is_modelled
         self._ranks: dict[Hashable, RankBuilder] = {}
-        self._groups: list[_Group] = []
+        self._communicators: list[_CommunicatorBuilder] = []
         self._total_size = 0
         self._indices: dict[str, int | None] = {}
         self._problems: Counter[str] = Counter()
@@ -205,23 +205,25 @@ class TraceBuilder:
         """
         if identity in self._indices:
             index = self._indices[identity]
-            if index is not None and self._groups[index].size != size:
-                self.add_problem("{count} calls name another size of a communicator than the first call")
+            if index is not None:
+                self._communicators[index].name = self._communicators[index].name or name
+                if self._communicators[index].size != size:
+                    self.add_problem("{count} calls name another size of a communicator than the first call")
             return index
         is_possible = 0 < size <= _MAX_TOTAL_SIZE - self._total_size
-        if not is_possible or len(self._groups) >= layout.UNKNOWN_INDEX:
+        if not is_possible or len(self._communicators) >= layout.UNKNOWN_INDEX:
             self.add_problem("{count} communicators of an impossible size or number, with their operations, left out")
             self._indices[identity] = None
             return None
         self._total_size += size
         known = {number: member for number, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK}
-        self._groups.append(_Group(identity, name, size, known))
-        self._indices[identity] = len(self._groups) - 1
-        return len(self._groups) - 1
+        self._communicators.append(_CommunicatorBuilder(identity, name, size, known))
+        self._indices[identity] = len(self._communicators) - 1
+        return len(self._communicators) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
         """Records the rank of a rank in a communicator. It is not needed if the communicator has known members."""
-        if 0 <= own_rank < self._groups[communicator].size:
+        if 0 <= own_rank < self._communicators[communicator].size:
             rank.own_ranks.setdefault(communicator, own_rank)
         else:
             self.add_problem("{count} ranks are outside of their communicator")
@@ -248,12 +250,12 @@ class TraceBuilder:
             ranks=tuple(_make_rank(number, each) for number, each in ranks),
             communicators=tuple(
                 Communicator(
-                    identity=group.identity,
-                    name=group.name,
-                    size=group.size,
-                    members=tuple(map(group.members.get, range(group.size))),
+                    identity=one.identity,
+                    name=one.name,
+                    size=one.size,
+                    members=tuple(map(one.members.get, range(one.size))),
                 )
-                for group in self._groups
+                for one in self._communicators
             ),
             is_modelled=self._is_modelled,
         )
@@ -269,7 +271,7 @@ class TraceBuilder:
     def _numbered_ranks(self) -> list[tuple[int, RankBuilder]]:
         """Returns the ranks in order, without repetitions. Some get their number from the largest communicator."""
         covered = Counter(index for each in self.ranks for index in each.own_ranks)
-        largest = max(covered, key=lambda index: (covered[index], self._groups[index].size), default=-1)
+        largest = max(covered, key=lambda index: (covered[index], self._communicators[index].size), default=-1)
         numbers = [each.own_ranks.get(largest) if each.rank is None else each.rank for each in self.ranks]
         next_number = max([-1, *(number for number in numbers if number is not None)]) + 1
         best: dict[int, RankBuilder] = {}
@@ -284,7 +286,7 @@ class TraceBuilder:
 
     def _join_listed(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Finds the own rank of each rank in the communicators that it uses, if the source only lists the members."""
-        places = [{member: place for place, member in group.members.items()} for group in self._groups]
+        places = [{member: place for place, member in one.members.items()} for one in self._communicators]
         for number, rank in ranks:
             for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():
                 if number in places[index]:
@@ -294,13 +296,13 @@ class TraceBuilder:
         """Sets the members that were recorded. They count more than those that the source only lists."""
         recorded: dict[tuple[int, int], int] = {}
         for number, rank in ranks:
-            for communicator, own_rank in rank.own_ranks.items():
-                group = self._groups[communicator]
-                member = group.members.get(own_rank, number)
+            for index, own_rank in rank.own_ranks.items():
+                communicator = self._communicators[index]
+                member = communicator.members.get(own_rank, number)
                 if member != number:
-                    label = group.name or group.identity
+                    label = communicator.name or communicator.identity
                     self.add_problem(f"ranks {member} and {number} have the same place in communicator {label}")
-                group.members[own_rank] = recorded.setdefault((communicator, own_rank), number)
+                communicator.members[own_rank] = recorded.setdefault((index, own_rank), number)
 
 
 def _make_rank(number: int, rank: RankBuilder) -> RankTrace:
@@ -316,5 +318,5 @@ def _make_rank(number: int, rank: RankBuilder) -> RankTrace:
         operations=rank.operations,
         own_ranks=rank.own_ranks,
         lost_count=rank.lost_count,
-        gap_count=rank.gap_count,
+        gap_start=rank.gap_start,
     )

@@ -9,14 +9,12 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.traces.format import DeviceClock, Function
+from busbw.traces.format import SYNCHRONIZING, DeviceClock
 from busbw.traces.matching import MatchedOperations
 from busbw.traces.model import RankTrace, Trace
 
 Times = NDArray[np.int64]
 
-_SYNCHRONIZING = (Function.ALL_REDUCE, Function.ALL_GATHER, Function.REDUCE_SCATTER, Function.ALLTOALL)
-"""No rank can end them before all ranks have begun."""
 _MIN_SAMPLES = 8
 _MAX_SAMPLES = 4096
 """Per pair of clocks. More would not reduce the error, which is the variation of the ends."""
@@ -112,7 +110,7 @@ def _samples(
             for column, index in reversed(list(enumerate(one.ranks)))
             if clocks[index][0] is not None and len(trace.ranks[index].operations)
         }
-        if one.function not in _SYNCHRONIZING or len(columns) < 2:
+        if one.function not in SYNCHRONIZING or len(columns) < 2:
             continue
         rows = one.indices[np.linspace(0, len(one.indices) - 1, min(len(one.indices), _MAX_SAMPLES)).astype(int)]
         ends = {}

@@ -3,6 +3,7 @@
 from enum import IntEnum, IntFlag
 
 import numpy as np
+from numpy.typing import NDArray
 
 MAGIC = b"busbwtrc"
 VERSION = 1
@@ -44,6 +45,13 @@ class Function(IntEnum):
     def of_nccl(cls, name: str) -> "Function":
         """Returns the function of a name such as "AllReduce". `OTHER` for any other name."""
         return _FUNCTIONS.get(name.upper(), cls.OTHER)
+
+
+TRANSFERS = (Function.SEND, Function.RECV)
+ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER)
+REDUCING = (Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE)
+SYNCHRONIZING = (Function.ALL_REDUCE, Function.ALL_GATHER, Function.REDUCE_SCATTER, Function.ALLTOALL)
+"""Functions that no rank ends before all ranks have started."""
 
 
 class Algorithm(IntEnum):
@@ -129,6 +137,8 @@ OPERATION = np.dtype(
         ("host_ns", "<u4"),
     ]
 )
+Operations = NDArray[np.void]
+"""Structured array of dtype `OPERATION`."""
 COMMUNICATOR = np.dtype(
     [
         ("kind", "u1"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from busbw.traces import format as layout
 from busbw.traces.alignment import Alignment, CallSequence, align_sequences
-from busbw.traces.format import Function
+from busbw.traces.format import ROOTED, TRANSFERS, Function
 from busbw.units import count_text, names_text, size_text
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.intp]
 
-_ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER)
 _MAX_NAMES = 8
 
 
@@ -39,18 +38,18 @@ class MatchedOperations:
 def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[MatchedOperations, ...]:
     """Matches the n-th collective of a communicator on all ranks, and the n-th transfer between two of its ranks.
 
-    Different operations are never paired: matching ends before the first difference, and continues only after a gap in
-    the recording of a rank. One-sided and unknown operations have no match.
+    Different operations are never paired: matching ends before the first difference, and on a rank before its first
+    missing operation. One-sided and unknown operations have no match.
 
     Args:
         trace: A trace.
         problems: Receives a sentence for each difference between the ranks.
     """
     problems = [] if problems is None else problems
-    count = len(trace.communicators)
-    parts = [_split(np.arange(len(rank.operations)), rank.operations["communicator"]) for rank in trace.ranks]
+    keys = [rank.operations["communicator"][: rank.gap_start] for rank in trace.ranks]
+    parts = [_split(np.arange(len(one)), one) for one in keys]
     matched: list[MatchedOperations] = []
-    for communicator in range(count):
+    for communicator in range(len(trace.communicators)):
         calls = {
             index: parts[index].get(communicator, np.zeros(0, np.intp))
             for index, rank in enumerate(trace.ranks)
@@ -79,7 +78,7 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
         operations["datatype"][indices],
         operations["redop"][indices],
         operations["flags"][indices] & np.uint8(layout.Flag.CAPTURED),
-        np.where(np.isin(functions, _ROOTED), operations["peer"][indices], -1).astype(np.uint32),
+        np.where(np.isin(functions, ROOTED), operations["peer"][indices], -1).astype(np.uint32),
     ):
         signatures = (signatures ^ values.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         signatures ^= signatures >> np.uint64(29)
@@ -87,7 +86,6 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
     return CallSequence(
         signatures=signatures,
         indices=indices,
-        gap_count=rank.gap_count,
         times_ns=enqueue_ns + rank.start_ns if rank.start_ns and enqueue_ns.all() else None,
     )
 
@@ -153,7 +151,7 @@ def _operation_text(operation: np.void) -> str:
     is_type_known = datatype < len(layout.DATATYPE_NAMES)
     details = [layout.DATATYPE_NAMES[datatype]] if is_type_known else []
     details += [layout.REDOP_NAMES[redop]] if redop < len(layout.REDOP_NAMES) else []
-    details += [f"root {operation['peer']}"] if operation["function"] in _ROOTED else []
+    details += [f"root {operation['peer']}"] if operation["function"] in ROOTED else []
     details += ["captured"] if operation["flags"] & layout.Flag.CAPTURED else []
     size = size_text(count * int(layout.DATATYPE_BYTES[datatype])) if is_type_known else count_text(count, "element")
     return f"{Function(operation['function']).name.lower()} of {size}" + (f" ({', '.join(details)})" if details else "")
@@ -167,7 +165,7 @@ def _match_transfers(
     unknown = 0
     for index, indices in calls.items():
         own, operations = trace.ranks[index].own_ranks[communicator], trace.ranks[index].operations
-        for function in (Function.SEND, Function.RECV):
+        for function in TRANSFERS:
             selected = indices[operations["function"][indices] == function]
             by_peer = _split(selected, operations["peer"][selected])
             unknown += sum(len(by_peer.pop(peer)) for peer in [peer for peer in by_peer if peer < 0])

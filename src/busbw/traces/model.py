@@ -4,17 +4,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from busbw.traces.format import DeviceClock
+from busbw.traces.format import DeviceClock, Operations
 from busbw.traces.matching import MatchedOperations, match_operations
 from busbw.traces.steps import Steps, find_steps
-
-Operations = NDArray[np.void]
-"""Structured array of dtype `format.OPERATION`. `communicator` is an index of `Trace.communicators`.
-
-All other fields are as in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +40,13 @@ class RankTrace:
     start_ns: int = 0
     """Unix time of `enqueue_ns` 0, by the clock of the host. 0: unknown."""
     operations: Operations = field(repr=False)
-    """In the order of the calls."""
+    """In the order of the calls. `communicator` is an index of `Trace.communicators`."""
     own_ranks: dict[int, int] = field(default_factory=dict)
     """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
     lost_count: int = 0
     """Operations that the recorder could not store, or that are not valid."""
-    gap_count: int = 0
-    """Maximum number of these operations that are missing between others, and not at the end."""
+    gap_start: int | None = None
+    """Index of the operation before which others are missing. It and later ones have no match. None: no gap."""
 
     @cached_property
     def steps(self) -> Steps | None:

@@ -1,17 +1,11 @@
 """Finds the steps of a job: the longest sequence of operations that repeats."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.traces.format import Function
-
-if TYPE_CHECKING:
-    from busbw.traces.model import Operations
+from busbw.traces.format import TRANSFERS, Function, Operations
 
 Indices = NDArray[np.intp]
 Signatures = NDArray[np.uint64]
@@ -59,7 +53,7 @@ def find_steps(operations: Operations) -> Steps | None:
     if exact and exact.coverage == 1:
         return exact
     # Experts send other counts in each step, and none to some ranks: a run of transfers is one element.
-    is_transfer = np.isin(operations["function"], (Function.SEND, Function.RECV))
+    is_transfer = np.isin(operations["function"], TRANSFERS)
     signatures = _mix(_mix(np.where(is_transfer, Function.SEND, operations["function"])) ^ operations["communicator"])
     is_first = np.ones(len(operations), bool)
     is_first[1:] = ~is_transfer[1:] | (signatures[1:] != signatures[:-1])

@@ -27,13 +27,13 @@ def write_trace(trace: Trace, directory: Path) -> None:
             raise UsageError(f"{path_text(directory)} is not empty", remedy="pass a new directory")
         for rank in trace.ranks:
             with (directory / f"rank-{rank.rank:05}.trace").open("xb") as file:
-                declarations = _declarations(trace, rank)
-                # Records without content are gaps for a reader, if operations follow.
-                declarations += bytes(rank.gap_count * layout.RECORD_BYTES)
-                record_count = len(declarations) // layout.RECORD_BYTES + len(rank.operations)
-                file.write(_header(trace, rank, record_count))
-                file.write(declarations)
-                file.write(rank.operations.data)
+                operations = rank.operations
+                if rank.gap_start is not None:
+                    # A record without content is a gap for a reader.
+                    operations = np.insert(operations, rank.gap_start, np.zeros((), layout.OPERATION))
+                records = _declarations(trace, rank) + operations.tobytes()
+                file.write(_header(trace, rank, len(records) // layout.RECORD_BYTES))
+                file.write(records)
     except OSError as error:
         problem = f"cannot write {path_text(directory)}: {error.strerror}"
         raise BusbwError(problem, remedy="pass a writable directory") from error

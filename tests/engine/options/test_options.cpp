@@ -61,7 +61,7 @@ const std::vector<FlagEffect>& effects() {
       {"-R", "--local_register", "1", [](const Options& o) { return o.settings.local_register == 1; }},
       {"-x", "--cta_policy", "2", [](const Options& o) { return o.settings.cta_policy == 2; }},
       {"-y", "--stream_null", "1", [](const Options& o) { return o.null_stream; }},
-      {"", "--report-algorithms", "1", [](const Options& o) { return o.report_algorithms; }},
+      {"", "--report-algorithms", "1", [](const Options& o) { return o.settings.report_algorithms; }},
       {"", "--library", "/x/libnccl.so", [](const Options& o) { return o.nccl_library == "/x/libnccl.so"; }},
       {"", "--backend", "nccl", [](const Options& o) { return o.backend == "nccl"; }},
       {"-D", "--device_implementation", "2", [](const Options& o) { return o.settings.device_implementation == 2; }},

@@ -208,6 +208,19 @@ TEST_CASE("the three times follow a row only on request") {
   CHECK(with.substr(0, at) + with.substr(at + lines.size()) == without);
 }
 
+TEST_CASE("golden: columns of the algorithm precede the timestamp, and show what is unknown") {
+  RunInfo run = made_up_run();
+  run.settings.report_algorithms = true;
+  run.settings.report_timestamps = true;
+  Row row = made_up_row(8);
+  row.out_of_place->algorithms = {{"ring", "ll128", 4}};
+  row.in_place->algorithms = {{"copy_engine", "", 0}};
+  Row ranks_differ = made_up_row(16);
+  ranks_differ.out_of_place->algorithms = {{"ring", "ll", 2}, {"tree", "ll", 2}};
+  ranks_differ.in_place.reset();
+  check_golden("text_algorithms.txt", whole_table(run, {{row}, {ranks_differ}}, made_up_end(2)));
+}
+
 TEST_CASE("golden: groups, their sums, and the required bandwidth") {
   RunInfo run = made_up_run();
   for (RankInfo& rank : run.ranks) rank.group = rank.rank % 2;

@@ -3,8 +3,11 @@
 CUDA and NCCL are fakes (bench/programs/fake_*): no data move, so data are not checked.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from polling import free_port
@@ -179,3 +182,44 @@ def test_a_first_gpu_beyond_all_numbers_is_refused(pretended: Programs) -> None:
     (finished,) = start(pretended, "all_reduce", gpus=[NEW_GPU], each=[{}], NCCL_TESTS_DEVICE="2147483647")
     assert finished.code == 3
     assert "GPUs 2147483647 to 2147483647 are needed" in finished.sentence()
+
+
+def observed(
+    programs: Programs, algorithms: str, *flags: object, **variables: str
+) -> tuple[list[dict[str, Any]], str, list[str]]:
+    """Rows of two ranks in one process, the table, and "profiled" or "not profiled" for each all-reduce."""
+    operations = programs.folder / "operations"
+    log = {"BUSBW_PRETENDED_ALGORITHMS": algorithms, "BUSBW_PRETENDED_NCCL_LOG": str(operations)} | variables
+    (finished,) = start(programs, "all_reduce", "-g", 2, "-w", 3, *flags, gpus=[NEW_GPU], each=[{}], **log)
+    assert (finished.code, finished.stderr) == (0, "")
+    rows = of_kind(read_records(programs.folder / "out.jsonl"), "row")
+    return rows, finished.stdout, [line for line in operations.read_text().splitlines() if "profiled" in line]
+
+
+def test_rows_have_the_algorithm_of_the_warm_up_and_timed_operations_are_not_profiled(pretended: Programs) -> None:
+    rows, table, operations = observed(pretended, "RING,RING", "--report-algorithms", 1)
+    assert [(row["algorithm"], row["protocol"], row["channels"]) for row in rows] == [("ring", "ll128", 4)] * 2
+    assert re.search(r"^ +64 .* ring/ll128/4 +ring/ll128/4$", table, re.MULTILINE)
+    runs = [(state, len(list(run))) for state, run in groupby(operations)]
+    assert [state for state, _ in runs] == ["profiled", "not profiled"] * 2
+    assert [count for _, count in runs[::2]] == [6, 6]  # three operations of the warm-up on two ranks
+
+
+def test_ranks_that_disagree_have_no_algorithm_and_a_warning(pretended: Programs) -> None:
+    rows, table, _ = observed(pretended, "RING,TREE", "--report-algorithms", 1)
+    assert [(row["algorithm"], row["protocol"], row["channels"]) for row in rows] == [(None, None, None)] * 2
+    assert "-/-/-" in table
+    for row in rows:
+        assert any("ring/ll128 with 4 channels, tree/ll128 with 4 channels" in one for one in row["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables"),
+    [([], {}), (["--report-algorithms", 1], {"NCCL_PROFILER_PLUGIN": "theirs.so"}), (["--report-algorithms", 0], {})],
+)
+def test_without_the_flag_or_with_another_profiler_the_algorithm_is_unknown(
+    pretended: Programs, flags: list[object], variables: dict[str, str]
+) -> None:
+    rows, _, operations = observed(pretended, "RING,RING", *flags, **variables)
+    assert [row["algorithm"] for row in rows] == [None, None]
+    assert set(operations) == {"not profiled"}

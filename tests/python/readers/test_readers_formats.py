@@ -9,6 +9,7 @@ from busbw import readers
 from busbw.errors import BusbwError, UsageError
 from busbw.logs import Figure, Log
 from busbw.readers import UserClaims
+from busbw.readers.tables.layouts import BOTH
 
 HEADER = """\
 #                                                              out-of-place                       in-place
@@ -234,6 +235,23 @@ def test_options_of_the_table(tmp_path: Path, columns: str, words: list[str], ch
     log = read(tmp_path, text)
     assert len(log.rows) == 3
     assert all(check(row) for row in log.rows)  # type: ignore[operator]
+
+
+def test_algorithms_of_the_table_have_their_own_fields(tmp_path: Path) -> None:
+    header = HEADER.replace("\n", " algorithm algorithm timestamp\n")
+    ends = ("ring/ll128/4 tree/simple/24", "copy_engine/-/- -/-/-", "nvls/-/16 nvls/-/16 2026-07-09 12:34:56")
+    rows = read(tmp_path, header + "".join(map("{} {}\n".format, ROWS.splitlines(), ends))).rows
+    figures = [row.figures[placement] for row in rows for placement in BOTH]
+    assert [(one.algorithm, one.protocol, one.channels) for one in figures] == [
+        ("ring", "ll128", 4),
+        ("tree", "simple", 24),
+        ("copy_engine", None, None),
+        (None, None, None),
+        ("nvls", None, 16),
+        ("nvls", None, 16),
+    ]
+    assert [figure.time_us for figure in figures] == [2622.9, 2622.4, 5200.4, 5199.4, 10308, 10389]
+    assert rows[2].timestamp == "2026-07-09 12:34:56"
 
 
 def test_cpu_time_has_its_own_field(tmp_path: Path) -> None:

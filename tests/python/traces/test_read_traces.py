@@ -40,7 +40,7 @@ def make_operations(communicators: Sequence[int], threads: Sequence[int] = (), s
 
 def write_file(
     path: Path,
-    communicators: Sequence[tuple[int, int | None, int, int]],
+    communicators: Sequence[tuple[int, int, int, int]],
     operations: Any,
     **header_fields: Any,
 ) -> None:
@@ -55,7 +55,7 @@ def write_file(
     records = np.zeros(len(communicators), layout.COMMUNICATOR)
     for record, (index, identity, rank, size) in zip(records, communicators, strict=True):
         record["kind"], record["communicator"] = Kind.COMMUNICATOR, index
-        record["is_id_unique"], record["id"] = identity is not None, identity or 0
+        record["is_id_unique"], record["id"] = 1, identity
         record["rank"], record["size"] = rank, size
     content = header.tobytes().ljust(layout.HEADER_BYTES, b"\0") + records.tobytes() + operations.tobytes()
     path.write_bytes(content)
@@ -82,10 +82,10 @@ def test_a_written_trace_is_read_back(tmp_path: Path, clock: DeviceClock) -> Non
 
 def test_gaps_remain_known_in_a_written_trace(tmp_path: Path) -> None:
     trace = make_trace(ranks=1)
-    trace = replace(trace, ranks=(replace(trace.ranks[0], lost_count=5, gap_count=3),))
+    trace = replace(trace, ranks=(replace(trace.ranks[0], lost_count=5, gap_start=3),))
     write_trace(trace, tmp_path / "trace")
     (found,) = read_trace(tmp_path / "trace").ranks
-    assert (found.lost_count, found.gap_count) == (5, 3)
+    assert (found.lost_count, found.gap_start) == (5, 3)
     assert np.array_equal(found.operations, trace.ranks[0].operations)
 
 
@@ -192,25 +192,6 @@ class TestSeveralRanksInAProcess:
         assert found.problems == ()
 
 
-class TestCommunicatorsWithoutIds:
-    @pytest.mark.parametrize("stride", [1, 2])
-    def test_contiguous_and_strided_groups_are_inferred(self, tmp_path: Path, stride: int) -> None:
-        groups = split_ranks(4, 2, stride)
-        for rank in range(4):
-            group = next(one for one in groups if rank in one)
-            communicators = [(0, None, rank, 4), (1, None, group.index(rank), 2)]
-            write_file(tmp_path / f"{rank}.trace", communicators, make_operations([0, 1]), rank=rank, size=4)
-        found = read_trace(tmp_path)
-        assert sorted(one.members for one in found.communicators) == sorted([(0, 1, 2, 3), *groups])
-        assert len(found.problems) == 1
-        assert "inferred from order and size" in found.problems[0]
-
-    def test_a_process_with_all_ranks(self, tmp_path: Path) -> None:
-        communicators = [(rank, None, rank, 4) for rank in range(4)]
-        write_file(tmp_path / "a.trace", communicators, make_operations([0, 1, 2, 3], [0, 1, 2, 3]))
-        assert [one.members for one in read_trace(tmp_path).communicators] == [(0, 1, 2, 3)]
-
-
 class TestSeveralRuns:
     @pytest.mark.parametrize("has_launcher", [True, False])
     def test_the_newest_is_read(self, tmp_path: Path, has_launcher: bool) -> None:
@@ -283,7 +264,7 @@ class TestDamagedFiles:
         damage(file, self.field_offset(3, name), value)
         found = read_trace(file)
         assert found.problems == (f"a.trace: {problem}",)
-        assert (found.ranks[0].lost_count, found.ranks[0].gap_count) == (lost, lost)
+        assert (found.ranks[0].lost_count, found.ranks[0].gap_start) == (lost, 3 if lost else None)
         expected = [1, 2, 3, 5, 6, 7, 8, 9, 10] if lost else list(range(1, 11))
         assert counts(found) == [expected]
         if not lost:
@@ -310,7 +291,7 @@ class TestDamagedFiles:
         os.truncate(file, layout.HEADER_BYTES + 5 * layout.RECORD_BYTES + 7)
         found = read_trace(file)
         assert found.problems == ("a.trace is truncated: it has 5 of 11 records",)
-        assert (found.ranks[0].lost_count, found.ranks[0].gap_count) == (6, 0)
+        assert (found.ranks[0].lost_count, found.ranks[0].gap_start) == (6, None)
         assert counts(found) == [[1, 2, 3, 4]]
 
     def test_space_behind_the_records_is_not_read(self, file: Path) -> None:

@@ -14,6 +14,7 @@ from busbw.readers.tables.quantities import DTYPES, ELEMENT_BYTES, REDOPS, is_va
 BOTH: tuple[Placement, ...] = ("out_of_place", "in_place")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?$")
+_ALGORITHM = re.compile(r"(?:-|[a-z][a-z_]{0,30})/(?:-|[a-z0-9]{1,10})/(?:-|\d{1,4})$")
 _INT = re.compile(r"-?\d{1,18}$")
 
 _COUNT = r"\d{1,18}(?:[,_]\d{3}){0,5}"
@@ -32,6 +33,8 @@ class PlacementText(NamedTuple):
     wrong: str = ""
     per_iteration: tuple[str, ...] = ()
     """i_min, i_max, i_p99, i_cv%."""
+    algorithm: str = ""
+    """Algorithm, protocol and channels, such as "ring/ll128/4", with "-" for an unknown one."""
 
 
 class RawRow(NamedTuple):
@@ -113,10 +116,25 @@ def is_incomplete(words: list[str], columns: ColumnLayout) -> bool:
     return figure_count < (8 if has_two_placements else 3)
 
 
-def without_timestamp(words: list[str]) -> list[str]:
-    """Removes the date and the time of day at the end of a row."""
+class RowWords(NamedTuple):
+    """Words of a row, split before the optional columns at its end."""
+
+    figures: list[str]
+    """All words before these columns."""
+    algorithms: list[str]
+    """Columns of --report-algorithms."""
+    timestamp: list[str]
+    """Date and time of day."""
+
+
+def split_optional_columns(words: list[str]) -> RowWords:
+    """Splits off the optional columns at the end of a row."""
     has_timestamp = len(words) > 2 and _DATE.match(words[-2]) and _CLOCK.match(words[-1])
-    return words[:-2] if has_timestamp else words
+    timestamp_start = len(words) - 2 if has_timestamp else len(words)
+    start = timestamp_start
+    while start > 0 and _ALGORITHM.match(words[start - 1]):
+        start -= 1
+    return RowWords(words[:start], words[start:timestamp_start], words[timestamp_start:])
 
 
 def is_short(raw: RawRow) -> bool:
@@ -140,8 +158,7 @@ def parse_row(line: int, text: str, words: list[str], columns: ColumnLayout, gro
     has_type = columns.has_type or (len(words) > 2 and words[2] in DTYPES)
     dtype = DTYPES.get(words[2]) if has_type else None
     redop, remaining = _split_operator(words[3:] if has_type else words[2:])
-    count = len(without_timestamp(remaining))
-    timestamp, remaining = " ".join(remaining[count:]) or None, remaining[:count]
+    remaining, algorithms, timestamp = split_optional_columns(remaining)
     root, figures = _split_root([without_groups(word) for word in remaining], columns)
     size, elements = parse_integer(words[0]), parse_integer(words[1])
     if size is None or elements is None:
@@ -149,6 +166,10 @@ def parse_row(line: int, text: str, words: list[str], columns: ColumnLayout, gro
     for word in figures:
         if not is_value(word):
             raise NotARowError(f'"{word[:40]}" is not a number')
+    placement_texts = _split_placements(figures, columns)
+    if len(algorithms) == len(placement_texts):
+        pairs = zip(placement_texts, algorithms, strict=True)
+        placement_texts = tuple(texts._replace(algorithm=algorithm) for texts, algorithm in pairs)
     return RawRow(
         line=line,
         text=text,
@@ -157,8 +178,8 @@ def parse_row(line: int, text: str, words: list[str], columns: ColumnLayout, gro
         dtype=dtype,
         redop=None if redop == "none" else redop,
         root=root,
-        placement_texts=_split_placements(figures, columns),
-        timestamp=timestamp,
+        placement_texts=placement_texts,
+        timestamp=" ".join(timestamp) or None,
         group=group,
     )
 

@@ -127,12 +127,14 @@ class RowBuilder:
         algbw_gbps = None if numbers.algbw is None else numbers.algbw * self._gbps_per_unit
         busbw_gbps = None if numbers.busbw is None else numbers.busbw * self._gbps_per_unit
         wrong = texts.wrong
-        if wrong == "0" and not texts.per_iteration and not self._has_cpu_time:  # the most frequent case
+        is_plain = not (texts.per_iteration or texts.algorithm or self._has_cpu_time)
+        if wrong == "0" and is_plain:  # the most frequent case
             return Figure(
                 time_us=time_us, algbw_gbps=algbw_gbps, busbw_gbps=busbw_gbps, check="checked", wrong_elements=0
             )
         elements, warnings = self._parse_wrong(wrong)
         self.wrong_figures += bool(elements)
+        algorithm, protocol, channels = _parse_algorithm(texts.algorithm)
         return Figure(
             time_us=None if self._has_cpu_time else time_us,
             cpu_time_us=time_us if self._has_cpu_time else None,
@@ -142,6 +144,9 @@ class RowBuilder:
             wrong_elements=elements,
             warnings=warnings,
             per_iteration=_parse_per_iteration(texts.per_iteration),
+            algorithm=algorithm,
+            protocol=protocol,
+            channels=channels,
         )
 
     def _check_state(self, wrong: str, index: int) -> Literal["checked", "not_checked", "not_applicable", "unstated"]:
@@ -166,6 +171,12 @@ class RowBuilder:
         if value == 0 or self._facts.out_of_bounds == 0:
             return 0, ()
         return None, (f"the largest error is {wrong}; the log does not count the wrong elements",)
+
+
+def _parse_algorithm(text: str) -> tuple[str | None, str | None, int | None]:
+    """Returns algorithm, protocol and channels. None for an unknown one."""
+    algorithm, protocol, channels = (None if part == "-" else part for part in (text or "-/-/-").split("/"))
+    return algorithm, protocol, None if channels is None else int(channels)
 
 
 def _parse_per_iteration(words: tuple[str, ...]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
 from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
 from busbw.traces.analysis.groups import ranks_text
 from busbw.traces.analysis.prepare import PreparedTrace
-from busbw.traces.analysis.ranks import Overlap, measure_ranks
+from busbw.traces.analysis.ranks import measure_ranks
 from busbw.traces.analysis.rows import summarize_rows
 from busbw.traces.analysis.transfers import measure_arrivals
 from busbw.traces.analysis.types import CommunicatorGroup, OperationRow, StepTimes, TraceAnalysis
@@ -37,9 +37,12 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     duration_us = _duration_us(calls)
     rows = summarize_rows(prepared, duration_us)
     arrivals = measure_arrivals(prepared.matched, calls, clock_error_ns=clocks.error_ns or 0)
-    ranks, overlap = measure_ranks(calls, groups, arrivals, duration_us)
+    ranks, alone_us = measure_ranks(calls, groups, arrivals, duration_us)
     nodes = nodes_of_ranks(trace, system)
-    groups = tuple(_complete_group(group, index, overlap, trace, nodes) for index, group in enumerate(groups))
+    groups = tuple(
+        _complete_group(group, group_alone_us, trace, nodes)
+        for group, group_alone_us in zip(groups, alone_us, strict=True)
+    )
     estimates = {
         index: estimate
         for index, row in enumerate(rows)
@@ -72,7 +75,7 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     )
     return msgspec.structs.replace(
         analysis,
-        changes=list_changes(analysis, estimates, overlap, system),
+        changes=list_changes(analysis, estimates, system),
         rows=tuple(sorted(rows, key=lambda row: (-(row.share or 0), -(row.bytes_per_step or 0)))),
     )
 
@@ -115,14 +118,14 @@ def _step_times(calls: CallTable) -> StepTimes | None:
 
 
 def _complete_group(
-    group: CommunicatorGroup, index: int, overlap: Overlap, trace: Trace, nodes: dict[int, str]
+    group: CommunicatorGroup, alone_us: float, trace: Trace, nodes: dict[int, str]
 ) -> CommunicatorGroup:
     """Adds the number of nodes of a communicator, and the time without other communication."""
     places = [nodes.get(-1 if rank is None else rank) for rank in trace.communicators[group.communicators[0]].members]
     return msgspec.structs.replace(
         group,
         nodes=len(set(places)) if places and None not in places else None,
-        alone_us=None if np.isnan(overlap.alone_us[index]) else float(overlap.alone_us[index]),
+        alone_us=None if np.isnan(alone_us) else float(alone_us),
     )
 
 

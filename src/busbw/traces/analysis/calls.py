@@ -9,8 +9,8 @@ import numpy as np
 from busbw.collectives import collectives
 from busbw.traces.analysis.intervals import Indices, Mask, Values
 from busbw.traces.clocks import ClockAlignment, ClockMap
-from busbw.traces.format import DATATYPE_BYTES, DeviceClock, Flag, Function
-from busbw.traces.model import Operations, RankTrace, Trace
+from busbw.traces.format import DATATYPE_BYTES, TRANSFERS, DeviceClock, Flag, Function, Operations
+from busbw.traces.model import RankTrace, Trace
 from busbw.traces.steps import Steps
 
 EXCHANGE = 13
@@ -37,11 +37,11 @@ class RankCalls:
     step_durations_ns: Values
     """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
     analyzed: Mask
-    """True for each step that is analyzed. Without steps, the whole recording is one."""
+    """True for each complete step. Without steps, the whole recording is one."""
 
     @property
     def steps(self) -> Steps | None:
-        """All steps, also those that are not analyzed."""
+        """All steps, also incomplete ones."""
         return self.trace.steps
 
     @property
@@ -69,13 +69,12 @@ class CallTable:
     """Number of the step, from 0. -1: in no analyzed step."""
 
 
-def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) -> CallTable:
+def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
     """Lists the calls of all ranks.
 
     Args:
         trace: Trace to analyze.
         clocks: Alignment of its clocks. Times of a rank that is not aligned begin at 0.
-        step: Number of the only step to analyze, from 0. None: all complete steps.
     """
     sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
@@ -84,7 +83,7 @@ def list_calls(trace: Trace, clocks: ClockAlignment, step: int | None = None) ->
     end = 0
     for rank, clock, times in zip(trace.ranks, maps, _device_times(trace, maps), strict=True):
         calls, columns = _list_rank_calls(
-            rank, sizes, times, step, end, is_aligned=clock is not None, is_modelled=trace.is_modelled
+            rank, sizes, times, end, is_aligned=clock is not None, is_modelled=trace.is_modelled
         )
         ranks.append(calls)
         parts.append(columns)
@@ -114,7 +113,6 @@ def _list_rank_calls(
     rank: RankTrace,
     sizes: Indices,
     times: Values,
-    chosen_step: int | None,
     first_call: int,
     *,
     is_aligned: bool,
@@ -124,7 +122,7 @@ def _list_rank_calls(
     operations = rank.operations
     indices = np.arange(len(operations))
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
-    is_exchange = np.isin(operations["function"], (Function.SEND, Function.RECV)) & (operations["group"] != 0)
+    is_exchange = np.isin(operations["function"], TRANSFERS) & (operations["group"] != 0)
     is_exchange &= ~is_captured
     leaders = indices.copy()
     pairs = operations["communicator"].astype(np.int64) << 32 | operations["group"]
@@ -147,7 +145,7 @@ def _list_rank_calls(
     function[call_of[exchanged]] = EXCHANGE
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
     clock_ns = enqueue_ns if np.isnan(start_ns).all() and not is_modelled else start_ns
-    step_of, analyzed = _complete_steps(rank.steps, len(operations), chosen_step)
+    step_of, analyzed = _complete_steps(rank.steps, len(operations))
     step_starts_ns = clock_ns[rank.steps.starts] if rank.steps else np.array([np.nan])
     calls = RankCalls(
         trace=rank,
@@ -183,7 +181,7 @@ def _call_sizes(
     sizes[datatype >= len(DATATYPE_BYTES)] = UNKNOWN_SIZE
     call_sizes: Indices = sizes[is_leader]
     totals = np.zeros((2, len(call_sizes)), dtype=np.int64)
-    for row, function in enumerate((Function.SEND, Function.RECV)):
+    for row, function in enumerate(TRANSFERS):
         chosen = is_exchange & (operations["function"] == function) & (sizes >= 0)
         np.add.at(totals[row], call_of[chosen], sizes[chosen])
     exchanges = np.unique(call_of[is_exchange])
@@ -192,15 +190,13 @@ def _call_sizes(
     return call_sizes
 
 
-def _complete_steps(steps: Steps | None, count: int, chosen_step: int | None) -> tuple[Indices, Mask]:
-    """Returns the step of each of `count` operations, and true for each analyzed step.
+def _complete_steps(steps: Steps | None, count: int) -> tuple[Indices, Mask]:
+    """Returns the step of each of `count` operations, and true for each complete step.
 
     A step is complete if the next one follows at once.
     """
     if steps is None:
         return np.zeros(count, dtype=np.int64), np.array([True])
     analyzed: Mask = np.append(steps.ends[:-1] == steps.starts[1:], False)
-    if chosen_step is not None:
-        analyzed &= np.arange(len(analyzed)) == chosen_step
     number = np.searchsorted(steps.starts, np.arange(count), side="right") - 1
     return np.where((number >= 0) & analyzed[number], number, -1), analyzed

@@ -5,14 +5,11 @@ Compute is not in a trace. So each saving assumes that the job waits for the com
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from busbw.expect import Estimate
 from busbw.fastpath.table import NCCL, default_text, parse
 from busbw.system import System
-from busbw.traces.analysis.ranks import Overlap
 from busbw.traces.analysis.types import Change, CommunicatorGroup, Finding, OperationRow, TraceAnalysis
-from busbw.units import names_text, number_text, size_range_text, size_text
+from busbw.units import number_text, size_range_text, size_text
 
 _MAX_CHANGES = 3
 _FAST_PATH_TABLES = {"hopper": "sm_90"}
@@ -24,14 +21,13 @@ Measured with 4 x H200 in CUDA graphs (bench/results/h200-x4-fastpath.md)."""
 
 
 def list_changes(
-    analysis: TraceAnalysis, estimates: Mapping[int, Estimate], overlap: Overlap, system: System | None
+    analysis: TraceAnalysis, estimates: Mapping[int, Estimate], system: System | None
 ) -> tuple[Change, ...]:
-    """Returns the changes that save most, and more than the noise of the step time. Upper bounds are last.
+    """Returns the changes that save most, and more than the noise of the step time.
 
     Args:
         analysis: Analysis without changes.
         estimates: Expectations by the index of the row.
-        overlap: Communication of the groups.
         system: System of the job. None if unknown.
     """
     rows, groups = analysis.rows, analysis.groups
@@ -40,10 +36,9 @@ def list_changes(
         *_changes_of_findings(analysis.findings),
         *_changes_to_expected(rows, estimates, groups),
         *_changes_to_fast_path(rows, groups, system),
-        *_changes_of_overlap(groups, overlap),
     ]
     large = [change for change in changes if change.saving_us > noise_us]
-    return tuple(sorted(large, key=lambda change: (change.is_bound, -change.saving_us))[:_MAX_CHANGES])
+    return tuple(sorted(large, key=lambda change: -change.saving_us)[:_MAX_CHANGES])
 
 
 def _changes_of_findings(findings: Sequence[Finding]) -> Iterator[Change]:
@@ -98,19 +93,6 @@ def _changes_to_fast_path(
             basis="predicted",
             assumption=f"they take {_FAST_PATH_TIME_RATIO:g} of NCCL's time, as measured on 4 x H200, "
             "and the job waits for them",
-        )
-
-
-def _changes_of_overlap(groups: Sequence[CommunicatorGroup], overlap: Overlap) -> Iterator[Change]:
-    used = [int(index) for index in np.argsort(-overlap.total_us, kind="stable") if overlap.total_us[index] > 0]
-    if len(used) > 1:
-        labels = [groups[index].label for index in used]
-        yield Change(
-            text=f"overlap the operations of {names_text(labels[1:], 2)} with those of {labels[0]}",
-            saving_us=overlap.hideable_us,
-            is_bound=True,
-            basis="predicted",
-            assumption="no operation needs a result of the other group, and they share no link",
         )
 
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from busbw.traces.analysis.groups import members_text
 from busbw.traces.analysis.prepare import PreparedTrace
-from busbw.traces.analysis.transfers import ENDING_TOGETHER, median_by_key
+from busbw.traces.analysis.transfers import median_by_key
 from busbw.traces.analysis.types import Finding, OperationRow, RankRow
+from busbw.traces.format import SYNCHRONIZING
 from busbw.units import count_text, milliseconds_text
 
 _MIN_LATE_RATIO = 3.0
@@ -45,7 +46,7 @@ def find_slow_communicators(
     trace, groups = prepared.trace, prepared.groups
     medians: dict[int, dict[int, float]] = {}
     for one in prepared.matched:
-        is_chosen = one.is_complete & (one.row >= 0) & (one.function in ENDING_TOGETHER)
+        is_chosen = one.is_complete & (one.row >= 0) & (one.function in SYNCHRONIZING)
         for row, median_us in median_by_key(one.row[is_chosen], one.transfer_ns[is_chosen] / 1e3).items():
             medians.setdefault(row, {})[one.communicator] = median_us
     for group_number, group in enumerate(groups):

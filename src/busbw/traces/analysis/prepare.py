@@ -5,18 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from busbw.errors import UsageError
 from busbw.traces.analysis.calls import EXCHANGE, CallTable, list_calls
 from busbw.traces.analysis.groups import group_communicators
 from busbw.traces.analysis.intervals import Indices
 from busbw.traces.analysis.transfers import MatchedCalls, match_calls
 from busbw.traces.analysis.types import CommunicatorGroup
 from busbw.traces.clocks import ClockAlignment, align_clocks
-from busbw.traces.format import Function
+from busbw.traces.format import TRANSFERS
 from busbw.traces.model import Trace
-from busbw.units import count_text
 
-PAIRWISE = (Function.SEND, Function.RECV, EXCHANGE)
 _MAX_SIZES = 8
 """Point-to-point operations of more sizes share a row, because their sizes can differ in each step."""
 
@@ -30,7 +27,7 @@ class PreparedTrace:
     """Those of the trace, and differences between its ranks."""
     clocks: ClockAlignment
     period: str
-    """Interval of values "per step": "step", "step 3" or "recording"."""
+    """Interval of values "per step": "step" or "recording"."""
     calls: CallTable
     groups: tuple[CommunicatorGroup, ...]
     rows: Indices
@@ -39,31 +36,18 @@ class PreparedTrace:
     matched: tuple[MatchedCalls, ...]
 
 
-def prepare_trace(trace: Trace, step: int | None = None) -> PreparedTrace:
-    """Prepares a trace with at least one rank.
-
-    Args:
-        trace: Trace to analyze.
-        step: Number of the only step to analyze, from 1. None: all complete steps, or the recording without steps.
-
-    Raises:
-        UsageError: There is no such step.
-    """
+def prepare_trace(trace: Trace) -> PreparedTrace:
+    """Prepares a trace with at least one rank: all complete steps, or the recording if it has no steps."""
     matched = trace.matching.operations
     clocks = align_clocks(trace, matched)
-    calls = list_calls(trace, clocks, None if step is None else step - 1)
-    all_steps = [rank.steps for rank in trace.ranks if rank.steps]
-    if step is not None and not any(one.steps and one.step_count for one in calls.ranks):
-        counts = [len(steps.starts) - 1 for steps in all_steps]
-        known = f"the trace has {count_text(max(counts), 'complete step')}" if counts else "the trace has no steps"
-        raise UsageError(f"--step {step}: {known}", remedy="choose one of them" if counts else "omit --step")
+    calls = list_calls(trace, clocks)
     groups = group_communicators(trace)
     rows, row_count = _number_rows(calls, groups)
     return PreparedTrace(
         trace=trace,
         problems=tuple(dict.fromkeys((*trace.problems, *trace.matching.problems))),
         clocks=clocks,
-        period="recording" if not all_steps else f"step {step}" if step else "step",
+        period="step" if any(rank.steps for rank in trace.ranks) else "recording",
         calls=calls,
         groups=groups,
         rows=rows,
@@ -84,7 +68,7 @@ def _number_rows(calls: CallTable, groups: Sequence[CommunicatorGroup]) -> tuple
     """Returns the row of each call, and the number of rows. -1: in no analyzed step."""
     roles = group_of_communicator(groups)[calls.communicator] * 256 + calls.function
     distinct_sizes, size_numbers = np.unique(calls.size_bytes, return_inverse=True)
-    is_pairwise = np.isin(calls.function, PAIRWISE)
+    is_pairwise = np.isin(calls.function, (*TRANSFERS, EXCHANGE))
     for role in np.unique(roles[is_pairwise]):
         chosen = roles == role
         if len(np.unique(size_numbers[chosen])) > _MAX_SIZES:

@@ -1,7 +1,6 @@
 """Communication, overlap, waits and lateness of each rank."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,20 +11,13 @@ from busbw.traces.analysis.transfers import Arrivals
 from busbw.traces.analysis.types import CommunicatorGroup, RankRow
 
 
-class Overlap(NamedTuple):
-    """Communication per step by group of communicators. Times of groups are means over the ranks. NaN: unknown."""
-
-    alone_us: Values
-    """Time of each group in which its ranks execute no other group's operations."""
-    total_us: Values
-    hideable_us: float
-    """Time that a rank would save at most if all groups overlapped with the one that takes longest."""
-
-
 def measure_ranks(
     calls: CallTable, groups: Sequence[CommunicatorGroup], arrivals: Arrivals, period_us: float | None
-) -> tuple[tuple[RankRow, ...], Overlap]:
-    """Measures each rank. `period_us`: mean duration of a step, None if unknown."""
+) -> tuple[tuple[RankRow, ...], Values]:
+    """Measures each rank. Also returns `CommunicatorGroup.alone_us` of each group, NaN if unknown.
+
+    `period_us`: mean duration of a step, None if unknown.
+    """
     measured = [_measure_depths(calls, one.span, groups) for one in calls.ranks]
     rows = []
     for one, depth, waiting_ns, late_ns in zip(
@@ -47,7 +39,7 @@ def measure_ranks(
                 late_steps=float((late > 0).mean()) if len(late) else None,
             )
         )
-    return tuple(rows), _mean_overlap(calls.ranks, groups, measured)
+    return tuple(rows), _mean_alone_us(calls.ranks, groups, measured)
 
 
 def _measure_depths(calls: CallTable, span: slice, groups: Sequence[CommunicatorGroup]) -> Depths | None:
@@ -59,14 +51,13 @@ def _measure_depths(calls: CallTable, span: slice, groups: Sequence[Communicator
     return depths(starts_ns[chosen], ends_ns[chosen], sets, len(groups))
 
 
-def _mean_overlap(
+def _mean_alone_us(
     calls: Sequence[RankCalls], groups: Sequence[CommunicatorGroup], measured: Sequence[Depths | None]
-) -> Overlap:
+) -> Values:
     known = [(one.step_count * 1e3, depth) for one, depth in zip(calls, measured, strict=True) if depth]
     if not known:
-        unknown = np.full(len(groups), np.nan)
-        return Overlap(unknown, unknown, np.nan)
-    alone, total = (np.array([getattr(depth, name) / unit for unit, depth in known]) for name in ("alone", "total"))
-    counts = np.maximum((total > 0).sum(axis=0), 1)
-    hideable = [(depth.busy - depth.total.max()) / unit for unit, depth in known]
-    return Overlap(alone.sum(axis=0) / counts, total.sum(axis=0) / counts, float(np.max(hideable)))
+        return np.full(len(groups), np.nan)
+    alone_us = np.array([depth.alone / unit for unit, depth in known])
+    rank_counts = np.array([depth.total > 0 for _, depth in known]).sum(axis=0)
+    mean_us: Values = alone_us.sum(axis=0) / np.maximum(rank_counts, 1)
+    return mean_us

@@ -7,8 +7,8 @@ import numpy as np
 
 from busbw.traces.analysis.intervals import Values, merge
 from busbw.traces.analysis.prepare import PreparedTrace, group_of_communicator
-from busbw.traces.analysis.transfers import ENDING_TOGETHER
 from busbw.traces.analysis.types import TraceAnalysis
+from busbw.traces.format import SYNCHRONIZING
 
 MAX_RANKS = 8
 """Maximum number of ranks in a timeline."""
@@ -98,7 +98,7 @@ def _wait_ends(prepared: PreparedTrace) -> Values:
     calls = prepared.calls
     wait_ends_ns: Values = calls.start_ns.copy()
     for one in prepared.matched:
-        if one.is_aligned and one.function in ENDING_TOGETHER:
+        if one.is_aligned and one.function in SYNCHRONIZING:
             complete = one.calls[one.is_complete]
             latest = one.start_ns[one.is_complete].max(axis=1)
             # A clock error can place the last start after the end of a rank.

@@ -13,13 +13,9 @@ from numpy.typing import NDArray
 
 from busbw.traces.analysis.calls import CallTable
 from busbw.traces.analysis.intervals import Indices, Mask, Values, uncovered
-from busbw.traces.format import Function
+from busbw.traces.format import ROOTED, SYNCHRONIZING
 from busbw.traces.matching import MatchedOperations
 from busbw.traces.model import Trace
-
-ENDING_TOGETHER = (Function.ALL_REDUCE, Function.ALL_GATHER, Function.REDUCE_SCATTER, Function.ALLTOALL)
-"""Functions that no rank ends before all ranks have started."""
-_ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +51,7 @@ def match_calls(
         rows: Row of each call. -1: in no analyzed step.
     """
     for one in matched:
-        if one.function not in (*ENDING_TOGETHER, *_ROOTED):
+        if one.function not in (*SYNCHRONIZING, *ROOTED):
             continue
         columns = zip(one.ranks, one.indices.T, strict=True)
         call_matrix = np.stack([_values(calls.ranks[rank].call_of, column, -1) for rank, column in columns], axis=1)
@@ -68,7 +64,7 @@ def match_calls(
         )
         is_whole = len(one.ranks) == trace.communicators[one.communicator].size
         is_complete: Mask = np.full(len(duration), is_whole) & ~np.isnan(duration).any(axis=1)
-        if one.function in ENDING_TOGETHER:
+        if one.function in SYNCHRONIZING:
             transfer = np.fmin.reduce(duration, axis=1)
         else:
             # The root may end before the others have started, so only all ranks together show the transfer.
@@ -139,7 +135,7 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
     is_known = np.zeros(len(calls.ranks), dtype=bool)
     for one in matched:
         chosen = one.is_complete & (one.row >= 0) & ~np.isnan(one.start_ns).any(axis=1)
-        if not one.is_aligned or one.function not in ENDING_TOGETHER or len(one.ranks) < 2 or not chosen.any():
+        if not one.is_aligned or one.function not in SYNCHRONIZING or len(one.ranks) < 2 or not chosen.any():
             continue
         start, call_matrix = one.start_ns[chosen], one.calls[chosen]
         steps, others = calls.step[call_matrix], gaps[call_matrix]

@@ -110,8 +110,6 @@ class Change(Struct, kw_only=True, frozen=True):
     text: str
     saving_us: float
     """Per step."""
-    is_bound: bool = False
-    """True if the saving is an upper bound."""
     basis: Literal["measured", "predicted"]
     assumption: str
 
@@ -128,7 +126,7 @@ class TraceAnalysis(Struct, kw_only=True, frozen=True):
     producers: tuple[str, ...]
     operations: int
     period: str
-    """Interval of all values "per step": "step", "step 3" or "recording"."""
+    """Interval of all values "per step": "step" or "recording"."""
     steps: StepTimes | None
     duration_us: float | None
     """Mean duration of the period."""
@@ -140,6 +138,6 @@ class TraceAnalysis(Struct, kw_only=True, frozen=True):
     ranks: tuple[RankRow, ...]
     findings: tuple[Finding, ...]
     changes: tuple[Change, ...] = ()
-    """The largest saving first, then upper bounds."""
+    """The largest saving first."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]

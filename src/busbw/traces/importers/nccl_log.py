@@ -13,7 +13,7 @@ from busbw.files import path_text
 from busbw.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.traces import format as layout
 from busbw.traces.building import Call, RankBuilder, TraceBuilder
-from busbw.traces.format import Algorithm, Flag, Function, Protocol
+from busbw.traces.format import REDUCING, ROOTED, TRANSFERS, Algorithm, Flag, Function, Protocol
 from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
 from busbw.traces.importers.nccl_communicators import NcclCommunicator, NcclCommunicators, Process
 from busbw.traces.importers.recording import open_recording, read_lines
@@ -40,9 +40,6 @@ _KINDS = {
     b"Copy Engine": Algorithm.COPY_ENGINE,
     b"Hierarchical CE": Algorithm.COPY_ENGINE,
 }
-_REDUCTIONS = (Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE)
-_PAIRS = (Function.SEND, Function.RECV)
-_ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER, *_PAIRS)
 _IN_PLACE, _OUT_OF_PLACE = int(Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE), int(Flag.IS_IN_PLACE_KNOWN)
 _MAX_WAITING = 1024
 """Maximum number of calls of a thread that wait for the line with their algorithm."""
@@ -171,16 +168,16 @@ class _Reader:
                 communicator=communicator.index,
                 elements=count,
                 datatype=datatype,
-                redop=int(match["redop"]) if function in _REDUCTIONS else layout.UNKNOWN_BYTE,
+                redop=int(match["redop"]) if function in REDUCING else layout.UNKNOWN_BYTE,
                 stream=rank.stream(match["stream"]),
-                peer=peer if function in _ROOTED else -1,
+                peer=peer if function in (*ROOTED, *TRANSFERS) else -1,
                 group=self._group(thread, function, peer, match),
                 enqueue_ns=_time_ns(line[: match.start()]),
                 flags=_in_place_flags(function, match, communicator, size_bytes),
                 thread=rank.thread(match["thread"] or b""),
             )
         )
-        if communicator.own_rank == 0 and size > 1 and size_bytes is not None and function not in _PAIRS:
+        if communicator.own_rank == 0 and size > 1 and size_bytes is not None and function not in TRANSFERS:
             sizes = (size_bytes, size_bytes * size)  # NCCL 2.23 names the larger buffer
             is_part = function in (Function.ALL_GATHER, Function.REDUCE_SCATTER)
             thread.waiting.append(_Waiting(function, sizes if is_part else sizes[:1], rank, operation))
@@ -194,7 +191,7 @@ class _Reader:
         key, is_counted = (call["handle"], call["op_count"]), call["op_count"] != b"0"
         if call["task"] is not None:
             continues = int(call["task"]) > 0
-        elif function in _PAIRS:
+        elif function in TRANSFERS:
             continues = key == thread.group_key and (function, peer) not in thread.members
         else:
             continues = key == thread.group_key and is_counted
@@ -202,7 +199,7 @@ class _Reader:
             self._group_count += 1
             thread.group = self._group_count
             thread.members.clear()
-        thread.group_key = key if function in _PAIRS or is_counted else None
+        thread.group_key = key if function in TRANSFERS or is_counted else None
         thread.members.add((function, peer))
         return thread.group
 

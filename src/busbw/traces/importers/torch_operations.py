@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from busbw.traces import format as layout
 from busbw.traces.building import Call, TraceBuilder
-from busbw.traces.format import Flag, Function
+from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 
 _FUNCTIONS = {
     "allreduce": Function.ALL_REDUCE,
@@ -47,14 +47,6 @@ _DATATYPES = {
 }
 _NOT_OPERATIONS = ("wait", "init", "coalesced", "startcoalescing", "endcoalescing", "monitoredbarrier")
 _IN_PLACE = Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE
-_WITH_PEER = (
-    Function.BROADCAST,
-    Function.REDUCE,
-    Function.GATHER,
-    Function.SCATTER,
-    Function.SEND,
-    Function.RECV,
-)
 _NUMBERS = re.compile(r"-?\d{1,12}")
 MAX_RANKS = 1 << 20
 
@@ -156,7 +148,7 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
         base._replace(
             function=function,
             elements=count,
-            peer=operation.peer if function in _WITH_PEER else -1,
+            peer=operation.peer if function in (*ROOTED, *TRANSFERS) else -1,
             flags=_IN_PLACE if is_in_place else 0,
         )
     ]
@@ -181,6 +173,6 @@ def _list_pairs(builder: TraceBuilder, operation: TorchOperation, base: Call) ->
     return [
         base._replace(function=function, elements=count, peer=peer)
         for peer, pair in enumerate(zip(*counts, strict=True))
-        for function, count in zip((Function.SEND, Function.RECV), pair, strict=True)
+        for function, count in zip(TRANSFERS, pair, strict=True)
         if count
     ]

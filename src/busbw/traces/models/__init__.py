@@ -3,6 +3,9 @@
 `load_model` computes the trace of a model for a number of ranks. The parallelism selects the sequence of operations.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import msgspec
 
 from busbw.catalog import Catalog
@@ -17,12 +20,22 @@ __all__ = ["Model", "list_models", "load_model"]
 
 STEPS = 3
 """Steps of a trace: enough to detect the period."""
-_NAMES = {
-    "fsdp": fully_sharded.COMMUNICATORS,
-    "tensor": tensor_parallel.COMMUNICATORS,
-    "expert": expert_parallel.COMMUNICATORS,
+
+
+class _Parallelism(NamedTuple):
+    """A way to distribute the training of a model."""
+
+    communicators: tuple[str, ...]
+    """Names of the communicators of a rank: of all ranks, its group, and the ranks with its place in their groups."""
+    append_step: Callable[[Timeline, Model, int], None]
+    """Appends the step of this number, from 0, to the timeline of a rank."""
+
+
+_PARALLELISMS = {
+    "fsdp": _Parallelism(fully_sharded.COMMUNICATORS, fully_sharded.append_step),
+    "tensor": _Parallelism(tensor_parallel.COMMUNICATORS, tensor_parallel.append_step),
+    "expert": _Parallelism(expert_parallel.COMMUNICATORS, expert_parallel.append_step),
 }
-"""Names of the communicators of a rank: of all ranks, of its group, and of the ranks with its place in their groups."""
 _CATALOG = Catalog(
     __name__,
     Model,
@@ -60,8 +73,9 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
     for number in range(ranks):
         rank = builder.rank(number, model.name)
         rank.rank = number
-        timelines.append(Timeline(rank))
-    for role, name in enumerate(_NAMES[model.parallelism]):
+        timelines.append(Timeline(rank, number, ranks, group))
+    parallelism = _PARALLELISMS[model.parallelism]
+    for role, name in enumerate(parallelism.communicators):
         for position, members in enumerate(families[role]):
             if len(members) > 1:
                 index = builder.communicator(f"{name} {position}", len(members), name=name, members=members)
@@ -69,26 +83,16 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
                     raise UsageError(f"{model.name} cannot run on {ranks:,} ranks", remedy="use fewer ranks")
                 for member in members:
                     timelines[member].communicators[role] = index
-    for number, timeline in enumerate(timelines):
+    for timeline in timelines:
         for step in range(STEPS):
-            _append_step(timeline, model, ranks, group, number, step)
+            parallelism.append_step(timeline, model, step)
     for limitation in _limitations(model, ranks, group):
         builder.add_problem(limitation)
     return builder.build()
 
 
-def _append_step(timeline: Timeline, model: Model, ranks: int, group: int, rank: int, step: int) -> None:
-    if model.parallelism == "fsdp":
-        fully_sharded.append_step(timeline, model, ranks)
-    elif model.parallelism == "tensor":
-        tensor_parallel.append_step(timeline, model, ranks, group)
-    else:
-        routes = expert_parallel.draw_routes(model, group, (step, rank // group))
-        expert_parallel.append_step(timeline, model, ranks, rank % group, routes)
-
-
 def _limitations(model: Model, ranks: int, group: int) -> tuple[str, ...]:
-    name = _NAMES[model.parallelism][-2:][0]
+    name = _PARALLELISMS[model.parallelism].communicators[-2:][0]
     facts = [f"{group} ranks instead of {model.group}"] if group < model.group else []
     facts += ["no replica to exchange with"] if 1 < group == ranks else []
     return (

@@ -25,9 +25,11 @@ def draw_routes(model: Model, group: int, seed: tuple[int, ...]) -> NDArray[np.i
     return routes
 
 
-def append_step(timeline: Timeline, model: Model, ranks: int, own: int, routes: NDArray[np.int64]) -> None:
-    """Appends one step of the rank `own` of an expert-parallel group, which exchanges tokens as `draw_routes` says."""
-    group = routes.shape[1]
+def append_step(timeline: Timeline, model: Model, step: int) -> None:
+    """Appends one step. `draw_routes` distributes its tokens."""
+    ranks, group = timeline.ranks, timeline.group
+    own = timeline.number % group
+    routes = draw_routes(model, group, (step, timeline.number // group))
     norm, qkv, projection, router = model.dense_parameters.values()
     dense = [[norm, qkv, projection, norm, router] for _ in range(model.layers)]
     dense[0].insert(0, model.embedding_parameters)

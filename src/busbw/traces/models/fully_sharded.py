@@ -12,9 +12,9 @@ COMMUNICATORS = ("world",)
 (WORLD,) = range(1)
 
 
-def append_step(timeline: Timeline, model: Model, ranks: int) -> None:
-    """Appends one step."""
-    root, block = -(-model.root_parameters // ranks), -(-model.block_parameters // ranks)
+def append_step(timeline: Timeline, model: Model, _step: int) -> None:
+    """Appends one step. All steps are equal."""
+    root, block = (-(-count // timeline.ranks) for count in (model.root_parameters, model.block_parameters))
     dense = model.dense_parameters
     forward = model.score_flops + model.matrix_flops(dense["qkv"] + dense["projection"] + sum(model.expert_parameters))
     prefetch = Flag.IN_PLACE | Flag.OVERLAPPED  # but computation waits for the first layer

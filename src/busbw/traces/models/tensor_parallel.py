@@ -13,15 +13,16 @@ COMMUNICATORS = ("world", "tensor parallel", "data parallel")
 WORLD, TENSOR, DATA = range(3)
 
 
-def append_step(timeline: Timeline, model: Model, ranks: int, group: int) -> None:
-    """Appends one step of `ranks` ranks in tensor-parallel groups of `group` ranks."""
+def append_step(timeline: Timeline, model: Model, _step: int) -> None:
+    """Appends one step. All steps are equal."""
+    group = timeline.group
     norm, qkv, projection, _ = (count // group for count in model.dense_parameters.values())
     up, down = (count // group for count in model.expert_parameters)
     embedding = model.embedding_parameters // group
     layers = [[norm * group, qkv, projection, norm * group, up, down] for _ in range(model.layers)]
     layers[0].insert(0, embedding)
     layers[-1] += [norm * group, embedding]
-    optimizer = DistributedOptimizer(DATA, layers, ranks // group)
+    optimizer = DistributedOptimizer(DATA, layers, timeline.ranks // group)
     tokens = model.sequence * model.hidden // group
     scores = model.score_flops / group
 

@@ -16,7 +16,11 @@ Source: arXiv 2407.21783, table 4.
 class Timeline:
     """Operations of one rank. Its clock counts computation only: communication takes no time."""
 
-    def __init__(self, rank: RankBuilder) -> None:
+    def __init__(self, rank: RankBuilder, number: int, ranks: int, group: int) -> None:
+        """Begins without operations. `number`: rank of the job, of `ranks`. `group`: ranks of its group."""
+        self.number = number
+        self.ranks = ranks
+        self.group = group
         self.communicators: dict[int, int] = {}
         """Index of each communicator by its number in the model."""
         self._rank = rank

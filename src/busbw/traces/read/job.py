@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from busbw.traces.building import RankBuilder, TraceBuilder
 from busbw.traces.format import DeviceClock
-from busbw.traces.read.process_file import CommunicatorEntry, ProcessFile
-from busbw.traces.read.process_ranks import local_identities, split_ranks
+from busbw.traces.read.process_file import ProcessFile
+from busbw.traces.read.process_ranks import split_ranks
 from busbw.units import count_text, names_text
 
 _MAX_NAMES = 8
@@ -20,148 +20,108 @@ class _RankPart:
     """One rank of a process."""
 
     file: ProcessFile
-    rank: int | None
-    """Rank of the job, from the launcher."""
-    indices: dict[str, int]
-    """Index in the file of each communicator, by `Communicator.identity`."""
-
-    def entries(self) -> dict[str, CommunicatorEntry]:
-        """Returns the communicators of the rank by identity."""
-        return {identity: self.file.communicators[index] for identity, index in self.indices.items()}
+    rank: RankBuilder
+    indices: frozenset[int]
+    """Its communicators, as in the file."""
+    known: dict[int, int] = field(default_factory=dict)
+    """Index in the trace of each communicator that is possible, by its index in the file."""
 
 
 def join_processes(builder: TraceBuilder, files: Sequence[ProcessFile]) -> None:
     """Adds the ranks of all files, and problems for what is ambiguous or contradictory."""
     parts = _list_parts(builder, _select_run(builder, [file for file in files if file.communicators]))
-    indices = _add_communicators(builder, parts)
-    for number, part in enumerate(parts):
-        rank = builder.rank(number, part.file.name)
-        rank.rank = part.rank
-        _fill_rank(builder, rank, part, indices)
+    _add_communicators(builder, parts)
+    for part in parts:
+        _fill_rank(part)
 
 
 def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_RankPart]:
-    """Returns the ranks of all files. Communicators without ids get identities that are valid in the whole job.
-
-    Such communicators of one size match in the order in which the ranks created them. Several communicators of one
-    number and size match in the order of the ranks, which is correct for contiguous and for strided ranks.
-    """
-    parts = []
-    seen = defaultdict[Hashable, int](int)
+    """Returns the ranks of all files. They have the numbers of the launcher if each process is one rank."""
+    parts: list[_RankPart] = []
     for file in sorted(files, key=lambda one: int(one.header["rank"])):
-        identities = local_identities(file)
-        sets = split_ranks(builder, file, identities)
-        for own in sets:
-            indices: dict[str, int] = {}
-            for index in sorted(own):
-                identity = identities[index]
-                if isinstance(identity, int):
-                    indices[f"{identity:016x}"] = index
-                else:
-                    key = (identity, file.communicators[index].rank)
-                    indices[f"inferred {identity} {seen[key]}"] = index
-                    seen[key] += 1
-            rank = int(file.header["rank"])
-            parts.append(_RankPart(file, rank if len(sets) == 1 and rank >= 0 else None, indices))
-    if seen:
-        builder.add_problem("this NCCL gave no ids of communicators; their members are inferred from order and size")
-    ranks = [part.rank for part in parts]
-    if None in ranks or len(set(ranks)) < len(ranks):  # a launcher of processes with several ranks, or another program
-        for part in parts:
-            part.rank = None
+        for indices in split_ranks(builder, file):
+            parts.append(_RankPart(file, builder.rank(len(parts), file.name), indices))
+    numbers = [int(part.file.header["rank"]) for part in parts]
+    if min(numbers, default=-1) >= 0 and len(set(numbers)) == len(numbers):
+        for part, number in zip(parts, numbers, strict=True):
+            part.rank.rank = number
     return parts
 
 
-def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> dict[str, int | None]:
-    """Adds the communicators in the order in which ranks created them. Returns their indices by identity."""
-    recorded = defaultdict[str, list[CommunicatorEntry]](list)
-    first_indices: dict[str, int] = {}
-    for part in parts:
-        for identity, entry in part.entries().items():
-            recorded[identity].append(entry)
-            first_indices[identity] = min(part.indices[identity], first_indices.get(identity, 1 << 16))
-    indices: dict[str, int | None] = {}
-    unknown_sizes = contradictory = 0
-    for identity in sorted(recorded, key=lambda one: first_indices[one]):
-        entries = recorded[identity]
-        size = max(max(entry.size, entry.rank + 1) for entry in entries)
-        unknown_sizes += all(entry.size == -1 for entry in entries)
-        members: dict[int, int] = {}
-        for entry in entries:
-            contradictory += entry.size not in (size, -1)
-            for place, member in entry.members.items():
-                contradictory += members.setdefault(place, member) != member
-        indices[identity] = builder.communicator(
-            identity,
-            size,
-            name=next((entry.name for entry in entries if entry.name), ""),
-            members=[members.get(place, -1) for place in range(max(members, default=-1) + 1)],
-        )
-    if unknown_sizes:
-        count = count_text(unknown_sizes, "communicator")
+def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> None:
+    """Adds the communicators in the order in which ranks created them."""
+    entries = [(index, part, part.file.communicators[index]) for part in parts for index in part.indices]
+    sizes = defaultdict[int, int](int)
+    declared_sizes = defaultdict[int, set[int]](set)
+    for _, _, entry in entries:
+        sizes[entry.id] = max(entry.size, entry.rank + 1, sizes[entry.id])
+        declared_sizes[entry.id].add(entry.size)
+    for local, part, entry in sorted(entries, key=lambda one: one[0]):
+        members = [entry.members.get(place, -1) for place in range(max(entry.members, default=-1) + 1)]
+        index = builder.communicator(f"{entry.id:016x}", sizes[entry.id], name=entry.name, members=members)
+        if index is not None:
+            part.known[local] = index
+            builder.join(part.rank, index, entry.rank)
+    if unknown := sum(one == {-1} for one in declared_sizes.values()):
+        count = count_text(unknown, "communicator")
         builder.add_problem(f"this NCCL gave no sizes of {count}; they have the recorded ranks")
-    if contradictory:
-        builder.add_problem(f"ranks disagree on {count_text(contradictory, 'member')} or sizes of communicators")
-    return indices
+    if contradictory := sum(len(one - {-1}) > 1 for one in declared_sizes.values()):
+        builder.add_problem(f"ranks disagree on the sizes of {count_text(contradictory, 'communicator')}")
 
 
-def _fill_rank(builder: TraceBuilder, rank: RankBuilder, part: _RankPart, indices: dict[str, int | None]) -> None:
-    header, operations = part.file.header, part.file.operations
-    known: dict[int, int] = {}
-    for identity, entry in part.entries().items():
-        if (index := indices[identity]) is not None:
-            known[part.indices[identity]] = index
-            builder.join(rank, index, entry.rank)
-    if len(known) < len(part.file.communicators):
-        operations = operations[np.isin(operations["communicator"], list(known))]
+def _fill_rank(part: _RankPart) -> None:
+    file, rank = part.file, part.rank
+    is_known = np.isin(file.operations["communicator"], list(part.known))
+    rank.operations = file.operations[is_known]
+    rank.gap_start = None if file.gap_start is None else int(np.count_nonzero(is_known[: file.gap_start]))
     lookup = np.zeros(2**16, np.uint16)
-    lookup[list(known)] = list(known.values())
-    operations["communicator"] = lookup[operations["communicator"]]
-    start_ns, version = int(header["start_realtime_ns"]), int(header["nccl_version"])
-    rank.operations = operations
-    rank.host, rank.producer = part.file.text("host"), part.file.text("producer")
-    rank.pid = int(header["pid"]) or None
+    lookup[list(part.known)] = list(part.known.values())
+    rank.operations["communicator"] = lookup[rank.operations["communicator"]]
+    start_ns, version = int(file.header["start_realtime_ns"]), int(file.header["nccl_version"])
+    rank.host, rank.producer = file.text("host"), file.text("producer")
+    rank.pid = int(file.header["pid"]) or None
     rank.nccl_version = f"{version // 10000}.{version // 100 % 100}.{version % 100}" if version else ""
-    rank.device_clock = DeviceClock(int(header["device_clock"]))
+    rank.device_clock = DeviceClock(int(file.header["device_clock"]))
     rank.start_ns = start_ns if start_ns < 2**62 else 0
-    rank.lost_count, rank.gap_count = part.file.lost_count, part.file.gap_count
+    rank.lost_count = file.lost_count
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Returns the files of the newest run, if a rank has files of several runs. One file of each rank remains.
-
-    Files with a common communicator are of one run.
-    """
-    runs: list[list[ProcessFile]] = []
-    ids_of_runs: list[set[int]] = []
-    for file in files:
-        ids = {entry.id for entry in file.communicators.values() if entry.id is not None}
-        common = [place for place, others in enumerate(ids_of_runs) if ids & others]
-        runs.append([*(other for place in common for other in runs[place]), file])
-        ids_of_runs.append(ids.union(*(ids_of_runs[place] for place in common)))
-        for place in reversed(common):
-            del runs[place], ids_of_runs[place]
+    """Returns the files of the newest run, if a process has files of several runs. One file of each rank remains."""
+    runs = _group_by_run(files)
     runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
     selected: list[ProcessFile] = []
-    taken: set[Hashable] = set()
     older: list[ProcessFile] = []
     repeated: list[ProcessFile] = []
+    selected_places: set[Hashable] = set()
     for run in runs:
         places = {_process_place(file) for file in run}
-        if places & taken:
+        if places & selected_places:
             older += run
             continue
-        taken |= places
-        seen: set[Hashable] = set()
+        selected_places |= places
+        run_ranks: set[tuple[int, int]] = set()
         for file in sorted(run, key=lambda one: one.name):
-            own = {(entry.id, entry.rank) for entry in file.communicators.values() if entry.id is not None}
-            (repeated if own & seen else selected).append(file)
-            seen |= own
+            ranks = {(entry.id, entry.rank) for entry in file.communicators.values()}
+            (repeated if ranks & run_ranks else selected).append(file)
+            run_ranks |= ranks
     for left_out, reason in ((older, "they are of older runs"), (repeated, "another one has the same ranks")):
         if left_out:
             names = names_text(sorted(file.name for file in left_out), _MAX_NAMES)
             builder.add_problem(f"{count_text(len(left_out), 'file')} left out, because {reason}: {names}")
     return selected
+
+
+def _group_by_run(files: Sequence[ProcessFile]) -> list[list[ProcessFile]]:
+    """Returns the files of each run: those that are connected by common communicators."""
+    runs: list[tuple[set[int], list[ProcessFile]]] = []
+    for file in files:
+        ids = {entry.id for entry in file.communicators.values()}
+        connected = [run for run in runs if run[0] & ids]
+        runs = [run for run in runs if not run[0] & ids]
+        run_files = [other for _, others in connected for other in others]
+        runs.append((ids.union(*(run_ids for run_ids, _ in connected)), [*run_files, file]))
+    return [run_files for _, run_files in runs]
 
 
 def _process_place(file: ProcessFile) -> Hashable:

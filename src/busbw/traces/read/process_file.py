@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from busbw.traces import format as layout
 from busbw.traces.building import TraceBuilder
-from busbw.traces.model import Operations
+from busbw.traces.format import Operations
 from busbw.traces.read.stale_times import clear_stale_times
 from busbw.units import count_text, plain
 
@@ -30,8 +30,8 @@ _KNOWN_VALUES = (
 class CommunicatorEntry:
     """A communicator as one of its ranks declared it."""
 
-    id: int | None
-    """None: the recorder had none that other ranks share."""
+    id: int
+    """Equal for all ranks of the communicator."""
     rank: int
     size: int
     """-1: unknown."""
@@ -51,8 +51,8 @@ class ProcessFile:
     """By the index that operations use."""
     operations: Operations
     """`communicator` is an index of `communicators`."""
-    gap_count: int
-    """Missing operations of which later ones are stored."""
+    gap_start: int | None
+    """As `RankTrace.gap_start`."""
     lost_count: int
     """Operations that were not stored or are not valid."""
 
@@ -90,7 +90,8 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
     communicators = _read_communicators(builder, name, records)
-    operations, invalid = _select_operations(builder, name, records, list(communicators))
+    is_valid, invalid = _find_valid_operations(builder, name, records, list(communicators))
+    operations = records[is_valid]
     _clear_invalid_fields(builder, name, header, operations)
     if header["device_clock"] == layout.DeviceClock.GPU:
         own_ranks = {index: entry.rank for index, entry in communicators.items()}
@@ -115,7 +116,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
         header=header,
         communicators=communicators,
         operations=operations,
-        gap_count=incomplete + invalid,
+        gap_start=_find_gap(records, is_valid),
         # A lost operation may have a reserved record, so that both numbers have it.
         lost_count=max(lost, missing + incomplete) + invalid,
     )
@@ -127,12 +128,11 @@ def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -
     for record in records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR):
         index, rank, size = int(record["communicator"]), int(record["rank"]), int(record["size"])
         is_valid = 0 <= rank < _MAX_RANKS if size == -1 else 0 <= rank < size <= _MAX_RANKS
-        if index in communicators or not is_valid:
+        if index in communicators or not is_valid or not record["is_id_unique"]:
             rejected += 1
             continue
-        identity = int(record["id"]) if record["is_id_unique"] else None
         text = plain(bytes(record["name"]).decode(errors="replace"))
-        communicators[index] = CommunicatorEntry(id=identity, rank=rank, size=size, name=text, members={})
+        communicators[index] = CommunicatorEntry(id=int(record["id"]), rank=rank, size=size, name=text, members={})
     for record in records[records["kind"] == layout.Kind.MEMBERS].view(layout.MEMBERS):
         entry, first, count = communicators.get(int(record["communicator"])), int(record["first"]), int(record["count"])
         if entry is None or count > len(record["members"]) or first + count > entry.size:
@@ -145,10 +145,10 @@ def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -
     return communicators
 
 
-def _select_operations(
+def _find_valid_operations(
     builder: TraceBuilder, name: str, records: Operations, declared: list[int]
-) -> tuple[Operations, int]:
-    """Returns a copy of the operations, and the number of those that are left out."""
+) -> tuple[NDArray[np.bool_], int]:
+    """Returns true for each valid operation, and the number of those that are left out."""
     is_operation = records["kind"] == layout.Kind.OPERATION
     is_declared = np.zeros(2**16, bool)
     is_declared[declared] = True
@@ -163,7 +163,19 @@ def _select_operations(
         if count := int(np.count_nonzero(mask)):
             invalid += count
             builder.add_problem(f"{name}: {count_text(count, 'record')} {fault} left out")
-    return records[is_valid], invalid
+    return is_valid, invalid
+
+
+def _find_gap(records: Operations, is_valid: NDArray[np.bool_]) -> int | None:
+    """Returns the number of valid operations before the first record that is missing or left out.
+
+    None: there is no such record, or no valid operation follows it.
+    """
+    is_declaration = np.isin(records["kind"], (layout.Kind.COMMUNICATOR, layout.Kind.MEMBERS))
+    missing = np.flatnonzero(~is_valid & ~is_declaration)
+    if not len(missing) or not is_valid[missing[0] :].any():
+        return None
+    return int(np.count_nonzero(is_valid[: missing[0]]))
 
 
 def _count_incomplete(records: Operations) -> int:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from busbw.traces.format import UNKNOWN_BYTE, Function
-from busbw.traces.model import Operations
+from busbw.traces.format import TRANSFERS, UNKNOWN_BYTE, Operations
 
 
 def clear_stale_times(operations: Operations, own_ranks: Mapping[int, int]) -> int:
@@ -20,7 +19,7 @@ def clear_stale_times(operations: Operations, own_ranks: Mapping[int, int]) -> i
         operations: Operations of one process, in the order of the calls.
         own_ranks: Rank of the process in each communicator, by the index that the operations use.
     """
-    is_transfer = np.isin(operations["function"], (Function.SEND, Function.RECV))
+    is_transfer = np.isin(operations["function"], TRANSFERS)
     cleared = 0
     for communicator in np.unique(operations["communicator"][is_transfer]).tolist():
         indices = np.flatnonzero(operations["communicator"] == communicator)

@@ -4,7 +4,8 @@ from collections import Counter
 
 import numpy as np
 
-from busbw.traces.replay.draft import PAIRED, ROOTED, Draft
+from busbw.traces.format import ROOTED, TRANSFERS
+from busbw.traces.replay.draft import Draft
 from busbw.units import count_text
 
 
@@ -37,7 +38,7 @@ def _cut_rank(draft: Draft, rank: int, remaining: list[list[int]], new_indices: 
     for index in np.unique(communicators).tolist():
         new_ranks = np.full(len(draft.communicators[index]), -1)
         new_ranks[remaining[index]] = np.arange(len(remaining[index]))
-        has_peer = (communicators == index) & np.isin(function, (*PAIRED, *ROOTED))
+        has_peer = (communicators == index) & np.isin(function, (*TRANSFERS, *ROOTED))
         operations["peer"][has_peer] = new_ranks[operations["peer"][has_peer]]
         operations["communicator"][communicators == index] = new_indices.get(index, 0)
     is_kept = np.isin(communicators, list(new_indices))
@@ -45,6 +46,6 @@ def _cut_rank(draft: Draft, rank: int, remaining: list[list[int]], new_indices: 
     is_root_cut = is_kept & np.isin(function, ROOTED) & (operations["peer"] < 0)
     draft.assumed["rooted in rank 0, because their root is not in the replay"] += int(is_root_cut.sum())
     operations["peer"][is_root_cut] = 0
-    is_peer_cut = is_kept & np.isin(function, PAIRED) & (operations["peer"] < 0)
+    is_peer_cut = is_kept & np.isin(function, TRANSFERS) & (operations["peer"] < 0)
     draft.omitted["with a peer outside of the replay"] += int(is_peer_cut.sum())
     draft.ranks[rank] = draft.ranks[rank].keep(is_kept & ~is_peer_cut)

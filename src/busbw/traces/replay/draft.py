@@ -7,13 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, Flag, Function
-from busbw.traces.model import Operations, RankTrace, Trace
+from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, REDUCING, ROOTED, TRANSFERS, Flag, Function, Operations
+from busbw.traces.model import RankTrace, Trace
 from busbw.traces.replay.step import Bounds, SelectedStep, Times, device_times
-
-PAIRED = (Function.SEND, Function.RECV)
-ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER)
-REDUCING = (Function.ALL_REDUCE, Function.REDUCE_SCATTER, Function.REDUCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +75,7 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
 def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) -> NDArray[np.bool_]:
     """Returns the sends and receives with peers that were not recorded. They have no match, but are in the step."""
     leaves = np.zeros(len(rank.operations), bool)
-    is_paired = np.isin(rank.operations["function"], PAIRED)
+    is_paired = np.isin(rank.operations["function"], TRANSFERS)
     for index in rank.own_ranks:
         members = trace.communicators[index].members
         unrecorded = [peer for peer, member in enumerate(members) if member not in recorded]
@@ -94,7 +90,7 @@ def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
     function, peer = operations["function"], operations["peer"]
     own_ranks = np.full(1 << 16, -1)
     own_ranks[list(rank.own_ranks)] = list(rank.own_ranks.values())
-    is_paired = np.isin(function, PAIRED)
+    is_paired = np.isin(function, TRANSFERS)
     reasons = {
         "one-sided": np.isin(function, (Function.PUT_SIGNAL, Function.SIGNAL, Function.WAIT_SIGNAL)),
         "of an unknown function": function == Function.OTHER,
@@ -116,7 +112,7 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) 
     operations = rank.operations[selected]
     function, flags = operations["function"], operations["flags"]
     has_operator = np.isin(function, REDUCING)
-    can_be_in_place = ~np.isin(function, (*PAIRED, Function.ALLTOALL))
+    can_be_in_place = ~np.isin(function, (*TRANSFERS, Function.ALLTOALL))
     unknown = {
         "sum, because their operator is unknown": has_operator & (operations["redop"] >= len(REDOP_NAMES)),
         "rooted in rank 0, because their root is unknown": np.isin(function, ROOTED) & (operations["peer"] < 0),

@@ -7,10 +7,19 @@ from typing import NamedTuple
 import msgspec
 
 from busbw.errors import UsageError
-from busbw.traces.format import DATATYPE_BYTES, DATATYPE_NAMES, REDOP_NAMES, Flag, Function
+from busbw.traces.format import (
+    DATATYPE_BYTES,
+    DATATYPE_NAMES,
+    REDOP_NAMES,
+    REDUCING,
+    ROOTED,
+    TRANSFERS,
+    Flag,
+    Function,
+)
 from busbw.traces.model import Trace
 from busbw.traces.replay.cut import cut_ranks
-from busbw.traces.replay.draft import PAIRED, REDUCING, ROOTED, Draft, RankDraft, draft_step
+from busbw.traces.replay.draft import Draft, RankDraft, draft_step
 from busbw.traces.replay.step import select_step
 from busbw.units import count_text, names_text
 
@@ -132,7 +141,7 @@ def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperati
             datatype=DATATYPE_NAMES[datatype],
             redop=REDOP_NAMES[redop] if function in REDUCING else "",
             element_count=min(count, max(count // divisor, 1)),
-            peer=peer if function in (*ROOTED, *PAIRED) else -1,
+            peer=peer if function in (*ROOTED, *TRANSFERS) else -1,
             group=group,
             gap_ns=gaps.get(position, 0) // divisor,
             in_place=int(flags & Flag.IN_PLACE > 0),

@@ -72,17 +72,6 @@ def test_json_has_the_same_facts(show: Show) -> None:
     assert unknown["rows"][0]["busbw_gbps"] is None
 
 
-def test_one_step(show: Show) -> None:
-    assert json.loads(show(job(), "show", "job", "--step", "4", "--json"))["period"] == "step 4"
-    error = show(job(), "show", "job", "--step", "11", code=2)
-    assert error == "busbw: --step 11: the trace has 9 complete steps; choose one of them\n"
-
-
-def test_step_of_a_log(show: Show) -> None:
-    error = show(job(), "show", str(GOLDEN_RECORD), "--step", "1", code=2)
-    assert error.endswith("is a log, not a trace; omit --step\n")
-
-
 def test_a_shipped_model_by_its_name(show: Show) -> None:
     fields = json.loads(show(job(), "show", "llama-7b-fsdp", "--json"))
     blocks = [row for row in fields["rows"] if row["max_size_bytes"] == 404_766_720]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from synthetic_traces import BFLOAT16, Call, make_trace, select_operations, split_ranks
 
-from busbw.errors import UsageError
 from busbw.expect import Scenario, expect
 from busbw.system import find
 from busbw.traces.analysis import OperationRow, TraceAnalysis, analyze, prepare_trace
@@ -21,8 +20,8 @@ CALLS = (
 STEP_NS = 620_000
 
 
-def analysis_of(trace: Trace, step: int | None = None) -> TraceAnalysis:
-    return analyze(prepare_trace(trace, step))
+def analysis_of(trace: Trace) -> TraceAnalysis:
+    return analyze(prepare_trace(trace))
 
 
 def row_of(analysis: TraceAnalysis, function: str) -> OperationRow:
@@ -60,16 +59,6 @@ def test_waits_are_in_the_time_and_not_in_the_transfer() -> None:
     # Three of four ranks wait.
     assert reduce.time_per_step_us == pytest.approx(400 + 300 * 3 / 4)
     assert reduce.busbw_gbps == pytest.approx((4 << 20) / 400_000 * 1.5)
-
-
-def test_one_step() -> None:
-    trace = make_trace(ranks=4, calls=CALLS, steps=6, startup=[Call(count=99, duration_ns=1_000_000)])
-    analysis = analysis_of(trace, 2)
-    assert analysis.period == "step 2"
-    assert row_of(analysis, "all_gather").calls_per_step == 2
-    assert row_of(analysis, "all_reduce").share == pytest.approx(400_000 / STEP_NS)
-    with pytest.raises(UsageError, match=r"--step 7: the trace has 5 complete steps; choose one"):
-        analysis_of(trace, 7)
 
 
 def test_groups_of_similar_communicators_share_a_row() -> None:
