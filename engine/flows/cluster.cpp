@@ -15,7 +15,7 @@ FlowCluster::FlowCluster(const std::vector<RankLocation>& locations) {
   std::map<std::string, std::string> identities;
   for (std::size_t rank = 0; rank < locations.size(); ++rank) {
     const auto& [host, identity, port] = locations[rank];
-    if (identities.try_emplace(host, identity).first->second != identity)
+    if (!identity.empty() && identities.try_emplace(host, identity).first->second != identity)
       throw EnvironmentError(fmt::format("two hosts have the name {}; give each host its own name", host));
     auto node = std::ranges::find(nodes_, host, &FlowNode::name);
     if (node == nodes_.end()) node = nodes_.insert(node, {host, {}});
@@ -50,12 +50,12 @@ std::vector<Flow> FlowCluster::flows_between(const std::vector<std::pair<FlowEnd
   return flows;
 }
 
-std::vector<LostGpu> FlowCluster::lost_gpus(const std::map<int, std::string>& lost_ranks) const {
+std::vector<LostGpu> FlowCluster::lost_gpus(const std::map<int, Loss>& lost_ranks) const {
   std::vector<LostGpu> gpus;
   for (const FlowNode& node : nodes_)
     for (std::size_t gpu = 0; gpu < node.ranks.size(); ++gpu)
       if (const auto lost = lost_ranks.find(node.ranks[gpu]); lost != lost_ranks.end())
-        gpus.push_back({{node.name, static_cast<int>(gpu)}, lost->second});
+        gpus.push_back({{node.name, static_cast<int>(gpu)}, lost->second.reason});
   return gpus;
 }
 

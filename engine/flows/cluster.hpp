@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/registry.hpp"
+#include "rendezvous/team/job.hpp"
 
 namespace busbw {
 
@@ -27,7 +28,7 @@ struct LostGpu {
 /// Location of one rank, which it reports to rank 0.
 struct RankLocation {
   std::string host;
-  std::string host_identity;  // distinguishes hosts of the same name
+  std::string host_identity;  // distinguishes hosts of the same name; empty if the rank is lost
   std::optional<NetworkPort> port = {};
 
   static auto members(auto& self) { return std::tie(self.host, self.host_identity, self.port); }
@@ -55,8 +56,8 @@ class FlowCluster {
   const std::vector<FlowNode>& nodes() const { return nodes_; }
   /// Converts ends to ranks. Throws UsageError if a node or GPU is unknown, a flow has one end, or a flow occurs twice.
   std::vector<Flow> flows_between(const std::vector<std::pair<FlowEnd, FlowEnd>>& ends) const;
-  /// Converts lost ranks, with the reason of each, to ends.
-  std::vector<LostGpu> lost_gpus(const std::map<int, std::string>& lost_ranks) const;
+  /// Converts lost ranks to ends.
+  std::vector<LostGpu> lost_gpus(const std::map<int, Loss>& lost_ranks) const;
 
  private:
   int rank_of(const FlowEnd& end) const;

@@ -81,7 +81,7 @@ Request parse_request(std::string_view line) {
   return measure;
 }
 
-std::string cluster_answer(const FlowCluster& cluster,
+std::string cluster_answer(const FlowCluster& cluster, const std::vector<LostGpu>& lost,
                            const std::vector<std::pair<std::string, std::string>>& settings) {
   JsonBuilder json;
   json.open_object();
@@ -103,6 +103,7 @@ std::string cluster_answer(const FlowCluster& cluster,
       });
     json.close_object();
   });
+  add_lost(json, lost);
   json.key("environment");
   json.open_object();
   for (const auto& [name, value] : settings) {

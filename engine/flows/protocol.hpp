@@ -39,7 +39,7 @@ struct FlowResult {
 };
 
 /// Answers, each with its end of line. `settings`: NCCL's variables for flows.
-std::string cluster_answer(const FlowCluster& cluster,
+std::string cluster_answer(const FlowCluster& cluster, const std::vector<LostGpu>& lost,
                            const std::vector<std::pair<std::string, std::string>>& settings);
 std::string measure_answer(std::int64_t id, const std::vector<FlowResult>& flows, const std::vector<LostGpu>& lost,
                            double took_s);

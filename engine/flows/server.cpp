@@ -35,8 +35,7 @@ constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
 /// Peers that one rank has given up, with the reason of each.
 using FailedPeers = std::vector<std::pair<int, std::string>>;
 
-/// Reason of each lost rank.
-using LostRanks = std::map<int, std::string>;
+using LostRanks = std::map<int, Loss>;
 
 /// Next step of all ranks.
 struct Instruction {
@@ -111,7 +110,7 @@ class FlowServer {
       const Request request = parse_request(*line);
       if (std::holds_alternative<EndRequest>(request)) return {Instruction::Kind::end};
       if (const auto* measure = std::get_if<MeasureRequest>(&request)) return make_instruction(*measure);
-      answers_.write(cluster_answer(cluster_, flow_environment()));
+      answers_.write(cluster_answer(cluster_, cluster_.lost_gpus(job_.lost_ranks()), flow_environment()));
     } catch (const UsageError& error) {
       answers_.write(error_answer(error.what()));
     }
@@ -143,7 +142,7 @@ class FlowServer {
   /// Returns the reason why a flow cannot be measured, or an empty string.
   std::string failure_of(const Flow& flow, const LostRanks& lost) const {
     for (const int end : {flow.sender, flow.receiver})
-      if (const auto entry = lost.find(end); entry != lost.end()) return entry->second;
+      if (const auto entry = lost.find(end); entry != lost.end()) return entry->second.reason;
     const auto failed = failed_pairs_.find(std::minmax(flow.sender, flow.receiver));
     return failed == failed_pairs_.end() ? std::string() : failed->second;
   }
@@ -184,12 +183,17 @@ class FlowServer {
 /// Measures rounds on one rank.
 class RoundRunner {
  public:
-  RoundRunner(Team& world, Communicator& communicator)
-      : world_(world), communicator_(communicator), values_(kDtype, Redop::sum, communicator.size()) {}
+  RoundRunner(Team& world, Team& group, Communicator& communicator)
+      : world_(world),
+        communicator_(communicator),
+        world_ranks_(all_gather_values(group, world.rank())),
+        values_(kDtype, Redop::sum, communicator.size()) {}
 
   /// Returns the reports of all ranks on rank 0.
   std::vector<RankReport> measure(const Instruction& instruction) {
-    const auto exchange = make_flow_exchange(instruction.flows, world_.rank());
+    std::vector<Flow> flows;  // between ranks of the communicator
+    for (const Flow& flow : instruction.flows) flows.push_back({group_rank(flow.sender), group_rank(flow.receiver)});
+    const auto exchange = make_flow_exchange(flows, communicator_.rank());
     const Shape shape = exchange->shape(instruction.size_bytes, size_bytes(kDtype), world_.size());
     const std::size_t used_bytes = shape.recv_count;
     fill_buffers(used_bytes);
@@ -204,8 +208,19 @@ class RoundRunner {
         reports);
     return reports;
   }
+  /// Returns the peers that this rank has given up so far.
+  FailedPeers failed_peers() const {
+    FailedPeers peers;
+    for (const auto& [peer, reason] : communicator_.failed_peers())
+      peers.emplace_back(world_ranks_[static_cast<std::size_t>(peer)], reason);
+    return peers;
+  }
 
  private:
+  /// Returns the rank in the communicator of a rank of the job.
+  int group_rank(int world_rank) const {
+    return static_cast<int>(std::ranges::lower_bound(world_ranks_, world_rank) - world_ranks_.begin());
+  }
   /// Fills the buffers up to `bytes`, because a first access to memory takes longer than the later ones.
   void fill_buffers(std::size_t bytes) {
     bytes += 2 * kGuardBytes;
@@ -219,19 +234,25 @@ class RoundRunner {
 
   Team& world_;
   Communicator& communicator_;
+  const std::vector<int> world_ranks_;  // of the communicator's ranks, ascending
   ReductionValues values_;
   std::size_t filled_bytes_ = 0;
 };
 
 }  // namespace
 
-void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowService& service, std::uint64_t max_bytes,
-                 const std::optional<NetworkPort>& port, const std::function<std::string()>& failure_message) {
-  if (communicator.give_up_peers_after(service.flow_limit_s) && world.rank() == 0) job.tolerate_losses();
-  const auto locations = gather_values(world, RankLocation{host_name(), host_identity(), port});
+void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator, const FlowService& service,
+                 std::uint64_t max_bytes, const std::optional<NetworkPort>& port,
+                 const std::function<std::string()>& failure_message) {
+  const bool can_lose_peers = communicator.give_up_peers_after(service.flow_limit_s);
+  auto locations = gather_values(world, RankLocation{host_name(), host_identity(), port});
   std::optional<FlowServer> server;
-  if (world.rank() == 0) server.emplace(job, world, service, FlowCluster(locations), max_bytes);
-  RoundRunner runner(world, communicator);
+  if (world.rank() == 0) {
+    job.tolerate_losses(can_lose_peers);
+    for (const auto& [rank, loss] : job.lost_ranks()) locations[static_cast<std::size_t>(rank)].host = loss.host;
+    server.emplace(job, world, service, FlowCluster(locations), max_bytes);
+  }
+  RoundRunner runner(world, group, communicator);
   for (;;) {
     const Instruction instruction = broadcast_value(world, server ? server->next_instruction() : Instruction{});
     if (instruction.kind == Instruction::Kind::end) return;
@@ -240,7 +261,7 @@ void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowSe
     std::vector<FailedPeers> failed_peers;
     try {
       reports = runner.measure(instruction);
-      failed_peers = gather_values(world, communicator.failed_peers());
+      failed_peers = gather_values(world, runner.failed_peers());
       world.enter(Phase::report);
     } catch (...) {
       if (server) server->answer_failure(failure_message());

@@ -15,11 +15,13 @@ struct FlowService {
   double flow_limit_s = 0;  // time in which nothing moves, after which a flow has failed
 };
 
-/// Serves requests until one asks to end, or the requests end. All ranks call it. If the communicator can give up
-/// peers, a flow that times out and a lost process end only their flows. `max_bytes`: length of each buffer without its
-/// guards. `port`: the network port of this rank. `failure_message` reports the current exception of a round and
-/// returns the message of the job's failure, which is the answer to the request.
-void serve_flows(Job& job, Team& world, Communicator& communicator, const FlowService& service, std::uint64_t max_bytes,
-                 const std::optional<NetworkPort>& port, const std::function<std::string()>& failure_message);
+/// Serves requests until one asks to end, or the requests end. All ranks call it. `group`: the ranks of the
+/// communicator, without those that could not start. If the communicator can give up peers, a flow that times out and a
+/// lost process end only their flows. `max_bytes`: length of each buffer without its guards. `port`: the network port
+/// of this rank. `failure_message` reports the current exception of a round and returns the message of the job's
+/// failure, which is the answer to the request.
+void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator, const FlowService& service,
+                 std::uint64_t max_bytes, const std::optional<NetworkPort>& port,
+                 const std::function<std::string()>& failure_message);
 
 }  // namespace busbw

@@ -54,12 +54,14 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     control_thread_ = std::thread([this] { run_control_thread(); });
     stores_.resize(local_ranks_.size());
     for (auto& store : stores_) store = connect_store();
-    std::vector<int> all_members(static_cast<std::size_t>(membership_.processes));
-    std::iota(all_members.begin(), all_members.end(), 0);
+    // A process is lost with all its ranks, so the store knows it by its first rank.
+    std::vector<int> all_members;
+    for (int process = 0; process < membership_.processes; ++process)
+      all_members.push_back(process * membership_.ranks_per_process);
     process_team_ = std::make_unique<StoreTeam>(*stores_[0], process_state_, std::move(all_members),
                                                 membership_.process, "the processes");
     if (server_) wait_until_all_joined();
-    process_team_->barrier();
+    process_team_->broadcast({});
   } catch (const JobAborted&) {
     const Failure first_failure = *failure();
     leave();
@@ -86,6 +88,7 @@ void LaunchedJob::start_server() {
     server_ = std::make_unique<TcpStoreServer>(
         std::move(listeners), ServerSettings{rendezvous_.token(), membership_.processes, membership_.ranks_per_process,
                                              std::max(kTicksPerS, ticks_of(membership_.silence_s)), host_name()});
+    server_->tolerate_losses(membership_.tolerates_losses);
   } catch (...) {
     rendezvous_.withdraw_address();  // nothing listens there
     throw;
@@ -105,7 +108,7 @@ void LaunchedJob::tick_while_joining() {
   if (aborted()) throw JobAborted();
 }
 
-/// Process 0: waits until every process has joined, and reports the missing ones from time to time.
+/// Process 0: waits until every process has joined or is lost, and reports the missing ones from time to time.
 void LaunchedJob::wait_until_all_joined() {
   const int limit_ticks = ticks_of(membership_.join_limit_s);
   int next_status_tick = kFirstStatusTicks;
@@ -126,6 +129,14 @@ void LaunchedJob::wait_until_all_joined() {
       return fmt::format("{} of {} processes {} not joined: {}", missing.size(), membership_.processes,
                          missing.size() == 1 ? "has" : "have", number_list_text(missing));
     };
+    if (tick >= limit_ticks && membership_.tolerates_losses) {
+      callbacks_.on_status(
+          fmt::format("{}; the job continues without {}", missing_text(), missing.size() == 1 ? "it" : "them"));
+      return server_->lose_absent_processes(
+          membership_.hosts,
+          fmt::format("did not join the job within {:g} s{}; check that it runs and reaches {} on {}",
+                      membership_.join_limit_s, mismatch_text(), rendezvous_.listen_address_text(), host_name()));
+    }
     if (tick >= limit_ticks)
       throw Error(
           ExitCode::rank_lost,
@@ -266,17 +277,16 @@ std::vector<int> LaunchedJob::stopped_ranks() const {
   return ranks;
 }
 
-bool LaunchedJob::tolerate_losses() {
-  if (server_) server_->tolerate_losses();
-  return server_ != nullptr;
+void LaunchedJob::tolerate_losses(bool is_tolerated) {
+  if (server_) server_->tolerate_losses(is_tolerated);
 }
 
-std::map<int, std::string> LaunchedJob::lost_ranks() const {
-  std::map<int, std::string> ranks;
+std::map<int, Loss> LaunchedJob::lost_ranks() const {
+  std::map<int, Loss> ranks;
   if (!server_) return ranks;
-  for (const auto& [process, message] : server_->tracker().lost_processes())
+  for (const auto& [process, loss] : server_->tracker().lost_processes())
     for (int i = 0; i < membership_.ranks_per_process; ++i)
-      ranks.emplace(process * membership_.ranks_per_process + i, message);
+      ranks.emplace(process * membership_.ranks_per_process + i, loss);
   return ranks;
 }
 
@@ -337,7 +347,12 @@ void LaunchedJob::exchange_control_frames() {
         has_sent_abort = true;
       }
     }
-    if (is_leaving_ && !std::exchange(has_sent_leave, true)) control_->send(FrameKind::leave, {});
+    if (is_leaving_ && !std::exchange(has_sent_leave, true)) {
+      if (withdrawal_reason_.empty())
+        control_->send(FrameKind::leave, {});
+      else
+        control_->send(FrameKind::withdraw, MessageWriter().add(withdrawal_reason_).bytes());
+    }
     if (!has_sent_leave && ticks_since_heartbeat++ >= heartbeat_ticks) {
       ticks_since_heartbeat = 1;
       control_->send(FrameKind::heartbeat, make_heartbeat());
@@ -372,6 +387,11 @@ void LaunchedJob::exchange_control_frames() {
 bool LaunchedJob::should_wait_for_absent() const {
   const auto first_failure = failure();
   return first_failure && (first_failure->exit == ExitCode::usage || first_failure->exit == ExitCode::environment);
+}
+
+void LaunchedJob::withdraw(const std::string& reason) noexcept {
+  withdrawal_reason_ = reason;
+  leave();
 }
 
 void LaunchedJob::leave() noexcept {

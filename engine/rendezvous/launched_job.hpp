@@ -19,7 +19,8 @@ namespace busbw {
 /// This process's part in the job.
 class LaunchedJob final : public Job {
  public:
-  /// Returns when every process has joined. Throws Error if that fails; the message names the cause and a remedy.
+  /// Returns when every process has joined, or is lost if the job tolerates that. Throws Error if that fails; the
+  /// message names the cause and a remedy.
   LaunchedJob(const Membership& membership, JoinCallbacks callbacks);
   ~LaunchedJob() override;
 
@@ -30,19 +31,21 @@ class LaunchedJob final : public Job {
   std::optional<Failure> failure() const override;
   RankProgress progress(int rank) const override;
   std::vector<int> stopped_ranks() const override;
-  bool tolerate_losses() override;
-  std::map<int, std::string> lost_ranks() const override;
+  void tolerate_losses(bool is_tolerated) override;
+  std::map<int, Loss> lost_ranks() const override;
   std::string rank_name(int rank) const override;
   std::string with_rank_name(int rank, const std::string& message) const override;
   bool watches_all_ranks() const override { return server_ != nullptr; }
 
   /// Makes a decision for all processes: gathers each process's `own_message`, calls `decide` with all of them in
-  /// process 0, and returns its result in every process. All processes must make the same calls, before their ranks
-  /// start. An exception from `decide` aborts the job.
+  /// process 0, and returns its result in every process. The message of a lost process is empty. All processes must
+  /// make the same calls, before their ranks start. An exception from `decide` aborts the job.
   Bytes agree(const Bytes& own_message, const std::function<Bytes(const std::vector<Bytes>&)>& decide);
   /// Aborts the job with `message`; call it from the catch block of `error`. Throws the job's first failure, which is
   /// `error` itself or the failure of another process.
   [[noreturn]] void fail_with(const std::exception& error, const std::string& message);
+  /// Leaves a job that tolerates losses, because the ranks of this process cannot start. Not in process 0.
+  void withdraw(const std::string& reason) noexcept;
   /// Returns the address at which this process reached the store: "10.0.0.1:4711".
   const std::string& store_address_text() const { return store_address_text_; }
   /// Leaves the job. Call it when this process's ranks have ended and its output is complete. Process 0 waits up to 5 s
@@ -88,6 +91,7 @@ class LaunchedJob final : public Job {
   bool is_control_open_ = false;  // the control thread is connected to the store
 
   std::unique_ptr<TcpChannel> control_;  // used only by the control thread
+  std::string withdrawal_reason_;  // set before `is_leaving_`; empty if this process has not withdrawn
   std::atomic<bool> is_leaving_{false};
   std::thread control_thread_;
 };

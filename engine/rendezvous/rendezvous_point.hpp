@@ -27,6 +27,10 @@ struct Membership {
   double step_limit_s = 600;
   /// Time without a received frame after which a process is lost.
   double silence_s = 30;
+  /// True if the job continues without processes that cannot start, except process 0. See Job::tolerate_losses.
+  bool tolerates_losses = false;
+  /// All hosts of the job, in the order of its processes. Empty if unknown.
+  std::vector<std::string> hosts = {};
 };
 
 /// Called by the waiting thread while processes join and while LaunchedJob::agree waits.

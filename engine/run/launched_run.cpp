@@ -40,8 +40,14 @@ Membership make_membership(const Options& options, const World& world) {
           world.token,
           std::min(world.join_limit_s, limit_s),
           limit_s,
-          std::min(kMaxSilenceS, limit_s)};
+          std::min(kMaxSilenceS, limit_s),
+          options.serves_flows(),
+          world.hosts};
 }
+
+/// True if the job continues without this process if it cannot start. It then ends with exit code 0, because the search
+/// of process 0 reports it.
+bool can_withdraw(const Options& options, const World& world) { return options.serves_flows() && world.rank != 0; }
 
 /// Returns the variables that change what is measured and should be equal in all processes. NCCL_TESTS_DEVICE may
 /// differ.
@@ -138,6 +144,11 @@ class LaunchedProcess {
   /// Ends the job with the failure of a driver call, so that the other processes need not detect a lost process. Prints
   /// the first failure of the job, which may be that of another process.
   void abort_and_exit(const Failure& call_failure) {
+    if (can_withdraw(options_, world_)) {
+      print_stderr(options_.program, call_failure.message);
+      job_.withdraw(call_failure.message);
+      _exit(0);
+    }
     const int first_rank = world_.rank * ranks_per_process(options_);
     job_.abort(call_failure.exit, job_.with_rank_name(first_rank, call_failure.message));
     const Failure first_failure = *job_.failure();
@@ -151,7 +162,8 @@ class LaunchedProcess {
   DataChoice agree_on_memory_and_types(MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
     const auto compare_and_decide = [&](const std::vector<Bytes>& messages) {
       std::vector<ProcessInfo> processes;
-      for (const Bytes& message : messages) processes.push_back(MessageReader(message).take<ProcessInfo>());
+      for (const Bytes& message : messages)
+        if (!message.empty()) processes.push_back(MessageReader(message).take<ProcessInfo>());  // otherwise it is lost
       agreement_ = compare_processes(processes, ranks_per_process(options_));
       return MessageWriter().add(agreement_.max_bytes).add(dtypes_of(agreement_.unsupported)).bytes();
     };
@@ -207,6 +219,11 @@ JobResult run_launched(const Options& options, const World& world) {
   try {
     return LaunchedProcess(options, world, choice, job).run();
   } catch (const std::exception& error) {
+    if (can_withdraw(options, world) && dynamic_cast<const EnvironmentError*>(&error) && !job.aborted()) {
+      print_stderr(options.program, error.what());
+      job.withdraw(error.what());
+      return {};
+    }
     job.fail_with(error, job.with_rank_name(world.rank * ranks_per_process(options), error.what()));
   }
 }

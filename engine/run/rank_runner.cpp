@@ -268,6 +268,9 @@ struct GroupMembership {
   std::unique_ptr<Neighbor> neighbor;
 };
 
+/// Color of the ranks that have started, in a job that tolerates losses. The others have color 0.
+constexpr int kStartedColor = 1;
+
 /// `failure_message`: see serve_flows.
 void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, Reporter* reporter,
                   GroupMembership& membership, const std::function<std::string()>& failure_message) {
@@ -282,13 +285,15 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
     return measure_comm_ops(plan, backend, world, ranks, reporter);
   }
   const int process = world.rank() / plan.ranks_per_process();
-  membership.group = world.split(plan.split.color(process));
+  const int color = plan.flow_service ? kStartedColor : plan.split.color(process);
+  if (plan.flow_service && world.rank() == 0) job.tolerate_losses(false);  // a communicator needs all its ranks
+  membership.group = world.split(color);
   membership.communicator = backend.connect(world, *membership.group);
   Communicator& communicator = *membership.communicator;
   communicator.enter(Phase::initialisation);
   if (plan.neighbor)
-    membership.neighbor = std::make_unique<Neighbor>(*plan.neighbor, backend, world, plan.split.color(process),
-                                                     communicator, plan.neighbor_offset(), failure_message);
+    membership.neighbor = std::make_unique<Neighbor>(*plan.neighbor, backend, world, color, communicator,
+                                                     plan.neighbor_offset(), failure_message);
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.traits().name));
@@ -302,7 +307,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
   if (plan.flow_service)
-    return serve_flows(job, world, communicator, *plan.flow_service, plan.max_bytes,
+    return serve_flows(job, world, *membership.group, communicator, *plan.flow_service, plan.max_bytes,
                        backend.network_port(world.rank() - plan.first_rank), failure_message);
   if (plan.replay)
     replay_program(plan, backend, world, communicator, ranks, reporter);

@@ -2,7 +2,7 @@
 
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
@@ -36,7 +36,9 @@ class MeasuringProgram:
         self._number = 0
         self._received = bytearray()
         try:
-            self.cluster: Cluster = parse_cluster(self._ask(cluster_request(), "the question for the cluster"))
+            self.cluster: Cluster
+            self.lost: Mapping[int, str]
+            self.cluster, self.lost = parse_cluster(self._ask(cluster_request(), "the question for the cluster"))
         except BaseException:
             self._stop()
             raise

@@ -12,7 +12,7 @@
 namespace busbw {
 
 /// Version of the wire format.
-inline constexpr char kWireVersion = '3';
+inline constexpr char kWireVersion = '4';
 
 /// First byte of a frame's body.
 enum class FrameKind : std::uint8_t {
@@ -27,7 +27,8 @@ enum class FrameKind : std::uint8_t {
   heartbeat,  // client: progress of each local rank; server: empty reply
   abort,      // client: exit code and message
   failure,    // server: exit code and message
-  leave,      // client: its ranks have ended; server: empty reply
+  leave,      // client: its ranks have ended; server: empty reply, also to withdraw
+  withdraw,   // client: why its ranks cannot start; it leaves
 };
 
 /// Bound for frames: a value of StoreState::kMaxValueBytes, with its key and the other fields.

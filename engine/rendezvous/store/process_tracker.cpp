@@ -56,6 +56,7 @@ std::string ProcessTracker::process_name(int process) const {
   const Process& entry = process_at(process);
   const std::string ranks = process_ranks_text(process, ranks_per_process_);
   if (entry.host.empty()) return fmt::format("{} (process {})", ranks, process);
+  if (entry.pid == 0) return fmt::format("{} (process {} on {})", ranks, process, entry.host);
   return fmt::format("{} (process {}, pid {} on {})", ranks, process, entry.pid, entry.host);
 }
 
@@ -64,16 +65,35 @@ std::string ProcessTracker::host_of_process(int process) const {
   return process_at(process).host;
 }
 
-void ProcessTracker::tolerate_losses() {
+void ProcessTracker::tolerate_losses(bool is_tolerated) {
   const std::scoped_lock lock(mutex_);
-  tolerates_losses_ = true;
+  tolerates_losses_ = is_tolerated;
 }
 
-std::map<int, std::string> ProcessTracker::lost_processes() const {
+void ProcessTracker::lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event) {
   const std::scoped_lock lock(mutex_);
-  std::map<int, std::string> lost;
+  std::vector<int> absent;
+  std::vector<std::string> silent_hosts = hosts;
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].state == Process::State::absent) absent.push_back(static_cast<int>(i));
+    std::erase(silent_hosts, processes_[i].host);
+  }
+  // Otherwise it is not known which of them is on which host.
+  const bool are_hosts_known = !silent_hosts.empty() && absent.size() % silent_hosts.size() == 0;
+  for (std::size_t i = 0; i < absent.size(); ++i) {
+    if (are_hosts_known) process_at(absent[i]).host = silent_hosts[i * silent_hosts.size() / absent.size()];
+    mark_lost(absent[i], event);
+  }
+}
+
+std::map<int, Loss> ProcessTracker::lost_processes() const {
+  const std::scoped_lock lock(mutex_);
+  std::map<int, Loss> lost;
   for (std::size_t i = 0; i < processes_.size(); ++i)
-    if (processes_[i].state == Process::State::lost) lost.emplace(static_cast<int>(i), processes_[i].loss_message);
+    if (processes_[i].state == Process::State::lost)
+      lost.emplace(static_cast<int>(i),
+                   Loss{processes_[i].host.empty() ? fmt::format("unknown (process {})", i) : processes_[i].host,
+                        processes_[i].loss_message});
   return lost;
 }
 
@@ -208,15 +228,20 @@ void ProcessTracker::mark_left(int process) {
   changed_.notify_all();
 }
 
+void ProcessTracker::mark_withdrawn(int process, const std::string& reason) {
+  const std::scoped_lock lock(mutex_);
+  mark_lost(process, "cannot start: " + reason);
+}
+
 bool ProcessTracker::record_closed_connection(int process_number, bool is_control) {
   const std::scoped_lock lock(mutex_);
   Process& process = process_at(process_number);
   if (!is_control && process.rank_connections-- > ranks_per_process_)
     return false;  // each rank still has a connection: this one was left over from a retry
   if (process.state != Process::State::joined) return false;
-  mark_lost(process_number, fmt::format("its connection closed before it ended; check its output, and the "
-                                        "kernel log of {} for a cause such as lack of memory",
-                                        process.host));
+  lose_joined(process_number, fmt::format("its connection closed before it ended; check its output, and the "
+                                          "kernel log of {} for a cause such as lack of memory",
+                                          process.host));
   return true;
 }
 
@@ -226,21 +251,26 @@ bool ProcessTracker::count_silent_tick() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
     if (process.state != Process::State::joined || ++process.silent_ticks <= silence_ticks_) continue;
-    mark_lost(static_cast<int>(i),
-              fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
-                          silence_ticks_ * kTickMs * 1e-3));
+    lose_joined(static_cast<int>(i),
+                fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
+                            silence_ticks_ * kTickMs * 1e-3));
     is_any_lost = true;
   }
   return is_any_lost;
 }
 
-/// Marks a process as lost. Call it with the mutex locked.
-void ProcessTracker::mark_lost(int process, const std::string& cause) {
+/// Marks a joined process as lost. Call it with the mutex locked.
+void ProcessTracker::lose_joined(int process, const std::string& cause) {
+  // The rank with the fewest steps shows where the process stopped.
+  const Phase phase = std::ranges::min(process_at(process).ranks, {}, &RankProgress::steps).phase;
+  mark_lost(process, fmt::format("was lost in phase {}: {}", name(phase), cause));
+}
+
+/// Marks a process as lost. `event`: what happened to it, as a predicate. Call it with the mutex locked.
+void ProcessTracker::mark_lost(int process, const std::string& event) {
   Process& entry = process_at(process);
   entry.state = Process::State::lost;
-  // The rank with the fewest steps shows where the process stopped.
-  const Phase phase = std::ranges::min(entry.ranks, {}, &RankProgress::steps).phase;
-  entry.loss_message = fmt::format("{} was lost in phase {}: {}", process_name(process), name(phase), cause);
+  entry.loss_message = fmt::format("{} {}", process_name(process), event);
   if (!failure_ && !(tolerates_losses_ && process != 0)) failure_ = Failure{ExitCode::rank_lost, entry.loss_message};
   changed_.notify_all();
 }

@@ -27,10 +27,13 @@ class ProcessTracker {
   /// Returns the numbers of the joined processes without a heartbeat for more than `ticks`.
   std::vector<int> silent_processes(int ticks) const;
   std::string host_of_process(int process) const;
-  /// From now on, the loss of another process than process 0 is no failure.
-  void tolerate_losses();
-  /// Returns the lost processes, with the reason of each.
-  std::map<int, std::string> lost_processes() const;
+  /// From now on, the loss of another process than process 0 is a failure, or is not.
+  void tolerate_losses(bool is_tolerated);
+  /// Marks the absent processes as lost. `hosts`: all hosts of the job, in the order of its processes; empty if
+  /// unknown. An absent process is on a host without a joined one. `event`: what happened to them, as a predicate.
+  void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
+  /// Returns the lost processes.
+  std::map<int, Loss> lost_processes() const;
   /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;
   /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_absent`: also waits
@@ -61,6 +64,9 @@ class ProcessTracker {
   void record_phase(int process, MessageReader& reader);
   /// Records that a process has left the job.
   void mark_left(int process);
+  /// Records that a process has left the job before its ranks have started, which loses it. `reason`: why it cannot
+  /// start.
+  void mark_withdrawn(int process, const std::string& reason);
   /// Records that the control connection of a process, or the connection of one of its ranks, closed. True if the
   /// process is lost because of it.
   bool record_closed_connection(int process, bool is_control);
@@ -85,7 +91,8 @@ class ProcessTracker {
   /// Returns the failure to send to a client that cannot join, or nothing if it can. Call it with the mutex locked.
   std::optional<Failure> join_refusal(const ClientInfo& client) const;
   bool is_process_number(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
-  void mark_lost(int process, const std::string& cause);
+  void mark_lost(int process, const std::string& event);
+  void lose_joined(int process, const std::string& cause);
   std::string process_name(int process) const;
   Process& process_at(int process) { return processes_[static_cast<std::size_t>(process)]; }
   const Process& process_at(int process) const { return processes_[static_cast<std::size_t>(process)]; }

@@ -76,6 +76,11 @@ void TcpStoreServer::abort(const Failure& failure) noexcept {
   if (tracker_.record_failure(failure)) wake();
 }
 
+void TcpStoreServer::lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event) {
+  tracker_.lose_absent_processes(hosts, event);
+  wake();
+}
+
 void TcpStoreServer::wake() noexcept { eventfd_write(wake_.number(), 1); }
 
 // ---- server thread --------------------------------------------------------------------------------------------------
@@ -102,7 +107,7 @@ void TcpStoreServer::handle_events() {
       } else if (id == kWakeId) {
         eventfd_t count = 0;
         eventfd_read(wake_.number(), &count);
-        broadcast_failure();
+        tracker_.failure() ? broadcast_failure() : handle_lost_processes();
       } else if (id < kFirstListenerId + listeners_.size()) {
         accept_connections(listeners_[id - kFirstListenerId]);
       } else {
@@ -238,7 +243,7 @@ void TcpStoreServer::report_closed_connections() {
 
 void TcpStoreServer::handle_lost_processes() {
   if (tracker_.failure()) return wake();
-  for (const auto& [process, message] : tracker_.lost_processes()) {
+  for (const auto& [process, loss] : tracker_.lost_processes()) {
     std::vector<std::uint64_t> ids;  // of a process that is only silent and must not continue
     for (const auto& [id, connection] : connections_)
       if (connection.is_authenticated && connection.process == process) ids.push_back(id);
@@ -273,6 +278,11 @@ void TcpStoreServer::handle_frame(std::uint64_t id, std::span<const std::byte> b
       broadcast_failure();  // send the failure before the leave frame closes the connection
       return send(id, FrameKind::leave, {});
     }
+    case FrameKind::withdraw:
+      if (!connection.is_control) throw BrokenMessage();
+      tracker_.mark_withdrawn(connection.process, reader.take_text());
+      send(id, FrameKind::leave, {});
+      return handle_lost_processes();
     default: throw BrokenMessage();
   }
 }

@@ -42,8 +42,9 @@ class TcpStoreServer {
   const ProcessTracker& tracker() const { return tracker_; }
   /// Aborts the job and informs all clients.
   void abort(const Failure& failure) noexcept;
-  /// From now on, the loss of another process than process 0 does not abort the job. See StoreState::lose_members.
-  void tolerate_losses() { tracker_.tolerate_losses(); }
+  /// See ProcessTracker, and StoreState::lose_members.
+  void tolerate_losses(bool is_tolerated) { tracker_.tolerate_losses(is_tolerated); }
+  void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
   /// See ProcessTracker.
   bool wait_until_all_left(int ticks, bool also_absent = false) {
     return tracker_.wait_until_all_left(ticks, also_absent);

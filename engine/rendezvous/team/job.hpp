@@ -22,6 +22,12 @@ struct Failure {
   bool timed_out = false;                 // -T ended the job; known only in the process that detected the stall
 };
 
+/// Loss of a process, and so of its ranks, that does not end the job.
+struct Loss {
+  std::string host;  // "unknown (process 3)" if it is not known
+  std::string reason;
+};
+
 /// Progress of one rank. Each call of the rank's team adds steps, equally many in all ranks, and all ranks make the
 /// same calls. So the rank with the fewest steps is the one that the others wait for.
 struct RankProgress {
@@ -48,11 +54,11 @@ class Job {
   /// Returns the ranks of processes that are stopped (SIGSTOP), or silent in a launched job. Empty also if that is
   /// unknown.
   virtual std::vector<int> stopped_ranks() const { return {}; }
-  /// From now on, the loss of a process other than process 0 does not abort the job. Call it in process 0. Returns
-  /// false if every loss aborts this job.
-  virtual bool tolerate_losses() { return false; }
-  /// Returns the ranks of lost processes, with the reason of each. Empty also if that is unknown.
-  virtual std::map<int, std::string> lost_ranks() const { return {}; }
+  /// From now on, the loss of a process other than process 0 aborts the job, or does not. Call it in process 0. Ignored
+  /// by a job that every loss aborts.
+  virtual void tolerate_losses(bool /*is_tolerated*/) {}
+  /// Returns the ranks of lost processes. Empty also if that is unknown.
+  virtual std::map<int, Loss> lost_ranks() const { return {}; }
   /// Returns the rank's name for messages: "rank 3", with its host in a launched job.
   virtual std::string rank_name(int rank) const { return "rank " + std::to_string(rank); }
   /// Returns `message` of a rank. In a launched job, the rank's name precedes it.

@@ -43,7 +43,8 @@ const std::vector<LauncherEntry>& launcher_table() {
        .size = {"BUSBW_SIZE"},
        .local_rank = {"BUSBW_LOCAL_RANK"},
        .local_size = {"BUSBW_LOCAL_SIZE"},
-       .node = {"BUSBW_NODE"}},
+       .node = {"BUSBW_NODE"},
+       .host_list = {"BUSBW_HOSTS"}},
       {.name = "kubernetes",
        .title = "Kubernetes",
        .start_remedy =
@@ -63,6 +64,7 @@ const std::vector<LauncherEntry>& launcher_table() {
        .size = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
        .local_rank = {"SLURM_LOCALID"},
        .node = {"SLURM_NODEID"},
+       .host_list = {"SLURM_STEP_NODELIST"},
        .identity = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID"},
        .daemons = {"slurmstepd"},
        .has_started_process = is_slurm_task,

@@ -27,6 +27,8 @@ struct LauncherEntry {
   VariableNames local_size = {};
   /// Index of the node that runs the process.
   VariableNames node = {};
+  /// List of the job's hosts, as expand_hostlist reads it.
+  VariableNames host_list = {};
   /// Host of process 0.
   VariableNames host = {};
   /// Variables that together identify the job: equal in all its processes, different in other jobs.

@@ -10,6 +10,7 @@
 #include "common/support/printable.hpp"
 #include "common/values/quantity.hpp"
 #include "rendezvous/world/derived_port.hpp"
+#include "rendezvous/world/hostlist.hpp"
 #include "rendezvous/world/launcher_table.hpp"
 #include "rendezvous/world/token.hpp"
 
@@ -306,6 +307,7 @@ std::optional<int> read_process(Environment environment, const LauncherClaim& cl
                     "processes on a node as in the job, counted from 0",
                     local_rank ? to_text(*local_rank) : "process 0", world.local_size, world.size, launcher.title));
   if (const auto node = read_number(environment, launcher.node)) world.node = node->value;
+  if (const auto list = find_first_set(environment, launcher.host_list)) world.hosts = expand_hostlist(list->text);
   world.join_limit_s = find_join_limit_s(environment);
   return local_size;
 }

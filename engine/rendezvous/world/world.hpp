@@ -22,7 +22,8 @@ struct World {
   StoreAddress store;                // NoStore if `size` is 1
   std::string token;                 // empty: the store accepts every connection
   double join_limit_s = 60;          // time limit for all processes to join
-  std::vector<std::string> notes;    // for the output header
+  std::vector<std::string> hosts;  // of the job, in the order of the nodes; empty if the launcher does not give them
+  std::vector<std::string> notes;  // for the output header
 };
 
 /// Detects this process's position from the environment. Reads `ancestors` if launchers are nested, and to identify the

@@ -32,6 +32,8 @@ class NicDescription(Struct, frozen=True):
     gpus: tuple[int, ...] = ()
     """GPUs of the node that send and receive through this NIC."""
     leaf: str | None = None
+    numa: int | None = None
+    """NUMA node of the NIC."""
 
 
 class NodeDescription(Struct, frozen=True):
@@ -42,6 +44,10 @@ class NodeDescription(Struct, frozen=True):
     leaf: str | None = None
     """Leaf switch of all NICs. None if the NICs state their own, or if the topology is unknown."""
     nics: tuple[NicDescription, ...] = ()
+    gpu_types: tuple[str, ...] = ()
+    """Type of each GPU, such as "NVIDIA H100". Empty if unknown, or equal in all nodes."""
+    gpu_numa: tuple[int | None, ...] = ()
+    """NUMA node of each GPU. Empty if unknown."""
 
 
 class Port(Struct, frozen=True):
@@ -51,6 +57,7 @@ class Port(Struct, frozen=True):
     gpus: tuple[int, ...]
     rail: int | None
     leaf: str | None
+    numa: int | None
 
 
 class Cluster:
@@ -69,6 +76,10 @@ class Cluster:
         self.first_gpu: Indices = np.concatenate([[0], np.cumsum(self.node_gpus)])
         self.first_nic: Indices = np.concatenate([[0], np.cumsum([len(one) for one in ports])]).astype(np.int64)
         self.gpu_node: Indices = np.repeat(np.arange(len(nodes)), self.node_gpus)
+        types = [gpu_type for node in nodes for gpu_type in node.gpu_types or [""] * node.gpus]
+        self.gpu_types = tuple(sorted(set(types)))
+        """All types of GPUs. An unknown type is empty."""
+        self.gpu_type: Indices = np.array([self.gpu_types.index(one) for one in types], dtype=np.int64)
         self.nics: tuple[Port, ...] = tuple(port for node_ports in ports for port in node_ports)
         self.nic_node: Indices = np.repeat(np.arange(len(nodes)), np.diff(self.first_nic))
         self.leaf_names = tuple(sorted({port.leaf for port in self.nics if port.leaf is not None}))
@@ -117,6 +128,7 @@ def _ports(node: NodeDescription) -> list[Port]:
             gpus=gpus,
             rail=_common([nic.rail for nic in nics]),
             leaf=_common([nic.leaf or node.leaf for nic in nics]),
+            numa=_common([nic.numa for nic in nics]),
         )
         for gpus, nics in by_gpus.items()
     ]
@@ -148,6 +160,12 @@ def _reject_node(node: NodeDescription) -> None:
         raise BusbwError(
             f"node {node.name}: the number of GPUs is {node.gpus}", remedy=f"describe 0 to {_MAX_NODE_GPUS:,} GPUs"
         )
+    for field, values in (("gpu_types", node.gpu_types), ("gpu_numa", node.gpu_numa)):
+        if len(values) not in (0, node.gpus):
+            raise BusbwError(
+                f"node {node.name}: {field} has {len(values)} entries for {node.gpus} GPUs",
+                remedy="state one for each GPU, or none",
+            )
     names = [nic.name for nic in node.nics]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

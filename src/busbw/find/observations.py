@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.parts import FlowPaths
-from busbw.find.rounds import Round
+from busbw.find.rounds import LOAD_CLASSES, Round
 
 Values = NDArray[np.float64]
 
@@ -108,5 +108,12 @@ class Observations:
 
     @cached_property
     def classes(self) -> Indices:
-        """Class of each flow, by load and by locality: within a leaf or between leaves. Flows of a class are alike."""
-        return self.load * 2 + self.paths.is_across
+        """Class of each flow, by the types of both GPUs, load, and locality: within a leaf or between leaves.
+
+        Flows of a class are alike. Number: pair of types * LOAD_CLASSES + load * 2 + (1 if between leaves).
+        """
+        cluster = self.paths.cluster
+        one, other = cluster.gpu_type[self.paths.source], cluster.gpu_type[self.paths.target]
+        types = np.minimum(one, other) * len(cluster.gpu_types) + np.maximum(one, other)
+        pairs = np.unique(types, return_inverse=True)[1]  # without gaps
+        return np.asarray(pairs * LOAD_CLASSES + self.load * 2 + self.paths.is_across)

@@ -1,8 +1,8 @@
 """Healthy level of comparable flows, their noise, and the share that is slow without a fault.
 
-Comparable flows have the same load and locality (`Observations.classes`). The level of each round is estimated from its
-own flows, which removes a drift that all flows share. The estimate expects that at least a fifth of the flows of a
-class are healthy.
+Comparable flows have the same types of GPUs, load and locality (`Observations.classes`). The level of each round is
+estimated from its own flows, which removes a drift that all flows share. The estimate expects that at least a fifth of
+the flows of a class are healthy.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from busbw.find.cluster import Indices
 from busbw.find.observations import Observations, Values
-from busbw.find.rounds import Load
+from busbw.find.rounds import LOAD_CLASSES, Load
 from busbw.statistics import NORMAL_MAD
 
 _MIN_FLOWS = 12
@@ -22,7 +22,7 @@ _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
 """Normal deviate of the low quantile, and the distance of both, between all and half of the flows being healthy."""
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
 _COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]
-"""Classes with several flows on the uplinks of a leaf."""
+"""Classes, between GPUs of two types, with several flows on the uplinks of a leaf."""
 _MAX_LOAD_EXCESS = 0.1
 """Excess of the healthy level of a class over the fastest one, from which its uplinks limit it."""
 _COLLIDING_SHARE = 0.1
@@ -63,19 +63,21 @@ class Peers:
         With several flows on the uplinks of a leaf, most of them may collide, or the uplinks may limit all of them,
         which hides slow NICs.
         """
-        classes = np.arange(len(self.noise))
-        can_collide = np.isin(classes, _COLLIDING_CLASSES)
-        fastest = self.level[classes >= 2 * int(Load.BOTH)].min(initial=np.inf)
-        is_limited = np.isfinite(self.level) & (self.level > fastest + _MAX_LOAD_EXCESS)
+        types, load = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
+        can_collide = np.isin(load, _COLLIDING_CLASSES)
+        fastest = np.full(int(types.max(initial=0)) + 1, np.inf)
+        is_network = load >= 2 * int(Load.BOTH)
+        np.minimum.at(fastest, types[is_network], self.level[is_network])
+        is_limited = np.isfinite(self.level) & (self.level > fastest[types] + _MAX_LOAD_EXCESS)
         is_clear = (self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE) & ~is_limited
         return np.asarray(~can_collide | is_clear)
 
     @property
     def collides_at_full_load(self) -> bool:
         """True if flows between leaves collide, or if that is not known."""
-        full_load = 2 * int(Load.BOTH) + 1
-        is_known = full_load < len(self.noise)
-        return not (is_known and self.is_usable[full_load] and self.slow_share[full_load] < _COLLIDING_SHARE)
+        is_full_load = np.arange(len(self.noise)) % LOAD_CLASSES == 2 * int(Load.BOTH) + 1
+        is_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
+        return not (is_full_load.any() and is_free[is_full_load].all())
 
 
 def compare_with_peers(observed: Observations, explained: Values, used: NDArray[np.bool_]) -> Peers:
@@ -127,7 +129,7 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
 def _flow_tail(classes: Indices, excess: Values, is_candidate: NDArray[np.bool_]) -> Values:
     tail = np.zeros(len(excess))
     bins = np.clip(excess / _BIN, 0, _BINS - 1).astype(np.int64)
-    for class_number in _COLLIDING_CLASSES:
+    for class_number in np.unique(classes[np.isin(classes % LOAD_CLASSES, _COLLIDING_CLASSES)]):
         members = classes == class_number
         slow = bins[members & is_candidate & (excess > MIN_SLOW)]
         if len(slow):

@@ -47,14 +47,6 @@ class Request(Struct, frozen=True, omit_defaults=True):
     flows: tuple[FlowRequest, ...] = ()
 
 
-class ClusterAnswer(Struct, frozen=True):
-    """Answer to `cluster`."""
-
-    nodes: tuple[NodeDescription, ...] = ()
-    protocol: int | None = None
-    error: str | None = None
-
-
 class FlowAnswer(Struct, frozen=True, omit_defaults=True):
     """Times of one flow, or the reason why it has none."""
 
@@ -66,6 +58,15 @@ class LostGpu(FlowEnd, frozen=True):
     """A GPU that no longer answers."""
 
     error: str = "no reason is known"
+
+
+class ClusterAnswer(Struct, frozen=True, omit_defaults=True):
+    """Answer to `cluster`."""
+
+    nodes: tuple[NodeDescription, ...] = ()
+    protocol: int | None = None
+    lost: tuple[LostGpu, ...] = ()
+    error: str | None = None
 
 
 class MeasureAnswer(Struct, frozen=True, omit_defaults=True):
@@ -101,8 +102,8 @@ def measure_request(number: int, one_round: Round, iterations: int, cluster: Clu
     return _line(Request("measure", id=number, size_bytes=one_round.size_bytes, iterations=iterations, flows=flows))
 
 
-def parse_cluster(line: bytes) -> Cluster:
-    """Returns the cluster of an answer.
+def parse_cluster(line: bytes) -> tuple[Cluster, dict[int, str]]:
+    """Returns the cluster of an answer, and the GPUs that could not start, with the reason of each.
 
     Raises:
         BusbwError: The answer is invalid, reports an error or describes no usable cluster.
@@ -114,7 +115,8 @@ def parse_cluster(line: bytes) -> Cluster:
             f"the measuring program speaks protocol {answer.protocol}",
             remedy=f"use one that speaks protocol {PROTOCOL}",
         )
-    return Cluster(answer.nodes)
+    cluster = Cluster(answer.nodes)
+    return cluster, _lost_gpus(answer.lost, cluster)
 
 
 def parse_result(line: bytes, number: int, flow_count: int, cluster: Cluster) -> RoundResult:
@@ -127,7 +129,7 @@ def parse_result(line: bytes, number: int, flow_count: int, cluster: Cluster) ->
     """
     name = f"measurement {number}"
     answer = _decode(line, MeasureAnswer, name)
-    lost = {_gpu_number(gpu, cluster): gpu.error for gpu in answer.lost}
+    lost = _lost_gpus(answer.lost, cluster)
     if answer.error is not None and lost:
         return RoundResult(times_us=np.full((flow_count, 1), np.nan), errors={}, lost=lost, failure=answer.error)
     _reject_error(answer.error)
@@ -153,6 +155,10 @@ def parse_result(line: bytes, number: int, flow_count: int, cluster: Cluster) ->
         _reject_times(flow.times_us, row, name)
         times[row, : len(flow.times_us)] = flow.times_us
     return RoundResult(times_us=times, errors=errors, took_s=answer.took_s, lost=lost)
+
+
+def _lost_gpus(gpus: Sequence[LostGpu], cluster: Cluster) -> dict[int, str]:
+    return {_gpu_number(gpu, cluster): gpu.error for gpu in gpus}
 
 
 def _gpu_number(end: FlowEnd, cluster: Cluster) -> int:

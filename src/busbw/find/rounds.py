@@ -30,6 +30,10 @@ class Load(IntEnum):
     """Pairs of NICs of different rails, both directions."""
 
 
+LOAD_CLASSES = 2 * len(Load)
+"""Number of classes of flows between two types of GPUs: see `Observations.classes`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """Flows that start together."""

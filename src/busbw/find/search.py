@@ -50,12 +50,15 @@ class Search:
     """Called after each round that counts. An exception ends the search; the measured rounds are kept."""
     rounds: list[Round] = field(default_factory=list)
     results: list[RoundResult] = field(default_factory=list)
-    lost: dict[int, str] = field(default_factory=dict)
+    lost: dict[int, str] = field(init=False)
     """GPUs that do not answer, with the reason of each. Their flows are left out."""
     _observations: Observations | None = None
     """Flows of all rounds. None after a new round."""
     _explanation: Explanation | None = None
     """Explanation of all rounds, which takes seconds on a large cluster. None after a new round."""
+
+    def __post_init__(self) -> None:
+        self.lost = dict(self.measurer.lost)
 
     def run(self) -> Explanation:
         """Measures until no question is open or the rounds are used up.
@@ -73,6 +76,7 @@ class Search:
         if not planned:
             raise BusbwError("no two GPUs of the cluster can exchange data", remedy="describe the NICs with their GPUs")
         self._measure(planned, limit)
+        self._require_round()
         self._reject_silence()
         if not self.measures_all_pairs:
             collides = self.explain().peers.collides_at_full_load
@@ -93,6 +97,19 @@ class Search:
             if not more:
                 break
             self._measure(more, limit)
+
+    def _require_round(self) -> None:
+        """Lets an empty round stand for a search that could only tell which parts do not answer."""
+        if self.lost and not self.rounds:
+            nothing = np.empty(0, dtype=np.int64)
+            no_times = RoundResult(times_us=np.empty((0, 1)), errors={})
+            self._keep(Round(load=Load.INSIDE, source=nothing, target=nothing), no_times)
+
+    def _keep(self, one: Round, result: RoundResult) -> None:
+        self.rounds.append(one)
+        self.results.append(result)
+        self._observations = self._explanation = None
+        self.on_round(one, result)
 
     def _reject_silence(self) -> None:
         """Ends the search if no flow transferred data: that says nothing about single parts."""
@@ -136,14 +153,10 @@ class Search:
                 # The flows of lost GPUs say nothing about the other parts on their paths.
                 kept = ~self._is_lost(one) & (result.failure is None)
                 one, result = _select_flows(one, result, np.flatnonzero(kept))
-                # Without any other round, an empty one stands for a search that only lost parts.
-                is_round = len(one.source) > 0 or not self.rounds
-                if is_round and not self._has_no_route(one, result):
-                    self.rounds.append(one)
-                    self.results.append(result)
-                    self._observations = self._explanation = None
-                    self.on_round(one, result)
+                if len(one.source) and not self._has_no_route(one, result):
+                    self._keep(one, result)
                 if result.failure is not None:
+                    self._require_round()
                     raise BusbwError(result.failure, remedy="search again without the lost part")
 
     def _is_lost(self, one: Round) -> NDArray[np.bool_]:

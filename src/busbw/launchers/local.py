@@ -44,7 +44,7 @@ def render(job: Job, target: LocalTarget | None = None) -> LaunchPlan:
         )
         for process in range(job.processes)
     ]
-    return LaunchPlan(tuple(commands), token=job.token)
+    return LaunchPlan(tuple(commands), token=job.token, tolerates_losses=job.tolerates_losses)
 
 
 def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
@@ -56,7 +56,9 @@ def submit(plan: LaunchPlan, callbacks: LaunchCallbacks | None = None) -> int:
         return processes.run_all(plan.commands, callbacks, policy)[0].code
     if callbacks:
         callbacks.on_status(f"starting {len(plan.commands)} processes")
-    policy = processes.TerminationPolicy(grace_s=processes.GRACE_S, end_signal=signal.SIGTERM)
+    policy = processes.TerminationPolicy(
+        grace_s=processes.GRACE_S, follows_first=plan.tolerates_losses, end_signal=signal.SIGTERM
+    )
     statuses = processes.run_all(plan.commands, callbacks, policy)
     processes.report_crash(statuses, [f"process {command.process}" for command in plan.commands], callbacks)
     return processes.job_exit_code(statuses)

@@ -1,5 +1,8 @@
 """Measures rounds of a search in a simulated cluster, within this process."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from busbw.find.cluster import Cluster, Indices
@@ -12,6 +15,8 @@ _DEAD_FLOW_ERROR = "timed out after 30 s"
 
 class SimulatedMeasurer:
     """A simulated cluster as a measurer."""
+
+    lost: Mapping[int, str] = MappingProxyType({})
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation

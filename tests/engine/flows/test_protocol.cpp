@@ -72,14 +72,15 @@ TEST_CASE("flows protocol: answers are one line of JSON each, times in microseco
 TEST_CASE("flows protocol: lost ranks are GPUs of their nodes") {
   const FlowCluster cluster({{"b", "1"}, {"a", "2"}, {"b", "1"}});
   const auto lost = json::parse(R"([{"node":"b","gpu":1,"error":"killed"},{"node":"a","gpu":0,"error":"silent"}])");
-  const auto gpus = cluster.lost_gpus({{1, "silent"}, {2, "killed"}});
+  const auto gpus = cluster.lost_gpus({{1, {"a", "silent"}}, {2, {"b", "killed"}}});
   CHECK(json::parse(measure_answer(1, {}, gpus, 0.5))["lost"] == lost);
+  CHECK(json::parse(cluster_answer(cluster, gpus, {}))["lost"] == lost);
   CHECK(json::parse(error_answer("the job ended", gpus)) == json{{"error", "the job ended"}, {"lost", lost}});
 }
 
 TEST_CASE("flows cluster: nodes in the order of their first rank, GPUs in rank order") {
   const FlowCluster cluster({{"b", "1"}, {"a", "2"}, {"b", "1"}, {"a", "2"}, {"b", "1"}});
-  CHECK(json::parse(cluster_answer(cluster, {{"NAME", "value"}})) ==
+  CHECK(json::parse(cluster_answer(cluster, {}, {{"NAME", "value"}})) ==
         json::parse(R"({"protocol":1,"nodes":[{"name":"b","gpus":3},{"name":"a","gpus":2}],)"
                     R"("environment":{"NAME":"value"}})"));
   const std::vector<Flow> flows = cluster.flows_between({{{"a", 1}, {"b", 2}}, {{"b", 2}, {"a", 1}}});
@@ -90,18 +91,24 @@ TEST_CASE("flows cluster: nodes in the order of their first rank, GPUs in rank o
   CHECK(flows[1].receiver == 3);
 }
 
+TEST_CASE("flows cluster: a lost rank belongs to the node of its host") {
+  const FlowCluster cluster({{"a", "1"}, {"b", ""}, {"a", ""}, {"a", "1"}});
+  CHECK(json::parse(cluster_answer(cluster, {}, {}))["nodes"] ==
+        json::parse(R"([{"name":"a","gpus":3},{"name":"b","gpus":1}])"));
+}
+
 TEST_CASE("flows cluster: NICs with their GPUs, in the order of their position; none within one node") {
   const auto rank_of = [](const char* host, const char* nic, int position) {
     return RankLocation{host, host, NetworkPort{nic, position}};
   };
   const FlowCluster cluster({rank_of("a", "eth1", 5), rank_of("a", "eth0", 2), rank_of("a", "eth1", 5),
                              rank_of("b", "eth0", 0), RankLocation{"c", "c"}});
-  CHECK(json::parse(cluster_answer(cluster, {}))["nodes"] ==
+  CHECK(json::parse(cluster_answer(cluster, {}, {}))["nodes"] ==
         json::parse(R"([{"name":"a","gpus":3,"nics":[{"name":"eth0","rail":0,"gpus":[1]},)"
                     R"({"name":"eth1","rail":1,"gpus":[0,2]}]},)"
                     R"({"name":"b","gpus":1,"nics":[{"name":"eth0","rail":0,"gpus":[0]}]},{"name":"c","gpus":1}])"));
   const FlowCluster one_node({rank_of("a", "eth0", 0), rank_of("a", "eth0", 0)});
-  CHECK(json::parse(cluster_answer(one_node, {}))["nodes"] == json::parse(R"([{"name":"a","gpus":2}])"));
+  CHECK(json::parse(cluster_answer(one_node, {}, {}))["nodes"] == json::parse(R"([{"name":"a","gpus":2}])"));
 }
 
 TEST_CASE("flows cluster: two machines of one name, and flows that cannot be") {

@@ -65,7 +65,7 @@ class FakeProcess {
     std::iota(all_members.begin(), all_members.end(), 0);
     LocalRank state;
     StoreTeam team(*store_, state, all_members, process, "the processes");
-    team.barrier();
+    team.broadcast({});
   }
 
   void report_phase(Phase phase) { store_->report_phase(0, phase); }
@@ -93,8 +93,8 @@ class FakeProcess {
   std::unique_ptr<TcpStore> store_;
 };
 
-/// A fake process 0. It accepts every client and answers every request with an empty value, until the test changes its
-/// behavior.
+/// A fake process 0. It accepts every client and answers every request with an empty broadcast, until the test changes
+/// its behavior.
 class FakeServer {
  public:
   enum class Behavior { answers, nothing, closes, ignores_clients, sends_invalid_frames, uses_version_9 };
@@ -145,9 +145,10 @@ class FakeServer {
       case FrameKind::heartbeat: return channel.send(FrameKind::heartbeat, {});
       case FrameKind::request: {
         const auto number = StoreRequest::unpack(received.body).number;
+        const Bytes broadcast = MessageWriter().add(std::size_t{0}).add(std::span<const std::byte>()).bytes();
         return channel.send(
             FrameKind::reply,
-            MessageWriter().add(number).add(StoreReply::Kind::done).add(std::span<const std::byte>()).bytes());
+            MessageWriter().add(number).add(StoreReply::Kind::done).add(std::span<const std::byte>(broadcast)).bytes());
       }
       default: return;
     }

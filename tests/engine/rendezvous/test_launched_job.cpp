@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 
@@ -298,7 +299,7 @@ TEST_CASE("LaunchedJob: process 0 of another version is named with both versions
   Membership membership = member_of(1, 2, at_loopback(other.port()));
   membership.join_limit_s = kAnswerLimitS;
   check_names(sentence_of<EnvironmentError>([&] { const LaunchedJob job(membership, silent()); }),
-              {"process 1 was rejected by 127.0.0.1:", "it uses version 9", "this process version 3",
+              {"process 1 was rejected by 127.0.0.1:", "it uses version 9", "this process version 4",
                "the same busbw everywhere"});
 }
 
@@ -317,7 +318,7 @@ TEST_CASE("LaunchedJob: process 0 names a client of another version, and continu
     }
   });
   const std::string sentence =
-      "a client at 127.0.0.1 uses version 9 of busbw's protocol, process 0 version 3; install the same busbw "
+      "a client at 127.0.0.1 uses version 9 of busbw's protocol, process 0 version 4; install the same busbw "
       "everywhere";
   check_names(status, {"1 of 2 processes has not joined: 1; " + sentence});
   check_names(ends[0], {"4: 1 of 2 processes has not joined: 1 (limit 3 s)", "1 connection was rejected", sentence});
@@ -538,4 +539,42 @@ TEST_CASE("LaunchedJob: names a folder without an address, or with an invalid on
   check_names(sentence_of_joining(membership), {folder.path(), "was not written by process 0 of this version"});
   membership.store = FileStoreAddress{"/proc/no/such/folder"};
   check_names(sentence_of_joining(membership), {"/proc/no/such/folder", "BUSBW_RENDEZVOUS"});
+}
+
+TEST_CASE("LaunchedJob: a search continues without a process that is absent or withdraws") {
+  for (const bool is_absent : {true, false}) {
+    const int port = free_port();
+    std::atomic<int> lost_count{0};
+    const auto ends = run_members(3, [&](int process) {
+      if (is_absent && process == 1) return;
+      Membership membership = member_of(process, 3, at_loopback(port));
+      membership.ranks_per_process = 2;
+      membership.tolerates_losses = true;
+      if (is_absent) membership.join_limit_s = kShortLimitS;
+      LaunchedJob job(membership, silent());
+      if (process == 1) return job.withdraw("no GPU");
+      const auto count = [](const std::vector<Bytes>& messages) {
+        return MessageWriter().add(std::ranges::count(messages, true, &Bytes::empty)).bytes();
+      };
+      CHECK(MessageReader(job.agree(MessageWriter().add(process).bytes(), count)).take<std::ptrdiff_t>() == 1);
+      const auto rank_ends = run_members(2, [&](int thread) {
+        const auto world = job.team(2 * process + thread);
+        world->barrier();
+        const auto started = world->split(1);
+        CHECK(all_gather_values(*started, world->rank()) == std::vector<int>{0, 1, 4, 5});
+        started->barrier();
+      });
+      CHECK(rank_ends == std::vector<std::string>(2));
+      CHECK_FALSE(job.failure());
+      if (process != 0) return;
+      for (const auto& [rank, loss] : job.lost_ranks()) {
+        CHECK((rank == 2 || rank == 3));
+        check_names(loss.reason,
+                    {"ranks 2 to 3 (process 1", is_absent ? "did not join the job within" : "cannot start: no GPU"});
+        ++lost_count;
+      }
+    });
+    CHECK(ends == kAllWell);
+    CHECK(lost_count == 2);
+  }
 }

@@ -5,6 +5,8 @@ import os
 import shlex
 import signal
 import subprocess
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from ..programs import Programs, Running, expect_no_process_left
 
 NODE = os.uname().nodename.split(".")[0]
 KIB = 1 << 10
+NO_CHANGES: Mapping[int, dict[str, str]] = MappingProxyType({})
 
 
 class Conversation:
@@ -123,19 +126,25 @@ def test_a_rank_that_hangs_is_the_answer(programs: Programs) -> None:
     assert engine.running.finish().code == 4
 
 
-def launched(programs: Programs, processes: int, *arguments: object) -> list[Conversation]:
-    """Processes of one job, as a launcher starts them. Process 0 answers."""
+def launched(
+    programs: Programs, *arguments: object, size: int, environment: Mapping[int, dict[str, str]] = NO_CHANGES
+) -> list[Conversation]:
+    """Processes of one job of `size`, as a launcher starts them. Process 0 answers.
+
+    `environment`: further variables by process; only these processes start. By default all start.
+    """
     store = f"tcp://127.0.0.1:{free_port()}"
-    common = {"BUSBW_SIZE": str(processes), "BUSBW_RENDEZVOUS": store, "BUSBW_TOKEN": "of-these-tests"}
+    common = {"BUSBW_SIZE": str(size), "BUSBW_RENDEZVOUS": store, "BUSBW_TOKEN": "of-these-tests"}
+    further = environment or {process: {} for process in range(size)}
     return [
-        Conversation(programs, *arguments, environment={**common, "BUSBW_RANK": str(process)})
-        for process in range(processes)
+        Conversation(programs, *arguments, environment={**common, "BUSBW_RANK": str(process), **variables})
+        for process, variables in further.items()
     ]
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
 def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, programs: Programs) -> None:
-    first, second, third = launched(programs, 3, "-t", 2, "-T", 3)
+    first, second, third = launched(programs, "-t", 2, "-T", 3, size=3)
     assert first.ask({"ask": "cluster"})["nodes"] == [{"name": NODE, "gpus": 6}]
     expect_times(first.ask(measurement(1, (0, 2), (2, 0), (1, 3), (4, 5))), 1, 4)
     os.kill(second.running.pid, sent)
@@ -149,8 +158,33 @@ def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, program
     assert [one.running.finish().code for one in (first, third)] == [0, 0]
 
 
+def test_a_process_that_never_joins_is_lost_and_the_others_measure(programs: Programs) -> None:
+    variables = {"BUSBW_JOIN_TIMEOUT_S": "2", "BUSBW_HOSTS": f"{NODE},other"}
+    first, third = launched(programs, "-t", 2, size=3, environment={0: variables, 2: variables})
+    answer = first.ask({"ask": "cluster"})
+    assert [(node["name"], node["gpus"]) for node in answer["nodes"]] == [(NODE, 4), ("other", 2)]
+    assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [("other", 0), ("other", 1)]
+    assert "process 1 on other) did not join the job within 2 s" in answer["lost"][0]["error"]
+    expect_times(first.ask(measurement(1, (0, 2), (3, 1))), 1, 2)
+    first.say({"ask": "end"})
+    assert [one.running.finish().code for one in (first, third)] == [0, 0]
+
+
+def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs) -> None:
+    no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
+    needs_gpus = {**no_gpu, "BUSBW_REQUESTED_GPUS": "8"}
+    first, second, third = launched(programs, size=3, environment={0: no_gpu, 1: needs_gpus, 2: no_gpu})
+    answer = first.ask({"ask": "cluster"})
+    assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [(NODE, 1)]
+    assert "(process 1, pid " in answer["lost"][0]["error"]
+    assert "cannot start: " in answer["lost"][0]["error"]
+    expect_times(first.ask(measurement(1, (0, 2), (2, 0))), 1, 2)
+    first.say({"ask": "end"})
+    assert [one.running.finish().code for one in (first, second, third)] == [0, 0, 0]
+
+
 def test_the_loss_of_process_0_ends_the_job(programs: Programs) -> None:
-    first, second = launched(programs, 2)
+    first, second = launched(programs, size=2)
     first.ask({"ask": "cluster"})
     os.kill(first.running.pid, signal.SIGKILL)
     finished = second.running.finish()

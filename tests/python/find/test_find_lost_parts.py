@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ for line in sys.stdin:
     if request["ask"] == "end":
         break
     if request["ask"] == "cluster":
-        print(json.dumps({{"protocol": 1, "nodes": NODES}}), flush=True)
+        print(json.dumps({{"protocol": 1, "nodes": NODES, "lost": {absent!r}}}), flush=True)
         continue
     print(line, end="", file=open("requests", "a"))
     lost = LOST if request["id"] >= 3 else []
@@ -42,8 +43,8 @@ def lost(node: str, gpu: int) -> dict[str, Any]:
     return {"node": node, "gpu": gpu, "error": "process 2 was killed"}
 
 
-def search(gpus: list[dict[str, Any]], *options: str, ends: bool = False) -> int:
-    Path("program.py").write_text(PROGRAM.format(lost=gpus, ends=ends))
+def search(gpus: list[dict[str, Any]], *options: str, ends: bool = False, absent: Sequence[dict[str, Any]] = ()) -> int:
+    Path("program.py").write_text(PROGRAM.format(lost=gpus, ends=ends, absent=list(absent)))
     return main(["find", *options, "--measure-with", shlex.join([sys.executable, "program.py"])])
 
 
@@ -89,6 +90,26 @@ def test_a_loss_that_ends_the_job_is_a_finding_too(capsys: pytest.CaptureFixture
     assert "busbw find: the job ended; search again without the lost part" in output.err
 
 
+def test_a_node_that_cannot_start_is_a_finding_and_no_flow_uses_it(capsys: pytest.CaptureFixture[str]) -> None:
+    code = search([], "--json", absent=[lost("n2", 0), lost("n2", 1)])
+    result = json.loads(capsys.readouterr().out)
+    assert (code, result["complete"], result["undecided"]) == (5, True, [])
+    assert [one["says"] for one in result["findings"]] == ["node n2 does not answer; process 2 was killed"]
+    assert result["unsuspected_nodes"] == ["n0", "n1", "n3"]
+    requests = [json.loads(line) for line in Path("requests").read_text().splitlines()]
+    ends = {end["node"] for one in requests for flow in one["flows"] for end in flow.values()}
+    assert ends == {"n0", "n1", "n3"}
+
+
+def test_if_only_one_gpu_can_start_the_others_are_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    absent = [lost(f"n{node}", gpu) for node in range(4) for gpu in range(2)][1:]
+    assert search([], absent=absent) == 5
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("LOST: ") for line in lines) == 4
+    assert not any(line.startswith(("SLOW", "HEALTHY")) for line in lines)
+    assert not Path("requests").exists()
+
+
 def test_the_report_of_the_record_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     search([lost("n2", 0), lost("n2", 1)], "--records", "search.jsonl")
     assert main(["report", "search.jsonl", "-o", "page.html"]) == 0
@@ -103,7 +124,7 @@ def test_a_lost_gpu_that_the_cluster_lacks_is_an_error(capsys: pytest.CaptureFix
 def test_without_any_other_flow_it_is_the_only_result(capsys: pytest.CaptureFixture[str]) -> None:
     program = PROGRAM.replace('request["id"] >= 3', 'request["id"] >= 1')
     every_other = [lost(f"n{node}", gpu) for node in range(4) for gpu in range(2)][1:]
-    Path("program.py").write_text(program.format(lost=every_other, ends=False))
+    Path("program.py").write_text(program.format(lost=every_other, ends=False, absent=[]))
     assert main(["find", "--measure-with", shlex.join([sys.executable, "program.py"])]) == 5
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "LOST: GPU 1 of n0 does not answer."

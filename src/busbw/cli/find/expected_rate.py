@@ -60,7 +60,12 @@ def _nvlink_gbps(search: Search, system: System) -> float | None:
 
 
 def healthy_rate_gbps(search: Search, *, is_network: bool) -> float | None:
-    """Returns the rate of healthy flows between or within nodes in GB/s. None if no such flow was measured."""
+    """Returns the rate of healthy flows between or within nodes in GB/s.
+
+    None if no such flow was measured, or if the GPUs are of several types: they have no common rate.
+    """
+    if len(search.measurer.cluster.gpu_types) > 1:
+        return None
     observed, explanation = search.observations(), search.explain()
     chosen = (observed.paths.is_network == is_network) & ~observed.is_dead
     # At full load on hashed uplinks, healthy flows are slow as well.

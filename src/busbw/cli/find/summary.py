@@ -89,6 +89,8 @@ class SearchSummary(FindSummary, frozen=True, kw_only=True):
     flows: int
     simulated: bool
     seed: int
+    gpu_types: dict[str, int]
+    """Number of GPUs of each type. One entry with an empty name if the types are not known to differ."""
 
 
 def summarize(search: Search, system: System | None, *, is_simulated: bool, ended_early: bool) -> SearchSummary:
@@ -113,6 +115,7 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
         unsuspected_nodes=[each.name for each in cluster.nodes if each.name not in suspected],
         complete=not ended_early,
         seed=search.seed,
+        gpu_types=dict(zip(cluster.gpu_types, np.bincount(cluster.gpu_type).tolist(), strict=True)),
     )
 
 
@@ -148,6 +151,9 @@ def _lines(summary: SearchSummary, search: Search, system: System | None) -> Ite
     if summary.healthy:
         yield _healthy_sentence(summary)
     yield from _warnings(summary, len(search.measurer.cluster.nodes))
+    if len(summary.gpu_types) > 1:
+        types = ", ".join(f"{count:,} {name or 'of unknown type'}" for name, count in summary.gpu_types.items())
+        yield f"Unlike GPUs: {types}. Flows are compared with flows between GPUs of the same types only."
     yield from power_lines(summary)
     duration = "" if summary.measured_s is None else f", {summary.measured_s:.1f} s"
     simulated = " of a simulated cluster" if summary.simulated else ""

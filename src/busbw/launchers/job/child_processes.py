@@ -62,6 +62,8 @@ class TerminationPolicy:
     """Signal for an immediate end: on the second interrupt, or if this process dies."""
     grace_s: float | None = None
     """After a command ends, the others get this time to end by themselves (`GracePeriod`). None: they are not ended."""
+    follows_first: bool = False
+    """True if this period begins only when the first command ends: the others may end before it."""
     limit_s: float | None = None
     """All commands are ended after this time. None: no limit."""
     should_end: Callable[[], bool] | None = None
@@ -275,7 +277,10 @@ class ChildProcesses:
     def _end_overdue(self, running: list[ChildProcess]) -> None:
         """Ends commands after their time limit, or after the grace period that began when another one ended."""
         now_s = monotonic()
-        if self._grace and len(running) < len(self._children):
+        has_ended = (
+            self._children[0] not in running if self._policy.follows_first else len(running) < len(self._children)
+        )
+        if self._grace and has_ended:
             ended = [child for child in self._children if not child.was_terminated]
             exit_codes = [child.process.returncode for child in ended if child.process.returncode is not None]
             self._grace.update(exit_codes, is_paused=self._is_paused)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.engine import EACH_NODE
+from busbw.engine import EACH_NODE, FLOWS
 from busbw.secret_variables import may_be_secret, redacted_variables
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class Job:
     token: str = field(default="", repr=False)
     """Shared secret of the processes. It is passed by environment, private file, Secret or stdin. It is never on a
     command line, which every user of a machine can read."""
+
+    @property
+    def tolerates_losses(self) -> bool:
+        """True for a search: it continues without processes that end or cannot start, except process 0."""
+        return self.arguments[:1] == (FLOWS,)
 
     @property
     def processes(self) -> int:
@@ -153,6 +158,8 @@ class LaunchPlan:
     """Commands to run at the end or after an interrupt."""
     token: str = field(default="", repr=False)
     """The job's token, which `text` hides."""
+    tolerates_losses: bool = False
+    """See `Job.tolerates_losses`."""
     remarks: tuple[str, ...] = ()
     """Sentences about choices of the launcher. A dry run prints them as comments."""
 

@@ -163,8 +163,10 @@ def step_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
     if target.container_image:
         container.append(f"--container-image={target.container_image}")
         container += [f"--container-mounts={target.container_mounts}"] if target.container_mounts else []
-    # After a lost rank the others report it and end by themselves, so Slurm must not kill them for 30 s.
-    options = [f"--mpi={target.mpi}", EXPORT, "--kill-on-bad-exit=0", "--wait=30", "--cpu-bind=none"]
+    # After a lost rank the others report it and end by themselves, so Slurm must not kill them for 30 s. A search
+    # continues without it, so Slurm must not kill them at all (0).
+    wait = f"--wait={0 if job.tolerates_losses else 30}"
+    options = [f"--mpi={target.mpi}", EXPORT, "--kill-on-bad-exit=0", wait, "--cpu-bind=none"]
     return merge_options([*options, *distribution, *machine_type_options, *container, *target.step_options])
 
 

@@ -76,6 +76,8 @@ def render(job: Job, target: SshTarget) -> SshPlan:
     if (extra_hosts := len(target.hosts) - preflight.MAX_CONNECTING) > 0:
         # The time limit of process 0 begins while ssh still connects to other hosts, MAX_CONNECTING at a time.
         shared = {_JOIN_TIMEOUT_VARIABLE: str(_DEFAULT_JOIN_TIMEOUT_S + extra_hosts), **shared}
+    if job.tolerates_losses:  # process 0 names the hosts of processes that it never meets
+        shared["BUSBW_HOSTS"] = ",".join(host.name for host in target.hosts)
     commands, checks, copies, removals = [], [], [], []
     first_process = 0  # on the current host
     for node, host in enumerate(target.hosts):
@@ -135,7 +137,7 @@ def _run_job(plan: SshPlan, callbacks: LaunchCallbacks) -> int:
     callbacks.on_status("starting")
     marker_filter = _MarkerFilter(callbacks)
     filtered = replace(callbacks, on_line=marker_filter.forward_line)
-    policy = processes.TerminationPolicy(grace_s=processes.GRACE_S)
+    policy = processes.TerminationPolicy(grace_s=processes.GRACE_S, follows_first=plan.tolerates_losses)
     ssh_statuses = processes.run_all(plan.commands, filtered, policy, max_connecting=preflight.MAX_CONNECTING)
     hosts = [str(check.process) for check in plan.checks]  # in the order of the commands
     statuses = [

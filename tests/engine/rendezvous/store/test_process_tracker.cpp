@@ -80,15 +80,51 @@ TEST_CASE("ProcessTracker: a joined process without heartbeats is silent before 
 TEST_CASE("ProcessTracker: a tolerated loss is no failure, except that of process 0") {
   ProcessTracker tracker(3, 2, 3);
   for (int i = 0; i < 3; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
-  tracker.tolerate_losses();
+  tracker.tolerate_losses(true);
   CHECK(tracker.record_closed_connection(2, true));
   CHECK_FALSE(tracker.failure());
   const auto lost = tracker.lost_processes();
   REQUIRE(lost.size() == 1);
-  check_names(lost.at(2), {"ranks 4 to 5 (process 2, pid 102 on n2) was lost", "connection closed"});
+  CHECK(lost.at(2).host == "n2");
+  check_names(lost.at(2).reason, {"ranks 4 to 5 (process 2, pid 102 on n2) was lost", "connection closed"});
   CHECK(tracker.record_closed_connection(0, true));
   REQUIRE(tracker.failure());
   check_names(tracker.failure()->message, {"ranks 0 to 1 (process 0"});
+}
+
+TEST_CASE("ProcessTracker: absent processes are lost on the hosts without a joined process") {
+  const auto losses = [](const std::vector<std::string>& hosts) {
+    ProcessTracker tracker(6, 2, 3);
+    tracker.tolerate_losses(true);
+    for (const int joined : {0, 1}) {
+      ClientInfo client = process(joined, 6);
+      client.host = "n0";
+      CHECK_FALSE(tracker.add_connection(client));
+    }
+    tracker.lose_absent_processes(hosts, "did not join");
+    CHECK_FALSE(tracker.failure());
+    CHECK(tracker.missing_processes().empty());
+    return tracker.lost_processes();
+  };
+  const auto lost = losses({"n0", "n1", "n2"});
+  REQUIRE(lost.size() == 4);
+  CHECK(lost.at(3).host == "n1");
+  CHECK(lost.at(4).host == "n2");
+  CHECK(lost.at(4).reason == "ranks 8 to 9 (process 4 on n2) did not join");
+  CHECK(losses({}).at(2).host == "unknown (process 2)");
+  CHECK(losses({"n0", "n1", "n2", "n3"}).at(2).host == "unknown (process 2)");
+}
+
+TEST_CASE("ProcessTracker: a process that withdraws is lost with its reason, and may not return") {
+  ProcessTracker tracker(3, 2, 3);
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
+  tracker.tolerate_losses(true);
+  tracker.mark_withdrawn(1, "GPU 0 does not answer");
+  CHECK_FALSE(tracker.record_closed_connection(1, true));
+  CHECK_FALSE(tracker.failure());
+  CHECK(tracker.lost_processes().at(1).reason ==
+        "ranks 2 to 3 (process 1, pid 101 on n1) cannot start: GPU 0 does not answer");
+  CHECK(tracker.add_connection(process(1)));
 }
 
 TEST_CASE("ProcessTracker: counts silence from the last heartbeat; keeps the first failure") {

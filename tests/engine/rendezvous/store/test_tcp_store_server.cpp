@@ -266,12 +266,12 @@ TEST_CASE("TcpStoreServer: answers another version with its own, names the clien
     const auto answer = client.receive_frame();
     REQUIRE(answer);
     CHECK(answer->kind == FrameKind::hello);
-    CHECK(text_of(answer->body) == "bswbrol3");
+    CHECK(text_of(answer->body) == "bswbrol4");
     CHECK(client.is_rejected());
     CHECK(pair.still_works());
   }
   CHECK(pair.server().rejected_connections() == 1);
-  check_names(pair.server().tracker().version_mismatch_message(), {"127.0.0.1", "version 1 ", "version 3;"});
+  check_names(pair.server().tracker().version_mismatch_message(), {"127.0.0.1", "version 1 ", "version 4;"});
   RawClient malicious(pair.where());
   malicious.send(FrameKind::hello, bytes_of("bswbrol\x1b[2J"));
   CHECK(text_of(malicious.receive_all().value_or(bytes_of("?"))).empty());
