@@ -36,8 +36,9 @@ FOLDERS = {
 PROJECT_FOLDER = "project"
 """Folder of the site for files outside docs/."""
 STYLE = """\
-/* Long words in code must not make a page wider than a phone. Tables scroll within the page. */
+/* Long words in code must not make a page wider than a phone. Tables scroll, so names in them stay whole. */
 .md-typeset :not(pre) > code, .md-typeset h1, .md-typeset h2, .md-typeset h3 { overflow-wrap: anywhere; }
+.md-typeset th code, .md-typeset td code { overflow-wrap: normal; word-break: normal; }
 .md-typeset td:first-child code { white-space: nowrap; }
 """
 
