@@ -28,6 +28,9 @@ _CELL_TAG = re.compile(r"<t[dhr]\b", re.IGNORECASE)
 _HIDDEN_STRINGS = re.compile(rf'""|{_ESCAPED_QUOTES.pattern}')
 """Escaped quotation marks of CSV or HTML, which hold strings of JSON. Such strings may repeat each other."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_TAG = re.compile(r"<\s*[A-Za-z/]")
+_MARKS = ('"', "'", "&", "\\", "| rc=", "[repeated ")
+"""Texts of which a line that stands in a string or has escapes contains at least one."""
 _SUFFIX = re.compile(r"[^\w.\s/+-][^\w.]{0,20}\Z")
 """Characters that no figure has, such as a quotation mark and a comma."""
 _MIN_SUFFIX_LINES = 3
@@ -112,7 +115,8 @@ class Unwrapper:
             look_ahead: Returns lines that follow and were not learned. Called if the line shows an unknown wrapper.
         """
         first_writer = ""
-        for part in self._split(line, self._strings):
+        has_only_prefix = not self._column.is_known and _has_only_prefix(line)
+        for part in (_whole_line(line),) if has_only_prefix else self._split(line, self._strings):
             located = _locate(part.text, self._bar_count)
             if located and not (self._surroundings.knows(part.surroundings) and self._prefixes.knows(located.prefix)):
                 self._observe(part, located)
@@ -179,6 +183,22 @@ class Unwrapper:
                     continues=index > 0,
                     is_open=has_escaped_lines and is_last and index > 0,
                 )
+
+
+def _has_only_prefix(line: str) -> bool:
+    """True if a line is not blank, and a prefix is the only wrapper that it may have. Else, it may have others."""
+    text = line.strip()
+    return (
+        text.isascii()
+        and text.isprintable()  # has no tabs between messages and no controls
+        and text[-1:] not in ("", "[", "]", ",")  # a list of strings may begin or end
+        and not any(map(text.__contains__, _MARKS))
+        and not ("<" in text and _TAG.search(text))
+    )
+
+
+def _whole_line(line: str) -> _Part:
+    return _Part(cleaning.strip_controls(line), surroundings="", is_inner=False, is_closed=False)
 
 
 class _LocatedLine(NamedTuple):
