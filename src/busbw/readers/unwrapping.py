@@ -115,8 +115,7 @@ class Unwrapper:
             look_ahead: Returns lines that follow and were not learned. Called if the line shows an unknown wrapper.
         """
         first_writer = ""
-        has_only_prefix = not self._column.is_known and _has_only_prefix(line)
-        for part in (_whole_line(line),) if has_only_prefix else self._split(line, self._strings):
+        for part in self._split(line, self._strings):
             located = _locate(part.text, self._bar_count)
             if located and not (self._surroundings.knows(part.surroundings) and self._prefixes.knows(located.prefix)):
                 self._observe(part, located)
@@ -145,6 +144,9 @@ class Unwrapper:
 
     def _split(self, line: str, strings: JsonStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
         """Yields the lines within strings and markup."""
+        if _has_only_prefix(line) and not (depth == 0 and self._column.is_known):
+            yield _Part(cleaning.strip_controls(line), surroundings, is_inner=False, is_closed=False)
+            return
         if depth == 0 and (message := self._column.find(line)):
             inner_strings = JsonStrings(self._keys)
             for part in self._split(message.text, inner_strings, message.surroundings, depth + 1):
@@ -195,10 +197,6 @@ def _has_only_prefix(line: str) -> bool:
         and not any(map(text.__contains__, _MARKS))
         and not ("<" in text and _TAG.search(text))
     )
-
-
-def _whole_line(line: str) -> _Part:
-    return _Part(cleaning.strip_controls(line), surroundings="", is_inner=False, is_closed=False)
 
 
 class _LocatedLine(NamedTuple):
