@@ -1,8 +1,8 @@
-"""Writes large logs for readers.py: text and JSON of nccl-tests, and a record of busbw. All are of one machine."""
+"""Writes large logs for readers.py: text and JSON of nccl-tests, and records of busbw. All are of one machine."""
 
 import json
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 HEAD = """# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809
@@ -64,6 +64,36 @@ def prefixed_tables() -> Iterator[str]:
     return _tables("[1,0]<stdout>:")
 
 
+def library_messages() -> Iterator[str]:
+    """Yields runs with NCCL_DEBUG=INFO: many messages of NCCL before each table."""
+    messages = (GOLDEN / "nccl" / "no_gpudirect.log").read_text()
+    for run in plain_tables():
+        yield messages + run
+
+
+def other_output() -> Iterator[str]:
+    """Yields runs between the output of a training job."""
+    steps = count()
+    for run in plain_tables():
+        yield run
+        for step in islice(steps, 300):
+            yield (
+                f"2026-11-26 10:21:50,{step % 1000:03} INFO trainer [rank 0/32] step {step:>8} "
+                f"loss {2 + 1 / (step + 1):.4f} lr 0.0003 tokens/s {412_000 + step % 977}\n"
+            )
+
+
+def docker_entries() -> Iterator[str]:
+    """Yields runs as Docker's json-file driver stores them: each line in an object of JSON."""
+    numbers = count()
+    for run in plain_tables():
+        yield "".join(
+            json.dumps({"log": line, "stream": "stdout", "time": f"2026-11-26T10:21:50.{next(numbers) % 10**9:09}Z"})
+            + "\n"
+            for line in run.splitlines(keepends=True)
+        )
+
+
 def one_table() -> Iterator[str]:
     """Yields one run with many passes (-N)."""
     yield HEAD
@@ -119,6 +149,9 @@ LOGS: dict[str, Callable[[], Iterator[str]]] = {
     "text, tables of 31 rows": plain_tables,
     "text, one table": one_table,
     "text, mpirun's prefix": prefixed_tables,
+    "text, NCCL_DEBUG=INFO": library_messages,
+    "text, mostly other output": other_output,
+    "text in Docker's JSON": docker_entries,
     "JSON of nccl-tests": nccl_tests_json,
     "record of busbw": busbw_record,
 }

@@ -84,7 +84,7 @@ def count_bars_before_rule(text: str) -> int | None:
 
 def may_have_anchor(text: str) -> bool:
     """False if no line of a text without markup has an anchor. Quicker than `find_anchor`."""
-    return "|" in text or any(word in text for word in _TYPES) or any(word in text for word in _WORDS)
+    return "|" in text or any(map(text.__contains__, _TYPES)) or any(map(text.__contains__, _WORDS))
 
 
 def find_anchor(text: str, bar_count: int = 0) -> Anchor | None:
@@ -94,9 +94,9 @@ def find_anchor(text: str, bar_count: int = 0) -> Anchor | None:
         text: Text of a line.
         bar_count: Number of vertical bars in the prefix of lines of Markdown cells.
     """
-    if any(name in text for name in _TYPES) and (start := layouts.find_row_start(text)) >= 0:
+    if any(map(text.__contains__, _TYPES)) and (start := layouts.find_row_start(text)) >= 0:
         return Anchor(start, _ROW, parse_integer(text[start:].split(None, 1)[0]) or 0)
-    match = _LINE.search(text) if any(word in text for word in _WORDS) else None
+    match = _LINE.search(text) if any(map(text.__contains__, _WORDS)) else None
     if match is None:
         is_line_of_cells = text.rstrip().endswith("|") and text.count("|") > _MIN_CELLS + bar_count
         if not is_line_of_cells:

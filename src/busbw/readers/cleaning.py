@@ -52,14 +52,13 @@ def without_markdown_marks(text: str) -> str:
 
 def without_library_lines(text: str) -> str:
     """Removes an NCCL log message in the middle of a line. The message extends to the end of the line."""
-    match = _LIBRARY_LINE.search(text)
+    match = _LIBRARY_LINE.search(text) if "CCL " in text else None
     return text[: match.start()] if match else text
 
 
 def is_library_line(text: str) -> bool:
     """True if the whole line is an NCCL log message."""
-    match = _LIBRARY_LINE.search(text)
-    return match is not None and not text[: match.start()].strip()
+    return _LIBRARY_LINE.match(text, len(text) - len(text.lstrip())) is not None
 
 
 def without_inner_tags(text: str) -> str:

@@ -40,6 +40,8 @@ _MAX_KEYS = 4096
 _BRACKET = re.compile(r"[{}\[\]]")
 _TABLE_TAG = re.compile(r"(?:^|\\n)[ \t]{0,40}<(?:table|t[rdh])\b", re.IGNORECASE | re.MULTILINE)
 """Tag of an HTML table, which is the header of a published table or holds a row."""
+_BETWEEN_FIELDS = " ,:"
+"""Characters between the strings of an object. Other text may open or close an object or a list."""
 _PADDING = " \t,'"
 """Characters that may follow a bracket in a line."""
 _MAX_SURROUNDINGS = 8000
@@ -86,11 +88,12 @@ class JsonStrings:
             if escaped is None:
                 escaped, is_closed = match["python_text"], True
             between = text[end : match.start()]
-            repetitions.read(between)
-            if end and between.lstrip().startswith("]"):
-                self._array_key = ""
-            if between.rstrip().endswith("["):
-                self._array_key = _key_before(text, text.rindex("[", 0, match.start()))
+            if between.strip(_BETWEEN_FIELDS):  # may have brackets
+                repetitions.read(between)
+                if end and between.lstrip().startswith("]"):
+                    self._array_key = ""
+                if between.rstrip().endswith("["):
+                    self._array_key = _key_before(text, text.rindex("[", 0, match.start()))
             end = match.end()
             if not escaped and not self._keys:
                 continue

@@ -26,6 +26,7 @@ from busbw.readers.tables.assembly import TableAssembler
 from busbw.readers.tables.context import DocumentContext
 from busbw.readers.tables.events import Event, LogNote, TableChunk, UserClaims
 from busbw.readers.tables.quantities import DTYPES, is_value, parse_integer
+from busbw.readers.tables.unrelated_lines import is_unrelated
 from busbw.readers.unwrapping import CleanLine, Unwrapper
 from busbw.units import count_text
 
@@ -220,6 +221,9 @@ class _TextReader:
         if "[" in body or is_library_line or "CCL " in body:
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body)).split()
         if not words:
+            return
+        is_idle = assembler.is_idle and self.assembler.is_idle and not self._plain_tables
+        if is_idle and is_unrelated(body, words):
             return
         if (plain_table := self._plain_tables.get(writer)) and plain_table.is_row(words):
             if is_cut:

@@ -28,6 +28,9 @@ _CELL_TAG = re.compile(r"<t[dhr]\b", re.IGNORECASE)
 _HIDDEN_STRINGS = re.compile(rf'""|{_ESCAPED_QUOTES.pattern}')
 """Escaped quotation marks of CSV or HTML, which hold strings of JSON. Such strings may repeat each other."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_TAG = re.compile(r"<\s*[A-Za-z/]")
+_MARKS = ('"', "'", "&", "\\", "| rc=", "[repeated ")
+"""Texts of which a line that stands in a string or has escapes contains at least one."""
 _SUFFIX = re.compile(r"[^\w.\s/+-][^\w.]{0,20}\Z")
 """Characters that no figure has, such as a quotation mark and a comma."""
 _MIN_SUFFIX_LINES = 3
@@ -141,6 +144,9 @@ class Unwrapper:
 
     def _split(self, line: str, strings: JsonStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
         """Yields the lines within strings and markup."""
+        if _has_only_prefix(line) and not (depth == 0 and self._column.is_known):
+            yield _Part(cleaning.strip_controls(line), surroundings, is_inner=False, is_closed=False)
+            return
         if depth == 0 and (message := self._column.find(line)):
             inner_strings = JsonStrings(self._keys)
             for part in self._split(message.text, inner_strings, message.surroundings, depth + 1):
@@ -179,6 +185,18 @@ class Unwrapper:
                     continues=index > 0,
                     is_open=has_escaped_lines and is_last and index > 0,
                 )
+
+
+def _has_only_prefix(line: str) -> bool:
+    """True if a line is not blank, and a prefix is the only wrapper that it may have. Else, it may have others."""
+    text = line.strip()
+    return (
+        text.isascii()
+        and text.isprintable()  # has no tabs between messages and no controls
+        and text[-1:] not in ("", "[", "]", ",")  # a list of strings may begin or end
+        and not any(map(text.__contains__, _MARKS))
+        and not ("<" in text and _TAG.search(text))
+    )
 
 
 class _LocatedLine(NamedTuple):

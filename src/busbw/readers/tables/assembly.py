@@ -82,6 +82,11 @@ class TableAssembler:
         """True if an incomplete row waits for its rest."""
         return self._pending is not None
 
+    @property
+    def is_idle(self) -> bool:
+        """True if the next line can neither complete nor refuse an earlier row."""
+        return self._pending is None and self._last_row is None
+
     def add_fast_row(self, line: int, text: str, words: list[str]) -> bool:
         """Adds a row of 13 words without parsing it. Returns false if the table does not accept such rows."""
         if not self._accepts_fast_rows:

@@ -1,0 +1,45 @@
+"""Recognizes lines that belong to no table, such as the messages of a training job.
+
+A long log has mostly such lines, and the full classification of a line takes several times longer. The test has errors
+in one direction only: a line that it does not recognize may be unrelated too.
+"""
+
+import re
+
+from busbw.readers.tables.headers import LINE_BEGINNINGS
+from busbw.readers.tables.quantities import DTYPES, NO_NUMBER
+
+_MARKS = ("#", "algbw", "-place", "gb/s)", "_perf", "ccl version", "test ", "invalid number", "[benchmark]")
+"""Texts of which a column header, a command, a failure or a line of hccl_demo contains at least one, in lower case."""
+_BEGINNING = re.compile(
+    r"\s*(?:==|%%|[nr]ccl-tests|" + "|".join(re.escape(beginning.lower()) for beginning in LINE_BEGINNINGS) + ")"
+)
+"""Beginning of a heading, or of a line of a header or footer."""
+_ONLY_NAMES = re.compile(r"\s*(?:[a-z_]\w*\s+){1,7}[a-z_]\w*\s*\Z")
+"""A line that may name columns."""
+_NODES = re.compile(r"\d\s+nodes?\b")
+"""Number of nodes, which a heading may state."""
+_MAX_NAMES = 5
+"""Maximum number of words of letters in a broken row: two in the place of the size and the count, and three others."""
+_TWO_NUMBERS = re.compile(r"[\d.,'] [\d.][\d.,'eE+-]*(?: |\Z)")
+"""The end of a number and another number. Every broken row has such a pair, because it has at least five numbers."""
+_WORDS_OF_ROWS = NO_NUMBER.union(DTYPES)
+
+
+def is_unrelated(text: str, words: list[str]) -> bool:
+    """True if a line cannot change any table or what is known of the document.
+
+    Args:
+        text: The line without its wrapper.
+        words: Its words without the tags of hydra.
+    """
+    lower = text.lower()
+    return (
+        text.isascii()
+        and not any(map(lower.__contains__, _MARKS))
+        and _WORDS_OF_ROWS.isdisjoint(words)
+        and not _BEGINNING.match(lower)
+        and not _ONLY_NAMES.match(lower)
+        and (sum(map(str.isalpha, words)) > _MAX_NAMES or not _TWO_NUMBERS.search(" ".join(words)))
+        and not ("node" in lower and _NODES.search(lower))
+    )
