@@ -224,7 +224,9 @@ def test_properties_of_all_scenarios(name: str, collective: str, ranks: int, pow
 
 def table(devices: list[str], *, hosts: int = 1, **more: object) -> Table:
     ranks = tuple(
-        Rank(rank=number, host=f"node{number * hosts // len(devices)}", device_name=name, bus_id=f"0000:{number:02x}:00")
+        Rank(
+            rank=number, host=f"node{number * hosts // len(devices)}", device_name=name, bus_id=f"0000:{number:02x}:00"
+        )
         for number, name in enumerate(devices)
     )
     return Table(format="a test", collective="all_reduce", ranks=len(devices), rank_list=ranks, **more)  # type: ignore[arg-type]
