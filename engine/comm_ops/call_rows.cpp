@@ -19,21 +19,21 @@ namespace {
 constexpr double kMinLateS = 1e-3;
 constexpr double kMinLateShare = 0.1;
 constexpr std::size_t kMinIterations = 2;
-// A rank is slow if its fastest call takes this many times as long as the median rank's median call.
+// A rank is slow if even its fastest call takes this many times as long as the median call of the median rank.
 constexpr double kSlowFactor = 2;
-constexpr std::size_t kMinEquals = 3;  // with fewer ranks there is no typical one
+constexpr std::size_t kMinEqualRanks = 3;  // of two ranks, neither is typical
 
 double median_s(std::vector<double> values_s) { return summarize(values_s).median_s; }
 
-/// Calls of the ranks from `first` to `end`, which have the same part in the test.
-using Equals = std::span<const CallTimes* const>;
+/// One call of a test, as each of several ranks made it, in rank order.
+using RankCalls = std::span<const CallTimes* const>;
 
 LateRank make_late_rank(LateRank::Kind kind, const RankInfo& rank, double late_s, const std::string& text) {
   return {kind, rank.rank, rank.host, late_s, fmt::format("rank {} on {} {}", rank.rank, rank.host, text)};
 }
 
 /// Finds the rank that began every call after all others, so that they waited for it.
-std::optional<LateRank> find_late_start(Equals calls, const std::vector<RankInfo>& ranks, double time_s) {
+std::optional<LateRank> find_late_start(RankCalls calls, const std::vector<RankInfo>& ranks, double time_s) {
   const auto earliest_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
   const auto last = std::ranges::max_element(calls, {}, earliest_s);
   double others_s = 0;
@@ -47,9 +47,10 @@ std::optional<LateRank> find_late_start(Equals calls, const std::vector<RankInfo
                                     late_s * 1e3));
 }
 
-/// Finds the rank that takes much longer than the median of its equals. `ranks`: of the equals.
-std::optional<LateRank> find_slow_call(Equals equals, std::span<const RankInfo> ranks) {
-  if (equals.size() < kMinEquals) return std::nullopt;
+/// Finds the rank that takes much longer than the median of its equals: ranks with the same part in the test. `ranks`:
+/// of the equals.
+std::optional<LateRank> find_slow_call(RankCalls equals, std::span<const RankInfo> ranks) {
+  if (equals.size() < kMinEqualRanks) return std::nullopt;
   std::vector<double> medians_s;
   for (const CallTimes* times : equals) medians_s.push_back(median_s(times->time_s));
   const double typical_s = median_s(medians_s);
@@ -64,7 +65,7 @@ std::optional<LateRank> find_slow_call(Equals equals, std::span<const RankInfo> 
 }
 
 /// `calls`: of the ranks from 0 on that make the call.
-std::vector<LateRank> find_late_ranks(const CommOpsCase& comm_case, Equals calls, const std::vector<RankInfo>& ranks,
+std::vector<LateRank> find_late_ranks(const CommOpsCase& comm_case, RankCalls calls, const std::vector<RankInfo>& ranks,
                                       double time_s) {
   std::vector<LateRank> late_ranks;
   if (calls.size() < 2 || calls.front()->time_s.size() < kMinIterations) return late_ranks;
@@ -79,7 +80,7 @@ std::vector<LateRank> find_late_ranks(const CommOpsCase& comm_case, Equals calls
   return late_ranks;
 }
 
-Measurement make_measurement(const CommOpsCase& comm_case, Equals calls, bool is_checked,
+Measurement make_measurement(const CommOpsCase& comm_case, RankCalls calls, bool is_checked,
                              const std::vector<RankInfo>& ranks) {
   std::vector<RankReport> reports;
   for (const CallTimes* times : calls) {

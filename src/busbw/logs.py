@@ -115,7 +115,7 @@ SAMPLE_LABELS = ("", "device", "sample")
 
 
 COMPARISON_HEADINGS = {
-    "together_time_us": "together us",
+    "together_time_us": "with us",
     "together_ratio_to_alone": "to alone",
     "together_neighbor_time_us": "neighbor us",
     "skew_imbalance": "imbalance",

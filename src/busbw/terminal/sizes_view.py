@@ -121,8 +121,8 @@ def _placement_columns(rows: Sequence[Row], placement: Placement, expected: Expe
         Column("wrong", [_wrong_cell(figure) for figure in figures], weight=25, group=group),
         Column("algorithm", [_algorithm_cell(figure) for figure in figures], right=False, weight=4, group=group),
         *(
-            Column(heading, [Cell(_number(value)) for value in values], weight=28, group=group)
-            for heading, values in comparison_columns(figures)
+            Column(heading, [Cell(_number(value)) for value in values], weight=weight, group=group)
+            for weight, (heading, values) in zip(range(28, 0, -1), comparison_columns(figures), strict=False)
         ),
     ]
 

@@ -123,6 +123,8 @@ def test_commands_show_the_neighbor(programs: Programs, capsys: pytest.CaptureFi
     assert main(["show", "--json", str(record)]) == 0
     (table,) = json.loads(capsys.readouterr().out)["tables"]
     assert all(figure["together"]["ratio_to_alone"] > 0 for row in table["rows"] for figure in row["figures"].values())
+    assert main(["show", "--no-plot", str(record)]) == 0
+    assert "time us  busbw  with us  to alone" in capsys.readouterr().out
     assert main(["export", "csv", str(record)]) == 0
     header, *lines = capsys.readouterr().out.splitlines()
     column = header.split(",").index("together_time_us")
