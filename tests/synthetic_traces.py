@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.traces import format as layout
-from busbw.traces.format import DeviceClock, Function
-from busbw.traces.model import Communicator, Operations, RankTrace, Trace
+from busbw.traces.format import DeviceClock, Function, Operations
+from busbw.traces.model import Communicator, RankTrace, Trace
 
 START_NS = 1_700_000_000_000_000_000
 """Unix time of the true time 0."""

@@ -10,8 +10,8 @@ from synthetic_traces import make_trace
 from busbw.report import build_trace, render
 from busbw.system import find
 from busbw.traces.analysis import analyze, make_timeline, prepare_trace
-from busbw.traces.format import DeviceClock, Flag
-from busbw.traces.model import Operations, Trace
+from busbw.traces.format import DeviceClock, Flag, Operations
+from busbw.traces.model import Trace
 
 
 def cut(trace: Trace, change: Callable[[Operations], Operations], ranks: int = 4) -> Trace:

@@ -12,8 +12,8 @@ import pytest
 
 from busbw.cli.main import main
 from busbw.errors import UsageError
-from busbw.traces.format import DATATYPE_BYTES, DATATYPE_NAMES, Flag, Function
-from busbw.traces.model import Operations, Trace
+from busbw.traces.format import DATATYPE_BYTES, DATATYPE_NAMES, Flag, Function, Operations
+from busbw.traces.model import Trace
 from busbw.traces.models import STEPS, list_models, load_model
 
 MODELS = {model.name: model for model in list_models()}
