@@ -38,8 +38,10 @@ struct Device {
 struct NetworkPort {
   std::string name;  // "mlx5_0", "eth1"
   int position = 0;  // among the ports of its host, equal on like hosts
+  std::optional<int> numa_node = {};         // of this device; nothing if unknown
+  std::optional<int> device_numa_node = {};  // of the rank's GPU; nothing if unknown
 
-  static auto members(auto& self) { return std::tie(self.name, self.position); }
+  static auto members(auto& self) { return std::tie(self.name, self.position, self.numa_node, self.device_numa_node); }
 };
 
 /// Something that a backend cannot do: the reason and the remedy, which messages join to one sentence.

@@ -14,15 +14,18 @@ namespace busbw {
 FlowCluster::FlowCluster(const std::vector<RankLocation>& locations) {
   std::map<std::string, std::string> identities;
   for (std::size_t rank = 0; rank < locations.size(); ++rank) {
-    const auto& [host, identity, port] = locations[rank];
+    const auto& [host, identity, port, type] = locations[rank];
     if (!identity.empty() && identities.try_emplace(host, identity).first->second != identity)
       throw EnvironmentError(fmt::format("two hosts have the name {}; give each host its own name", host));
     auto node = std::ranges::find(nodes_, host, &FlowNode::name);
     if (node == nodes_.end()) node = nodes_.insert(node, {host, {}});
     if (port)
-      node->nics.try_emplace(port->position, port->name)
+      node->nics.try_emplace(port->position, port->name, std::vector<int>(), port->numa_node)
           .first->second.gpus.push_back(static_cast<int>(node->ranks.size()));
     node->ranks.push_back(static_cast<int>(rank));
+    node->gpu_types.push_back(type);
+    node->gpu_numa_nodes.push_back(port ? port->device_numa_node : std::nullopt);
+    if (!type.empty()) known_types_.insert(type);
   }
 }
 

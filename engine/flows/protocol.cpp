@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -99,8 +100,12 @@ std::string cluster_answer(const FlowCluster& cluster, const std::vector<LostGpu
         json.field("name", nic.name);
         json.field("rail", rail++);
         json.values("gpus", nic.gpus);
+        if (nic.numa_node) json.field("numa", *nic.numa_node);
         json.close_object();
       });
+    if (cluster.has_unlike_gpus()) json.values("gpu_types", node.gpu_types);
+    if (std::ranges::any_of(node.gpu_numa_nodes, [](const auto& numa_node) { return numa_node.has_value(); }))
+      json.values("gpu_numa", node.gpu_numa_nodes);
     json.close_object();
   });
   add_lost(json, lost);

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "backends/nccl/flow_paths.hpp"
-#include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "common/values/quantity.hpp"
 #include "flows/cluster.hpp"
@@ -242,10 +241,10 @@ class RoundRunner {
 }  // namespace
 
 void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator, const FlowService& service,
-                 std::uint64_t max_bytes, const std::optional<NetworkPort>& port,
+                 std::uint64_t max_bytes, const RankLocation& location,
                  const std::function<std::string()>& failure_message) {
   const bool can_lose_peers = communicator.give_up_peers_after(service.flow_limit_s);
-  auto locations = gather_values(world, RankLocation{host_name(), host_identity(), port});
+  auto locations = gather_values(world, location);
   std::optional<FlowServer> server;
   if (world.rank() == 0) {
     job.tolerate_losses(can_lose_peers);

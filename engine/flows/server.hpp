@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/backend.hpp"
+#include "flows/cluster.hpp"
 #include "rendezvous/team/job.hpp"
 
 namespace busbw {
@@ -17,11 +18,11 @@ struct FlowService {
 
 /// Serves requests until one asks to end, or the requests end. All ranks call it. `group`: the ranks of the
 /// communicator, without those that could not start. If the communicator can give up peers, a flow that times out and a
-/// lost process end only their flows. `max_bytes`: length of each buffer without its guards. `port`: the network port
-/// of this rank. `failure_message` reports the current exception of a round and returns the message of the job's
+/// lost process end only their flows. `max_bytes`: length of each buffer without its guards. `location`: that of
+/// this rank. `failure_message` reports the current exception of a round and returns the message of the job's
 /// failure, which is the answer to the request.
 void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator, const FlowService& service,
-                 std::uint64_t max_bytes, const std::optional<NetworkPort>& port,
+                 std::uint64_t max_bytes, const RankLocation& location,
                  const std::function<std::string()>& failure_message);
 
 }  // namespace busbw

@@ -306,9 +306,12 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.
   world.barrier();
-  if (plan.flow_service)
-    return serve_flows(job, world, *membership.group, communicator, *plan.flow_service, plan.max_bytes,
-                       backend.network_port(world.rank() - plan.first_rank), failure_message);
+  if (plan.flow_service) {
+    const int index = world.rank() - plan.first_rank;
+    const RankLocation location{host_name(), host_identity(), backend.network_port(index), backend.device(index).name};
+    return serve_flows(job, world, *membership.group, communicator, *plan.flow_service, plan.max_bytes, location,
+                       failure_message);
+  }
   if (plan.replay)
     replay_program(plan, backend, world, communicator, ranks, reporter);
   else

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 
@@ -59,6 +60,14 @@ std::ptrdiff_t common_length(const fs::path& a, const fs::path& b) {
   return std::distance(a.begin(), std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first);
 }
 
+/// NUMA node of a PCI device. Nothing if the kernel does not know it.
+std::optional<int> numa_node_of(const fs::path& device) {
+  std::ifstream file(device / "numa_node");
+  int node = -1;
+  file >> node;
+  return file && node >= 0 ? std::optional(node) : std::nullopt;
+}
+
 }  // namespace
 
 void set_flow_environment() {
@@ -89,7 +98,8 @@ std::optional<NetworkPort> nearest_port(std::string bus_id, int gpu_number, cons
     if (length == max_length) nearest.push_back(i);
   }
   const std::size_t position = nearest[static_cast<std::size_t>(gpu_number) % nearest.size()];
-  return NetworkPort{names[position], static_cast<int>(position)};
+  return NetworkPort{names[position], static_cast<int>(position), numa_node_of(folder / names[position] / "device"),
+                     numa_node_of(gpu)};
 }
 
 }  // namespace busbw

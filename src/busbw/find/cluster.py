@@ -88,6 +88,12 @@ class Cluster:
         self.nic_leaf: Indices = _numbers(
             [None if port.leaf is None else leaf_numbers[port.leaf] for port in self.nics]
         )
+        self.numa_nodes = _numa_nodes(nodes, ports)
+        """Position of the node and number of each NUMA node with some of the NICs of its node, and several."""
+        numa_numbers = {numa_node: number for number, numa_node in enumerate(self.numa_nodes)}
+        self.nic_numa: Indices = _numbers(
+            [numa_numbers.get((node, port.numa)) for node, port in zip(self.nic_node.tolist(), self.nics, strict=True)]
+        )
         self.gpu_nic: Indices = np.full(len(self.gpu_node), UNKNOWN)
         for number, port in enumerate(self.nics):
             self.gpu_nic[self.first_gpu[self.nic_node[number]] + np.array(port.gpus, dtype=np.int64)] = number
@@ -132,6 +138,16 @@ def _ports(node: NodeDescription) -> list[Port]:
         )
         for gpus, nics in by_gpus.items()
     ]
+
+
+def _numa_nodes(nodes: Sequence[NodeDescription], ports: Sequence[Sequence[Port]]) -> list[tuple[int, int | None]]:
+    """Returns the NUMA nodes that flows tell apart from their node and from their NICs."""
+    found: list[tuple[int, int | None]] = []
+    for node in range(len(nodes)):
+        counts = Counter(port.numa for port in ports[node])
+        if None not in counts and len(counts) > 1:
+            found += [(node, numa) for numa, count in counts.items() if count > 1]
+    return found
 
 
 def _common(values: Sequence[_Value]) -> _Value | None:

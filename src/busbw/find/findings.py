@@ -42,6 +42,8 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
     intermittent: bool = False
     slow_share: float | None = None
     """Share of its iterations that are slow, if it is intermittent."""
+    cause: str | None = None
+    """Likely cause that the NUMA nodes of the hardware suggest. None if they suggest none, or are unknown."""
     same_as: tuple[NamedPart, ...] = ()
     """Other names that no flow tells apart: a rail with one leaf switch is this switch."""
     says: str
@@ -189,10 +191,26 @@ def _finding(
         dead=worst.is_dead,
         intermittent=worst.share is not None,
         slow_share=None if worst.share is None else round(worst.share, 3),
+        cause=_far_gpu(worst.part, cluster),
         same_as=tuple(name_part(part, cluster) for part in synonyms),
         says="",
     )
     return replace(finding, says=_sentence(finding, on_some=bool((crossing & ~is_slowed).any())))
+
+
+def _far_gpu(part: Part, cluster: Cluster) -> str | None:
+    """Returns the cause of a slow NIC on another NUMA node than one of its GPUs. None for other parts."""
+    if part.kind != "nic" or part.is_between:
+        return None
+    nic = cluster.nics[part.number]
+    gpu_numa = cluster.nodes[int(cluster.nic_node[part.number])].gpu_numa
+    for gpu in nic.gpus if gpu_numa and nic.numa is not None else ():
+        if gpu_numa[gpu] not in (None, nic.numa):
+            return (
+                f"GPU {gpu} is on NUMA node {gpu_numa[gpu]} and the NIC on NUMA node {nic.numa}, so data crosses the "
+                "link between processors; compare with busbw topo"
+            )
+    return None
 
 
 def _has_slow_iterations(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
@@ -240,6 +258,7 @@ def _effect(part: NamedPart, slowdown: float | None) -> str:
 
 _DECIDING: dict[frozenset[Kind], str] = {
     frozenset({"gpu", "nic"}): "Send from the same GPU through another NIC, and from another GPU through this NIC.",
+    frozenset({"nic", "numa"}): "Measure the other NICs of the NUMA node, one at a time.",
     frozenset({"nic", "node"}): "Measure the other NICs of the node, one at a time.",
     frozenset({"gpu", "node"}): "Measure the other GPUs of the node, one at a time.",
     frozenset({"nic", "pair"}): "Measure both NICs with a third node.",

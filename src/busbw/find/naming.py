@@ -13,6 +13,7 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: Kind
     node: str | None = None
+    numa: int | None = None
     nodes: tuple[str, ...] | None = None
     nic: str | None = None
     gpu: int | None = None
@@ -33,7 +34,7 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_plural(self) -> bool:
         """True if the text is a plural noun."""
-        return self.kind == "uplink" or (self.kind == "nvlink" and len(self.gpus or ()) == 1)
+        return self.kind in ("numa", "uplink") or (self.kind == "nvlink" and len(self.gpus or ()) == 1)
 
 
 def name_part(part: Part, cluster: Cluster) -> NamedPart:
@@ -62,6 +63,9 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
                 rail=port.rail,
                 direction=direction,
             )
+        case "numa":
+            node_number, numa = cluster.numa_nodes[number]
+            return NamedPart(kind="numa", node=cluster.nodes[node_number].name, numa=numa)
         case "node":
             return NamedPart(kind="node", node=cluster.nodes[number].name, direction=direction)
         case "pair":
@@ -91,6 +95,8 @@ def _text(part: NamedPart) -> str:
             rail = "" if part.rail is None else f", rail {part.rail}"
             noun = "GPU" if len(gpus) == 1 else "GPUs"
             return f"NIC {part.nic} of {part.node} ({noun} {', '.join(map(str, gpus))}{rail})"
+        case "numa":
+            return f"NICs of NUMA node {part.numa} of {part.node}"
         case "node":
             return f"node {part.node}"
         case "pair":

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
 
-Kind = Literal["gpu", "nvlink", "nic", "node", "pair", "rail", "leaf", "uplink"]
+Kind = Literal["gpu", "nvlink", "nic", "numa", "node", "pair", "rail", "leaf", "uplink"]
 Direction = Literal["send", "receive", "both"]
-KINDS: tuple[Kind, ...] = ("gpu", "nvlink", "nic", "node", "pair", "rail", "leaf", "uplink")
+KINDS: tuple[Kind, ...] = ("gpu", "nvlink", "nic", "numa", "node", "pair", "rail", "leaf", "uplink")
 
 
 Columns = tuple[Indices, ...]
@@ -40,9 +40,9 @@ class FlowPaths:
         self.target_nic = np.where(self.is_network, cluster.gpu_nic[target], UNKNOWN)
         # A leaf with one NIC is no part of its own: no flow tells them apart.
         shared_leaf = np.where(np.bincount(cluster.nic_leaf + 1)[cluster.nic_leaf + 1] > 1, cluster.nic_leaf, UNKNOWN)
-        self.shared_leaves: Columns = tuple(_property(shared_leaf, nic) for nic in self._nics)
-        self.source_leaf, self.target_leaf = (_property(cluster.nic_leaf, nic) for nic in self._nics)
-        rails = [_property(cluster.nic_rail, nic) for nic in self._nics]
+        self.shared_leaves: Columns = tuple(_property(shared_leaf, nic) for nic in self.nics)
+        self.source_leaf, self.target_leaf = (_property(cluster.nic_leaf, nic) for nic in self.nics)
+        rails = [_property(cluster.nic_rail, nic) for nic in self.nics]
         self.rail = np.where(rails[0] == rails[1], rails[0], UNKNOWN)
         knows_leaves = (self.source_leaf != UNKNOWN) & (self.target_leaf != UNKNOWN)
         self.is_across: NDArray[np.bool_] = knows_leaves & (self.source_leaf != self.target_leaf)
@@ -67,7 +67,8 @@ class FlowPaths:
         return np.asarray(sender[self.round_number, self.target])
 
     @property
-    def _nics(self) -> tuple[Indices, Indices]:
+    def nics(self) -> tuple[Indices, Indices]:
+        """NICs of the senders and of the receivers."""
         return self.source_nic, self.target_nic
 
 
@@ -157,6 +158,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("nic", "receive", lambda paths: (paths.target_nic,)),
     Family("nic", "both", lambda paths: (paths.source_nic, paths.target_nic)),
     Family("nic", "both", _shared_port, is_between=True, rarity=5.0),
+    Family("numa", "both", lambda paths: tuple(_property(paths.cluster.nic_numa, nic) for nic in paths.nics)),
     Family("node", "send", lambda paths: _only(paths.is_network, paths.source_node)),
     Family("node", "receive", lambda paths: _only(paths.is_network, paths.target_node)),
     Family("node", "both", lambda paths: _only(paths.is_network, paths.source_node, paths.target_node)),

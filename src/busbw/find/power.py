@@ -82,6 +82,7 @@ def _part_count(kind: Kind, cluster: Cluster) -> int:
         "gpu": len(cluster.gpu_node),
         "nvlink": int((cluster.node_gpus * (cluster.node_gpus - 1)).sum()) // 2,
         "nic": len(cluster.nics),
+        "numa": len(cluster.numa_nodes),
         "node": nodes,
         "pair": nodes * (nodes - 1) // 2,
         "rail": len(np.unique(cluster.nic_rail[cluster.nic_rail != UNKNOWN])),

@@ -70,7 +70,7 @@ def separating_rounds(
     for half, load in ((pairs[0::2], alone), (pairs[1::2], Load.LIGHT)):
         if half:
             rounds += _pair_rounds(planner, half, turn, load)
-    if kinds & {"nic", "node", "gpu"}:
+    if kinds & {"nic", "numa", "node", "gpu"}:
         next_turn = BOTH_ROUNDS + ONE_WAY_PAIRS + 2 * turn
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
         forward = planner.within_leaves(next_turn + 1, Load.ONE_WAY)

@@ -97,6 +97,18 @@ TEST_CASE("flows cluster: a lost rank belongs to the node of its host") {
         json::parse(R"([{"name":"a","gpus":3},{"name":"b","gpus":1}])"));
 }
 
+TEST_CASE("flows cluster: types of unlike GPUs, and NUMA nodes if all are known") {
+  const FlowCluster cluster({{"a", "1", NetworkPort{"x", 0, 1, 0}, "H100"},
+                             {"b", "2", NetworkPort{"x", 0, std::nullopt, std::nullopt}, "A100"},
+                             {"b", ""}});
+  CHECK(json::parse(cluster_answer(cluster, {}, {}))["nodes"] ==
+        json::parse(R"([{"name":"a","gpus":1,"nics":[{"name":"x","rail":0,"gpus":[0],"numa":1}],)"
+                    R"("gpu_types":["H100"],"gpu_numa":[0]},)"
+                    R"({"name":"b","gpus":2,"nics":[{"name":"x","rail":0,"gpus":[0]}],"gpu_types":["A100",""]}])"));
+  const FlowCluster alike({{"a", "1", {}, "H100"}, {"b", "2", {}, "H100"}, {"b", ""}});
+  CHECK_FALSE(json::parse(cluster_answer(alike, {}, {}))["nodes"][0].contains("gpu_types"));
+}
+
 TEST_CASE("flows cluster: NICs with their GPUs, in the order of their position; none within one node") {
   const auto rank_of = [](const char* host, const char* nic, int position) {
     return RankLocation{host, host, NetworkPort{nic, position}};

@@ -16,7 +16,7 @@ from busbw.find.findings import Finding, UndecidedParts
 from busbw.find.naming import NamedPart
 from busbw.find.power import KindPower
 
-KINDS = ["gpu", "nvlink", "nic", "node", "pair", "rail", "leaf", "uplink"]
+KINDS = ["gpu", "nvlink", "nic", "numa", "node", "pair", "rail", "leaf", "uplink"]
 HOSTILE = 'n0"\\\n\x00<&'
 
 
@@ -35,6 +35,7 @@ def summary(*findings: Finding, undecided: tuple[UndecidedParts, ...] = (), comp
         unsuspected_nodes=["n1"],
         complete=complete,
         seed=0,
+        gpu_types={},
     )
 
 
@@ -63,10 +64,11 @@ def test_a_search_writes_both_files(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert list(cases) == ["completes", *KINDS]
     assert {name: [one for one, _ in found] for name, found in cases.items() if found} == {
         "nic": [Failure],
+        "numa": [Skipped],
         "uplink": [Skipped],
     }
     [suite] = JUnitXml.fromstring(junit.read_bytes())
-    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (9, 1, 0, 1)
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (10, 1, 0, 2)
     [nic] = [case for case in suite if case.name == "nic"]
     assert [line.split(" (")[0] for line in nic.result[0].text.splitlines()] == ["NIC mlx5_1 of n2", "NIC mlx5_0 of n1"]
     found = samples(prometheus.read_bytes())
@@ -81,7 +83,7 @@ def test_a_search_writes_both_files(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_healthy_search_passes(tmp_path: Path) -> None:
     junit, prometheus = tmp_path / "find.xml", tmp_path / "find.prom"
     assert main(["find", "--simulate", "4x2", "--junit", str(junit), "--prometheus", str(prometheus)]) == 0
-    assert {name for name, found in results(junit.read_bytes()).items() if found} == {"uplink"}
+    assert {name for name, found in results(junit.read_bytes()).items() if found} == {"numa", "uplink"}
     found = samples(prometheus.read_bytes())
     assert found["healthy", ()] == 1
     assert not any(name == "slowdown" for name, _ in found)
@@ -131,7 +133,7 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_search(
 
 def test_each_field_that_names_a_part_is_a_label() -> None:
     names = {field.encode_name for field in msgspec.structs.fields(NamedPart)}
-    values = {"kind": "nic", "node": "a", "nodes": ("a", "b"), "nic": "x", "gpu": 1, "gpus": (1, 2)}
+    values = {"kind": "nic", "node": "a", "numa": 1, "nodes": ("a", "b"), "nic": "x", "gpu": 1, "gpus": (1, 2)}
     values |= {"rail": 0, "leaf": "l", "direction": "send"}
     assert set(values) == names
     finding = Finding(**values, slowdown=1.5, confidence=0.9, flows=3, exonerating_flows=3, says="")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from find_clusters import simulate
 
@@ -27,8 +28,9 @@ class UnlikeMeasurer(SimulatedMeasurer):
 
     def measure(self, one_round: Round, iterations: int) -> RoundResult:
         result = super().measure(one_round, iterations)
-        nodes = self.cluster.gpu_node[[one_round.source, one_round.target]]
-        return RoundResult(times_us=result.times_us * (1 + (nodes < OLD_NODES).any(axis=0))[:, None], errors={})
+        nodes = self.cluster.gpu_node[np.stack([one_round.source, one_round.target])]
+        is_old = (nodes < OLD_NODES).any(axis=0)
+        return RoundResult(times_us=result.times_us * np.where(is_old, 2, 1)[:, None], errors={})
 
 
 def find(*faults: str, states_types: bool) -> list[Finding]:

@@ -6,7 +6,7 @@ from busbw.find.findings import Finding
 from busbw.system import System
 
 _SIZE_BYTES = 1 << 30
-_NETWORK_KINDS = {"gpu", "nic", "node", "pair", "rail", "leaf", "uplink"}
+_NETWORK_KINDS = {"gpu", "nic", "numa", "node", "pair", "rail", "leaf", "uplink"}
 
 
 def cost_sentence(finding: Finding, cluster: Cluster, system: System | None) -> str:

@@ -6,7 +6,7 @@ from busbw.cli.find.summary import FindSummary
 from busbw.exporters.prometheus import Labels, metrics_text
 from busbw.find.findings import Finding
 
-_LABELS = ("kind", "node", "nodes", "nic", "gpu", "gpus", "rail", "leaf", "direction")
+_LABELS = ("kind", "node", "numa", "nodes", "nic", "gpu", "gpus", "rail", "leaf", "direction")
 """Fields of a finding that name the part."""
 
 

@@ -29,6 +29,7 @@ _NOUNS = {
     "gpu": "GPU",
     "nvlink": "NVLink pair",
     "nic": "NIC",
+    "numa": "NUMA node with some of the NICs",
     "node": "node",
     "pair": "pair of nodes",
     "rail": "rail",
@@ -37,6 +38,7 @@ _NOUNS = {
 }
 _PLURALS = {
     "nvlink": "NVLink pairs",
+    "numa": "NUMA nodes with some of the NICs",
     "pair": "pairs of nodes",
     "leaf": "leaf switches",
     "uplink": "leaf switches' uplinks",
@@ -45,6 +47,7 @@ _NEXT_STEPS = {
     "gpu": "compare nvidia-smi -q -d CLOCK,PERFORMANCE,ECC of this GPU with another one, then reset it",
     "nvlink": "read nvidia-smi nvlink --status and --errorcounters of these GPUs",
     "nic": "read width, rate and error counters of its port (mlxlink, ibstat, ethtool -S), then change cable or port",
+    "numa": "compare its processor, memory and PCIe root (BIOS settings, clocks) with those of other NUMA nodes",
     "node": "compare its BIOS settings, PCIe links, CPU clocks and drivers with those of another node",
     "pair": "look for a bad link on the route between both nodes",
     "rail": "read the settings and the port counters of the switches of this rail",
@@ -188,6 +191,8 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
         yield f"{_INDENT}{evidence[0].upper()}{evidence[1:]}."
         if finding.same_as:
             yield f"{_INDENT}No flow tells it apart from {' and '.join(part.text for part in finding.same_as)}."
+        if finding.cause:
+            yield f"{_INDENT}Likely cause: {finding.cause}."
         if cost := cost_of(finding):
             yield f"{_INDENT}{cost}"
         yield f"{_INDENT}Next: {_LOST_NEXT_STEP if finding.lost else _NEXT_STEPS[finding.kind]}."

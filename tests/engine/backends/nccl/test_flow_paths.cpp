@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "temporary_folder.hpp"
 
@@ -24,6 +25,8 @@ class PciTree {
     link(device(path), folder / "device");
   }
   void add_virtual_interface(const std::string& name) { fs::create_directories(fs::path(sys()) / "class/net" / name); }
+  void set_numa_node(const std::string& path, int node) const { std::ofstream(device(path) / "numa_node") << node; }
+  NetworkPort port(const std::string& bus_id) const { return nearest_port(bus_id, 0, sys()).value(); }
   std::string nearest(const std::string& bus_id, int gpu) const {
     const auto port = nearest_port(bus_id, gpu, sys());
     return port ? port->name + "@" + std::to_string(port->position) : "none";
@@ -65,6 +68,19 @@ TEST_CASE("nearest port: the NIC below the same switch; of equally near ones, ea
   CHECK(tree.nearest("0000:0f:00", 0) == "mlx5_10@1");
   CHECK(tree.nearest("0000:0f:00", 1) == "mlx5_11@2");
   CHECK(tree.nearest("0000:0f:00", 2) == "mlx5_10@1");
+}
+
+TEST_CASE("nearest port: NUMA nodes of NIC and GPU; nothing if the kernel does not know them") {
+  PciTree tree;
+  tree.add_gpu("0000:00:01.0/0000:0f:00.0", "0000:0f:00.0");
+  tree.add_nic("0000:00:02.0/0000:1c:00.0", "infiniband", "mlx5_0");
+  CHECK_FALSE(tree.port("0000:0f:00").numa_node);
+  tree.set_numa_node("0000:00:02.0/0000:1c:00.0", 1);
+  tree.set_numa_node("0000:00:01.0/0000:0f:00.0", -1);
+  CHECK(tree.port("0000:0f:00").numa_node == 1);
+  CHECK_FALSE(tree.port("0000:0f:00").device_numa_node);
+  tree.set_numa_node("0000:00:01.0/0000:0f:00.0", 0);
+  CHECK(tree.port("0000:0f:00").device_numa_node == 0);
 }
 
 TEST_CASE("nearest port: NCCL_IB_HCA limits the choice as in NCCL") {
