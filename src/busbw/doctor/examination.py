@@ -8,7 +8,7 @@ from typing import Generic
 from busbw.doctor.cost import estimate_cost
 from busbw.doctor.model import Check, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.check import Subject
-from busbw.doctor.result import Missing, Result, reported, sort_key
+from busbw.doctor.result import Missing, Result, make_reported_finding, sort_key
 from busbw.system import System
 from busbw.units import plain
 
@@ -67,7 +67,9 @@ def examine(
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     findings = [
-        reported(outcome.check, finding, estimate_cost(finding.damage, system, nodes) if finding.damage else None)
+        make_reported_finding(
+            outcome.check, finding, estimate_cost(finding.damage, system, nodes) if finding.damage else None
+        )
         for outcome in outcomes
         for finding in tuple(outcome.findings)
     ]

@@ -9,7 +9,7 @@ from busbw.doctor.facts import facts_of_this_machine
 from busbw.doctor.sources.capture import archive_bytes, capture_of, read_capture
 from busbw.doctor.sources.commands import Commands
 from busbw.doctor.sources.recording import Recording
-from busbw.doctor.sources.redaction import names_of_this_machine, redacted
+from busbw.doctor.sources.redaction import names_of_this_machine, redact
 from busbw.doctor.sources.this_machine import ThisMachine
 from busbw.termination_signals import cleaned_up_by
 
@@ -39,4 +39,4 @@ def open_machine(root: Path | None) -> Iterator[Recording]:
 def redacted_archive(recording: Recording, *, is_this_machine: bool) -> bytes:
     """Returns a capture of all that was read, without names and addresses, as an archive."""
     names = names_of_this_machine() if is_this_machine else ()
-    return archive_bytes(redacted(capture_of(recording, busbw_version=__version__), names))
+    return archive_bytes(redact(capture_of(recording, busbw_version=__version__), names))

@@ -11,7 +11,7 @@ from busbw.doctor.model.check import SEVERITIES, Subject
 
 FORMAT = 1
 ALL_CHECKS = "all"
-"""Name of a check that stands for all those of a node without a record, or of a log without messages."""
+"""Check name for a node without a record, or a log without messages: nothing could be checked."""
 
 
 class ReportedFinding(Struct, kw_only=True, frozen=True):
@@ -55,7 +55,7 @@ class Result(Struct, kw_only=True, frozen=True):
     """Names of the nodes. Set if several were examined."""
 
 
-def reported(check: Check[Subject], finding: Finding, cost: Cost | None) -> ReportedFinding:
+def make_reported_finding(check: Check[Subject], finding: Finding, cost: Cost | None) -> ReportedFinding:
     """Returns a finding with the texts of its check."""
     fix = finding.fix or check.fix
     if finding.subject is not None and check.area in {"gpu", "nic"}:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from busbw.cli.doctor.wrapping import wrapped
+from busbw.cli.doctor.wrapping import wrap_text
 from busbw.doctor.model import Check
 from busbw.doctor.result import FORMAT
 from busbw.units import count_text
@@ -28,5 +28,5 @@ def check_list_lines(checks: Sequence[Check[Any]]) -> Iterator[Text]:
             yield Text(area.upper(), style="bold")
         yield Text(f"  {check.name}{'  (needs root)' if check.needs_root else ''}", style="bold")
         for title in ("rule", "reads", "cost", "fix", "source"):
-            yield from wrapped(f"    {title:8}", getattr(check, title))
+            yield from wrap_text(f"    {title:8}", getattr(check, title))
     yield Text(count_text(len(checks), "check"))

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 from rich.text import Text
 
-from busbw.cli.doctor.wrapping import wrapped
+from busbw.cli.doctor.wrapping import wrap_text
 from busbw.doctor.catalog import all_checks, checks_of
 from busbw.doctor.cost import Cost
 from busbw.doctor.model import Severity
@@ -35,18 +35,18 @@ def result_lines(result: Result) -> Iterator[Text]:
     for _, group in groupby(_grouped_by_node(result.findings, result), key=_group_key):
         yield from _finding_lines(tuple(group))
         yield Text()
-    yield from wrapped("passed: ", _names_text(result.passed))
-    yield from wrapped("not applicable: ", _areas_text(result.not_applicable))
+    yield from wrap_text("passed: ", _names_text(result.passed))
+    yield from wrap_text("not applicable: ", _areas_text(result.not_applicable))
     by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_place_and_reason)
     for (nodes, reason), missing in groupby(by_reason, key=_place_and_reason):
         names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
-        yield from wrapped("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
+        yield from wrap_text("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
     if not {finding.severity for finding in result.findings} & {"broken", "slow"}:
         yield Text()
         text = (
             "measure with `busbw run all_reduce`, or locate a slow part of several machines with `busbw find LAUNCHER`"
         )
-        yield from wrapped("next: ", f"no certain cause of slow collectives was found; {text}")
+        yield from wrap_text("next: ", f"no certain cause of slow collectives was found; {text}")
 
 
 def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_Part, str]]:
@@ -108,15 +108,15 @@ def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
         by_problem.setdefault(_without_part(finding.problem, finding), []).append((finding, nodes))
     for index, ((leader, nodes), *others) in enumerate(by_problem.values()):
         name = f"  [{leader.check}]" if index == 0 else ""
-        yield from wrapped(title, f"{nodes}{leader.problem}{name}", title_style=_STYLES[leader.severity])
+        yield from wrap_text(title, f"{nodes}{leader.problem}{name}", title_style=_STYLES[leader.severity])
         title = " " * _TITLE_WIDTH
         if others:
-            yield from wrapped(title, f"the same: {', '.join(map(_part_text, others))}")
+            yield from wrap_text(title, f"the same: {', '.join(map(_part_text, others))}")
     for each in first.evidence:
-        yield from wrapped("  evidence  ", f"{each.source}: {each.value}")
-    yield from wrapped("  cost      ", _cost_text(first))
-    yield from wrapped("  fix       ", first.fix)
-    yield from wrapped("  source    ", first.source)
+        yield from wrap_text("  evidence  ", f"{each.source}: {each.value}")
+    yield from wrap_text("  cost      ", _cost_text(first))
+    yield from wrap_text("  fix       ", first.fix)
+    yield from wrap_text("  source    ", first.source)
 
 
 def _without_part(text: str, finding: ReportedFinding) -> str:

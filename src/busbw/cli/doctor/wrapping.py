@@ -11,7 +11,7 @@ from busbw.terminal import terminal_width
 from busbw.units import plain
 
 
-def wrapped(title: str, text: str, *, title_style: str = "") -> Iterator[Text]:
+def wrap_text(title: str, text: str, *, title_style: str = "") -> Iterator[Text]:
     """Yields the lines of a text after a title. Further lines are indented to the end of the title."""
     has_width = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
     indent = " " * len(title)

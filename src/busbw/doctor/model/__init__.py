@@ -11,7 +11,7 @@ from busbw.doctor.model.check import (
     Unreadable,
     check,
 )
-from busbw.doctor.model.machine import Absent, Machine, shown
+from busbw.doctor.model.machine import Absent, Machine, absolute_path
 
 __all__ = [
     "Absent",
@@ -24,6 +24,6 @@ __all__ = [
     "NotApplicable",
     "Severity",
     "Unreadable",
+    "absolute_path",
     "check",
-    "shown",
 ]

@@ -78,7 +78,7 @@ class CheckTexts(Struct, kw_only=True, frozen=True):
     fix: str
     """Commands or steps that correct the problem."""
 
-    def check(
+    def make_check(
         self, name: str, area: Area, reads: str, examine: Callable[[Subject], Iterable[Finding]]
     ) -> "Check[Subject]":
         """Returns the check with these texts."""

@@ -57,7 +57,7 @@ class Machine:
         """
         text = self.text(path)
         if not text:
-            raise Unreadable(f"{shown(path)} is empty")
+            raise Unreadable(f"{absolute_path(path)} is empty")
         return text
 
     def number(self, path: str) -> int:
@@ -69,7 +69,7 @@ class Machine:
         word = self.word(path)
         match = re.match(r"-?[0-9]{1,20}(?![\w.])", word)
         if match is None:
-            raise Unreadable(f'{shown(path)} holds no number but "{word[:40]}"')
+            raise Unreadable(f'{absolute_path(path)} holds no number but "{word[:40]}"')
         return int(match[0])
 
     def names(self, folder: str) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class Machine:
             return True
         return False
 
-    def optional(self, path: str) -> str | None:
+    def text_or_none(self, path: str) -> str | None:
         """Returns the content of a file. None if it does not exist or is empty.
 
         Raises:
@@ -141,7 +141,7 @@ class Machine:
 
     def evidence(self, path: str) -> Evidence:
         """Returns the content of a file as evidence."""
-        return Evidence(shown(path), self.text(path))
+        return Evidence(absolute_path(path), self.text(path))
 
 
 def fact_key(fact_type: Named) -> str:
@@ -149,7 +149,7 @@ def fact_key(fact_type: Named) -> str:
     return f"{FACTS}{fact_type.__name__.lower()}.json"
 
 
-def shown(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Returns a path as users know it: with a slash in front."""
     return f"/{path.removeprefix(LATER)}"
 

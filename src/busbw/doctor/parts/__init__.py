@@ -1,1 +1,1 @@
-"""Parts of a machine that several checks examine, such as its NICs, as they are read from a tree."""
+"""Parts of a machine that several checks examine: GPUs, NICs, PCIe links, settings, and the job."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from busbw.doctor.model import Machine, Unreadable, shown
+from busbw.doctor.model import Machine, Unreadable, absolute_path
 from busbw.doctor.model.tree import LATER
 
 
@@ -18,12 +18,12 @@ def growths(machine: Machine, paths: Iterable[str], pattern: str = r"^(\d+)") ->
     Raises:
         Unreadable: A file cannot be read, or does not match.
     """
-    before = {path: _count(path, text, pattern) for path in paths if (text := machine.optional(path)) is not None}
+    before = {path: _count(path, text, pattern) for path in paths if (text := machine.text_or_none(path)) is not None}
     return {path: _count(path, machine.text(LATER + path), pattern) - count for path, count in before.items()}
 
 
 def _count(path: str, text: str, pattern: str) -> int:
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
-        raise Unreadable(f"counter in {shown(path)}")
+        raise Unreadable(f"counter in {absolute_path(path)}")
     return int(match[1][:20])

@@ -11,7 +11,7 @@ from busbw.doctor.facts.gpus import Gpu, Gpus
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable
 from busbw.doctor.parts import pci
 from busbw.doctor.parts.job import is_container_without_gpu
-from busbw.doctor.parts.nics import usual
+from busbw.doctor.parts.nics import majority_value
 
 Rule = Callable[[Machine, Sequence[Gpu]], Iterator[Finding]]
 """Yields the findings of GPUs that report the values of a check. Raises NotApplicable or Unreadable."""
@@ -60,7 +60,7 @@ def value_of(gpu: Gpu, field: str) -> Any:
     return value
 
 
-def reporting(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
+def gpus_with_fields(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
     """Returns the used GPUs with all these fields, and the reason for which others lack them, or an empty text.
 
     Raises:
@@ -75,13 +75,13 @@ def reporting(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
     return complete, failures[0] if failures else ""
 
 
-def judges(*fields: str) -> Callable[[Rule], Callable[[Machine], Iterator[Finding]]]:
+def require_fields(*fields: str) -> Callable[[Rule], Callable[[Machine], Iterator[Finding]]]:
     """Makes an examination of a rule: it judges the GPUs that report these fields. The others are undecided."""
 
     def make_examination(rule: Rule) -> Callable[[Machine], Iterator[Finding]]:
         @wraps(rule)
         def examine(machine: Machine) -> Iterator[Finding]:
-            gpus, failure = reporting(machine, *fields)
+            gpus, failure = gpus_with_fields(machine, *fields)
             try:
                 yield from rule(machine, gpus)
             except NotApplicable:
@@ -112,7 +112,7 @@ def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:
     """
     for name in dict.fromkeys(gpu.name for gpu in gpus):
         equal = [gpu for gpu in gpus if gpu.name == name]
-        normal = usual(getattr(gpu, field) for gpu in equal)
+        normal = majority_value(getattr(gpu, field) for gpu in equal)
         if normal is not None:
             yield from ((gpu, normal) for gpu in equal if getattr(gpu, field) not in (None, normal))
 

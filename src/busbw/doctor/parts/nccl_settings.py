@@ -58,7 +58,7 @@ def configuration_lines(machine: Machine) -> Iterator[tuple[str, str]]:
     """Yields path and text of each line in NCCL's configuration files that is no comment."""
     user = machine.fact(UserConfiguration)
     yield from _with_origin(user.path, user.lines or ())
-    yield from _with_origin(f"/{_SYSTEM_FILE}", (machine.optional(_SYSTEM_FILE) or "").splitlines())
+    yield from _with_origin(f"/{_SYSTEM_FILE}", (machine.text_or_none(_SYSTEM_FILE) or "").splitlines())
 
 
 def _with_origin(path: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:

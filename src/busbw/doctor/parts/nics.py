@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from busbw.doctor.model import Absent, Machine, NotApplicable, Unreadable, shown
+from busbw.doctor.model import Absent, Machine, NotApplicable, Unreadable, absolute_path
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices
 from busbw.topology.sources.pci_paths import chain_of
@@ -90,7 +90,7 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
 
 def _is_other_protocol(machine: Machine, device: PciDevice) -> bool:
     """True for iWARP and usNIC, which NCCL does not use."""
-    node_type = machine.optional(f"{INFINIBAND}/{device.label}/node_type") or ""
+    node_type = machine.text_or_none(f"{INFINIBAND}/{device.label}/node_type") or ""
     return node_type.startswith(("4:", "5:", "6:"))
 
 
@@ -99,7 +99,7 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
     link_layer = machine.word(f"{folder}/link_layer")
     rate = rate_gbit(machine.word(f"{folder}/rate"))
     if rate is None:
-        raise Unreadable(f"a rate in {shown(folder)}/rate")
+        raise Unreadable(f"a rate in {absolute_path(folder)}/rate")
     return Port(
         device=device.label,
         number=number,
@@ -107,7 +107,7 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
         state=machine.word(f"{folder}/state").partition(":")[2].strip(),
         physical_state=machine.word(f"{folder}/phys_state").partition(":")[2].strip(),
         rate_gbit=rate,
-        model=f"{device.model}:{machine.optional(f'{INFINIBAND}/{device.label}/board_id') or ''}",
+        model=f"{device.model}:{machine.text_or_none(f'{INFINIBAND}/{device.label}/board_id') or ''}",
         bus_id=device.bus_id,
         interfaces=interfaces,
     )
@@ -123,7 +123,7 @@ def _interfaces(machine: Machine) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def compute_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
+def collective_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
     """Returns the ports that a job uses for collectives, without those for storage and management.
 
     These are the ports of one model, at the same place of each card, that have the highest rate together. If they are
@@ -143,7 +143,7 @@ def compute_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
     ports = max(groups.values(), key=lambda group: sum(port.rate_gbit for port in group))
     gpu_count = len(gpus(machine))
     for trait in ("kind", "is_active", "rate_gbit"):
-        value = usual(getattr(port, trait) for port in ports)
+        value = majority_value(getattr(port, trait) for port in ports)
         same = [port for port in ports if getattr(port, trait) == value]
         if value and _is_complete(len(same), gpu_count) and not _is_complete(len(ports), gpu_count):
             ports = same
@@ -158,7 +158,7 @@ def _is_complete(ports: int, gpu_count: int) -> bool:
     return gpu_count > 0 and (gpu_count % ports == 0 or ports % gpu_count == 0)
 
 
-def usual(values: Iterable[Value]) -> Value | None:
+def majority_value(values: Iterable[Value]) -> Value | None:
     """Returns the value that more than half of the parts have. None if no value is so frequent."""
     counts = Counter(values)
     value, count = counts.most_common(1)[0]

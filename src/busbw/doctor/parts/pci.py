@@ -103,7 +103,7 @@ def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
 
 def rdma_gbit(machine: Machine, name: str) -> float:
     """Returns the rate of an RDMA device's first port in Gbit/s. 0 if unknown."""
-    return rate_gbit(machine.optional(f"{INFINIBAND}/{name}/ports/1/rate") or "") or 0.0
+    return rate_gbit(machine.text_or_none(f"{INFINIBAND}/{name}/ports/1/rate") or "") or 0.0
 
 
 def rate_gbit(text: str) -> float | None:
@@ -149,5 +149,5 @@ def _link(machine: Machine, lower: str, upper: str) -> PciLink:
 
 def _value(machine: Machine, bus_id: str, name: str) -> float:
     """Returns the number of a property. 0 if unknown: functions without a link of their own have 0, 63 or 255."""
-    number = re.match(r"\d{1,2}(\.\d+)?(?= |$)", machine.optional(f"{DEVICES}/{bus_id}/{name}") or "")
+    number = re.match(r"\d{1,2}(\.\d+)?(?= |$)", machine.text_or_none(f"{DEVICES}/{bus_id}/{name}") or "")
     return float(number[0]) if number and number[0] != "63" else 0.0

@@ -60,7 +60,7 @@ def _has_nvls(machine: Machine) -> bool:
 
 
 def _is_vendor(machine: Machine, vendor: str) -> bool:
-    return vendor in (machine.optional("sys/class/dmi/id/sys_vendor") or "")
+    return vendor in (machine.text_or_none("sys/class/dmi/id/sys_vendor") or "")
 
 
 TRAITS: dict[str, Callable[[Machine], bool]] = {

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.doctor.model import Absent, Unreadable, shown
+from busbw.doctor.model import Absent, Unreadable, absolute_path
 from busbw.doctor.sources.archive import MAX_VALUE_BYTES, is_plausible, members
 from busbw.doctor.sources.recording import Outcome, Recording
 from busbw.errors import UsageError
@@ -58,8 +58,8 @@ class Capture:
         self._raise_if_unreadable(key)
         if key not in self.files:
             if key in self._folders:
-                raise Unreadable(f"{shown(key)} is not a regular file")
-            raise Absent(f"{shown(key)} does not exist")
+                raise Unreadable(f"{absolute_path(key)} is not a regular file")
+            raise Absent(f"{absolute_path(key)} does not exist")
         return self.files[key]
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Capture:
             return self.manifest.folders[key]
         self._raise_if_unreadable(key)
         if key not in self._folders:
-            raise Absent(f"{shown(key)} does not exist")
+            raise Absent(f"{absolute_path(key)} does not exist")
         return tuple(self._folders[key])
 
     def target(self, key: str) -> str:
@@ -78,7 +78,7 @@ class Capture:
         if key not in self._absent and any(key in each for each in (self.files, self._folders, self.manifest.folders)):
             return key
         self._raise_if_unreadable(key)
-        raise Absent(f"{shown(key)} does not exist")
+        raise Absent(f"{absolute_path(key)} does not exist")
 
     def _raise_if_unreadable(self, key: str) -> None:
         if key in self.manifest.unreadable:
@@ -95,7 +95,7 @@ def capture_of(recording: Recording, *, busbw_version: str) -> Capture:
         targets={key: target for key, target in targets.items() if target != key or key not in files},
         absent=tuple(sorted(key for key, error in errors.items() if isinstance(error, Absent))),
         unreadable={key: str(error) for key, error in errors.items() if not isinstance(error, Absent)}
-        | {key: f"an answer for {shown(key)} in time" for key in recording.unfinished()},
+        | {key: f"an answer for {absolute_path(key)} in time" for key in recording.unfinished()},
     )
     return Capture(files, manifest)
 
@@ -132,7 +132,7 @@ def read_capture(path: Path) -> Capture:
     try:
         for key, size, content in members(path, MANIFEST):
             if size > MAX_VALUE_BYTES and key != MANIFEST:
-                too_long[key] = f"{shown(key)} is longer than {MAX_VALUE_BYTES >> 20} MiB"
+                too_long[key] = f"{absolute_path(key)} is longer than {MAX_VALUE_BYTES >> 20} MiB"
             else:
                 files[key] = content.read()
     except (OSError, EOFError, ValueError, OverflowError, zlib.error, tarfile.TarError) as error:

@@ -58,7 +58,7 @@ _COMMON_WORDS = re.compile(
 """Names of hosts and users that identify nothing, and that have another meaning elsewhere."""
 
 
-def redacted(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
+def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
     """Returns the capture without what identifies a machine or a person.
 
     Args:

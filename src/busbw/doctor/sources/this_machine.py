@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from busbw.doctor.model import Absent, Unreadable, shown
+from busbw.doctor.model import Absent, Unreadable, absolute_path
 from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_words
 from busbw.doctor.sources.commands import Commands
 from busbw.units import plain
@@ -81,14 +81,14 @@ class ThisMachine:
         try:
             # Opening a device could have effects, and opening a pipe could block.
             if not stat.S_ISREG(path.stat().st_mode):
-                raise Unreadable(f"{shown(key)} is not a regular file")
+                raise Unreadable(f"{absolute_path(key)} is not a regular file")
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             content = bytearray()
             # Some files of the kernel return less than requested before their end.
             while part := os.read(descriptor, MAX_FILE_BYTES + 1 - len(content)):
                 content += part
                 if len(content) > MAX_FILE_BYTES:
-                    raise Unreadable(f"{shown(key)} is longer than {MAX_FILE_BYTES >> 20} MiB")
+                    raise Unreadable(f"{absolute_path(key)} is longer than {MAX_FILE_BYTES >> 20} MiB")
         except (OSError, ValueError) as error:
             raise _unreadable(key, error) from error
         finally:
@@ -104,8 +104,8 @@ def _utf_8(name: str) -> str:
 
 def _unreadable(key: str, error: Exception) -> Unreadable:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return Absent(f"{shown(key)} does not exist")
+        return Absent(f"{absolute_path(key)} does not exist")
     if isinstance(error, PermissionError):
-        return Unreadable(f"permission to read {shown(key)}")
+        return Unreadable(f"permission to read {absolute_path(key)}")
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return Unreadable(f"{shown(key)} cannot be read: {reason}")
+    return Unreadable(f"{absolute_path(key)} cannot be read: {reason}")

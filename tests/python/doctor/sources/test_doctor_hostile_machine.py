@@ -256,6 +256,7 @@ INTERRUPTED = """
 import sys
 from busbw.doctor import catalog
 from busbw.doctor.facts.libraries import Libraries
+from busbw.doctor.model import Check
 check = Check(name="test", area="host", reads="", rule="", source="", cost="", fix="",
               examine=lambda machine: [print(READING)])
 catalog.all_checks = lambda: (check,)

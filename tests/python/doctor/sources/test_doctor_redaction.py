@@ -19,7 +19,7 @@ from busbw.doctor.result import Result
 from busbw.doctor.sources.capture import Capture, Manifest, archive_bytes, capture_of, read_capture
 from busbw.doctor.sources.commands import Commands
 from busbw.doctor.sources.recording import Recording
-from busbw.doctor.sources.redaction import names_of_this_machine, redacted
+from busbw.doctor.sources.redaction import names_of_this_machine, redact
 from busbw.doctor.sources.this_machine import ThisMachine
 
 SECRETS = {
@@ -95,26 +95,26 @@ def contents(capture: Capture) -> str:
 def test_the_archive_holds_no_secret(kind: str) -> None:
     original = recorded(machine_with_secrets())
     assert SECRETS[kind].removeprefix("GPU-") in contents(original)
-    assert SECRETS[kind].removeprefix("GPU-").lower() not in contents(redacted(original)).lower()
+    assert SECRETS[kind].removeprefix("GPU-").lower() not in contents(redact(original)).lower()
 
 
 def test_the_names_of_the_examining_user_and_host_are_replaced() -> None:
     capture = Capture({"proc/cmdline": b"host=anvil /scratch/kim/x"}, Manifest())
-    replaced = redacted(capture, [("host", "anvil"), ("user", "kim")])
+    replaced = redact(capture, [("host", "anvil"), ("user", "kim")])
     assert replaced.files["proc/cmdline"] == b"host=host-1 /scratch/user-1/x"
     assert all(name for _, name in names_of_this_machine())
 
 
 def test_a_host_name_without_its_domain_is_equal() -> None:
     files = {"proc/sys/kernel/hostname": b"dgx1.cluster.example", "commands/scontrol show node dgx1": b"NodeName=dgx1"}
-    assert redacted(Capture(files, Manifest())).files == {
+    assert redact(Capture(files, Manifest())).files == {
         "proc/sys/kernel/hostname": b"host-1.domain-1",
         "commands/scontrol show node host-1": b"NodeName=host-1",
     }
 
 
 def text_of(content: str) -> str:
-    return redacted(Capture({"x": content.encode()}, Manifest())).files["x"].decode()
+    return redact(Capture({"x": content.encode()}, Manifest())).files["x"].decode()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_other_texts_stay(text: str) -> None:
 
 def test_a_version_file_stays() -> None:
     capture = Capture({"sys/class/infiniband/bnxt_re0/fw_ver": b"231.2.63.0"}, Manifest())
-    assert redacted(capture).files == capture.files
+    assert redact(capture).files == capture.files
 
 
 def test_addresses_keep_their_class_and_equality() -> None:
@@ -161,7 +161,7 @@ def test_gids_keep_their_form_and_agree_with_guids() -> None:
 
 
 def test_keys_agree_with_the_values_that_name_them() -> None:
-    replaced = redacted(recorded(machine_with_secrets()))
+    replaced = redact(recorded(machine_with_secrets()))
     variables = json.loads(replaced.files["facts/environment.json"])["variables"]
     assert variables["NCCL_TOPO_FILE"].removeprefix("/") in replaced.files
     assert "HF_TOKEN" not in variables
@@ -171,7 +171,7 @@ def test_keys_agree_with_the_values_that_name_them() -> None:
 
 
 def test_bytes_that_are_not_utf_8_stay() -> None:
-    assert redacted(Capture({"x": b"\xff\xfe10.1.2.3\x00"}, Manifest())).files["x"] == b"\xff\xfe10.0.1.1\x00"
+    assert redact(Capture({"x": b"\xff\xfe10.1.2.3\x00"}, Manifest())).files["x"] == b"\xff\xfe10.0.1.1\x00"
 
 
 def categories(result: Result) -> object:
@@ -188,7 +188,7 @@ def compare_with_its_capture(tree: Tree, folder: Path) -> None:
     checks = checks_of(*MACHINE_AREAS)
     result = examine(checks, Machine(recording), system=system_of(Machine(recording)), limit_s=60)
     path = folder / "capture.tar.gz"
-    path.write_bytes(archive_bytes(redacted(capture_of(recording, busbw_version="1"), names_of_this_machine())))
+    path.write_bytes(archive_bytes(redact(capture_of(recording, busbw_version="1"), names_of_this_machine())))
     machine = Machine(read_capture(path))
     assert categories(examine(checks, machine, system=system_of(machine), limit_s=60)) == categories(result)
 
@@ -204,5 +204,5 @@ def test_the_capture_of_this_machine_yields_the_same_result(tmp_path: Path) -> N
 
 
 def test_an_invalid_environment_is_empty() -> None:
-    replaced = redacted(Capture({"facts/environment.json": b"{"}, Manifest()))
+    replaced = redact(Capture({"facts/environment.json": b"{"}, Manifest()))
     assert msgspec.json.decode(replaced.files["facts/environment.json"]) == {"variables": {}}

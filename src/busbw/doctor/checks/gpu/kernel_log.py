@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check
 from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
 from busbw.doctor.parts.platform import uptime_s
 
@@ -70,7 +70,7 @@ def gpu_xid(machine: Machine) -> Iterator[Finding]:
     for (bus_id, xid), line in errors.items():
         # Not every driver logs the reset of one GPU, so the error may be corrected. Other checks judge its state.
         problem = f"the GPU {bus_id} reported Xid {xid} within the last 2 hours: {_XIDS[xid]}"
-        yield _finding("risk", bus_id, problem, line)
+        yield Finding("risk", problem, (Evidence("dmesg", line),), subject=bus_id)
 
 
 @check(
@@ -87,9 +87,5 @@ def nvswitch_sxid(machine: Machine) -> Iterator[Finding]:
         raise NotApplicable("no NVLink switch")
     matches = [match for line in _recent_lines(machine) if (match := _SXID.search(line))]
     for (switch, sxid), line in {(match[1], match[2]): match.string for match in matches}.items():
-        yield _finding("broken", switch, f"{switch} reported fatal SXid {sxid} within the last 2 hours", line)
-
-
-def _finding(severity: Severity, subject: str, problem: str, line: str) -> Finding:
-    evidence = (Evidence("dmesg", line),)
-    return Finding(severity, problem, evidence, subject=subject)
+        problem = f"{switch} reported fatal SXid {sxid} within the last 2 hours"
+        yield Finding("broken", problem, (Evidence("dmesg", line),), subject=switch)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from busbw.doctor.facts.gpus import Gpu, NvLinks
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Unreadable, check
-from busbw.doctor.parts.gpus import gpu_finding, has_nvswitch, judges, reporting
+from busbw.doctor.parts.gpus import gpu_finding, gpus_with_fields, has_nvswitch, require_fields
 from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.platform import has_just_booted, is_arm
 
@@ -37,7 +37,7 @@ def _is_at_switch(gpu: Gpu) -> bool:
     fix="drain the node, then sudo nvidia-smi --gpu-reset; nvidia-smi nvlink -s -i INDEX; replace the GPU or the "
     "baseboard if links stay inactive",
 )
-@judges("nvlinks")
+@require_fields("nvlinks")
 def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
     if not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
@@ -61,7 +61,7 @@ def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fix="drain the node, then sudo nvidia-smi --gpu-reset; nvidia-smi nvlink -s -i INDEX; replace the GPU if its links "
     "stay slow",
 )
-@judges("nvlinks")
+@require_fields("nvlinks")
 def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     if not any(_links(gpu).active for gpu in gpus):
         raise NotApplicable("no active NVLink")
@@ -83,7 +83,7 @@ def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fix="compare nv-fabricmanager --version with the driver; sudo systemctl restart nvidia-fabricmanager; "
     "sudo nvidia-smi --gpu-reset",
 )
-@judges("fabric")
+@require_fields("fabric")
 def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fabrics = [(gpu, gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
     if not fabrics:
@@ -120,7 +120,9 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
         return
     is_registered = False
     with suppress(Unreadable, NotApplicable):
-        is_registered = all(gpu.fabric and gpu.fabric.state == _COMPLETED for gpu in reporting(machine, "fabric")[0])
+        is_registered = all(
+            gpu.fabric and gpu.fabric.state == _COMPLETED for gpu in gpus_with_fields(machine, "fabric")[0]
+        )
     if not is_registered and values["ActiveState"] == "inactive" and has_just_booted(machine):
         raise Unreadable("the final state of the fabric manager; the node has just booted")
     yield Finding(
@@ -138,7 +140,7 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
     fix="echo options nvidia NVreg_CreateImexChannel0=1 | sudo tee /etc/modprobe.d/imex.conf; sudo reboot; in a "
     "container, let the toolkit create channel 0: NVIDIA_IMEX_CHANNELS=0",
 )
-@judges("fabric")
+@require_fields("fabric")
 def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Boards of other machines, such as HGX B200, can state a cluster as well, but NVLink ends at their switches.
     is_in_rack = is_arm(machine) and any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus)

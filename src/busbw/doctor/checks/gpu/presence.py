@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from busbw.doctor.facts.device_nodes import DeviceNodes
 from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check, shown
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path, check
 from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
 from busbw.doctor.parts.job import variables_of_container
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
@@ -31,8 +31,9 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
         driver = f"{DEVICES}/{device.bus_id}/driver"
         # A container lists few of the host's GPUs. Another driver is a choice, and an old model has none.
         if device.bus_id not in listed and not machine.has(driver) and device.model in models:
-            evidence = Evidence(shown(driver), "does not exist")
-            yield _finding(device.bus_id, f"the driver does not use the GPU at {device.bus_id}", evidence)
+            evidence = Evidence(absolute_path(driver), "does not exist")
+            problem = f"the driver does not use the GPU at {device.bus_id}"
+            yield Finding("broken", problem, (evidence,), subject=device.bus_id)
     nvml = read_nvml(machine)
     for gpu in nvml.gpus:
         if gpu.bus_id is None and not gpu.lost:
@@ -44,7 +45,7 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
         is_excluded = re.search(r"^GPU Excluded:\s*Yes", information, re.MULTILINE)
         if bus_id not in [gpu.bus_id for gpu in nvml.gpus] and not is_excluded:
             evidence = Evidence("nvidia-smi -L", f"{len(nvml.gpus)} GPUs")
-            yield _finding(bus_id, f"NVML does not report the GPU at {bus_id}", evidence)
+            yield Finding("broken", f"NVML does not report the GPU at {bus_id}", (evidence,), subject=bus_id)
 
 
 def _is_limited(machine: Machine, gpus: int) -> bool:
@@ -63,10 +64,6 @@ def _is_limited(machine: Machine, gpus: int) -> bool:
     return False
 
 
-def _finding(subject: str, problem: str, evidence: Evidence) -> Finding:
-    return Finding("broken", problem, (evidence,), subject=subject)
-
-
 @check(
     reads="current_link_width and power/runtime_status in /sys/bus/pci/devices, NVML",
     rule="Each GPU answers on the bus.",
@@ -80,12 +77,12 @@ def gpu_off_bus(machine: Machine) -> Iterator[Finding]:
     for bus_id in [gpu.bus_id for gpu in pci_gpus(machine)]:
         folder = f"{DEVICES}/{bus_id}"
         # A suspended GPU of a laptop answers nothing either.
-        is_suspended = machine.optional(f"{folder}/power/runtime_status") == "suspended"
-        if machine.optional(f"{folder}/current_link_width") == _DEAD_WIDTH and not is_suspended:
+        is_suspended = machine.text_or_none(f"{folder}/power/runtime_status") == "suspended"
+        if machine.text_or_none(f"{folder}/current_link_width") == _DEAD_WIDTH and not is_suspended:
             dead.append(bus_id)
             evidence = machine.evidence(f"{folder}/current_link_width")
-            yield _finding(bus_id, f"the GPU at {bus_id} has fallen off the bus", evidence)
+            yield Finding("broken", f"the GPU at {bus_id} has fallen off the bus", (evidence,), subject=bus_id)
     for gpu in read_nvml(machine).gpus:
         if gpu.lost and not dead:
             evidence = Evidence(f"NVML, {gpu.label}", "GPU is lost")
-            yield _finding(gpu.bus_id or gpu.label, f"{gpu.label} has fallen off the bus", evidence)
+            yield Finding("broken", f"{gpu.label} has fallen off the bus", (evidence,), subject=gpu.bus_id or gpu.label)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model import Finding, Machine, Severity, check
-from busbw.doctor.parts.gpus import gpu_finding, judges, odd_gpus
+from busbw.doctor.parts.gpus import gpu_finding, odd_gpus, require_fields
 from busbw.doctor.parts.pci import DEVICES
 from busbw.doctor.parts.platform import is_virtual
 
@@ -25,7 +25,7 @@ _LIMITS: tuple[tuple[str, Severity, str, str, str], ...] = (
     cost="MIG instances have no peer access, so data between GPUs takes the path through host memory.",
     fix="drain the node, then sudo nvidia-smi -i INDEX -mig 0 && sudo nvidia-smi --gpu-reset -i INDEX",
 )
-@judges("mig")
+@require_fields("mig")
 def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     divided = [gpu for gpu in gpus if gpu.mig]
     # A node with MIG on all GPUs is divided on purpose.
@@ -41,7 +41,7 @@ def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     cost="The driver initializes the GPU again for each job, which adds 1 to 3 s per process to its start.",
     fix="sudo systemctl enable --now nvidia-persistenced",
 )
-@judges("persistence")
+@require_fields("persistence")
 def gpu_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         # A display keeps the driver of the other cards loaded, and virtual machines may report a wrong mode.
@@ -51,7 +51,7 @@ def gpu_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 
 def _is_display(machine: Machine, gpu: Gpu) -> bool:
     """True if a GPU can have a monitor, unlike those of servers."""
-    return not (machine.optional(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
+    return not (machine.text_or_none(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
 
 
 @check(
@@ -61,7 +61,7 @@ def _is_display(machine: Machine, gpu: Gpu) -> bool:
     cost="A job that was left over shares SMs, NVLink and NICs: times vary, and up to half the bandwidth is lost.",
     fix="nvidia-smi -i INDEX --query-compute-apps=pid,name --format=csv; end them, also in the epilog of jobs",
 )
-@judges("memory_used_bytes")
+@require_fields("memory_used_bytes")
 def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         used_bytes = gpu.memory_used_bytes or 0
@@ -79,7 +79,7 @@ def gpu_memory_in_use(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding
     cost="Small sizes slow down as the clock does; the slowest GPU sets the rate of a ring.",
     fix="sudo nvidia-smi -i INDEX -rgc, -rac or -pl WATTS",
 )
-@judges("max_sm_clock_mhz", "power_limit_w")
+@require_fields("max_sm_clock_mhz", "power_limit_w")
 def gpu_clock_cap(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for field, severity, text, unit, fix in _LIMITS:
         for gpu, usual in odd_gpus(gpus, field):

@@ -32,9 +32,9 @@ def cpu_governor(machine: Machine) -> Iterator[Finding]:
         number = policy.removeprefix("policy")
         if number.isdecimal() and online and int(number[:9]) not in online:
             continue
-        is_hardware = machine.optional(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
+        is_hardware = machine.text_or_none(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
         name = "energy_performance_preference" if is_hardware else "scaling_governor"
-        counts[machine.optional(f"{_POLICIES}/{policy}/{name}") or "unknown"] += 1
+        counts[machine.text_or_none(f"{_POLICIES}/{policy}/{name}") or "unknown"] += 1
     if not counts:
         raise NotApplicable("the system cannot select frequencies, as in a virtual machine")
     is_slow = bool({"powersave", "power"} & set(counts))

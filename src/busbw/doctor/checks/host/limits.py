@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.filesystems import Filesystems
 from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check, shown
+from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path, check
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
 from busbw.units import count_text
@@ -100,9 +100,9 @@ def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
 
 def _group_limit(machine: Machine, path: str) -> float | None:
     """Returns a limit: of cpu.max in CPUs. None without one."""
-    words = (machine.optional(path) or "max").split()
+    words = (machine.text_or_none(path) or "max").split()
     if path.endswith("cpu.cfs_quota_us"):
-        words.append(machine.optional(path.replace("quota", "period")) or "100000")
+        words.append(machine.text_or_none(path.replace("quota", "period")) or "100000")
     if not words[0].isdecimal():
         return None
     return int(words[0]) / (int(words[1]) if len(words) > 1 else 1)
@@ -111,6 +111,7 @@ def _group_limit(machine: Machine, path: str) -> float | None:
 def _group_findings(
     machine: Machine, controller: str, names: tuple[str, ...], min_per_gpu: float, text: Callable[[float], str]
 ) -> Iterator[Finding]:
+    """Yields a finding if the strictest limit of the groups allows less than `min_per_gpu` for each GPU."""
     paths = [f"{folder}/{name}" for folder in _group_folders(machine, controller) for name in names]
     limits = [(number, path) for path in paths if (number := _group_limit(machine, path)) is not None]
     used = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
@@ -136,11 +137,11 @@ def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
     yield from _group_findings(machine, "cpu", ("cpu.max", "cpu.cfs_quota_us"), 2, lambda cpus: f"{cpus:g} CPUs")
     paths = [f"{folder}/cpu.stat" for folder in _group_folders(machine, "cpu")]
     # A group without a quota has no such counter.
-    paths = [path for path in paths if "nr_throttled" in (machine.optional(path) or "")]
+    paths = [path for path in paths if "nr_throttled" in (machine.text_or_none(path) or "")]
     for path, growth in growths(machine, paths, r"^nr_throttled (\d+)").items():
         if growth > 0:
             problem = f"the CPU quota stopped the threads of this job in {growth} periods within a second"
-            yield Finding("slow", problem, (Evidence(shown(path), f"nr_throttled +{growth}"),))
+            yield Finding("slow", problem, (Evidence(absolute_path(path), f"nr_throttled +{growth}"),))
             break
 
 

@@ -49,6 +49,6 @@ _LINES = msgspec.toml.decode((files("busbw.doctor.checks.log") / "lines.toml").r
 ORDER = {name: index for index, name in enumerate(_LINES)}
 """Position of each check: a finding of a later one is often the consequence of an earlier one."""
 CHECKS = tuple(
-    line.check(name, "log", f"messages of NCCL with {line.pattern}", partial(_examine, line))
+    line.make_check(name, "log", f"messages of NCCL with {line.pattern}", partial(_examine, line))
     for name, line in _LINES.items()
 )

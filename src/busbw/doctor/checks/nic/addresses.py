@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.nics import NETWORK, Port, compute_ports, is_permitted, usual
+from busbw.doctor.parts.nics import NETWORK, Port, collective_ports, is_permitted, majority_value
 
 _ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
 _LINK_LOCAL = "fe80:"
@@ -22,7 +22,7 @@ def socket_interface(machine: Machine) -> Iterator[Finding]:
     if setting is None:
         return
     interfaces = [name for name in machine.names(NETWORK) if is_permitted(setting.value, name)]
-    states = {name: machine.optional(f"{NETWORK}/{name}/operstate") for name in interfaces}
+    states = {name: machine.text_or_none(f"{NETWORK}/{name}/operstate") for name in interfaces}
     if all(state in {"down", "lowerlayerdown", "notpresent"} for state in states.values()):
         found = ", ".join(f"{name} is {state}" for name, state in states.items()) or "no such interface"
         problem = f"{setting.text} selects no interface that is up: {found}"
@@ -37,13 +37,13 @@ def socket_interface(machine: Machine) -> Iterator[Finding]:
     fix="assign an address to the interface: ip addr add ADDRESS dev INTERFACE; show_gids lists the result",
 )
 def roce_gid(machine: Machine) -> Iterator[Finding]:
-    ports = [port for port in compute_ports(machine, "RoCE") if port.is_active]
+    ports = [port for port in collective_ports(machine, "RoCE") if port.is_active]
     if not ports:
         raise NotApplicable("no RoCE port is active")
     setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
     index = setting.value if setting and setting.value.isdecimal() else None
     reachable = {port.label: _is_reachable(machine, port) for port in ports}
-    has_routers = usual(reachable.values())
+    has_routers = majority_value(reachable.values())
     for port in ports:
         if not reachable[port.label]:
             yield Finding(
@@ -73,5 +73,5 @@ def _is_reachable(machine: Machine, port: Port) -> bool:
 
 def _type(machine: Machine, port: Port, index: str) -> str | None:
     """Returns the type of a GID. None if there is no GID: the kernel then refuses to read its type."""
-    gid = machine.optional(f"{port.folder}/gids/{index}")
+    gid = machine.text_or_none(f"{port.folder}/gids/{index}")
     return machine.word(f"{port.folder}/gid_attrs/types/{index}") if gid not in {None, _ZERO} else None

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 from msgspec import field
 
-from busbw.doctor.model import Check, CheckTexts, Evidence, Finding, Machine, NotApplicable, Unreadable, shown
+from busbw.doctor.model import Check, CheckTexts, Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
-from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports
+from busbw.doctor.parts.nics import NETWORK, Kind, Port, collective_ports
 from busbw.doctor.parts.pci import INFINIBAND
 
 
@@ -23,7 +23,7 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
-    ports = compute_ports(machine, *entry.kinds)
+    ports = collective_ports(machine, *entry.kinds)
     # All first readings come before the second ones, because each of these waits until a second has passed.
     for port in ports:
         for key in (*_files(entry, port), *_commands(entry, port)):
@@ -51,7 +51,7 @@ def _growths(entry: _Entry, machine: Machine, port: Port) -> Iterator[tuple[str,
     """Yields the source, the name, the growth and its limit of each counter that the driver of a port has."""
     limits = _files(entry, port)
     for path, growth in growths(machine, limits).items():
-        yield shown(path), Path(path).name, growth, limits[path]
+        yield absolute_path(path), Path(path).name, growth, limits[path]
     for key in _commands(entry, port):
         before, after = machine.text(key), machine.text(LATER + key)
         for pattern, limit in entry.ethtool.items():
@@ -76,7 +76,7 @@ def _commands(entry: _Entry, port: Port) -> list[str]:
 
 def _check(name: str, entry: _Entry) -> Check[Machine]:
     reads = [*(Path(each).name for each in entry.files), *(f"ethtool -S ({each})" for each in entry.ethtool)]
-    return entry.check(name, "nic", ", ".join(reads), partial(_examine, entry))
+    return entry.make_check(name, "nic", ", ".join(reads), partial(_examine, entry))
 
 
 _ENTRIES = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, _Entry])

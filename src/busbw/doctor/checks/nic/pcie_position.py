@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, check
-from busbw.doctor.parts.nics import compute_ports, rdma_ports
+from busbw.doctor.parts.nics import collective_ports, rdma_ports
 from busbw.doctor.parts.pci import DEVICES, INFINIBAND, gpus, links_above, location
 from busbw.topology.sources.pci_paths import pcie_level
 
@@ -19,10 +19,10 @@ _MAX_GBIT = 400
     fix="move the NIC to a slot with x16 of its generation; check bifurcation and slot generation in the BIOS",
 )
 def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
-    ports = compute_ports(machine)
+    ports = collective_ports(machine)
     links = {port: links_above(machine, port.bus_id)[:1] for port in ports}
     # A card in several slots, such as that of DGX Spark, appears once for each, and its port needs them together.
-    cards = {port: machine.optional(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in ports}
+    cards = {port: machine.text_or_none(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in ports}
     for port in ports:
         for link in links[port]:
             gbit = 8 * sum(each.gbps for other in ports if cards[other] == cards[port] for each in links[other])

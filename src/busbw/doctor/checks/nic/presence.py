@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, NotApplicable, check
 from busbw.doctor.parts.job import is_container_without_gpu
-from busbw.doctor.parts.nics import compute_ports
+from busbw.doctor.parts.nics import collective_ports
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, device_folders, rdma_devices
 
 _PRODUCT = "sys/class/dmi/id/product_name"
@@ -30,7 +30,7 @@ _DEVICE_FILES = "dev/infiniband"
     fix="sudo dmesg | grep -e mlx5 -e bnxt; sudo mlxfwreset -d BDF reset; sudo reboot",
 )
 def nic_count(machine: Machine) -> Iterator[Finding]:
-    working = [f"{DEVICES}/{port.bus_id}" for port in compute_ports(machine, "InfiniBand", "RoCE")]
+    working = [f"{DEVICES}/{port.bus_id}" for port in collective_ports(machine, "InfiniBand", "RoCE")]
     offered = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
     kinds = {_kind(machine, folder) for folder in working}
     equal = [each for each in device_folders(machine) if each not in offered and _kind(machine, each) in kinds]
@@ -48,7 +48,7 @@ def nic_count(machine: Machine) -> Iterator[Finding]:
 
 def _kind(machine: Machine, folder: str) -> tuple[str | None, ...]:
     """Returns what equal ports of equal cards share; the last digit is the function, usually one for each port."""
-    return (*(machine.optional(f"{folder}/{name}") for name in ("vendor", "device", "class")), folder[-1])
+    return (*(machine.text_or_none(f"{folder}/{name}") for name in ("vendor", "device", "class")), folder[-1])
 
 
 def _has_other_purpose(machine: Machine, folder: str) -> bool:
@@ -69,7 +69,7 @@ def _has_other_purpose(machine: Machine, folder: str) -> bool:
     fix="sudo modprobe efa; if lspci -d 1d0f: shows too few, launch the instance with an EFA interface for each card",
 )
 def efa_present(machine: Machine) -> Iterator[Finding]:
-    instance = machine.optional(_PRODUCT) or ""
+    instance = machine.text_or_none(_PRODUCT) or ""
     if instance not in _EFA_DEVICES:
         raise NotApplicable("no instance of AWS with several EFA devices")
     expected = _EFA_DEVICES[instance]
@@ -91,7 +91,7 @@ def efa_present(machine: Machine) -> Iterator[Finding]:
     fix="sudo modprobe ib_uverbs; container: --device=/dev/infiniband, or request the NICs from the device plugin",
 )
 def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
-    ports = compute_ports(machine)
+    ports = collective_ports(machine)
     if any(name.startswith("uverbs") for name in machine.names_or_empty(_DEVICE_FILES)):
         return
     if is_container_without_gpu(machine):

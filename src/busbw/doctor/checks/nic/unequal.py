@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TypeAlias
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
-from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports, usual
+from busbw.doctor.parts.nics import NETWORK, Kind, Port, collective_ports, majority_value
 from busbw.doctor.parts.pci import INFINIBAND, MELLANOX, gpus
 
 Reading: TypeAlias = Callable[[Machine, Port], tuple[str, str]]
@@ -29,12 +29,12 @@ def _equal(severity: Severity, *kinds: Kind, reduces_rate: bool = False) -> Call
     def make_examination(read: Reading) -> Examination:
         @wraps(read)
         def examine(machine: Machine) -> Iterator[Finding]:
-            ports = [port for port in compute_ports(machine, *kinds) if port.is_active]
+            ports = [port for port in collective_ports(machine, *kinds) if port.is_active]
             if not ports:
                 raise NotApplicable("no compute NIC is active")
             readings = {port: read(machine, port) for port in ports}
-            normal = usual(value for _, value in readings.values())
-            rate = usual(port.rate_gbit for port in ports) if reduces_rate else None
+            normal = majority_value(value for _, value in readings.values())
+            rate = majority_value(port.rate_gbit for port in ports) if reduces_rate else None
             for port, (source, value) in readings.items():
                 if normal is not None and value != normal:
                     yield Finding(
@@ -91,7 +91,7 @@ def nic_mtu(machine: Machine) -> Iterator[Finding]:
     yield from _equal("slow", "RoCE")(_mtu)(machine)
     if not gpus(machine):
         return  # The NICs may be ordinary network interfaces.
-    ports = [port for port in compute_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
+    ports = [port for port in collective_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
     readings = [_mtu(machine, port) for port in ports]
     if readings and all(machine.number(source[1:]) < _MIN_MTU for source, _ in readings):
         problem = f"the interfaces of {len(ports)} RoCE NICs have {readings[0][1]}; RDMA packets need {_MIN_MTU}"
