@@ -12,13 +12,15 @@ namespace busbw {
 namespace {
 
 // Names and numbers from NVML's public header (nvml.h), which the build does not need.
-constexpr int kSuccess = 0;  // NVML_SUCCESS, and NVML_P2P_STATUS_OK
-constexpr int kClockOfMultiprocessors = 1;  // NVML_CLOCK_SM
-constexpr unsigned kLinkActive = 1;             // NVML_FEATURE_ENABLED
-constexpr unsigned kMaxLinks = 36;          // more than any GPU has; NVML refuses link numbers that do not exist
+constexpr int kSuccess = 0;                       // NVML_SUCCESS
+constexpr int kClockOfMultiprocessors = 1;        // NVML_CLOCK_SM
+constexpr unsigned kLinkActive = 1;               // NVML_FEATURE_ENABLED
 constexpr int kAccessCapabilities[] = {0, 1, 2};  // NVML_P2P_CAPS_INDEX_READ, _WRITE, _NVLINK
+constexpr int kAccessPossible = 0;                // NVML_P2P_STATUS_OK
+
+constexpr unsigned kMaxLinks = 36;   // more than any GPU has; NVML refuses link numbers that do not exist
+constexpr unsigned kTextBytes = 96;  // NVML's own limits are 80 and 96
 constexpr double kHzPerMhz = 1e6;
-constexpr unsigned kTextBytes = 96;         // NVML's own limits are 80 and 96
 
 struct ThrottleReason {
   unsigned long long bit;
@@ -139,10 +141,11 @@ std::optional<int> NvmlGpu::nvlinks() const {
 }
 
 bool NvmlGpu::is_joined_by_nvlink(const NvmlGpu& peer) const {
-  return nvml_->p2p_status && std::ranges::all_of(kAccessCapabilities, [&](int capability) {
-           int status = -1;
-           return nvml_->p2p_status(handle_, peer.handle_, capability, &status) == kSuccess && status == kSuccess;
-         });
+  if (!nvml_->p2p_status) return false;
+  return std::ranges::all_of(kAccessCapabilities, [&](int capability) {
+    int status = -1;
+    return nvml_->p2p_status(handle_, peer.handle_, capability, &status) == kSuccess && status == kAccessPossible;
+  });
 }
 
 std::optional<std::int64_t> NvmlGpu::process_bytes() const {
@@ -150,8 +153,8 @@ std::optional<std::int64_t> NvmlGpu::process_bytes() const {
   unsigned count = kMaxListedProcesses;
   if (!nvml_->processes || nvml_->processes(handle_, &count, processes.data()) != kSuccess) return std::nullopt;
   const auto end = processes.begin() + std::min(count, kMaxListedProcesses);
-  auto own_process = std::find_if(
-      processes.begin(), end, [](const GpuProcess& process) { return process.pid == static_cast<unsigned>(getpid()); });
+  const auto own_pid = static_cast<unsigned>(getpid());
+  auto own_process = std::ranges::find(processes.begin(), end, own_pid, &GpuProcess::pid);
   // In a container, NVML may report other process numbers. A single process is then taken as this one.
   if (own_process == end && count == 1) own_process = processes.begin();
   if (own_process == end || own_process->used_bytes == kNotAvailable) return std::nullopt;

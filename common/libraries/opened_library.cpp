@@ -1,3 +1,4 @@
+// Functions and version of an opened library, and the search for libraries in installed Python packages.
 #include "common/libraries/opened_library.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// Reads variables of this process by getenv.
 #include "common/os/environment.hpp"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// Hashes a file in parts, so that a large library needs little memory.
 #include "common/os/file_hash.hpp"
 
 #include <cstdio>

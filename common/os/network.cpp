@@ -46,16 +46,25 @@ bool is_usable(const ifaddrs& entry) {
          !IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr);
 }
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+/// Result of getaddrinfo.
+struct LookUp {
+  int error = 0;  // EAI_...; 0 for success
+  std::vector<Endpoint> endpoints;
+};
 
-/// Calls getaddrinfo with `flags` (AI_...). Sets `error` to its result; 0 means success.
-AddressList look_up(const std::string& host, int port, int flags, int& error) {
+/// Calls getaddrinfo with `flags` (AI_...).
+LookUp look_up(const std::string& host, int port, int flags) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* first = nullptr;
-  error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &first);
-  return {first, freeaddrinfo};
+  LookUp result;
+  result.error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &first);
+  if (result.error != 0) return result;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(first, freeaddrinfo);
+  for (const addrinfo* entry = first; entry != nullptr; entry = entry->ai_next)
+    result.endpoints.push_back(make_endpoint(entry->ai_addr));
+  return result;
 }
 
 /// Creates a listening socket. `both_families`: an IPv6 socket also accepts IPv4. On failure the descriptor is closed
@@ -120,24 +129,16 @@ std::vector<Interface> interfaces() {
   return usable;
 }
 
-std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& message) {
-  int error = 0;
-  const AddressList addresses = look_up(host, port, 0, error);
-  std::vector<Endpoint> endpoints;
-  if (error != 0) {
-    message = fmt::format("{}: {}", host, gai_strerror(error));
-    return endpoints;
-  }
-  for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next)
-    endpoints.push_back(make_endpoint(entry->ai_addr));
-  return endpoints;
+Resolution resolve_host(const std::string& host, int port) {
+  LookUp result = look_up(host, port, /*flags=*/0);
+  if (result.error != 0) return {{}, fmt::format("{}: {}", host, gai_strerror(result.error))};
+  return {std::move(result.endpoints), {}};
 }
 
 Endpoint endpoint_of(const std::string& text, int port) {
-  int error = 0;
-  const AddressList addresses = look_up(text, port, AI_NUMERICHOST, error);
-  if (error != 0) throw EnvironmentError(fmt::format("{}: not a numeric IP address", text));
-  return make_endpoint(addresses->ai_addr);
+  const LookUp result = look_up(text, port, AI_NUMERICHOST);
+  if (result.error != 0) throw EnvironmentError(fmt::format("{}: not a numeric IP address", text));
+  return result.endpoints.front();
 }
 
 Descriptor listen_at(const Endpoint& endpoint) {
@@ -194,23 +195,27 @@ void bind_to_interface(const Descriptor& socket, const std::string& name) {
 
 ConnectResult connect_to(const Endpoint& endpoint, int ticks, const std::function<bool()>& should_stop,
                          const std::string& interface) {
+  const auto failure = [&](const std::string& reason) {
+    return ConnectResult{Descriptor(), fmt::format("{}: {}", endpoint.text(), reason)};
+  };
   Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open() && (errno == EMFILE || errno == ENFILE)) throw_out_of_descriptors(errno);
-  if (!socket.is_open()) return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(errno))};
+  if (!socket.is_open()) return failure(std::strerror(errno));
   set_nonblocking_nodelay(socket);
   if (!interface.empty()) bind_to_interface(socket, interface);
   if (connect(socket.number(), as_sockaddr(endpoint), endpoint.length) == 0) return {std::move(socket), {}};
-  if (errno != EINPROGRESS) return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(errno))};
+  if (errno != EINPROGRESS) return failure(std::strerror(errno));
   for (int tick = 0; tick < ticks && !should_stop(); ++tick) {
+    // A socket becomes writable when the attempt has ended, with success or with an error.
     pollfd writable{socket.number(), POLLOUT, 0};
     if (poll(&writable, 1, kTickMs) <= 0) continue;
     int error = 0;
     socklen_t length = sizeof(error);
     getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error == 0) return {std::move(socket), {}};
-    return {Descriptor(), fmt::format("{}: {}", endpoint.text(), std::strerror(error))};
+    if (error != 0) return failure(std::strerror(error));
+    return {std::move(socket), {}};
   }
-  return {Descriptor(), fmt::format("{}: no answer in {:g} s", endpoint.text(), ticks * kTickMs * 1e-3)};
+  return failure(fmt::format("no answer in {:g} s", ticks * kTickMs * 1e-3));
 }
 
 }  // namespace busbw

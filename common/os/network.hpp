@@ -36,9 +36,14 @@ struct Interface {
 
 /// Returns the addresses of this host, loopback last, without IPv6 link-local addresses.
 std::vector<Interface> interfaces();
-/// Returns the addresses of `host`, a name or a numeric address. If the lookup fails, returns an empty list and sets
-/// `message` to the reason.
-std::vector<Endpoint> resolve_host(const std::string& host, int port, std::string& message);
+
+/// Result of a name lookup.
+struct Resolution {
+  std::vector<Endpoint> endpoints;  // empty if the lookup failed
+  std::string message;              // reason of a failure
+};
+/// Looks up the addresses of `host`, a name or a numeric address.
+Resolution resolve_host(const std::string& host, int port);
 /// Parses a numeric address such as "10.0.0.1". Throws EnvironmentError if `text` is anything else.
 Endpoint endpoint_of(const std::string& text, int port);
 

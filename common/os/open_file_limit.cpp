@@ -1,3 +1,4 @@
+// Raises the soft limit on open files (RLIMIT_NOFILE) as far as the hard limit allows.
 #include "common/os/open_file_limit.hpp"
 
 #include <sys/resource.h>

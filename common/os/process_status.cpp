@@ -1,3 +1,4 @@
+// Parses /proc/PID/stat.
 #include "common/os/process_status.hpp"
 
 #include <fstream>

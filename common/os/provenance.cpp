@@ -41,11 +41,11 @@ constexpr std::string_view kSecretEndings[] = {"_PAT"};
 
 bool is_allowed(std::string_view variable) {
   // OMPI_MCA_ variables contain lower-case names, so compare secret words in upper case.
-  std::string upper(variable);
-  std::ranges::transform(upper, upper.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  std::string upper_case(variable);
+  std::ranges::transform(upper_case, upper_case.begin(), [](unsigned char letter) { return std::toupper(letter); });
   return std::ranges::any_of(kAllowedPrefixes, [&](auto prefix) { return variable.starts_with(prefix); }) &&
-         std::ranges::none_of(kSecretWords, [&](auto word) { return upper.find(word) != upper.npos; }) &&
-         std::ranges::none_of(kSecretEndings, [&](auto ending) { return upper.ends_with(ending); });
+         std::ranges::none_of(kSecretWords, [&](auto word) { return upper_case.find(word) != upper_case.npos; }) &&
+         std::ranges::none_of(kSecretEndings, [&](auto ending) { return upper_case.ends_with(ending); });
 }
 
 // The same as in src/busbw/secret_variables.py.
@@ -53,22 +53,23 @@ constexpr std::string_view kSecretUsers[] = {"gho_", "ghp_", "ghs_", "ghu_", "gh
 constexpr std::string_view kRedacted = "(redacted)";
 constexpr std::string_view kSpaces = " \t\r\n";
 
-/// Returns the position of the secret in `user_and_host`, the part of a URL after "://": the beginning of its password,
-/// or 0 if its user is a token. npos without a secret. `user_end` is the position of the first of ":/@".
-std::size_t find_secret(std::string_view user_and_host, std::size_t user_end) {
+/// Returns the position at which the secret begins in `user_and_host`, the part of a URL after "://": that of the
+/// password in "user:password@host", 0 if the user is itself a token, or npos if there is no secret.
+std::size_t find_secret(std::string_view user_and_host) {
+  const std::size_t user_end = user_and_host.find_first_of(":/@");
   if (user_end == user_and_host.npos || user_and_host[user_end] == '/') return user_and_host.npos;
   if (user_and_host[user_end] == '@') {
     const bool is_token =
         std::ranges::any_of(kSecretUsers, [&](auto prefix) { return user_and_host.starts_with(prefix); });
     return is_token ? 0 : user_and_host.npos;
   }
-  // A number and a slash are a port and a path.
+  // After "host:", digits and a slash are a port and a path, not a password.
   const auto port_end = user_and_host.find_first_not_of("0123456789", user_end + 1);
   const bool is_port = port_end > user_end + 1 && port_end != user_and_host.npos && user_and_host[port_end] == '/';
   return is_port ? user_and_host.npos : user_end + 1;
 }
 
-/// Replaces the passwords of all URLs in a value, and users of URLs that are tokens.
+/// Replaces the passwords in all URLs of a value, and users that are tokens, by "(redacted)".
 std::string mask_url_secrets(std::string_view value) {
   std::string masked;
   std::size_t copied = 0;
@@ -76,10 +77,10 @@ std::string mask_url_secrets(std::string_view value) {
     const std::size_t start = url + 3;
     const std::size_t end = std::min({value.find("://", start), value.find_first_of(kSpaces, start), value.size()});
     const std::string_view user_and_host = value.substr(start, end - start);
-    const auto secret = find_secret(user_and_host, user_and_host.find_first_of(":/@"));
+    const auto secret_start = find_secret(user_and_host);
     const auto secret_end = user_and_host.rfind('@');  // a password may contain another @
-    if (secret == user_and_host.npos || secret_end == user_and_host.npos || secret_end <= secret) continue;
-    masked.append(value.substr(copied, start + secret - copied)).append(kRedacted);
+    if (secret_start == user_and_host.npos || secret_end == user_and_host.npos || secret_end <= secret_start) continue;
+    masked.append(value.substr(copied, start + secret_start - copied)).append(kRedacted);
     copied = start + secret_end;
   }
   return masked.append(value.substr(copied));

@@ -1,3 +1,4 @@
+// Random bytes from the system (getrandom).
 #include "common/os/random_bytes.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Blocks the signals that end the program, so that they interrupt no code, and waits for them explicitly.
 #include "common/os/signal_mask.hpp"
 
 #include <pthread.h>
@@ -30,6 +31,7 @@ int wait_for_signal(int limit_ms) {
 SignalMask::SignalMask() {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, &previous_mask_);
+  // Writes to a closed pipe or beyond the file size limit then fail with an error that has a message.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   // Some launchers ignore SIGCHLD. Exit statuses of children would then be lost.

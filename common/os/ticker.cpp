@@ -1,3 +1,4 @@
+// Counts ticks with a timer of the kernel (timerfd).
 #include "common/os/ticker.hpp"
 
 #include <fmt/format.h>

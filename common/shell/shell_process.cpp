@@ -1,3 +1,4 @@
+// Starts a command in /bin/sh with posix_spawn, and waits for it. This program's directory comes first in its PATH.
 #include "common/shell/shell_process.hpp"
 
 #include <fcntl.h>
@@ -25,11 +26,14 @@ constexpr int kPollMs = 100;
 pid_t start_shell(const std::string& command, const ShellSettings& settings) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  sigset_t signals;
-  sigemptyset(&signals);
-  posix_spawnattr_setsigmask(&attributes, &signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) sigaddset(&signals, signal);
-  posix_spawnattr_setsigdefault(&attributes, &signals);
+  // The command starts with no blocked signal, and with the default action for signals that this program ignores.
+  sigset_t blocked_signals;
+  sigemptyset(&blocked_signals);
+  posix_spawnattr_setsigmask(&attributes, &blocked_signals);
+  sigset_t default_signals;
+  sigemptyset(&default_signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) sigaddset(&default_signals, signal);
+  posix_spawnattr_setsigdefault(&attributes, &default_signals);
   posix_spawnattr_setpgroup(&attributes, 0);
   const int group_flag = settings.has_own_group ? POSIX_SPAWN_SETPGROUP : 0;
   posix_spawnattr_setflags(&attributes,
@@ -38,11 +42,15 @@ pid_t start_shell(const std::string& command, const ShellSettings& settings) {
   posix_spawn_file_actions_init(&actions);
   if (settings.stdin_fd >= 0) posix_spawn_file_actions_adddup2(&actions, settings.stdin_fd, STDIN_FILENO);
   if (settings.stdout_fd >= 0) posix_spawn_file_actions_adddup2(&actions, settings.stdout_fd, STDOUT_FILENO);
-  std::string shell = "/bin/sh", flag = "-c", script = "PATH=\"$1:$PATH\"; exec " + command, name = "busbw",
-              folder = std::filesystem::path(program_path().value_or("/")).parent_path();
-  char* const words[]{shell.data(), flag.data(), script.data(), name.data(), folder.data(), nullptr};
+  // sh -c SCRIPT NAME FOLDER: the script sees NAME as $0 and FOLDER as $1.
+  std::string shell = "/bin/sh";
+  std::string flag = "-c";
+  std::string script = "PATH=\"$1:$PATH\"; exec " + command;
+  std::string name = "busbw";
+  std::string folder = std::filesystem::path(program_path().value_or("/")).parent_path();
+  char* const arguments[]{shell.data(), flag.data(), script.data(), name.data(), folder.data(), nullptr};
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, shell.c_str(), &actions, &attributes, words, environ);
+  const int error = posix_spawn(&pid, shell.c_str(), &actions, &attributes, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) throw EnvironmentError(fmt::format("cannot start {}: {}", shell, std::strerror(error)));

@@ -1,3 +1,4 @@
+// Finds the name that a misspelled word probably means: a name with few different letters, or the only longer one.
 #include "common/support/near_miss.hpp"
 
 #include <fmt/format.h>
@@ -9,8 +10,8 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kMinLength = 3;  // any two shorter words are near
-constexpr std::size_t kLettersPerError = 3;
+constexpr std::size_t kMinLength = 3;        // shorter words differ from each other in too few letters
+constexpr std::size_t kLettersPerError = 3;  // a word may have one wrong letter for this many letters
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);

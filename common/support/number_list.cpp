@@ -1,3 +1,4 @@
+// Texts for messages: "1, 2 and 5", "ranks 4 to 7".
 #include "common/support/number_list.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Escapes control characters, so that text from outside cannot control a terminal or break a line of a message.
 #include "common/support/printable.hpp"
 
 #include <fmt/format.h>

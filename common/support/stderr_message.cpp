@@ -1,3 +1,4 @@
+// Prints a message with one system call, so that messages of several processes do not mix.
 #include "common/support/stderr_message.hpp"
 
 #include <unistd.h>

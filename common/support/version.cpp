@@ -1,3 +1,4 @@
+// The version that CMake defines.
 #include "common/support/version.hpp"
 
 namespace busbw {

@@ -1,3 +1,4 @@
+// Reads rank and size of this process from the variables of launchers, for the header of a trace file.
 #include "common/trace/launched_process.hpp"
 
 #include <array>
@@ -14,7 +15,7 @@ struct Variables {
   const char* size;  // null: the launcher sets none
 };
 
-// Agents of torchrun may be tasks of Slurm, and MPI's processes may be too, so the innermost launcher comes first.
+// The innermost launcher comes first: agents of torchrun and processes of MPI may themselves be tasks of Slurm.
 constexpr std::array<Variables, 6> kLaunchers{{
     {"BUSBW_RANK", "BUSBW_SIZE"},
     {"RANK", "WORLD_SIZE"},
@@ -24,7 +25,7 @@ constexpr std::array<Variables, 6> kLaunchers{{
     {"SLURM_PROCID", "SLURM_NTASKS"},
 }};
 
-std::optional<std::int32_t> number(Environment environment, const char* variable) {
+std::optional<std::int32_t> read_number(Environment environment, const char* variable) {
   const auto text = nonempty_variable(environment, variable);
   const auto value = text ? parse_digits(*text) : std::nullopt;
   const bool is_valid = value && *value <= std::uint64_t{std::numeric_limits<std::int32_t>::max()};
@@ -35,9 +36,9 @@ std::optional<std::int32_t> number(Environment environment, const char* variable
 
 LaunchedProcess launched_process(Environment environment) {
   for (const Variables& launcher : kLaunchers) {
-    const auto rank = number(environment, launcher.rank);
+    const auto rank = read_number(environment, launcher.rank);
     if (!rank) continue;
-    const auto size = launcher.size != nullptr ? number(environment, launcher.size) : std::nullopt;
+    const auto size = launcher.size != nullptr ? read_number(environment, launcher.size) : std::nullopt;
     return {.rank = *rank, .size = size && *size > *rank ? *size : -1};
   }
   return {};

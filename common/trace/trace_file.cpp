@@ -1,3 +1,4 @@
+// Creates and maps the file, hands out record slots, and reserves disk space in chunks ahead of the records.
 #include "common/trace/trace_file.hpp"
 
 #include <fcntl.h>
@@ -46,7 +47,21 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// Reserves disk space for the range and extends the file to its end. Returns false if this is impossible.
+/// Reserves disk space for a file system that cannot allocate it, by writing zeros. Some network file systems need
+/// this.
+bool write_zeros(int file, std::uint64_t begin, std::uint64_t end) noexcept {
+  static constexpr std::array<char, 64 << 10> kZeros{};
+  for (std::uint64_t position = begin; position < end;) {
+    const ssize_t written = pwrite(file, kZeros.data(), std::min<std::uint64_t>(kZeros.size(), end - position),
+                                   static_cast<off_t>(position));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    position += static_cast<std::uint64_t>(written);
+  }
+  return true;
+}
+
+/// Reserves disk space for the range and extends the file to its end. Returns false and sets errno if this fails.
 bool reserve_space(int file, std::uint64_t begin, std::uint64_t end) noexcept {
   // A file beyond this limit would raise SIGXFSZ, which ends the process.
   rlimit limit{};
@@ -58,17 +73,8 @@ bool reserve_space(int file, std::uint64_t begin, std::uint64_t end) noexcept {
   do {
     error = fallocate(file, 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin)) == 0 ? 0 : errno;
   } while (error == EINTR);
-  if (error != EOPNOTSUPP && error != ENOSYS) return error == 0;
-  // Some network file systems cannot allocate space. There, writing zeros has the same effect.
-  static constexpr std::array<char, 64 << 10> kZeros{};
-  for (std::uint64_t at = begin; at < end;) {
-    const ssize_t written =
-        pwrite(file, kZeros.data(), std::min<std::uint64_t>(kZeros.size(), end - at), static_cast<off_t>(at));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    at += static_cast<std::uint64_t>(written);
-  }
-  return true;
+  if (error == EOPNOTSUPP || error == ENOSYS) return write_zeros(file, begin, end);
+  return error == 0;
 }
 
 }  // namespace
@@ -88,40 +94,13 @@ std::optional<TraceSettings> trace_settings(Environment environment) {
 }
 
 TraceFile::TraceFile(const TraceSettings& settings, const TraceOrigin& origin) : pid_(getpid()) {
-  const auto fail = [&](std::string_view action, int error) -> EnvironmentError {
-    return EnvironmentError(
-        fmt::format("cannot {} the trace file {}: {}; set BUSBW_TRACE_DIRECTORY to another directory", action,
-                    path_.string(), std::generic_category().message(error)));
-  };
   const std::string host = full_host_name();
-  std::error_code directory_error;
-  std::filesystem::create_directories(settings.directory, directory_error);  // open reports a failure
-  // Containers with a common host name may have processes with equal numbers.
-  for (int copy = 1; !file_.is_open() && copy <= 1000; ++copy) {
-    const std::string suffix = copy == 1 ? "" : fmt::format("-{}", copy);
-    path_ = settings.directory / fmt::format("{}-{}{}.trace", file_name_text(host), pid_, suffix);
-    file_ = Descriptor(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (!file_.is_open() && errno != EEXIST) break;
-  }
-  if (!file_.is_open()) throw fail("create", errno);
-
+  create_file(settings.directory, host);
   max_records_ = (std::max<std::uint64_t>(settings.max_bytes, kHeaderBytes) - kHeaderBytes) / kRecordBytes;
-  mapped_bytes_ = round_up(kHeaderBytes + max_records_ * kRecordBytes, page_bytes());
   const std::uint64_t chunks = (max_records_ + kChunkRecords - 1) / kChunkRecords;
   is_reserved_ = std::make_unique<std::atomic<bool>[]>(chunks);
-  if (!reserve_space(file_.number(), 0, kHeaderBytes)) {
-    const int error = errno;
-    unlink(path_.c_str());
-    throw fail("reserve space for", error);
-  }
-  void* const base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0);
-  if (base == MAP_FAILED) {
-    const int error = errno;
-    unlink(path_.c_str());
-    throw fail("map", error);
-  }
-  base_ = static_cast<std::byte*>(base);
-  header_ = new (base) Header{};
+  map_file();
+  header_ = new (base_) Header{};
   header_->version = kVersion;
   header_->header_bytes = kHeaderBytes;
   header_->max_bytes = settings.max_bytes;
@@ -138,13 +117,47 @@ TraceFile::TraceFile(const TraceSettings& settings, const TraceOrigin& origin) :
   open_records_ = max_records_;
 }
 
+EnvironmentError TraceFile::file_error(std::string_view action, int error) const {
+  return EnvironmentError(fmt::format("cannot {} the trace file {}: {}; set BUSBW_TRACE_DIRECTORY to another directory",
+                                      action, path_.string(), std::generic_category().message(error)));
+}
+
+void TraceFile::create_file(const std::filesystem::path& directory, const std::string& host) {
+  std::error_code directory_error;
+  std::filesystem::create_directories(directory, directory_error);  // open reports a failure
+  // Containers with a common host name may have processes with equal numbers.
+  for (int copy = 1; !file_.is_open() && copy <= 1000; ++copy) {
+    const std::string suffix = copy == 1 ? "" : fmt::format("-{}", copy);
+    path_ = directory / fmt::format("{}-{}{}.trace", file_name_text(host), pid_, suffix);
+    file_ = Descriptor(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file_.is_open() && errno != EEXIST) break;
+  }
+  if (!file_.is_open()) throw file_error("create", errno);
+}
+
+void TraceFile::map_file() {
+  mapped_bytes_ = round_up(kHeaderBytes + max_records_ * kRecordBytes, page_bytes());
+  if (!reserve_space(file_.number(), 0, kHeaderBytes)) {
+    const int error = errno;
+    unlink(path_.c_str());
+    throw file_error("reserve space for", error);
+  }
+  void* const base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0);
+  if (base == MAP_FAILED) {
+    const int error = errno;
+    unlink(path_.c_str());
+    throw file_error("map", error);
+  }
+  base_ = static_cast<std::byte*>(base);
+}
+
 TraceFile::~TraceFile() {
   close();
   munmap(base_, mapped_bytes_);
 }
 
 void* TraceFile::take_slot() noexcept {
-  // Threads share the line of `record_count`, so each record touches it only once, and it may exceed the limit.
+  // All threads write the cache line of `record_count`, so each record changes it only once. It may exceed the limit.
   const std::uint64_t open_records = open_records_.load(std::memory_order_relaxed);
   if (open_records == 0) return nullptr;
   const std::uint64_t slot = header_->record_count.fetch_add(1, std::memory_order_relaxed);

@@ -11,9 +11,11 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/os/descriptor.hpp"
 #include "common/os/environment.hpp"
+#include "common/support/error.hpp"
 #include "common/trace/format.hpp"
 
 namespace busbw::trace {
@@ -75,7 +77,14 @@ class TraceFile {
   void close() noexcept;
 
  private:
+  // Steps of the constructor.
+  void create_file(const std::filesystem::path& directory, const std::string& host);
+  void map_file();
+  /// `action`: "create", for the message.
+  EnvironmentError file_error(std::string_view action, int error) const;
+  /// Returns the memory of the next record, or null if it has no disk space or the limit is reached.
   void* take_slot() noexcept;
+  /// Reserves the disk space of a chunk of records.
   void reserve_chunk(std::uint64_t chunk) noexcept;
 
   std::filesystem::path path_;

@@ -1,3 +1,4 @@
+// Tables of the element types and operators, and lookup by name.
 #include "common/values/types.hpp"
 
 #include <algorithm>
@@ -12,18 +13,20 @@ struct DtypeFacts {
   bool is_float;
 };
 
-constexpr std::array<DtypeFacts, kDtypes.size()> kDtypeFacts{{{"int8", 1, false},
-                                                              {"uint8", 1, false},
-                                                              {"int32", 4, false},
-                                                              {"uint32", 4, false},
-                                                              {"int64", 8, false},
-                                                              {"uint64", 8, false},
-                                                              {"half", 2, true},
-                                                              {"float", 4, true},
-                                                              {"double", 8, true},
-                                                              {"bfloat16", 2, true},
-                                                              {"f8e4m3", 1, true},
-                                                              {"f8e5m2", 1, true}}};
+constexpr std::array<DtypeFacts, kDtypes.size()> kDtypeFacts{{
+    {"int8", 1, false},
+    {"uint8", 1, false},
+    {"int32", 4, false},
+    {"uint32", 4, false},
+    {"int64", 8, false},
+    {"uint64", 8, false},
+    {"half", 2, true},
+    {"float", 4, true},
+    {"double", 8, true},
+    {"bfloat16", 2, true},
+    {"f8e4m3", 1, true},
+    {"f8e5m2", 1, true},
+}};
 constexpr std::array<std::string_view, kRedops.size()> kRedopNames{"sum", "prod", "max", "min", "avg", "mulsum"};
 
 const DtypeFacts& facts(Dtype type) { return kDtypeFacts[static_cast<std::size_t>(type)]; }

@@ -1,3 +1,5 @@
+// Finds process 0 and connects to it: by an address that is known to all, by a file in a shared folder, or through the
+// launcher's key-value store. Process 0 listens and publishes its address.
 #include "rendezvous/rendezvous_point.hpp"
 
 #include <fmt/format.h>
@@ -42,8 +44,7 @@ bool is_own_address(const Endpoint& endpoint) {
 std::vector<Descriptor> listen_at_own_addresses(const TcpStoreAddress& address) {
   std::vector<Endpoint> own_endpoints;
   for (const std::string& host : address.hosts) {
-    std::string ignored_error;
-    for (const Endpoint& endpoint : resolve_host(host, address.port, ignored_error)) {
+    for (const Endpoint& endpoint : resolve_host(host, address.port).endpoints) {
       const bool is_unnamed_loopback = endpoint.is_loopback() && !is_loopback_name(host);
       if (is_unnamed_loopback || !is_own_address(endpoint)) continue;
       if (std::ranges::none_of(own_endpoints, [&](const Endpoint& known) { return known.text() == endpoint.text(); }))
@@ -163,29 +164,35 @@ std::optional<PublishedAddress> RendezvousPoint::read_published() {
 }
 
 /// Returns the addresses at which process 0 may listen. With an address file, the list is empty until process 0 has
-/// published them. Sets `error` to the reason if an address cannot be found.
-std::vector<RendezvousPoint::CandidateAddress> RendezvousPoint::find_candidates(std::string& error) {
-  if (membership_.process == 0) return {{own_endpoint_, {}}};
-  std::vector<CandidateAddress> candidates;
-  if (!std::holds_alternative<TcpStoreAddress>(membership_.store)) {
-    const auto published = read_published();
-    if (!published) {
-      error = fmt::format("it has not written its address to {}", std::get<FileStoreAddress>(membership_.store).folder);
-      return candidates;
-    }
-    if (!has_own_token_) membership_.token = published->token;
-    std::string_view hosts = published->hosts;
-    for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
-      candidates.push_back({endpoint_of(std::string(hosts.substr(0, end)), published->port), {}});
-      hosts.remove_prefix(end + 1);
-    }
-    return candidates;
+/// published them.
+RendezvousPoint::CandidateLookup RendezvousPoint::find_candidates() {
+  CandidateLookup lookup;
+  if (membership_.process == 0) {
+    lookup.candidates.push_back({own_endpoint_, {}});
+    return lookup;
   }
-  const auto& address = std::get<TcpStoreAddress>(membership_.store);
-  for (const std::string& host : address.hosts)
-    for (const Endpoint& endpoint : resolve_host(host, address.port, error))
-      candidates.push_back({endpoint, host == endpoint.host() ? std::string() : host + " at "});
-  return candidates;
+  if (const auto* address = std::get_if<TcpStoreAddress>(&membership_.store)) {
+    for (const std::string& host : address->hosts) {
+      const Resolution resolution = resolve_host(host, address->port);
+      if (!resolution.message.empty()) lookup.problem = resolution.message;
+      for (const Endpoint& endpoint : resolution.endpoints)
+        lookup.candidates.push_back({endpoint, host == endpoint.host() ? std::string() : host + " at "});
+    }
+    return lookup;
+  }
+  const auto published = read_published();
+  if (!published) {
+    lookup.problem =
+        fmt::format("it has not written its address to {}", std::get<FileStoreAddress>(membership_.store).folder);
+    return lookup;
+  }
+  if (!has_own_token_) membership_.token = published->token;
+  std::string_view hosts = published->hosts;  // a blank follows each host
+  for (std::size_t end = hosts.find(' '); end != hosts.npos; end = hosts.find(' ')) {
+    lookup.candidates.push_back({endpoint_of(std::string(hosts.substr(0, end)), published->port), {}});
+    hosts.remove_prefix(end + 1);
+  }
+  return lookup;
 }
 
 /// Runs the client's handshake. True if process 0 welcomes this process within `limit_ticks`, else sets the reason in
@@ -250,8 +257,11 @@ TcpChannel RendezvousPoint::join(bool is_control) {
     // Each round tries all candidates. Only a rejection of the last complete round counts.
     const std::string previous_rejection = std::exchange(attempt.rejection, {});
     const bool is_lookup_due = backoff.is_due(tick);
-    if (is_lookup_due)
-      if (auto candidates = find_candidates(attempt.error); !candidates.empty()) candidates_ = std::move(candidates);
+    if (is_lookup_due) {
+      CandidateLookup lookup = find_candidates();
+      if (!lookup.problem.empty()) attempt.error = lookup.problem;
+      if (!lookup.candidates.empty()) candidates_ = std::move(lookup.candidates);
+    }
     const int connect_ticks = candidates_.size() > 1 ? ticks_per_candidate : kConnectTicks;
     for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
       if (!is_time_left()) {

@@ -82,10 +82,15 @@ class RendezvousPoint {
     Endpoint endpoint;
     std::string name;  // for messages: "node1 at " if the address was resolved from a name, else empty
   };
+  /// Result of looking for process 0.
+  struct CandidateLookup {
+    std::vector<CandidateAddress> candidates;
+    std::string problem;  // reason why an address is missing; empty if none is
+  };
   void publish(const PublishedAddress& address);
   std::optional<PublishedAddress> read_published();
   std::string share_through_launcher(const std::string& text) const;
-  std::vector<CandidateAddress> find_candidates(std::string& error);
+  CandidateLookup find_candidates();
   bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_control, int limit_ticks,
                      JoinAttempt& attempt);
 

@@ -34,7 +34,8 @@ class RasConnection {
 
   /// Subtracts the ticks since the last call. Returns true if none are left.
   bool is_expired() {
-    ticks_left_ -= static_cast<int>(std::min<std::uint64_t>(ticker_.take_elapsed(), 1000));
+    constexpr std::uint64_t kMaxElapsedTicks = 1000;  // keeps the subtraction within int
+    ticks_left_ -= static_cast<int>(std::min(ticker_.take_elapsed(), kMaxElapsedTicks));
     return ticks_left_ <= 0;
   }
   int ticks_left() const { return std::max(ticks_left_, 0); }
@@ -121,8 +122,7 @@ std::optional<RasAddress> ras_address(Environment environment) {
 }
 
 std::vector<std::string> query_ras(const RasAddress& address, int ticks) {
-  std::string error;
-  const std::vector<Endpoint> endpoints = resolve_host(address.host, address.port, error);
+  const std::vector<Endpoint> endpoints = resolve_host(address.host, address.port).endpoints;
   RasConnection connection(ticks);
   while (!connection.is_expired()) {
     bool is_reachable = false;
@@ -132,7 +132,9 @@ std::vector<std::string> query_ras(const RasAddress& address, int ticks) {
       if (!connection.send_text(kGreeting) || !connection.receive_until(kGreetingTicks, has_greeting_reply)) continue;
       if (!connection.received().starts_with(kGreetingReply)) return {};
       if (!connection.send_text(kStatusRequest)) return {};
-      connection.receive_until(connection.ticks_left(), [](const std::string&) { return false; });
+      // Only the end of the connection marks the end of the answer.
+      const auto is_complete = [](const std::string&) { return false; };
+      connection.receive_until(connection.ticks_left(), is_complete);
       return parse_findings(connection.received());
     }
     if (!is_reachable) break;

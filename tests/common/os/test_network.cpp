@@ -39,14 +39,14 @@ TEST_CASE("endpoint_of: accepts numeric addresses only") {
 }
 
 TEST_CASE("resolve_host: resolves names, and gives a message for an unknown name") {
-  std::string message;
-  const auto here = resolve_host("localhost", 80, message);
-  REQUIRE_FALSE(here.empty());
-  for (const Endpoint& one : here) CHECK(one.is_loopback());
-  CHECK(here.front().port() == 80);
-  CHECK(message.empty());
-  CHECK(resolve_host("no-such-host.invalid", 80, message).empty());
-  check_names(message, {"no-such-host.invalid: "});
+  const Resolution known = resolve_host("localhost", 80);
+  REQUIRE_FALSE(known.endpoints.empty());
+  for (const Endpoint& endpoint : known.endpoints) CHECK(endpoint.is_loopback());
+  CHECK(known.endpoints.front().port() == 80);
+  CHECK(known.message.empty());
+  const Resolution unknown = resolve_host("no-such-host.invalid", 80);
+  CHECK(unknown.endpoints.empty());
+  check_names(unknown.message, {"no-such-host.invalid: "});
 }
 
 TEST_CASE("network: a port in use is an error with a remedy") {
