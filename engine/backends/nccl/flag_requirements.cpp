@@ -1,4 +1,5 @@
-// Table of the NCCL functions and versions that -R, -x, -H and -D require, and the check against a library.
+// Table of the NCCL functions and versions that -R, -x, -H and -D require, and the check against a library. Versions
+// are NCCL_VERSION_CODE: 22809 is 2.28.9.
 #include "backends/nccl/flag_requirements.hpp"
 
 #include <fmt/format.h>

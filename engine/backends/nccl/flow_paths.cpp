@@ -1,3 +1,4 @@
+// Fixes NCCL's settings for flows, and finds the NIC port that a flow of a GPU uses.
 #include "backends/nccl/flow_paths.hpp"
 
 #include <algorithm>
@@ -12,15 +13,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Without PXN, a flow uses the NICs of its two GPUs. Four channels per peer reach the rate of a NIC of 400 Gb/s; by
-/// default, large communicators use one (graph/paths.cc in NCCL 2.30). A channel to an NVLink peer takes 9.2 MiB in
-/// each direction. So 16 channels to 7 peers take 1.0 GiB in each direction, the budget of 2 GiB. Connections over a
-/// network share 16 x 16 x 128 KiB. Connections are not renewed.
+/// NCCL's variables for flows, with their values:
+/// - PXN would send a flow through the NIC of another GPU. Without it, a flow uses the NICs of its own two GPUs.
+/// - Four channels per network peer reach the rate of a NIC of 400 Gb/s. By default, large communicators use one
+///   (graph/paths.cc in NCCL 2.30).
+/// - At most 16 channels bound the memory that NCCL keeps for connections. A channel to an NVLink peer takes 9.2 MiB in
+///   each direction, so 16 channels to 7 peers take 2 x 1.0 GiB. Connections over a network share 16 x 16 x 128 KiB.
 constexpr std::pair<const char*, const char*> kSettings[]{
     {"NCCL_PXN_DISABLE", "1"}, {"NCCL_NCHANNELS_PER_NET_PEER", "4"}, {"NCCL_MAX_P2P_NCHANNELS", "16"}};
 
-/// True if `name` is in a list as in NCCL_IB_HCA: prefixes "mlx5_1:1,mlx5_2", after "=" whole names, after "^" names
-/// to exclude. An empty list has all names.
+/// True if a list with the syntax of NCCL_IB_HCA selects `name`. The list has prefixes of names: "mlx5_1:1,mlx5_2". A
+/// leading "=" means whole names, a leading "^" names to exclude. An empty list selects all names.
 bool is_listed(std::string_view name, std::string_view list) {
   if (list.empty()) return true;
   const bool excludes = list.starts_with('^');
@@ -37,8 +40,8 @@ bool is_listed(std::string_view name, std::string_view list) {
   return is_found != excludes;
 }
 
-/// Names of the devices of a class that `variable` selects: mlx5_2 before mlx5_10. A device without hardware, such as a
-/// bond, must be named there.
+/// Names of the devices in `folder` that the list in `variable` selects, sorted by number: mlx5_2 before mlx5_10. A
+/// device without hardware, such as a bond, is selected only if the list names it.
 std::vector<std::string> devices_of(const fs::path& folder, const char* variable) {
   const char* const value = std::getenv(variable);
   const std::string_view list = value ? value : "";
@@ -84,11 +87,15 @@ std::vector<std::pair<std::string, std::string>> flow_environment() {
 std::optional<NetworkPort> nearest_port(std::string bus_id, int gpu_number, const std::string& sys) {
   fs::path folder = sys + "/class/infiniband";
   std::vector<std::string> names = devices_of(folder, "NCCL_IB_HCA");
-  if (names.empty()) names = devices_of(folder = sys + "/class/net", "NCCL_SOCKET_IFNAME");
+  if (names.empty()) {  // NCCL then uses TCP
+    folder = sys + "/class/net";
+    names = devices_of(folder, "NCCL_SOCKET_IFNAME");
+  }
   if (names.empty()) return std::nullopt;
   if (bus_id.find('.') == bus_id.npos) bus_id += ".0";  // the function of the PCI device
   std::error_code error;
   const fs::path gpu = fs::canonical(sys + "/bus/pci/devices/" + bus_id, error);
+  // The nearest devices share the longest path of PCI bridges with the GPU. GPUs use them in turn.
   std::vector<std::size_t> nearest;
   std::ptrdiff_t max_length = -1;
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -15,8 +15,8 @@ namespace {
 
 // Maximum number of requests that a member may be ahead of the leader.
 constexpr std::size_t kQueueSlots = 256;
-// Issued requests between two updates of the counter that a member reads. A member with a full queue waits until half
-// of its slots are free, so updates must be at least as frequent.
+// The leader updates the counter that a member reads after this number of issued requests. A member with a full queue
+// waits until half of its slots are free, so the interval is at most half of the slots.
 constexpr std::size_t kRequestsPerUpdate = 64;
 static_assert(kRequestsPerUpdate <= kQueueSlots / 2);
 // Polls between two yields of the core: a few microseconds. More frequent yields would slow down the leader's thread,

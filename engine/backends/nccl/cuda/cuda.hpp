@@ -1,6 +1,6 @@
 #pragma once
-// RAII types and the error check for CUDA's runtime. `where` in this folder names a rank for error messages: "rank 3 on
-// GPU 0000:0f:00".
+// RAII types and the error check for CUDA's runtime. In this directory, `rank_text` names a rank for error messages:
+// "rank 3 on GPU 0000:0f:00".
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -14,11 +14,11 @@
 
 namespace busbw {
 
-/// Throws EnvironmentError with `where`, `activity` ("allocating GPU memory"), CUDA's description and a remedy. Returns
-/// if there is no error.
-inline void check_cuda(cudaError_t error, std::string_view where, const char* activity) {
+/// Throws EnvironmentError with `rank_text`, `activity` ("allocating GPU memory"), CUDA's description and a remedy.
+/// Returns if there is no error.
+inline void check_cuda(cudaError_t error, std::string_view rank_text, const char* activity) {
   if (error == cudaSuccess) return;
-  throw EnvironmentError(device_error_message(where, activity, cudaGetErrorName(error), cudaGetErrorString(error)));
+  throw EnvironmentError(device_error_message(rank_text, activity, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
 /// Tries to make another device current in this thread, until destroyed. A failure leaves the current device as it is.
@@ -44,17 +44,17 @@ class DeviceMemory {
  public:
   DeviceMemory() = default;
   /// `purpose`: "a send buffer", for errors.
-  DeviceMemory(std::size_t bytes, std::string_view where, const char* purpose) : bytes_(bytes) {
+  DeviceMemory(std::size_t bytes, std::string_view rank_text, const char* purpose) : bytes_(bytes) {
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, bytes);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clears the error, which is reported here
       std::size_t free = 0, total = 0;
       const bool is_free_known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-      throw EnvironmentError(out_of_memory_message(where, purpose, bytes,
+      throw EnvironmentError(out_of_memory_message(rank_text, purpose, bytes,
                                                    is_free_known ? std::optional<std::size_t>(free) : std::nullopt));
     }
-    check_cuda(error, where, "allocating GPU memory");
+    check_cuda(error, rank_text, "allocating GPU memory");
     memory_ = static_cast<std::byte*>(memory);
   }
   DeviceMemory(DeviceMemory&& other) noexcept
@@ -78,9 +78,9 @@ class DeviceMemory {
 /// A non-blocking stream of the current device, or its null stream (-y), which waits for all blocking streams.
 class CudaStream {
  public:
-  CudaStream(bool use_null_stream, std::string_view where) {
+  CudaStream(bool use_null_stream, std::string_view rank_text) {
     if (!use_null_stream)
-      check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), where, "making a CUDA stream");
+      check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), rank_text, "making a CUDA stream");
   }
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -97,7 +97,9 @@ class CudaStream {
 /// An event with a timestamp: the time at which the stream reaches it.
 class CudaEvent {
  public:
-  explicit CudaEvent(std::string_view where) { check_cuda(cudaEventCreate(&event_), where, "making a CUDA event"); }
+  explicit CudaEvent(std::string_view rank_text) {
+    check_cuda(cudaEventCreate(&event_), rank_text, "making a CUDA event");
+  }
   CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   CudaEvent& operator=(CudaEvent&&) = delete;
   ~CudaEvent() {
@@ -113,12 +115,12 @@ class CudaEvent {
 class CudaGraph {
  public:
   /// Instantiates the captured graph on the current device and uploads it. The caller keeps `captured`.
-  CudaGraph(cudaGraph_t captured, cudaStream_t stream, std::string_view where) {
-    check_cuda(cudaGraphInstantiate(&executable_, captured, 0), where, "instantiating a CUDA graph");
+  CudaGraph(cudaGraph_t captured, cudaStream_t stream, std::string_view rank_text) {
+    check_cuda(cudaGraphInstantiate(&executable_, captured, 0), rank_text, "instantiating a CUDA graph");
     const cudaError_t uploaded = cudaGraphUpload(executable_, stream);
     if (uploaded == cudaSuccess) return;
     cudaGraphExecDestroy(executable_);
-    check_cuda(uploaded, where, "uploading a CUDA graph");
+    check_cuda(uploaded, rank_text, "uploading a CUDA graph");
   }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;

@@ -47,13 +47,19 @@ ncclDevCommRequirements make_requirements(const DeviceKernelInfo& kernel, int ct
   return requirements;
 }
 
+/// Feature of NCCL and of the hardware that the kernel needs, for messages.
+const char* required_feature(const DeviceKernelInfo& kernel) {
+  if (kernel.gin) return "a network with transfers that the GPU starts (GIN)";
+  return kernel.multimem ? "NVLink multicast" : "a device communicator";
+}
+
 }  // namespace
 
-DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where,
+DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string rank_text,
                        const NcclOptions& flags, const NcclRegistration& buffers)
     : library_(library),
       comm_(comm),
-      where_(std::move(where)),
+      rank_text_(std::move(rank_text)),
       buffers_(buffers),
       kernel_(*flags.kernel),
       ctas_(flags.kernel_ctas),
@@ -71,13 +77,10 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
   const bool is_incomplete =
       (kernel_.gin && device_comm_->ginContextCount == 0) || (kernel_.multimem && !device_comm_->lsaMultimem.mcBasePtr);
   if (result != ncclSuccess || is_incomplete) {
-    const char* const missing_feature = kernel_.gin        ? "a network with transfers that the GPU starts (GIN)"
-                                        : kernel_.multimem ? "NVLink multicast"
-                                                           : "a device communicator";
     error = fmt::format(
         "{}: {} needs {}, and NCCL makes none{}; leave -D out, or run with NCCL_DEBUG=WARN to see NCCL's "
         "message",
-        where_, flag_text(kernel_), missing_feature, nccl_error);
+        rank_text_, flag_text(kernel_), required_feature(kernel_), nccl_error);
   }
   error = share_first_error(group, error);
   if (!error.empty()) throw EnvironmentError(error);
@@ -88,18 +91,18 @@ std::string DeviceComm::kernel_error(int ranks) const {
     return fmt::format(
         "{}: {} accesses the memory of all {} ranks, but this rank reaches only {}; use GPUs that "
         "reach each other (nvidia-smi topo -p2p r), or leave -D out",
-        where_, flag_text(kernel_), ranks, reachable);
+        rank_text_, flag_text(kernel_), ranks, reachable);
   if (!kernel_.multimem) return "";
   int device = 0;
   int major = 0;
-  check_cuda(cudaGetDevice(&device), where_, "querying the current GPU");
-  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), where_,
+  check_cuda(cudaGetDevice(&device), rank_text_, "querying the current GPU");
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), rank_text_,
              "querying the compute capability");
   if (major >= 9) return "";
   return fmt::format(
       "{}: {} needs NVLink multicast, which GPUs before compute capability 9.0 do not have; this one has "
       "{}.x; use -D 1 or 2",
-      where_, flag_text(kernel_), major);
+      rank_text_, flag_text(kernel_), major);
 }
 
 DeviceComm::~DeviceComm() {
@@ -132,7 +135,7 @@ void DeviceComm::run(const std::byte* send, std::byte* recv, std::size_t count, 
     }
     return cudaErrorInvalidValue;
   };
-  check_cuda(launch_kernel(), where_, "launching a kernel of -D");
+  check_cuda(launch_kernel(), rank_text_, "launching a kernel of -D");
 }
 
 }  // namespace busbw

@@ -21,8 +21,8 @@ class DeviceComm {
  public:
   /// Throws EnvironmentError on all ranks if one of them cannot run the kernel. All arguments except `flags` must
   /// outlive this. `flags.kernel` must be set.
-  DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string where, const NcclOptions& flags,
-             const NcclRegistration& buffers);
+  DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& group, std::string rank_text,
+             const NcclOptions& flags, const NcclRegistration& buffers);
   ~DeviceComm();
   DeviceComm(const DeviceComm&) = delete;
   DeviceComm& operator=(const DeviceComm&) = delete;
@@ -39,7 +39,7 @@ class DeviceComm {
 
   const NcclLibrary& library_;
   const NcclComm& comm_;
-  std::string where_;
+  std::string rank_text_;
   const NcclRegistration& buffers_;
   DeviceKernelInfo kernel_;
   int ctas_;

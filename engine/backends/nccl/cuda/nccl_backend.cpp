@@ -196,9 +196,10 @@ class NcclBackend final : public Backend {
   }
   std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override {
     const Device own = device(world.rank() - config_.first_rank);
-    std::string where = fmt::format("rank {} on GPU {}", world.rank(), own.bus_id);
-    check_cuda(cudaSetDevice(own.index), where, "choosing the GPU");
-    return make_nccl_lifecycle(library_, config_.flags, world, std::move(where), live_communicators_, buffer_bytes_);
+    std::string rank_text = fmt::format("rank {} on GPU {}", world.rank(), own.bus_id);
+    check_cuda(cudaSetDevice(own.index), rank_text, "choosing the GPU");
+    return make_nccl_lifecycle(library_, config_.flags, world, std::move(rank_text), live_communicators_,
+                               buffer_bytes_);
   }
   std::string lifecycle_function(CreationKind kind, LifecycleCall call) const override {
     return nccl_lifecycle_function(kind, call, static_cast<bool>(library_.call.comm_init_rank_scalable));

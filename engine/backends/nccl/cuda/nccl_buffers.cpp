@@ -31,9 +31,24 @@ bool is_window(const NcclLibrary& library, ncclWindow_t window) {
   return is_on_device;
 }
 
+/// Throws the error of a failed allocation: too little memory if CUDA reports less than `bytes`, else `reason`.
+[[noreturn]] void throw_allocation_error(std::string_view rank_text, const char* purpose, std::size_t bytes,
+                                         const std::string& reason) {
+  cudaGetLastError();  // clears the error, which is reported here
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const bool is_free_known = cudaMemGetInfo(&free, &total) == cudaSuccess;
+  if (!is_free_known || free < bytes)
+    throw EnvironmentError(out_of_memory_message(rank_text, purpose, bytes,
+                                                 is_free_known ? std::optional<std::size_t>(free) : std::nullopt));
+  throw EnvironmentError(
+      fmt::format("{}: allocating {} of {} bytes failed: {}; run with NCCL_DEBUG=WARN to see NCCL's message", rank_text,
+                  purpose, bytes, reason));
+}
+
 }  // namespace
 
-NcclBuffer::NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::string_view where, const char* purpose)
+NcclBuffer::NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::string_view rank_text, const char* purpose)
     : library_(library), bytes_(bytes) {
   void* memory = nullptr;
   std::string reason;
@@ -44,18 +59,7 @@ NcclBuffer::NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::strin
     const cudaError_t error = cudaMalloc(&memory, bytes);
     if (error != cudaSuccess) reason = cudaGetErrorString(error);
   }
-  if (!reason.empty()) {
-    cudaGetLastError();  // clears the error, which is reported here
-    std::size_t free = 0;
-    std::size_t total = 0;
-    const bool is_free_known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-    if (!is_free_known || free < bytes)
-      throw EnvironmentError(out_of_memory_message(where, purpose, bytes,
-                                                   is_free_known ? std::optional<std::size_t>(free) : std::nullopt));
-    throw EnvironmentError(
-        fmt::format("{}: allocating {} of {} bytes failed: {}; run with NCCL_DEBUG=WARN to see NCCL's message", where,
-                    purpose, bytes, reason));
-  }
+  if (!reason.empty()) throw_allocation_error(rank_text, purpose, bytes, reason);
   memory_ = static_cast<std::byte*>(memory);
 }
 
@@ -67,9 +71,9 @@ NcclBuffer::~NcclBuffer() {
   }
 }
 
-NcclRegistration::NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where,
+NcclRegistration::NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string rank_text,
                                    RegistrationMode mode, const NcclBuffer& send, const NcclBuffer& recv)
-    : library_(library), comm_(comm), where_(std::move(where)), mode_(mode), send_{&send}, recv_{&recv} {
+    : library_(library), comm_(comm), rank_text_(std::move(rank_text)), mode_(mode), send_{&send}, recv_{&recv} {
   register_buffer(send_);
   register_buffer(recv_);
 }
@@ -96,7 +100,7 @@ void NcclRegistration::register_buffer(RegisteredBuffer& registered) {
       throw EnvironmentError(
           fmt::format("{}: -R 2 (--local_register): NCCL makes no symmetric window: the GPUs cannot reach each other's "
                       "memory, or NCCL_CUMEM_ENABLE or NCCL_WIN_ENABLE is 0; check nvidia-smi topo -p2p r, or use -R 1",
-                      where_));
+                      rank_text_));
   }
 }
 

@@ -19,7 +19,7 @@ namespace busbw {
 class NcclBuffer {
  public:
   /// `purpose`: "a send buffer", for errors. Throws EnvironmentError with a remedy. `library` must outlive this.
-  NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::string_view where, const char* purpose);
+  NcclBuffer(const NcclLibrary& library, std::size_t bytes, std::string_view rank_text, const char* purpose);
   ~NcclBuffer();
   NcclBuffer(const NcclBuffer&) = delete;
   NcclBuffer& operator=(const NcclBuffer&) = delete;
@@ -46,7 +46,7 @@ struct WindowAddress {
 class NcclRegistration {
  public:
   /// Throws EnvironmentError. All arguments must outlive this.
-  NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string where, RegistrationMode mode,
+  NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string rank_text, RegistrationMode mode,
                    const NcclBuffer& send, const NcclBuffer& recv);
   ~NcclRegistration();
   NcclRegistration(const NcclRegistration&) = delete;
@@ -67,7 +67,7 @@ class NcclRegistration {
 
   const NcclLibrary& library_;
   const NcclComm& comm_;
-  std::string where_;
+  std::string rank_text_;
   RegistrationMode mode_;
   RegisteredBuffer send_;
   RegisteredBuffer recv_;

@@ -33,8 +33,8 @@ ncclDataType_t nccl_type(Dtype dtype) {
 }
 
 NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group,
-                   std::string where, LiveCommunicators& live_communicators)
-    : library_(library), world_(world), where_(std::move(where)), live_communicators_(live_communicators) {
+                   std::string rank_text, LiveCommunicators& live_communicators)
+    : library_(library), world_(world), rank_text_(std::move(rank_text)), live_communicators_(live_communicators) {
   const int roots = default_roots(group.size(), static_cast<bool>(library_.call.comm_init_rank_scalable));
   ncclResult_t result = ncclSuccess;
   auto ids = share_unique_ids(library_, group, roots, result);
@@ -43,9 +43,13 @@ NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const T
   live_communicators_.add(world_.rank(), comm_);
 }
 
-NcclComm::NcclComm(const NcclLibrary& library, const Team& world, std::string where,
+NcclComm::NcclComm(const NcclLibrary& library, const Team& world, std::string rank_text,
                    LiveCommunicators& live_communicators, ncclComm_t comm)
-    : library_(library), world_(world), where_(std::move(where)), live_communicators_(live_communicators), comm_(comm) {
+    : library_(library),
+      world_(world),
+      rank_text_(std::move(rank_text)),
+      live_communicators_(live_communicators),
+      comm_(comm) {
   if (comm_) live_communicators_.add(world_.rank(), comm_);
 }
 
@@ -73,19 +77,19 @@ void NcclComm::check(ncclResult_t result, const char* activity) const {
     throw EnvironmentError(
         fmt::format("{}: {} returned before it was done, because NCCL_COMM_BLOCKING=0 is set; unset it, also in "
                     "/etc/nccl.conf and ~/.nccl.conf",
-                    where_, activity));
+                    rank_text_, activity));
   // After a GPU is lost, every later CUDA call fails as well, and CUDA's error is more specific than NCCL's. A stream
   // is queried to get it. cudaGetLastError would not return it, because NCCL contains its own CUDA runtime.
   const cudaError_t cuda_error = result == ncclUnhandledCudaError ? cudaStreamQuery(cudaStreamPerThread) : cudaSuccess;
   if (is_device_lost(cudaGetErrorName(cuda_error)))
     throw EnvironmentError(
-        device_error_message(where_, activity, cudaGetErrorName(cuda_error), cudaGetErrorString(cuda_error)));
+        device_error_message(rank_text_, activity, cudaGetErrorName(cuda_error), cudaGetErrorString(cuda_error)));
   throw EnvironmentError(failure_text(result, activity));
 }
 
 std::string NcclComm::failure_text(ncclResult_t result, const char* activity) const {
   const std::string last_error = library_.last_error();
-  return fmt::format("{}: {} failed: {}{}; {}", where_, activity, library_.call.get_error_string(result),
+  return fmt::format("{}: {} failed: {}{}; {}", rank_text_, activity, library_.call.get_error_string(result),
                      last_error.empty() ? "" : ": " + last_error, remedy_of_library_error(last_error));
 }
 

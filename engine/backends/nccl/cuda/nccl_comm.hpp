@@ -18,11 +18,12 @@ ncclDataType_t nccl_type(Dtype dtype);
 class NcclComm {
  public:
   /// Joins the communicator of `group`, on the current device, under the id that rank 0 of the group creates.
-  /// `library`, `world` and `live_communicators` must outlive this. `where`: "rank 3 on GPU 0000:0f:00", for errors.
-  NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string where,
+  /// `library`, `world` and `live_communicators` must outlive this. `rank_text`: "rank 3 on GPU 0000:0f:00", for
+  /// errors.
+  NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group, std::string rank_text,
            LiveCommunicators& live_communicators);
   /// Owns a communicator that exists.
-  NcclComm(const NcclLibrary& library, const Team& world, std::string where, LiveCommunicators& live_communicators,
+  NcclComm(const NcclLibrary& library, const Team& world, std::string rank_text, LiveCommunicators& live_communicators,
            ncclComm_t comm);
   /// Destroys the communicator. In an aborted job it calls ncclCommAbort instead, which waits for no other rank. If
   /// this rank failed but the job is not aborted yet, the communicator is left alone and ends with the process.
@@ -46,7 +47,7 @@ class NcclComm {
 
   const NcclLibrary& library_;
   const Team& world_;
-  std::string where_;
+  std::string rank_text_;
   LiveCommunicators& live_communicators_;
   ncclComm_t comm_ = nullptr;
 };

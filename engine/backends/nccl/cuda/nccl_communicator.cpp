@@ -18,15 +18,16 @@ constexpr std::size_t kMaxTiles = 256;                       // of up to 128 KiB
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
 constexpr unsigned kPollsPerAbortCheck = 64;
 
-// Operations that a rank may issue behind a closed gate without blocking. A stream accepts about 1,024 launches before
-// the next one blocks. An NCCL operation needs a few launches: the kernel, and an event record and wait for each of
-// NCCL's own streams. With copy engines it needs a copy and a signal per peer, about 20 with 8 GPUs. NCCL's own work
-// ring of 1 MiB holds at least as many. If NCCL's proxy threads move data over a network, each operation takes several
-// of their about 1,000 slots for every channel and peer.
+// Operations that a rank may issue behind a closed gate without blocking. Two queues limit this number:
+// - A stream accepts about 1,024 launches before the next one blocks. An operation of NCCL needs a few launches: the
+//   kernel, and an event record and wait for each of NCCL's own streams. With copy engines it needs a copy and a signal
+//   per peer, about 20 with 8 GPUs. NCCL's work ring of 1 MiB holds at least as many operations.
+// - Over a network, NCCL's proxy threads move the data. Their queue has about 1,000 slots, and an operation takes
+//   several slots for every channel and peer.
 constexpr std::size_t kCapacityOnOneMachine = 40;
 constexpr std::size_t kCapacityOverNetwork = 8;
 
-std::string rank_text(const Team& world, const Device& device) {
+std::string make_rank_text(const Team& world, const Device& device) {
   return fmt::format("rank {} on GPU {}", world.rank(), device.bus_id);
 }
 
@@ -53,7 +54,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
                                    const NcclRankConfig& rank_config)
     : world_(world),
       group_(group),
-      where_(rank_text(world, rank_config.device)),
+      rank_text_(make_rank_text(world, rank_config.device)),
       device_(rank_config.device.index),
       is_single_machine_(rank_config.is_single_machine),
       gate_enabled_(rank_config.gate_enabled),
@@ -62,20 +63,20 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       memory_(rank_config.flags.reports_memory, rank_config.nvml),
       send_(rank_config.first
                 ? rank_config.first->send_
-                : std::make_shared<NcclBuffer>(library, rank_config.buffer_bytes, where_, "a send buffer")),
+                : std::make_shared<NcclBuffer>(library, rank_config.buffer_bytes, rank_text_, "a send buffer")),
       recv_(rank_config.first
                 ? rank_config.first->recv_
-                : std::make_shared<NcclBuffer>(library, rank_config.buffer_bytes, where_, "a receive buffer")),
-      differing_words_(sizeof(unsigned long long), where_, "a counter"),
-      delay_end_(sizeof(unsigned long long), where_, "a time"),
-      stream_(rank_config.null_stream, where_),
-      progress_(where_),
-      gate_(where_, stream_.get()),
+                : std::make_shared<NcclBuffer>(library, rank_config.buffer_bytes, rank_text_, "a receive buffer")),
+      differing_words_(sizeof(unsigned long long), rank_text_, "a counter"),
+      delay_end_(sizeof(unsigned long long), rank_text_, "a time"),
+      stream_(rank_config.null_stream, rank_text_),
+      progress_(rank_text_),
+      gate_(rank_text_, stream_.get()),
       comm_(join(library, rank_config)),
       registration_(register_buffers(library, rank_config.flags)),
       device_comm_(make_device_comm(library, rank_config.flags)),
       issuer_(library, comm_,
-              {rank_config.device.index, where_, group.rank(), group.size(), stream_.get(), events_,
+              {rank_config.device.index, rank_text_, group.rank(), group.size(), stream_.get(), events_,
                registration_.get(), device_comm_.get()},
               gate_),
       own_launch_group_(rank_config.launch_group ? nullptr : std::make_unique<LaunchGroup>(1)),
@@ -84,21 +85,21 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
 
 NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank_config) {
   memory_.record_buffer_step();
-  return NcclComm(library, rank_config.flags, world_, group_, where_, *rank_config.live_communicators);
+  return NcclComm(library, rank_config.flags, world_, group_, rank_text_, *rank_config.live_communicators);
 }
 
 std::unique_ptr<NcclRegistration> NcclCommunicator::register_buffers(const NcclLibrary& library,
                                                                      const NcclOptions& flags) {
   memory_.record_library_step();
   if (flags.registration == RegistrationMode::none) return nullptr;
-  auto created = std::make_unique<NcclRegistration>(library, comm_, where_, flags.registration, *send_, *recv_);
+  auto created = std::make_unique<NcclRegistration>(library, comm_, rank_text_, flags.registration, *send_, *recv_);
   memory_.record_buffer_step();
   return created;
 }
 
 std::unique_ptr<DeviceComm> NcclCommunicator::make_device_comm(const NcclLibrary& library, const NcclOptions& flags) {
   if (!flags.kernel) return nullptr;
-  auto created = std::make_unique<DeviceComm>(library, comm_, group_, where_, flags, *registration_);
+  auto created = std::make_unique<DeviceComm>(library, comm_, group_, rank_text_, flags, *registration_);
   memory_.record_library_step();
   return created;
 }
@@ -185,21 +186,21 @@ void NcclCommunicator::put(std::span<const Put> puts, std::span<const int> sourc
 
 void NcclCommunicator::delay(double seconds, bool overlapped) {
   auto* const end_ns = reinterpret_cast<unsigned long long*>(delay_end_.data());
-  check_cuda(launch_delay(static_cast<unsigned long long>(seconds * 1e9), end_ns, overlapped, stream_.get()), where_,
-             "launching a kernel");
+  check_cuda(launch_delay(static_cast<unsigned long long>(seconds * 1e9), end_ns, overlapped, stream_.get()),
+             rank_text_, "launching a kernel");
 }
 
 void NcclCommunicator::square_matrix(float* product, const float* matrix, std::size_t order) {
-  check_cuda(launch_square_matrix(product, matrix, static_cast<unsigned>(order), stream_.get()), where_,
+  check_cuda(launch_square_matrix(product, matrix, static_cast<unsigned>(order), stream_.get()), rank_text_,
              "launching a kernel");
 }
 
-void NcclCommunicator::use_in_this_thread() { check_cuda(cudaSetDevice(device_), where_, "choosing the GPU"); }
+void NcclCommunicator::use_in_this_thread() { check_cuda(cudaSetDevice(device_), rank_text_, "choosing the GPU"); }
 
 void NcclCommunicator::wait_for(Communicator& other) {
   auto& awaited = static_cast<NcclCommunicator&>(other);
-  check_cuda(cudaEventRecord(awaited.progress_.get(), awaited.stream_.get()), where_, "recording a CUDA event");
-  check_cuda(cudaStreamWaitEvent(stream_.get(), awaited.progress_.get(), 0), where_, "waiting for a CUDA event");
+  check_cuda(cudaEventRecord(awaited.progress_.get(), awaited.stream_.get()), rank_text_, "recording a CUDA event");
+  check_cuda(cudaStreamWaitEvent(stream_.get(), awaited.progress_.get(), 0), rank_text_, "waiting for a CUDA event");
 }
 
 void NcclCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -220,13 +221,14 @@ std::unique_ptr<OperationGraph> NcclCommunicator::end_capture() {
 
 void NcclCommunicator::reset(std::size_t count) {
   if (events_.size() >= count) return;
-  member_.flush();  // the thread that issues for this rank reads the events
-  while (events_.size() < count) events_.emplace_back(where_);
+  member_.flush();  // the leader's thread reads `events_` until it has issued all requests
+  while (events_.size() < count) events_.emplace_back(rank_text_);
 }
 
 double NcclCommunicator::seconds_between(std::size_t from, std::size_t to) const {
   float elapsed_ms = 0;
-  check_cuda(cudaEventElapsedTime(&elapsed_ms, events_[from].get(), events_[to].get()), where_, "reading CUDA events");
+  check_cuda(cudaEventElapsedTime(&elapsed_ms, events_[from].get(), events_[to].get()), rank_text_,
+             "reading CUDA events");
   return elapsed_ms * 1e-3;
 }
 
@@ -238,7 +240,7 @@ void NcclCommunicator::wait_for_own_stream() {
   for (unsigned poll = 1;; ++poll) {
     const cudaError_t state = cudaStreamQuery(stream_.get());
     if (state == cudaSuccess) return;
-    if (state != cudaErrorNotReady) check_cuda(state, where_, "waiting for the GPU");
+    if (state != cudaErrorNotReady) check_cuda(state, rank_text_, "waiting for the GPU");
     if (poll % kPollsPerAbortCheck == 0 && world_.aborted()) throw JobAborted();
     std::this_thread::yield();
   }
@@ -251,11 +253,11 @@ const unsigned char* NcclCommunicator::copy_tile_to_device(const Tile& tile) {
       wait_for_own_stream();
       tiles_.clear();
     }
-    DeviceMemory copy(tile->size() + kTilePaddingBytes, where_, "a tile of data");
+    DeviceMemory copy(tile->size() + kTilePaddingBytes, rank_text_, "a tile of data");
     // Copy in the stream that reads the tile. A copy from pageable memory returns before the data has arrived, and this
     // stream waits for no other.
-    check_cuda(cudaMemcpyAsync(copy.data(), tile->data(), tile->size(), cudaMemcpyHostToDevice, stream_.get()), where_,
-               "copying to the GPU");
+    check_cuda(cudaMemcpyAsync(copy.data(), tile->data(), tile->size(), cudaMemcpyHostToDevice, stream_.get()),
+               rank_text_, "copying to the GPU");
     tiles_.emplace(tile, std::move(copy));
   }
   return reinterpret_cast<const unsigned char*>(tiles_.at(tile).data());
@@ -266,41 +268,50 @@ void NcclCommunicator::fill(std::byte* address, const DataStream& stream, std::u
   const DeviceRange range{
       reinterpret_cast<unsigned char*>(address),  copy_tile_to_device(stream.tile), stream.seed, first, elements,
       static_cast<unsigned>(stream.element_bytes)};
-  check_cuda(launch_fill(range, stream_.get()), where_, "filling a buffer");
+  check_cuda(launch_fill(range, stream_.get()), rank_text_, "filling a buffer");
 }
 
 void NcclCommunicator::compare(const std::byte* address, const DataStream& stream, std::uint64_t first,
                                std::size_t elements, std::uint64_t index_base, Mismatches& mismatches) {
   if (elements == 0) return;
   member_.flush();
-  // The kernels only read the data.
+  const std::uint64_t differing_words = count_differing_words(address, stream, first, elements);
+  if (differing_words == 0) return;
+  const std::uint64_t earlier_count = mismatches.count;
+  find_mismatches_on_host(address, stream, first, elements, index_base, mismatches);
+  // Data that arrives after the operation has ended is wrong for the kernel and right for the host. Count it as wrong,
+  // without its elements, which are no longer known.
+  const std::uint64_t found_elements = mismatches.count - earlier_count;
+  if (found_elements < differing_words) mismatches.add_vanished(index_base, differing_words - found_elements);
+}
+
+std::uint64_t NcclCommunicator::count_differing_words(const std::byte* address, const DataStream& stream,
+                                                      std::uint64_t first, std::size_t elements) {
+  // DeviceRange also serves to fill memory, so its pointer is not const. launch_compare only reads.
   auto* const memory = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(address));
   const DeviceRange range{memory,   copy_tile_to_device(stream.tile),           stream.seed, first,
                           elements, static_cast<unsigned>(stream.element_bytes)};
   auto* const counter = reinterpret_cast<unsigned long long*>(differing_words_.data());
-  unsigned long long differing_words = 0;
-  check_cuda(cudaMemsetAsync(counter, 0, sizeof(differing_words), stream_.get()), where_, "clearing a counter");
-  check_cuda(launch_compare(range, counter, stream_.get()), where_, "comparing a buffer");
-  check_cuda(cudaMemcpyAsync(&differing_words, counter, sizeof(differing_words), cudaMemcpyDeviceToHost, stream_.get()),
-             where_, "reading a counter");
+  unsigned long long count = 0;
+  check_cuda(cudaMemsetAsync(counter, 0, sizeof(count), stream_.get()), rank_text_, "clearing a counter");
+  check_cuda(launch_compare(range, counter, stream_.get()), rank_text_, "comparing a buffer");
+  check_cuda(cudaMemcpyAsync(&count, counter, sizeof(count), cudaMemcpyDeviceToHost, stream_.get()), rank_text_,
+             "reading a counter");
   wait_for_own_stream();
-  if (differing_words == 0) return;
-  // The data is wrong: let the host find the wrong elements, with the same definition of the stream. Time does not
-  // matter now.
-  const std::uint64_t earlier_count = mismatches.count;
+  return count;
+}
+
+void NcclCommunicator::find_mismatches_on_host(const std::byte* address, const DataStream& stream, std::uint64_t first,
+                                               std::size_t elements, std::uint64_t index_base, Mismatches& mismatches) {
   const std::size_t max_chunk_elements = kMaxCopyBytes / stream.element_bytes;
   std::vector<std::byte> copy(std::min(max_chunk_elements, elements) * stream.element_bytes);
   for (std::size_t done = 0; done < elements; done += max_chunk_elements) {
     const std::size_t chunk_elements = std::min(max_chunk_elements, elements - done);
     check_cuda(cudaMemcpy(copy.data(), address + done * stream.element_bytes, chunk_elements * stream.element_bytes,
                           cudaMemcpyDeviceToHost),
-               where_, "copying from the GPU");
+               rank_text_, "copying from the GPU");
     compare_host(copy.data(), stream, first + done, chunk_elements, index_base + done, mismatches);
   }
-  // Data that arrives after the operation has ended is wrong for the kernel and right for the host. Count it as wrong,
-  // without its elements, which are no longer known.
-  const std::uint64_t wrong_elements = mismatches.count - earlier_count;
-  if (wrong_elements < differing_words) mismatches.add_vanished(index_base, differing_words - wrong_elements);
 }
 
 }  // namespace busbw

@@ -119,12 +119,17 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank_config);
   std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclOptions& flags);
   std::unique_ptr<DeviceComm> make_device_comm(const NcclLibrary& library, const NcclOptions& flags);
+  /// Steps of `compare`. The device counts words of up to 16 bytes, so the count is at most that of wrong elements.
+  std::uint64_t count_differing_words(const std::byte* address, const DataStream& stream, std::uint64_t first,
+                                      std::size_t elements);
+  void find_mismatches_on_host(const std::byte* address, const DataStream& stream, std::uint64_t first,
+                               std::size_t elements, std::uint64_t index_base, Mismatches& mismatches);
   /// Returns the address of the tile's copy on the device. Copies the tile at its first use.
   const unsigned char* copy_tile_to_device(const Tile& tile);
 
   Team& world_;
   Team& group_;
-  std::string where_;
+  std::string rank_text_;
   int device_;
   bool is_single_machine_;
   bool gate_enabled_;
@@ -133,11 +138,11 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   MemoryTracker memory_;
   std::shared_ptr<NcclBuffer> send_;  // communicators of a rank share them
   std::shared_ptr<NcclBuffer> recv_;
-  DeviceMemory differing_words_;  // counter of `compare`
-  DeviceMemory delay_end_;              // of the last delay, by the global timer
-  std::map<Tile, DeviceMemory> tiles_;  // copies on the device
+  DeviceMemory differing_words_;        // counter of `compare`
+  DeviceMemory delay_end_;              // end of the last delay, by the GPU's global timer
+  std::map<Tile, DeviceMemory> tiles_;  // copies of tiles on the device
   CudaStream stream_;
-  CudaEvent progress_;             // that another communicator waits for
+  CudaEvent progress_;             // the last point of this stream that another communicator waits for
   std::vector<CudaEvent> events_;  // timestamps, kept for the next batch
   CudaGate gate_;
   std::uint64_t closings_ = 0;  // number of the gate's last closing

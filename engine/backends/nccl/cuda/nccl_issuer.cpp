@@ -82,7 +82,7 @@ void NcclIssuer::dispatch(const IssueRequest& request) {
       const ScopedDevice on_device(resources_.device);
       check_cuda(launch_copy(reinterpret_cast<unsigned char*>(request.recv),
                              reinterpret_cast<const unsigned char*>(request.send), request.count, stream),
-                 resources_.where, "copying on the GPU");
+                 resources_.rank_text, "copying on the GPU");
       return;
     }
     case IssueRequest::Kind::stamp: record_timestamp(request.count); return;
@@ -90,7 +90,7 @@ void NcclIssuer::dispatch(const IssueRequest& request) {
     case IssueRequest::Kind::end_capture: end_capture(); return;
     case IssueRequest::Kind::instantiate_graph: instantiate_graph(); return;
     case IssueRequest::Kind::issue_graph:
-      check_cuda(cudaGraphLaunch(static_cast<CudaGraph*>(request.graph.get())->get(), stream), resources_.where,
+      check_cuda(cudaGraphLaunch(static_cast<CudaGraph*>(request.graph.get())->get(), stream), resources_.rank_text,
                  "launching a CUDA graph");
       return;
     case IssueRequest::Kind::close_gate: {
@@ -161,8 +161,10 @@ void NcclIssuer::gather(const IssueRequest& request) {
                                     comm_.get(), resources_.stream),
                        "ncclGather");
   const Transfer own_transfer{request.root, const_cast<std::byte*>(request.send), request.count};
+  const bool is_root = resources_.rank == request.root;
+  const int sources = is_root ? resources_.ranks : 0;
   recvs_.clear();
-  for (int peer = 0; resources_.rank == request.root && peer < resources_.ranks; ++peer)
+  for (int peer = 0; peer < sources; ++peer)
     recvs_.push_back({peer, request.recv + request.count * size_bytes(request.dtype) * peer, request.count});
   exchange({&own_transfer, 1}, recvs_, request.dtype);
 }
@@ -173,9 +175,11 @@ void NcclIssuer::scatter(const IssueRequest& request) {
                                      comm_.get(), resources_.stream),
                        "ncclScatter");
   const Transfer own_transfer{request.root, request.recv, request.count};
-  sends_.clear();
+  const bool is_root = resources_.rank == request.root;
+  const int destinations = is_root ? resources_.ranks : 0;
   auto* const send = const_cast<std::byte*>(request.send);
-  for (int peer = 0; resources_.rank == request.root && peer < resources_.ranks; ++peer)
+  sends_.clear();
+  for (int peer = 0; peer < destinations; ++peer)
     sends_.push_back({peer, send + request.count * size_bytes(request.dtype) * peer, request.count});
   exchange(sends_, {&own_transfer, 1}, request.dtype);
 }
@@ -200,21 +204,20 @@ void NcclIssuer::alltoall(const IssueRequest& request) {
 /// In a capture, the event becomes a node of the graph, and each launch of the graph sets its time anew.
 void NcclIssuer::record_timestamp(std::size_t number) {
   const unsigned flags = is_capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault;
-  check_cuda(cudaEventRecordWithFlags(resources_.stamps[number].get(), resources_.stream, flags), resources_.where,
+  check_cuda(cudaEventRecordWithFlags(resources_.stamps[number].get(), resources_.stream, flags), resources_.rank_text,
              "recording a CUDA event");
 }
 
-/// Thread-local mode: during the capture, calls such as allocation and copy fail in this thread, but not in other
-/// threads.
+/// In thread-local mode, calls such as allocation and copy fail in this thread during the capture, but not in others.
 void NcclIssuer::begin_capture() {
-  check_cuda(cudaStreamBeginCapture(resources_.stream, cudaStreamCaptureModeThreadLocal), resources_.where,
+  check_cuda(cudaStreamBeginCapture(resources_.stream, cudaStreamCaptureModeThreadLocal), resources_.rank_text,
              "beginning the capture of a CUDA graph");
   is_capturing_ = true;
 }
 
 void NcclIssuer::end_capture() {
   is_capturing_ = false;
-  check_cuda(cudaStreamEndCapture(resources_.stream, &captured_), resources_.where,
+  check_cuda(cudaStreamEndCapture(resources_.stream, &captured_), resources_.rank_text,
              "ending the capture of a CUDA graph");
 }
 
@@ -222,7 +225,7 @@ void NcclIssuer::end_capture() {
 /// captures for any rank.
 void NcclIssuer::instantiate_graph() {
   const ScopedDevice on_device(resources_.device);
-  graph_ = std::make_shared<CudaGraph>(captured_, resources_.stream, resources_.where);
+  graph_ = std::make_shared<CudaGraph>(captured_, resources_.stream, resources_.rank_text);
   cudaGraphDestroy(std::exchange(captured_, nullptr));
 }
 
@@ -244,7 +247,7 @@ bool NcclIssuer::has_finished() {
     if (++poll_count_ % kPollsPerAsyncCheck == 0) comm_.check_async();
     return false;
   }
-  check_cuda(state, resources_.where, "waiting for the GPU");
+  check_cuda(state, resources_.rank_text, "waiting for the GPU");
   gate_.require_not_expired();
   return true;
 }

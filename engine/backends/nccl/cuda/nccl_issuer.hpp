@@ -17,7 +17,7 @@ namespace busbw {
 /// Resources of a rank on its GPU, all owned by its communicator.
 struct RankResources {
   int device;
-  std::string where;  // "rank 3 on GPU 0000:0f:00"
+  std::string rank_text;  // "rank 3 on GPU 0000:0f:00"
   int rank;           // in the communicator
   int ranks;          // of the communicator
   cudaStream_t stream;

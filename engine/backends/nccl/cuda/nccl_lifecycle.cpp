@@ -1,3 +1,4 @@
+// Creates, uses and ends communicators with NCCL, one call at a time, so that comm_ops can time each call.
 #include "backends/nccl/cuda/nccl_lifecycle.hpp"
 
 #include <sched.h>
@@ -16,16 +17,16 @@ namespace {
 
 class NcclLifecycle final : public CommunicatorLifecycle {
  public:
-  NcclLifecycle(const NcclLibrary& library, const NcclOptions& flags, const Team& world, std::string where,
+  NcclLifecycle(const NcclLibrary& library, const NcclOptions& flags, const Team& world, std::string rank_text,
                 LiveCommunicators& live_communicators, std::size_t max_bytes)
       : library_(library),
         flags_(flags),
         world_(world),
-        where_(std::move(where)),
+        rank_text_(std::move(rank_text)),
         live_communicators_(live_communicators),
-        input_(max_bytes, where_, "an input"),
-        result_(max_bytes, where_, "a result"),
-        stream_(/*use_null_stream=*/false, where_) {}
+        input_(max_bytes, rank_text_, "an input"),
+        result_(max_bytes, rank_text_, "a result"),
+        stream_(/*use_null_stream=*/false, rank_text_) {}
 
   void rendezvous(const Creation& creation, LifecycleCommunicator* parent) override {
     ncclResult_t result = ncclSuccess;
@@ -49,15 +50,15 @@ class NcclLifecycle final : public CommunicatorLifecycle {
 
   void set_input(std::span<const std::int32_t> elements) override {
     elements_ = elements.size();
-    check_cuda(cudaMemcpy(input_.data(), elements.data(), elements.size_bytes(), cudaMemcpyHostToDevice), where_,
+    check_cuda(cudaMemcpy(input_.data(), elements.data(), elements.size_bytes(), cudaMemcpyHostToDevice), rank_text_,
                "copying to the GPU");
-    check_cuda(cudaMemset(result_.data(), 0xff, elements.size_bytes()), where_, "filling a buffer");
-    check_cuda(cudaDeviceSynchronize(), where_, "filling a buffer");
+    check_cuda(cudaMemset(result_.data(), 0xff, elements.size_bytes()), rank_text_, "filling a buffer");
+    check_cuda(cudaDeviceSynchronize(), rank_text_, "filling a buffer");
   }
   std::vector<std::int32_t> result() override {
     std::vector<std::int32_t> elements(elements_);
     check_cuda(cudaMemcpy(elements.data(), result_.data(), elements_ * sizeof(std::int32_t), cudaMemcpyDeviceToHost),
-               where_, "copying from the GPU");
+               rank_text_, "copying from the GPU");
     return elements;
   }
 
@@ -66,7 +67,7 @@ class NcclLifecycle final : public CommunicatorLifecycle {
    public:
     Handle(NcclLifecycle& lifecycle, ncclComm_t comm)
         : lifecycle_(lifecycle),
-          comm_(lifecycle.library_, lifecycle.world_, lifecycle.where_, lifecycle.live_communicators_, comm) {}
+          comm_(lifecycle.library_, lifecycle.world_, lifecycle.rank_text_, lifecycle.live_communicators_, comm) {}
     ncclComm_t get() const { return comm_.get(); }
     int rank() const override {
       int rank = 0;
@@ -96,7 +97,7 @@ class NcclLifecycle final : public CommunicatorLifecycle {
   }
 
   void check(ncclResult_t result, const char* activity) const {
-    NcclComm(library_, world_, where_, live_communicators_, nullptr).check(result, activity);
+    NcclComm(library_, world_, rank_text_, live_communicators_, nullptr).check(result, activity);
   }
 
   ncclResult_t call_create(const Creation& creation, LifecycleCommunicator* parent, ncclComm_t* comm) {
@@ -112,7 +113,8 @@ class NcclLifecycle final : public CommunicatorLifecycle {
                                          nullptr, creation.aborts_parent ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT);
       }
       case CreationKind::grow: {
-        // Ranks of the parent pass no number; of these only the one that made the id passes it.
+        // Ranks of the parent keep their numbers, so they pass none. Of these ranks, only the one that created the id
+        // passes the id. New ranks pass both.
         const bool passes_id = !parent || rank == 0;
         return grow_communicator(library_, flags_, handle_of(parent), creation.team.size(),
                                  passes_id ? ids_.data() : nullptr, parent ? -1 : rank, comm);
@@ -124,7 +126,7 @@ class NcclLifecycle final : public CommunicatorLifecycle {
   void wait_for_stream() const {
     for (cudaError_t state = cudaErrorNotReady; state != cudaSuccess;) {
       state = cudaStreamQuery(stream_.get());
-      if (state != cudaErrorNotReady) check_cuda(state, where_, "waiting for the GPU");
+      if (state != cudaErrorNotReady) check_cuda(state, rank_text_, "waiting for the GPU");
       if (world_.aborted()) throw JobAborted();
       sched_yield();
     }
@@ -133,7 +135,7 @@ class NcclLifecycle final : public CommunicatorLifecycle {
   const NcclLibrary& library_;
   const NcclOptions& flags_;
   const Team& world_;
-  std::string where_;
+  std::string rank_text_;
   LiveCommunicators& live_communicators_;
   DeviceMemory input_;
   DeviceMemory result_;
@@ -145,10 +147,10 @@ class NcclLifecycle final : public CommunicatorLifecycle {
 }  // namespace
 
 std::unique_ptr<CommunicatorLifecycle> make_nccl_lifecycle(const NcclLibrary& library, const NcclOptions& flags,
-                                                           const Team& world, std::string where,
+                                                           const Team& world, std::string rank_text,
                                                            LiveCommunicators& live_communicators,
                                                            std::size_t max_bytes) {
-  return std::make_unique<NcclLifecycle>(library, flags, world, std::move(where), live_communicators, max_bytes);
+  return std::make_unique<NcclLifecycle>(library, flags, world, std::move(rank_text), live_communicators, max_bytes);
 }
 
 }  // namespace busbw

@@ -10,10 +10,10 @@
 
 namespace busbw {
 
-/// Makes the object of a rank, in the rank's thread with its GPU as current device. `where`: "rank 3 on GPU
+/// Makes the object of a rank, in the rank's thread with its GPU as current device. `rank_text`: "rank 3 on GPU
 /// 0000:0f:00". `max_bytes`: of the input of an all_reduce. All references must outlive it.
 std::unique_ptr<CommunicatorLifecycle> make_nccl_lifecycle(const NcclLibrary& library, const NcclOptions& flags,
-                                                           const Team& world, std::string where,
+                                                           const Team& world, std::string rank_text,
                                                            LiveCommunicators& live_communicators,
                                                            std::size_t max_bytes);
 

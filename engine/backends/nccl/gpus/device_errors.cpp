@@ -77,10 +77,10 @@ const Remedy* find_remedy(std::string_view error_name) {
 
 }  // namespace
 
-std::string device_error_message(std::string_view where, std::string_view activity, std::string_view error_name,
+std::string device_error_message(std::string_view rank_text, std::string_view activity, std::string_view error_name,
                                  std::string_view error_text) {
   const Remedy* const remedy = find_remedy(error_name);
-  return fmt::format("{}: {} failed: {} ({}){}; {}", where, activity, error_text, error_name,
+  return fmt::format("{}: {} failed: {} ({}){}; {}", rank_text, activity, error_text, error_name,
                      remedy && remedy->is_device_lost ? ", the GPU is lost to this job" : "",
                      remedy ? remedy->text : kDefaultRemedy);
 }
@@ -104,10 +104,10 @@ std::string_view remedy_of_library_error(std::string_view message) {
   return "run with NCCL_DEBUG=WARN to see NCCL's message";
 }
 
-std::string out_of_memory_message(std::string_view where, std::string_view purpose, std::size_t requested_bytes,
+std::string out_of_memory_message(std::string_view rank_text, std::string_view purpose, std::size_t requested_bytes,
                                   std::optional<std::size_t> free_bytes) {
   return fmt::format(
-      "{}: too little GPU memory for {} of {}{}; lower -e, or stop other programs on the GPU (nvidia-smi)", where,
+      "{}: too little GPU memory for {} of {}{}; lower -e, or stop other programs on the GPU (nvidia-smi)", rank_text,
       purpose, size_text(requested_bytes), free_bytes ? fmt::format(" ({} is free)", size_text(*free_bytes)) : "");
 }
 

@@ -7,10 +7,10 @@
 
 namespace busbw {
 
-/// One sentence about a CUDA error: location, activity, CUDA's description, remedy. `where`: "rank 3 on GPU
+/// One sentence about a CUDA error: location, activity, CUDA's description, remedy. `rank_text`: "rank 3 on GPU
 /// 0000:0f:00"; `activity`: "allocating GPU memory"; `error_name`: "cudaErrorLaunchFailure"; `error_text`: that of
 /// cudaGetErrorString.
-std::string device_error_message(std::string_view where, std::string_view activity, std::string_view error_name,
+std::string device_error_message(std::string_view rank_text, std::string_view activity, std::string_view error_name,
                                  std::string_view error_text);
 
 /// True if the error means that the GPU, or the process's access to it, is lost, so that no later call can succeed.
@@ -22,7 +22,7 @@ std::string_view remedy_of_library_error(std::string_view message);
 
 /// Error message if a GPU has too little memory: the requested bytes and, if known, the free bytes. `purpose`: "a send
 /// buffer".
-std::string out_of_memory_message(std::string_view where, std::string_view purpose, std::size_t requested_bytes,
+std::string out_of_memory_message(std::string_view rank_text, std::string_view purpose, std::size_t requested_bytes,
                                   std::optional<std::size_t> free_bytes);
 
 }  // namespace busbw

@@ -1,3 +1,4 @@
+// Counts the files /dev/nvidia0, /dev/nvidia1, ...
 #include "backends/nccl/gpus/gpu_device_files.hpp"
 
 #include <string>

@@ -26,7 +26,8 @@ struct Reducer {
   using Stored = typename Element::Stored;
   using Accumulator = typename Element::Accumulator;
   static constexpr unsigned kElements = kVectorBytes / sizeof(Stored);
-  /// Vectors that a thread has in flight. The first vectors of a warp's threads form row 0, the next ones row 1.
+  /// Number of vectors that a thread loads before it reduces them. Row 0 consists of the first vectors of a warp's
+  /// threads, row 1 of their second vectors, and so on.
   static constexpr unsigned kRows =
       Reduction::kValuesPerThread > kElements ? Reduction::kValuesPerThread / kElements : 1;
 
@@ -101,7 +102,8 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
   for (std::size_t vector = first_vector(worker, kRows); vector < full_stride_vectors;
        vector += vector_stride(worker, kRows))
     reducer.template reduce_vectors<kRows>(range.head, vector, kWarpThreads);
-  // The remaining vectors are fewer than one full stride; all threads share them.
+  // All threads share the remaining vectors, which are fewer than one full stride. A thread takes 4, then 2 vectors at
+  // a time while enough remain, so that several loads are in flight, and at last single ones.
   const Worker interleaved =
       interleaved_worker_among_ranks(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x, comm.rank, comm.nRanks);
   std::size_t vector = full_stride_vectors + interleaved.index;

@@ -11,7 +11,8 @@
 namespace busbw {
 namespace {
 
-/// Loads that a thread has in flight. The first loads of a warp's threads form row 0, the next ones row 1.
+/// Number of loads that a thread issues before it stores the first result. Row 0 consists of the first loads of a
+/// warp's threads, row 1 of their second loads, and so on.
 constexpr unsigned kRows = 8;
 
 /// Reduces `units` elements or vectors from multicast address `source` to multicast address `destination`.

@@ -12,7 +12,7 @@
 
 namespace busbw {
 
-/// Loads that a thread has in flight.
+/// Number of loads that a thread issues before it stores the first result.
 inline constexpr unsigned kLoads = 8;
 
 /// The chunks that `rank` sends to all `ranks`, or the same range of each chunk.
@@ -37,8 +37,8 @@ struct PeerChunks {
   }
 };
 
-/// Units that a thread moves at a time: `rows` units for each of several peers. Successive rows of a thread are as many
-/// units apart as there are threads.
+/// The kLoads units that a thread moves at a time: `rows` units for each of kPeers peers. Successive rows of a thread
+/// are as many units apart as there are threads.
 template <class Unit, unsigned rows>
 class LoadBatch {
  public:

@@ -50,9 +50,9 @@ class TileLocator {
   unsigned cached_start_ = 0;  // in elements
 };
 
-/// Reads 16 bytes of the tile from any offset, out of two aligned words. The words are eight 4-byte parts. Two
-/// selections drop the parts before the offset, and a funnel shift drops the remaining 0 to 3 bytes. No branch depends
-/// on the offset.
+/// Reads 16 bytes of the tile from any offset, out of two aligned words of four 4-byte parts each. The first selection
+/// drops 0 or 2 parts (a0 to a5 remain), the second 0 or 1 (b0 to b4 remain). A funnel shift drops 0 to 3 bytes. No
+/// branch depends on the offset, so all lanes of a warp run the same instructions.
 __device__ inline uint4 tile_word(const unsigned char* tile, unsigned offset) {
   const uint4* const words = reinterpret_cast<const uint4*>(tile) + offset / kWordBytes;
   const uint4 low = words[0], high = words[1];
@@ -105,7 +105,7 @@ __device__ void visit_range(const DeviceRange& range, std::size_t thread, std::s
   const std::size_t lane = thread % kLanes;
   for (std::size_t strip_start = thread / kLanes * kStripWords; strip_start < words_before + words;
        strip_start += threads / kLanes * kStripWords) {
-    // Wraps around to a large number for words before the range.
+    // For words before the range, this wraps around to a large number, which is not below `words`.
     const std::size_t first_of_lane = strip_start + lane - words_before;
     uint4 actual[kWordsPerLane];
     for (unsigned i = 0; i < kWordsPerLane; ++i)
