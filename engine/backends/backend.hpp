@@ -61,9 +61,9 @@ struct Transfer {
 struct Put {
   int peer = 0;
   const std::byte* data = nullptr;
-  std::byte* destination =
-      nullptr;  // in this rank's receive buffer; the peer gets the data at the same offset of its own
-  std::size_t count = 0;             // elements
+  /// Address in this rank's receive buffer. The peer gets the data at the same offset of its own receive buffer.
+  std::byte* destination = nullptr;
+  std::size_t count = 0;  // elements
 };
 
 /// Timestamps between the operations of one communicator, taken with the device's own clock.
@@ -133,22 +133,24 @@ class Communicator {
   /// Runs a group of sends and receives that progress together, at most one of each per peer. All ranks call it equally
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
-  /// From now on, `exchange` gives up a peer that is lost, or if nothing moves for `limit_s`, and later calls skip it.
-  /// Returns false if this communicator cannot; its waits then end with the job.
+  /// From now on, `exchange` gives up a peer that is lost, and all peers that it waits for if no data moves for
+  /// `limit_s`. Later calls skip these peers. Returns false if this communicator cannot do this: waits then end only
+  /// with the job.
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
   /// Returns the peers that `exchange` has given up, with the reason of each.
   virtual std::vector<std::pair<int, std::string>> failed_peers() const { return {}; }
   /// True if ranks can write into each other's receive buffers with `put`.
   virtual bool can_put() const { return false; }
   /// Writes into receive buffers of peers, each write with a signal, then waits for one signal of each rank in
-  /// `sources`. Their data has then arrived. All buffers must be ready: no write waits for its receiver. Every rank
-  /// that puts or receives must call it. Call only if `can_put`.
+  /// `sources`. The data of these ranks has then arrived. Receive buffers must be ready before any rank calls it,
+  /// because a write does not wait for its receiver. Every rank that puts or receives must call it. Call only if
+  /// `can_put`.
   virtual void put(std::span<const Put> /*puts*/, std::span<const int> /*sources*/, Dtype) {
     throw std::logic_error("put: this communicator has no one-sided writes");
   }
-  /// Delays the operations issued from now on by `seconds`, as if the device computed: after the operations issued
-  /// before, or, if `overlapped`, after the previous delay. Only for a communicator with `timestamps`; otherwise the
-  /// caller waits.
+  /// Delays the operations issued from now on by `seconds`, as if the device computed. The delay begins after the
+  /// operations issued before, or after the previous delay if `overlapped`. Only for a communicator with `timestamps`;
+  /// without them the caller waits instead.
   virtual void delay(double /*seconds*/, bool /*overlapped*/) {
     throw std::logic_error("delay: this communicator has no device clock");
   }
@@ -168,8 +170,8 @@ class Communicator {
   /// Returns when all operations so far are issued to the device. They need not have finished.
   virtual void flush() {}
   virtual void synchronize() = 0;
-  /// Timestamps by the clock of the device. Null if each call returns when its operation is done. The host clock then
-  /// measures it.
+  /// Timestamps by the clock of the device. Null if each call returns only when its operation is done, because the host
+  /// clock can then time the call.
   virtual Timestamps* timestamps() { return nullptr; }
   /// Captures operations and timestamps without running them, until `end_capture` returns them as a graph. Call only if
   /// `can_capture`.

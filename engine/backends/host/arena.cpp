@@ -1,3 +1,4 @@
+// Maps anonymous memory, aligned to huge pages.
 #include "backends/host/arena.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Creates, uses and destroys communicators of the host backend, one call at a time, so that comm_ops can time each
+// call.
 #include "backends/host/host_lifecycle.hpp"
 
 #include <algorithm>

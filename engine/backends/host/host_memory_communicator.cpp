@@ -1,3 +1,4 @@
+// Operations of a rank on its own memory, which all host backends share.
 #include "backends/host/host_memory_communicator.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Divides one mapping into two page-aligned buffers for each rank.
 #include "backends/host/rank_buffers.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Reserves the shared memory of all ranks, and creates communicators over it.
 #include "backends/host/memory/shared_memory_backend.hpp"
 
 #include <stdexcept>

@@ -30,9 +30,9 @@ SharedMemoryCommunicator::SharedMemoryCommunicator(const Workspace& workspace, c
       destinations_(world_ranks_.size()) {}
 
 // Small data is copied to the rank's staging area; peers read large data from the send buffer. Staged operations need
-// only one barrier, because no rank reads another rank's buffers and each rank alternates between two staging areas. A
-// rank reuses an area in the second staged operation after the first use. The barrier of the operation in between
-// guarantees that all ranks have finished reading the area.
+// only one barrier: no rank reads another rank's buffers, and each rank has two staging areas that it uses in turn.
+// Staged operations n and n + 2 use the same area. A rank that passed the barrier of operation n + 1 knows that all
+// ranks have finished operation n, so it may overwrite the area.
 void SharedMemoryCommunicator::enter_collective(const std::byte* send, std::size_t send_bytes, std::byte* recv,
                                                 std::size_t max_bytes) {
   staged_ = max_bytes <= kStagingBytes;

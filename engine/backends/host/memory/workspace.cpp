@@ -1,3 +1,4 @@
+// Places the control blocks and channels at the front of the ranks' shared memory.
 #include "backends/host/memory/workspace.hpp"
 
 #include <new>

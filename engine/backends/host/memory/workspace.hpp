@@ -41,8 +41,8 @@ class Workspace {
   /// Bytes that `ranks` ranks need in addition to their buffers.
   static std::size_t control_bytes(int ranks, int layers = 1, int concurrent_layers = 1);
 
-  /// `concurrent_layers`: the layers from 0 that may run operations at the same time. The others, and the last
-  /// of these, share channels.
+  /// `concurrent_layers`: number of layers, from layer 0 on, that may run operations at the same time. Each of them has
+  /// channels of its own. Later layers use the channels of the last of them.
   Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing, int layers = 1, int concurrent_layers = 1);
 
   GroupControl& group(int first_rank, int layer = 0) const { return groups_[layer * rank_count_ + first_rank]; }

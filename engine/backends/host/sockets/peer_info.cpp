@@ -1,3 +1,4 @@
+// Encodes the facts about a rank that its peers need to connect to it.
 #include "backends/host/sockets/peer_info.hpp"
 
 #include <utility>

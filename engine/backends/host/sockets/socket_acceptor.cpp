@@ -1,3 +1,4 @@
+// Accepts connections of lower ranks and authenticates each with the listener's token, while others are pending.
 #include "backends/host/sockets/socket_acceptor.hpp"
 
 #include <poll.h>
@@ -42,16 +43,19 @@ std::vector<SocketAcceptor::AcceptedConnection> SocketAcceptor::serve() {
   const std::size_t elapsed_ticks = ticker_.take_elapsed();
   std::vector<AcceptedConnection> accepted;
   std::erase_if(pending_, [&](PendingConnection& pending) {
+    bool is_rejected = false;
     try {
       if (const auto peer = authenticate(pending)) {
         accepted.push_back({*peer, pending.channel.take_socket()});
         return true;
       }
-      if (!pending.channel.ended() && (pending.ticks += elapsed_ticks) < handshake_limit_ticks_) return false;
+      pending.ticks += elapsed_ticks;
+      is_rejected = pending.channel.ended() || pending.ticks >= handshake_limit_ticks_;
     } catch (const BrokenMessage&) {
+      is_rejected = true;
     }
-    ++rejected_;
-    return true;
+    if (is_rejected) ++rejected_;
+    return is_rejected;
   });
   // After the others have been read, because a new connection may remove the oldest one.
   accept_connections();

@@ -1,4 +1,5 @@
-// Compares addresses as bytes. No name lookup and no connection is made here.
+// Selects the addresses at which a rank tries to reach a peer, nearest first. Compares addresses only as bytes, without
+// name lookups or connections.
 #include "backends/host/sockets/socket_addresses.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <fstream>
+#include <functional>
 
 #include "common/support/error.hpp"
 #include "common/support/printable.hpp"
@@ -103,16 +105,17 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
     if (same_host) return address.is_loopback();
     return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return is_in_subnet(address, own); });
   };
+  const auto was_unreachable = [&](const Endpoint& address) {
+    return std::ranges::any_of(unreachable, [&](const Interface& other) { return is_in_subnet(address, other); });
+  };
   std::vector<Endpoint> candidates;
-  for (const bool selects_near : {true, false}) {
-    for (const Interface& peer_interface : peer_interfaces) {
-      if (!same_host && (peer_interface.address.is_loopback() || is_ours(peer_interface.address))) continue;
-      if (is_near(peer_interface.address) == selects_near) candidates.push_back(peer_interface.address);
-    }
+  for (const Interface& peer_interface : peer_interfaces) {
+    // An address that this host has as well, such as that of a bridge for containers, leads back to this host.
+    const bool leads_to_peer = same_host || !(peer_interface.address.is_loopback() || is_ours(peer_interface.address));
+    if (leads_to_peer) candidates.push_back(peer_interface.address);
   }
-  std::ranges::stable_partition(candidates, [&](const Endpoint& address) {
-    return std::ranges::none_of(unreachable, [&](const Interface& other) { return is_in_subnet(address, other); });
-  });
+  std::ranges::stable_partition(candidates, is_near);
+  std::ranges::stable_partition(candidates, std::not_fn(was_unreachable));  // the more important criterion comes last
   return candidates;
 }
 

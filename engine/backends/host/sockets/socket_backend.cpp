@@ -1,3 +1,4 @@
+// Selects the network interfaces, and creates communicators over TCP.
 #include "backends/host/sockets/socket_backend.hpp"
 
 #include <fmt/format.h>
@@ -78,7 +79,9 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
   const auto port = network_port(local_rank);
   std::vector<Interface> usable = interfaces_;
   if (port)
-    std::erase_if(usable, [&](const Interface& one) { return !one.address.is_loopback() && one.name != port->name; });
+    std::erase_if(usable, [&](const Interface& interface) {
+      return !interface.address.is_loopback() && interface.name != port->name;
+    });
   SocketMesh mesh(group, world.rank(), usable, port ? port->name : std::string());
   add_used_interfaces(mesh.used_interfaces());
   return std::make_unique<SocketCommunicator>(std::move(mesh), world, buffers_->send_buffer(local_rank),

@@ -1,5 +1,6 @@
-// Algorithms over TCP. Small data: few steps (doubling, tree). Large data: every byte is sent once (ring, chain,
-// shares). A share is the part of an array that one rank reduces. A slot is temporary memory for data from one rank.
+// Algorithms of the collectives over TCP. For small data, they need few steps (doubling, tree). For large data, they
+// send every byte once (ring, chain, shares). A share is the part of an array that one rank reduces. A slot is
+// temporary memory for data from one rank.
 #include "backends/host/sockets/socket_communicator.hpp"
 
 #include <algorithm>
@@ -83,7 +84,11 @@ void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* resu
 }
 
 void SocketCommunicator::gather_shares(std::byte* all, const RankShares& shares) {
-  shares.count* shares.element_bytes <= kSmallBytes ? all_gather_doubling(all, shares) : all_gather_ring(all, shares);
+  if (shares.count * shares.element_bytes <= kSmallBytes) {
+    all_gather_doubling(all, shares);
+  } else {
+    all_gather_ring(all, shares);
+  }
 }
 
 // A rank holds its own share and those of the ranks after it. Each step doubles their number, until it holds all. Ranks
@@ -123,8 +128,9 @@ void SocketCommunicator::all_gather_ring(std::byte* all, const RankShares& share
   exchange_.finish();
 }
 
-// Binomial tree. Positions count ranks from the root, and the parent of a position is the position without its lowest
-// set bit. Each rank sends to its children, the farthest first.
+// Binomial tree. A rank's position is its distance from the root, modulo the number of ranks. The parent of a position
+// is the position without its lowest set bit. Each rank receives from its parent and sends to its children, the
+// farthest first.
 void SocketCommunicator::broadcast_tree(std::byte* data, std::size_t bytes, int root) {
   const int own_position = (rank_ - root + size()) % size();
   const auto rank_at = [&](int position) { return (position + root) % size(); };
@@ -134,9 +140,8 @@ void SocketCommunicator::broadcast_tree(std::byte* data, std::size_t bytes, int 
     exchange_.receive(rank_at(own_position - bit), data, bytes);
     exchange_.finish_receives();
   }
-  while ((bit /= 2) > 0) {
+  for (bit /= 2; bit > 0; bit /= 2)
     if (own_position + bit < size()) exchange_.send(rank_at(own_position + bit), data, bytes);
-  }
   exchange_.finish();
 }
 
@@ -235,7 +240,11 @@ void SocketCommunicator::all_gather(const std::byte* send, std::byte* recv, std:
 void SocketCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
   const std::size_t bytes = count * size_bytes(dtype);
   if (rank_ == root) copy_bytes(recv, send, bytes);
-  bytes <= kMaxTreeBytes ? broadcast_tree(recv, bytes, root) : broadcast_chain(recv, bytes, root);
+  if (bytes <= kMaxTreeBytes) {
+    broadcast_tree(recv, bytes, root);
+  } else {
+    broadcast_chain(recv, bytes, root);
+  }
 }
 
 void SocketCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) {
@@ -277,7 +286,15 @@ void SocketCommunicator::alltoall(const std::byte* send, std::byte* recv, std::s
     exchange_.receive(from, recv + static_cast<std::size_t>(from) * bytes, bytes);
   }
   copy_bytes(recv + own_offset, send + own_offset, bytes);
-  send == recv ? exchange_.finish_in_place() : exchange_.finish();
+  finish(/*in_place=*/send == recv);
+}
+
+void SocketCommunicator::finish(bool in_place) {
+  if (in_place) {
+    exchange_.finish_in_place();
+  } else {
+    exchange_.finish();
+  }
 }
 
 void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
@@ -302,7 +319,7 @@ void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<con
   const bool moves_own_data = sends_to_itself && own_send->data != own_recv->data;
   if (moves_own_data && in_place) saved_data.assign(own_send->data, own_send->data + own_send->count * element_bytes);
   if (moves_own_data && !in_place) copy_bytes(own_recv->data, own_send->data, own_send->count * element_bytes);
-  in_place ? exchange_.finish_in_place() : exchange_.finish();
+  finish(in_place);
   if (!saved_data.empty()) std::ranges::copy(saved_data, own_recv->data);
 }
 

@@ -66,6 +66,8 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   void gather_shares(std::byte* all, const RankShares&);
   void all_gather_doubling(std::byte* all, const RankShares&);
   void all_gather_ring(std::byte* all, const RankShares&);
+  /// Waits for all transfers. `in_place`: data to send lies where data is received (SocketExchange::finish_in_place).
+  void finish(bool in_place);
   void broadcast_tree(std::byte* data, std::size_t bytes, int root);
   void broadcast_chain(std::byte* data, std::size_t bytes, int root);
 

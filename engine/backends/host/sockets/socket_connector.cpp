@@ -1,3 +1,4 @@
+// Tries the addresses of a peer in turn, until one leads to the peer.
 #include "backends/host/sockets/socket_connector.hpp"
 
 #include <fmt/format.h>
@@ -34,7 +35,8 @@ ConnectResult connect_to_rank(std::span<const Endpoint> addresses, const std::st
     return false;
   };
   std::vector<std::string> outcomes(addresses.size());
-  for (std::size_t round = addresses.size() == 1 ? 1 : 0; round < kConnectTicks.size(); ++round) {
+  const std::size_t first_round = addresses.size() == 1 ? 1 : 0;  // see kConnectTicks
+  for (std::size_t round = first_round; round < kConnectTicks.size(); ++round) {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       ConnectResult connected = connect_to(addresses[i], kConnectTicks[round], should_stop,
                                            addresses[i].is_loopback() ? std::string() : interface);

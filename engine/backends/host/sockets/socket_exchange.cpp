@@ -55,10 +55,11 @@ void SocketExchange::finish_receives() { move_all_flows(/*finishes_sends=*/false
 
 void SocketExchange::finish() { move_all_flows(/*finishes_sends=*/true); }
 
-// Each receive either starts at the address of a send or overlaps none. Then deadlock is impossible. Consider the
-// unfinished send with the least progress of all ranks. If the system accepts no more of its data, the matching receive
-// has made less progress than this send. Only a send that is not ahead of the receive could hold the receive back. Such
-// a send would have the least progress, which contradicts the choice.
+// Each receive either starts at the address of a send or overlaps none, and never overwrites unsent data. This cannot
+// deadlock. Proof: among the unfinished sends of all ranks, take the one with the least progress. If it is blocked, its
+// data waits at the receiver, so the matching receive has made less progress than this send. That receive can only wait
+// for a send at the same address with no more progress than the receive. Such a send would have less progress than the
+// one with the least, a contradiction.
 void SocketExchange::finish_in_place() {
   in_place_ = true;
   move_all_flows(/*finishes_sends=*/true);
@@ -88,13 +89,14 @@ std::size_t SocketExchange::sendable_bytes(const FlowState& send) const {
 
 std::size_t SocketExchange::receivable_bytes(const FlowState& recv) const {
   if (!in_place_) return recv.bytes;
+  // In place, received data must not overwrite data that is not sent yet.
   const std::byte* const position = recv.data + recv.done_bytes;
   const std::byte* limit = recv.data + recv.bytes;
   for (const FlowState& send : sends_) {
-    const std::byte* const unsent = send.data + send.done_bytes;
-    const std::byte* const send_end = send.data + send.bytes;
-    const bool is_sent = unsent == send_end;
-    if (!is_sent && std::less{}(unsent, limit) && std::less{}(position, send_end)) limit = unsent;
+    const std::byte* const unsent_begin = send.data + send.done_bytes;
+    const std::byte* const unsent_end = send.data + send.bytes;
+    const bool is_sent = unsent_begin == unsent_end;
+    if (!is_sent && std::less{}(unsent_begin, limit) && std::less{}(position, unsent_end)) limit = unsent_begin;
   }
   return std::less{}(limit, position) ? recv.done_bytes : static_cast<std::size_t>(limit - recv.data);
 }

@@ -1,3 +1,5 @@
+// Connects every rank of a group with every other one. Each rank accepts connections of lower ranks, then connects to
+// higher ranks.
 #include "backends/host/sockets/socket_mesh.hpp"
 
 #include <fmt/format.h>
@@ -46,14 +48,14 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
   while (!std::ranges::all_of(lower_ranks, &Descriptor::is_open)) {
     check_abort();
     for (auto& accepted : acceptor->serve()) {
-      const bool is_pinned =
-          !pinned_interface.empty() && !members_[static_cast<std::size_t>(accepted.rank)].same_host(own_info);
+      const auto index = static_cast<std::size_t>(accepted.rank);
+      const bool is_pinned = !pinned_interface.empty() && !members_[index].same_host(own_info);
       if (is_pinned) bind_to_interface(accepted.connection, pinned_interface);
-      connections_[static_cast<std::size_t>(accepted.rank)] = std::move(accepted.connection);
+      connections_[index] = std::move(accepted.connection);
     }
   }
   acceptor.reset();
-  std::vector<Interface> unreachable;  // of the peers so far, so that each network costs its time limit only once
+  std::vector<Interface> unreachable;  // of earlier peers: networks that are tried last, because an attempt takes long
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
     const auto& [port, token] = listeners[index];
