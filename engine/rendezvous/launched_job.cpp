@@ -1,3 +1,5 @@
+// Joins this process to the job, then reports its progress and its failure to process 0 in a control thread. Process 0
+// also runs the store and decides when all processes have joined.
 #include "rendezvous/launched_job.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +22,7 @@ constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr int kLeaveTicks = 5 * kTicksPerS;  // time for the other processes to leave
 constexpr int kStoppedHeartbeats = 4;  // number of missing heartbeats after which a process counts as stopped
-constexpr int kMaxHeartbeatsPerTick = 200;  // maximum that process 0 receives from all processes in a large job
+constexpr int kMaxHeartbeatsPerTick = 200;  // that process 0 receives from all processes together
 constexpr double kNoLimitS = 1e9;
 // Process 0 times out first, because it knows which processes are missing. The others wait this much longer.
 constexpr double kOtherProcessesExtraS = 2;
@@ -30,8 +32,8 @@ ExitCode exit_code_of(const std::exception& error) {
   return error_with_code ? error_with_code->exit() : ExitCode::environment;
 }
 
-/// Throws the job's first failure: the current exception if it reported `own_message` as that failure, else the failure
-/// of another process, so that all processes end with the same one.
+/// Call it from a catch block. Throws the job's first failure, so that all processes end with the same one: rethrows
+/// the current exception if `own_message`, its message, is that failure, else throws the failure of another process.
 [[noreturn]] void throw_first_failure(const Failure& first_failure, const std::string& own_message) {
   if (first_failure.message == own_message) throw;
   throw Error(first_failure.exit, first_failure.message);
@@ -113,11 +115,6 @@ void LaunchedJob::wait_until_all_joined() {
   const int limit_ticks = ticks_of(membership_.join_limit_s);
   int next_status_tick = kFirstStatusTicks;
   bool has_reported_mismatch = false;
-  const auto rejected_text = [this] {
-    const int count = server_->rejected_connections();
-    return count == 0 ? std::string()
-                      : fmt::format(", and {} connection{} rejected", count, count == 1 ? " was" : "s were");
-  };
   for (int tick = 0;; ++tick) {
     const std::vector<int> missing = server_->tracker().missing_processes();
     if (missing.empty()) return;
@@ -125,34 +122,40 @@ void LaunchedJob::wait_until_all_joined() {
     if (aborted()) throw JobAborted();
     // The refused process has this job's token, so it is one of the missing processes and will not return.
     if (const auto refusal = server_->tracker().first_refusal()) throw Error(refusal->exit, refusal->message);
-    const auto missing_text = [&] {
-      return fmt::format("{} of {} processes {} not joined: {}", missing.size(), membership_.processes,
-                         missing.size() == 1 ? "has" : "have", number_list_text(missing));
-    };
     if (tick >= limit_ticks && membership_.tolerates_losses) {
       callbacks_.on_status(
-          fmt::format("{}; the job continues without {}", missing_text(), missing.size() == 1 ? "it" : "them"));
+          fmt::format("{}; the job continues without {}", missing_text(missing), missing.size() == 1 ? "it" : "them"));
       return server_->lose_absent_processes(
           membership_.hosts,
           fmt::format("did not join the job within {:g} s{}; check that it runs and reaches {} on {}",
                       membership_.join_limit_s, mismatch_text(), rendezvous_.listen_address_text(), host_name()));
     }
-    if (tick >= limit_ticks)
-      throw Error(
-          ExitCode::rank_lost,
-          fmt::format("{} (limit {:g} s){}{}; check that they run and reach process 0 on {}, which listens at {} (a "
-                      "firewall?), or raise BUSBW_JOIN_TIMEOUT_S and -T",
-                      missing_text(), membership_.join_limit_s, rejected_text(), mismatch_text(), host_name(),
-                      rendezvous_.listen_address_text()));
+    if (tick >= limit_ticks) throw Error(ExitCode::rank_lost, join_timeout_message(missing));
     const bool is_mismatch_new = !has_reported_mismatch && !mismatch_text().empty();
     has_reported_mismatch = has_reported_mismatch || is_mismatch_new;
     if (is_mismatch_new || tick >= next_status_tick) {
-      callbacks_.on_status(fmt::format("{}{}; process 0 listens at {}", missing_text(), mismatch_text(),
+      callbacks_.on_status(fmt::format("{}{}; process 0 listens at {}", missing_text(missing), mismatch_text(),
                                        rendezvous_.listen_address_text()));
       next_status_tick = tick + kStatusTicks;
     }
     sleep_tick();
   }
+}
+
+std::string LaunchedJob::missing_text(const std::vector<int>& missing) const {
+  return fmt::format("{} of {} processes {} not joined: {}", missing.size(), membership_.processes,
+                     missing.size() == 1 ? "has" : "have", number_list_text(missing));
+}
+
+std::string LaunchedJob::join_timeout_message(const std::vector<int>& missing) const {
+  const int rejected = server_->rejected_connections();
+  const std::string rejected_text =
+      rejected == 0 ? "" : fmt::format(", and {} connection{} rejected", rejected, rejected == 1 ? " was" : "s were");
+  return fmt::format(
+      "{} (limit {:g} s){}{}; check that they run and reach process 0 on {}, which listens at {} (a firewall?), or "
+      "raise BUSBW_JOIN_TIMEOUT_S and -T",
+      missing_text(missing), membership_.join_limit_s, rejected_text, mismatch_text(), host_name(),
+      rendezvous_.listen_address_text());
 }
 
 /// Returns what process 0 knows about clients with another token or version, for the end of a message. Empty if
@@ -219,7 +222,7 @@ void LaunchedJob::abort(ExitCode exit, const std::string& message) noexcept {
   const std::scoped_lock lock(mutex_);
   if (failure_) return;
   failure_ = Failure{exit, message};
-  reports_failure_ = true;
+  is_own_failure_ = true;
   is_unconfirmed_ = is_control_open_;
   aborted_.store(true, std::memory_order_release);
 }
@@ -329,6 +332,13 @@ Bytes LaunchedJob::make_heartbeat() const {
   return heartbeat.bytes();
 }
 
+/// Sends the failure that began in this process to the store. Returns false if no failure began here.
+bool LaunchedJob::send_own_failure() {
+  const std::scoped_lock lock(mutex_);
+  if (is_own_failure_) control_->send(FrameKind::abort, packed(*failure_));
+  return is_own_failure_;
+}
+
 /// Sends heartbeats, this process's failure and the leave frame to the store, and receives the job's failure. Returns
 /// after the store's answer to the leave frame, or if the store is lost.
 void LaunchedJob::exchange_control_frames() {
@@ -340,13 +350,7 @@ void LaunchedJob::exchange_control_frames() {
   bool has_sent_abort = false;
   bool has_sent_leave = false;
   while (ticks_since_leave < kLeaveTicks) {
-    if (!has_sent_abort) {
-      const std::scoped_lock lock(mutex_);
-      if (reports_failure_) {
-        control_->send(FrameKind::abort, packed(*failure_));
-        has_sent_abort = true;
-      }
-    }
+    if (!has_sent_abort) has_sent_abort = send_own_failure();
     if (is_leaving_ && !std::exchange(has_sent_leave, true)) {
       if (withdrawal_reason_.empty())
         control_->send(FrameKind::leave, {});

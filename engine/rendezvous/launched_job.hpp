@@ -57,9 +57,12 @@ class LaunchedJob final : public Job {
   void start_server();
   void tick_while_joining();
   void wait_until_all_joined();
+  std::string missing_text(const std::vector<int>& missing) const;
+  std::string join_timeout_message(const std::vector<int>& missing) const;
   std::string mismatch_text() const;
   bool should_wait_for_absent() const;
   void run_control_thread() noexcept;
+  bool send_own_failure();
   void exchange_control_frames();
   int max_heartbeat_ticks() const;
   Bytes make_heartbeat() const;
@@ -86,7 +89,7 @@ class LaunchedJob final : public Job {
   mutable std::mutex mutex_;  // guards the following members up to is_control_open_
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;
-  bool reports_failure_ = false;  // `failure_` began in this process, and the control thread must send it to the store
+  bool is_own_failure_ = false;  // `failure_` began in this process, and the control thread must send it to the store
   bool is_unconfirmed_ = false;  // the store has not answered `failure_` yet and may still name an earlier failure
   bool is_control_open_ = false;  // the control thread is connected to the store
 

@@ -1,3 +1,4 @@
+// Barriers and messages between the members of a team, over the rendezvous store. A long message is sent in parts.
 #include "rendezvous/store_team.hpp"
 
 #include <fmt/format.h>
@@ -15,6 +16,16 @@ constexpr std::size_t kMaxPartBytes = StoreState::kMaxValueBytes - kHeaderBytes;
 /// Returns the maximum size of the part that each member sends in a round of gather.
 std::size_t gather_part_bytes(std::size_t members) {
   return std::clamp(StoreTeam::kRoundBytes / members, kMinPartBytes, kMaxPartBytes);
+}
+
+/// Key with which member 0 starts the round of a gather that sends the parts from byte `offset` on.
+std::string round_key(const std::string& gather_key, std::size_t offset) {
+  return fmt::format("{} go on to byte {}", gather_key, offset);
+}
+
+/// Key of the part that begins at byte `offset` of a member's message. `member`: its number in the job.
+std::string part_key(const std::string& gather_key, int member, std::size_t offset) {
+  return fmt::format("{} from rank {} byte {}", gather_key, member, offset);
 }
 
 }  // namespace
@@ -46,34 +57,38 @@ void StoreTeam::barrier() {
 std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
   count_step();
   const std::string key = next_key("gather");
-  const auto round_key = [&](std::size_t offset) { return fmt::format("{} go on to byte {}", key, offset); };
-  const auto part_key = [&](std::size_t member, std::size_t offset) {
-    return fmt::format("{} from rank {} byte {}", key, members_[member], offset);
-  };
+  if (own_index_ == 0) return collect_messages(key, own_bytes);
+  send_in_parts(key, own_bytes);
+  return {};
+}
+
+void StoreTeam::send_in_parts(const std::string& key, std::span<const std::byte> message) {
+  const int own_number = members_[static_cast<std::size_t>(own_index_)];
   const std::size_t part_bytes = gather_part_bytes(members_.size());
-  if (own_index_ != 0) {
-    for (std::size_t offset = 0; offset == 0 || offset < own_bytes.size(); offset += part_bytes) {
-      if (offset > 0) store_.get(round_key(offset));
-      MessageWriter message;
-      if (offset == 0) message.add(own_bytes.size());
-      Bytes bytes = message.bytes();
-      const auto part = own_bytes.subspan(offset, std::min(part_bytes, own_bytes.size() - offset));
-      bytes.insert(bytes.end(), part.begin(), part.end());
-      store_.set(part_key(static_cast<std::size_t>(own_index_), offset), bytes, 1);
-    }
-    return {};
+  for (std::size_t offset = 0; offset == 0 || offset < message.size(); offset += part_bytes) {
+    if (offset > 0) store_.get(round_key(key, offset));
+    MessageWriter header;
+    if (offset == 0) header.add(message.size());
+    Bytes bytes = header.bytes();
+    const auto part = message.subspan(offset, std::min(part_bytes, message.size() - offset));
+    bytes.insert(bytes.end(), part.begin(), part.end());
+    store_.set(part_key(key, own_number, offset), bytes, /*reads=*/1);
   }
+}
+
+std::vector<Bytes> StoreTeam::collect_messages(const std::string& key, std::span<const std::byte> own_message) {
+  const std::size_t part_bytes = gather_part_bytes(members_.size());
   std::vector<Bytes> messages(members_.size());
-  messages[0].assign(own_bytes.begin(), own_bytes.end());
+  messages[0].assign(own_message.begin(), own_message.end());
   std::vector<std::size_t> sizes(members_.size());
   std::vector<std::size_t> pending;  // members with an incomplete message
   for (std::size_t member = 1; member < members_.size(); ++member) pending.push_back(member);
   for (std::size_t offset = 0; !pending.empty(); offset += part_bytes) {
-    if (offset > 0) store_.set(round_key(offset), {}, static_cast<int>(pending.size()));
+    if (offset > 0) store_.set(round_key(key, offset), {}, static_cast<int>(pending.size()));
     std::vector<std::string> keys;
     std::vector<int> setters;
     for (const std::size_t member : pending) {
-      keys.push_back(part_key(member, offset));
+      keys.push_back(part_key(key, members_[member], offset));
       setters.push_back(members_[member]);
     }
     const std::vector<Bytes> round_parts = store_.get_all(keys, setters);

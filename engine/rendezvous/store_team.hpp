@@ -44,6 +44,9 @@ class StoreTeam final : public Team {
   void count_step();
   /// Returns a key that no earlier call of this team has used.
   std::string next_key(const char* operation);
+  /// Roles in `gather`: of the members except the first, and of the first. `key`: that of the gather.
+  void send_in_parts(const std::string& key, std::span<const std::byte> message);
+  std::vector<Bytes> collect_messages(const std::string& key, std::span<const std::byte> own_message);
 
   TcpStore& store_;
   LocalRank& state_;

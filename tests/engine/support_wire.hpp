@@ -87,8 +87,9 @@ class RawClient {
   /// Receives the next frame. Nothing on timeout or at the end of the connection.
   std::optional<TcpChannel::ReceivedFrame> receive_frame() {
     FrameReader reader;
-    std::span<const std::byte> body;
-    while (!reader.next(body, kMaxFrameBytes)) {
+    for (;;) {
+      if (const auto body = reader.next(kMaxFrameBytes))
+        return TcpChannel::ReceivedFrame{static_cast<FrameKind>(body->front()), Bytes(body->begin() + 1, body->end())};
       pollfd waiting{socket_.number(), POLLIN, 0};
       if (poll(&waiting, 1, kTimeoutMs) <= 0) return std::nullopt;
       std::byte one{};  // do not read beyond this frame
@@ -97,7 +98,6 @@ class RawClient {
       if (got <= 0) return std::nullopt;
       reader.append(std::span(&one, 1));
     }
-    return TcpChannel::ReceivedFrame{static_cast<FrameKind>(body.front()), Bytes(body.begin() + 1, body.end())};
   }
   /// Sends a hello and returns the greeting frame for this connection.
   Bytes greeting(const ClientInfo& client, const std::string& token = kToken) {

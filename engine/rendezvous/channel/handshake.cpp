@@ -1,3 +1,4 @@
+// Proves to both sides of a connection that the other one knows the job's token, without sending the token.
 #include "rendezvous/channel/handshake.hpp"
 
 #include <algorithm>
@@ -39,14 +40,17 @@ Bytes with_proof(const std::string& token, const Nonces& nonces, FrameKind kind,
   return frame;
 }
 
-/// Returns the body after the proof, and sets `is_proved` to true if the proof is right. Throws BrokenMessage if the
-/// frame is too short for a proof.
-std::span<const std::byte> check_proof(const std::string& token, const Nonces& nonces, FrameKind kind,
-                                       std::span<const std::byte> frame, bool& is_proved) {
+struct CheckedFrame {
+  std::span<const std::byte> body;  // after the proof
+  bool is_proved;                   // the sender knows the token
+};
+
+/// Checks the proof at the beginning of a frame. Throws BrokenMessage if the frame is too short for a proof.
+CheckedFrame check_proof(const std::string& token, const Nonces& nonces, FrameKind kind,
+                         std::span<const std::byte> frame) {
   if (frame.size() < sizeof(Digest)) throw BrokenMessage();
   const std::span<const std::byte> body = frame.subspan(sizeof(Digest));
-  is_proved = constant_time_equal(frame.first(sizeof(Digest)), make_proof(token, nonces, kind, body));
-  return body;
+  return {body, constant_time_equal(frame.first(sizeof(Digest)), make_proof(token, nonces, kind, body))};
 }
 
 }  // namespace
@@ -88,9 +92,9 @@ ClientHandshake::HandshakeResult ClientHandshake::result_of(FrameKind kind, std:
   const bool has_proof = (kind == FrameKind::welcome || kind == FrameKind::refused) && !body.empty();
   if (!has_proof) return result;
   try {
-    bool is_proved = false;
-    MessageReader reader(check_proof(token_, nonces_, kind, body, is_proved));
-    if (!is_proved) return result;
+    const CheckedFrame frame = check_proof(token_, nonces_, kind, body);
+    if (!frame.is_proved) return result;
+    MessageReader reader(frame.body);
     if (kind == FrameKind::welcome) return {HandshakeResult::Kind::welcome, reader.take_text(), {}};
     return {HandshakeResult::Kind::refused, {}, unpack_failure(reader)};
   } catch (const BrokenMessage&) {
@@ -109,10 +113,9 @@ Bytes ServerHandshake::challenge() const { return MessageWriter().add(nonces_.se
 
 ServerHandshake::ClientIdentity ServerHandshake::read_greeting(const std::string& token,
                                                                std::span<const std::byte> greeting) const {
-  ClientIdentity identity;
-  MessageReader reader(check_proof(token, nonces_, FrameKind::greeting, greeting, identity.knows_token));
-  identity.client = ClientInfo::unpack(reader);
-  return identity;
+  const CheckedFrame frame = check_proof(token, nonces_, FrameKind::greeting, greeting);
+  MessageReader reader(frame.body);
+  return {ClientInfo::unpack(reader), frame.is_proved};
 }
 
 Bytes ServerHandshake::welcome(const std::string& token, const std::string& host) const {

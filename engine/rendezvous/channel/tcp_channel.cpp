@@ -1,3 +1,4 @@
+// Sends and receives frames over a non-blocking socket.
 #include "rendezvous/channel/tcp_channel.hpp"
 
 #include <poll.h>
@@ -32,14 +33,14 @@ void TcpChannel::flush() {
 }
 
 std::optional<TcpChannel::ReceivedFrame> TcpChannel::next_frame() {
-  std::span<const std::byte> body;
   try {
-    if (!received_.next(body, max_frame_bytes_)) return std::nullopt;
+    const auto body = received_.next(max_frame_bytes_);
+    if (!body) return std::nullopt;
+    return ReceivedFrame{static_cast<FrameKind>(body->front()), Bytes(body->begin() + 1, body->end())};
   } catch (const BrokenMessage&) {
     ended_ = true;
     return std::nullopt;
   }
-  return ReceivedFrame{static_cast<FrameKind>(body.front()), Bytes(body.begin() + 1, body.end())};
 }
 
 std::optional<TcpChannel::ReceivedFrame> TcpChannel::receive(int wait_ms) {
@@ -54,13 +55,13 @@ std::optional<TcpChannel::ReceivedFrame> TcpChannel::receive(int wait_ms) {
   if ((poll_entry.revents & POLLOUT) != 0) flush();
   constexpr std::size_t kBufferBytes = 65536;
   std::array<std::byte, kBufferBytes> buffer;
-  const ssize_t got = recv(socket_.number(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
-  if (got <= 0) {
+  const ssize_t received_bytes = recv(socket_.number(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (received_bytes < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
+  if (received_bytes <= 0) {
     ended_ = true;
     return std::nullopt;
   }
-  received_.append(std::span(buffer).first(static_cast<std::size_t>(got)));
+  received_.append(std::span(buffer).first(static_cast<std::size_t>(received_bytes)));
   return next_frame();
 }
 

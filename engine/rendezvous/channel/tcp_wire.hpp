@@ -3,6 +3,7 @@
 // length and a body, and the body starts with the frame's kind. A connection starts with the handshake
 // (handshake.hpp), and other frames are rejected before it.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -102,9 +103,9 @@ inline Failure unpack_failure(MessageReader& reader) {
 class FrameReader {
  public:
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  /// Sets `body` to the next frame without its length; it is valid until the next call. False if no frame is complete.
-  /// Throws BrokenMessage if a frame is empty or longer than `max_bytes`.
-  bool next(std::span<const std::byte>& body, std::size_t max_bytes) {
+  /// Returns the body of the next frame, which is valid until the next call. Nothing if no frame is complete. Throws
+  /// BrokenMessage if a frame is empty or longer than `max_bytes`.
+  std::optional<std::span<const std::byte>> next(std::size_t max_bytes) {
     const auto unread = std::span<const std::byte>(bytes_).subspan(read_bytes_);
     std::uint32_t length = 0;
     if (unread.size() >= kLengthBytes) {
@@ -112,13 +113,12 @@ class FrameReader {
       if (length == 0 || length > max_bytes) throw BrokenMessage();
       if (unread.size() >= kLengthBytes + length) {
         read_bytes_ += kLengthBytes + length;
-        body = unread.subspan(kLengthBytes, length);
-        return true;
+        return unread.subspan(kLengthBytes, length);
       }
     }
     bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(read_bytes_));
     read_bytes_ = 0;
-    return false;
+    return std::nullopt;
   }
 
  private:

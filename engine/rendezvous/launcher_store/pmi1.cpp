@@ -1,3 +1,5 @@
+// Shares a text of process 0 through the PMI-1 daemon of a launcher such as MPICH's mpiexec. Requests and replies are
+// lines of text on a socket that the launcher opened (PMI_FD).
 #include "rendezvous/launcher_store/pmi1.hpp"
 
 #include <fmt/format.h>
@@ -24,9 +26,9 @@ constexpr std::string_view kProtocol = "PMI-1";
 constexpr std::uint64_t kMaxDescriptor = 1'000'000;
 constexpr std::size_t kMaxLineBytes = 65536;
 /// Part of a value if the daemon does not state its maximum. MPICH has 1024.
-constexpr std::size_t kSmallestValueBytes = 64;
-/// The maximum counts a closing zero byte.
-constexpr std::size_t kClosingBytes = 1;
+constexpr std::size_t kMinValueBytes = 64;
+/// The daemon's maximum includes a terminating zero byte.
+constexpr std::size_t kTerminatorBytes = 1;
 constexpr const char* kPartCountKey = "busbw-parts";
 
 std::string part_key(std::size_t part) { return fmt::format("busbw-part-{}", part); }
@@ -88,10 +90,10 @@ class Pmi1Connection {
       }
       if (received_.size() > kMaxLineBytes) throw unusable_store_error(kProtocol, "its line is too long");
       char buffer[4096];
-      const ssize_t got = recv(descriptor_, buffer, sizeof buffer, MSG_DONTWAIT);
-      if (got > 0) {
-        received_.append(buffer, static_cast<std::size_t>(got));
-      } else if (got == 0) {
+      const ssize_t received_bytes = recv(descriptor_, buffer, sizeof buffer, MSG_DONTWAIT);
+      if (received_bytes > 0) {
+        received_.append(buffer, static_cast<std::size_t>(received_bytes));
+      } else if (received_bytes == 0) {
         throw unusable_store_error(kProtocol, "the launcher closed the connection");
       } else if (errno == EAGAIN || errno == EINTR) {
         wait_until_ready(POLLIN);
@@ -114,7 +116,7 @@ class Pmi1Connection {
 
   const int descriptor_;
   const StoreWait& wait_;
-  std::string received_;  // not yet returned
+  std::string received_;  // bytes after the last returned line
   const Ticker ticker_;
   std::uint64_t waited_ticks_ = 0;
 };
@@ -123,7 +125,7 @@ class Pmi1Connection {
 std::size_t max_value_bytes(const Reply& maxima) {
   const auto stated = maxima.find("vallen_max");
   const auto bytes = stated == maxima.end() ? std::nullopt : parse_digits(stated->second);
-  return std::max(kSmallestValueBytes, static_cast<std::size_t>(bytes.value_or(0))) - kClosingBytes;
+  return std::max(kMinValueBytes, static_cast<std::size_t>(bytes.value_or(0))) - kTerminatorBytes;
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// Shares a text of process 0 through the PMIx daemon of a launcher such as Open MPI's mpirun. The library is the one
+// that the daemon uses, opened at run time.
 #include "rendezvous/launcher_store/pmix.hpp"
 
 #include <dlfcn.h>
@@ -76,8 +78,8 @@ pmix::Functions open_library() {
   return functions;
 }
 
-/// Result of a function that calls back from a thread of the library. The library may call after the wait has ended, so
-/// the callback shares its ownership.
+/// Result of a function that calls back from a thread of the library. The callback owns a share of it, because the
+/// library may call back after this process has stopped waiting.
 struct PendingResult {
   std::atomic<bool> is_done = false;
   pmix::Status status = pmix::kSuccess;

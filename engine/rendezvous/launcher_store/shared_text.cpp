@@ -1,3 +1,4 @@
+// Selects the protocol of the launcher's key-value store.
 #include "rendezvous/launcher_store/shared_text.hpp"
 
 #include "rendezvous/launcher_store/pmi1.hpp"

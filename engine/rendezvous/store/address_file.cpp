@@ -1,3 +1,5 @@
+// Publishes the address of process 0 as a file in a folder that all processes share, and reads it. The file appears in
+// one atomic step, and readers refuse files of other users.
 #include "rendezvous/store/address_file.hpp"
 
 #include <fcntl.h>

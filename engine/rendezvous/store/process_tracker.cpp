@@ -1,3 +1,5 @@
+// State of every process of the job in process 0: absent, joined, left or lost. The server's thread updates it, and the
+// main thread of process 0 reads it, so every function locks the mutex.
 #include "rendezvous/store/process_tracker.hpp"
 
 #include <fmt/format.h>
@@ -52,12 +54,12 @@ RankProgress ProcessTracker::progress(int rank) const {
 }
 
 /// Returns the name for messages: "rank 3 (process 3, pid 123 on n2)".
-std::string ProcessTracker::process_name(int process) const {
-  const Process& entry = process_at(process);
-  const std::string ranks = process_ranks_text(process, ranks_per_process_);
-  if (entry.host.empty()) return fmt::format("{} (process {})", ranks, process);
-  if (entry.pid == 0) return fmt::format("{} (process {} on {})", ranks, process, entry.host);
-  return fmt::format("{} (process {}, pid {} on {})", ranks, process, entry.pid, entry.host);
+std::string ProcessTracker::process_name(int process_number) const {
+  const Process& process = process_at(process_number);
+  const std::string ranks = process_ranks_text(process_number, ranks_per_process_);
+  if (process.host.empty()) return fmt::format("{} (process {})", ranks, process_number);
+  if (process.pid == 0) return fmt::format("{} (process {} on {})", ranks, process_number, process.host);
+  return fmt::format("{} (process {}, pid {} on {})", ranks, process_number, process.pid, process.host);
 }
 
 std::string ProcessTracker::host_of_process(int process) const {
@@ -122,9 +124,9 @@ std::optional<Failure> ProcessTracker::first_refusal() const {
 
 bool ProcessTracker::wait_until_all_left(int ticks, bool also_absent) {
   std::unique_lock lock(mutex_);
-  const auto is_awaited = [also_absent](const Process& entry) {
-    return entry.state == Process::State::joined ||
-           (also_absent && entry.state == Process::State::absent && !entry.is_refused);
+  const auto is_awaited = [also_absent](const Process& process) {
+    return process.state == Process::State::joined ||
+           (also_absent && process.state == Process::State::absent && !process.is_refused);
   };
   return changed_.wait_for(lock, std::chrono::milliseconds(ticks * kTickMs),
                            [&] { return std::ranges::none_of(processes_, is_awaited); });
@@ -267,11 +269,12 @@ void ProcessTracker::lose_joined(int process, const std::string& cause) {
 }
 
 /// Marks a process as lost. `event`: what happened to it, as a predicate. Call it with the mutex locked.
-void ProcessTracker::mark_lost(int process, const std::string& event) {
-  Process& entry = process_at(process);
-  entry.state = Process::State::lost;
-  entry.loss_message = fmt::format("{} {}", process_name(process), event);
-  if (!failure_ && !(tolerates_losses_ && process != 0)) failure_ = Failure{ExitCode::rank_lost, entry.loss_message};
+void ProcessTracker::mark_lost(int process_number, const std::string& event) {
+  Process& process = process_at(process_number);
+  process.state = Process::State::lost;
+  process.loss_message = fmt::format("{} {}", process_name(process_number), event);
+  const bool is_tolerated = tolerates_losses_ && process_number != 0;
+  if (!failure_ && !is_tolerated) failure_ = Failure{ExitCode::rank_lost, process.loss_message};
   changed_.notify_all();
 }
 

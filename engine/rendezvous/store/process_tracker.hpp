@@ -91,9 +91,9 @@ class ProcessTracker {
   /// Returns the failure to send to a client that cannot join, or nothing if it can. Call it with the mutex locked.
   std::optional<Failure> join_refusal(const ClientInfo& client) const;
   bool is_process_number(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
-  void mark_lost(int process, const std::string& event);
+  void mark_lost(int process_number, const std::string& event);
   void lose_joined(int process, const std::string& cause);
-  std::string process_name(int process) const;
+  std::string process_name(int process_number) const;
   Process& process_at(int process) { return processes_[static_cast<std::size_t>(process)]; }
   const Process& process_at(int process) const { return processes_[static_cast<std::size_t>(process)]; }
 

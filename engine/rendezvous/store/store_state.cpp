@@ -1,3 +1,5 @@
+// Carries out the requests of the rendezvous store in memory: set and get of values, and barriers. A request that must
+// wait is stored as a Waiter and answered later.
 #include "rendezvous/store/store_state.hpp"
 
 #include <fmt/format.h>
@@ -118,14 +120,15 @@ void StoreState::get(const Waiter& waiter, const std::string& key, std::vector<S
     return;
   }
   Entry& entry = entry_of_key->second;
-  if (entry.reads_left != 1) {
-    replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, entry.value});
-    if (entry.reads_left > 0) --entry.reads_left;
+  const bool is_last_read = entry.reads_left == 1;
+  if (is_last_read) {
+    bytes_ -= entry_bytes(key, entry.value.size());
+    replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, std::move(entry.value)});
+    entries_.erase(entry_of_key);
     return;
   }
-  bytes_ -= entry_bytes(key, entry.value.size());
-  replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, std::move(entry.value)});
-  entries_.erase(entry_of_key);
+  replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, entry.value});
+  if (entry.reads_left > 0) --entry.reads_left;
 }
 
 void StoreState::arrive_at_barrier(std::uint64_t client, const StoreRequest& request,
@@ -134,8 +137,9 @@ void StoreState::arrive_at_barrier(std::uint64_t client, const StoreRequest& req
   if (barrier.has_arrived.empty()) {
     barrier.has_arrived.resize(static_cast<std::size_t>(request.amount));
     bytes_ += entry_bytes(request.key, barrier.has_arrived.size() / 8);
-    if (request.amount == max_members_)
-      for (const std::int32_t member : lost_members_) skip(barrier, member);
+    const bool has_all_members = request.amount == max_members_;
+    if (has_all_members)
+      for (const std::int32_t member : lost_members_) mark_arrived(barrier, member);
   }
   const auto member = static_cast<std::size_t>(request.member);
   if (barrier.has_arrived.size() != static_cast<std::size_t>(request.amount) || barrier.has_arrived[member]) {
@@ -150,7 +154,7 @@ void StoreState::arrive_at_barrier(std::uint64_t client, const StoreRequest& req
   if (open_barrier(request.key, barrier, replies)) barriers_.erase(request.key);
 }
 
-void StoreState::skip(BarrierState& barrier, std::int32_t member) {
+void StoreState::mark_arrived(BarrierState& barrier, std::int32_t member) {
   const auto index = static_cast<std::size_t>(member);
   if (!barrier.has_arrived[index]) ++barrier.arrived;
   barrier.has_arrived[index] = true;
@@ -176,7 +180,7 @@ std::vector<StoreReply> StoreState::lose_members(std::int32_t first, std::int32_
   for (auto entry = barriers_.begin(); entry != barriers_.end();) {
     auto& [key, barrier] = *entry;
     if (std::ssize(barrier.has_arrived) == max_members_)
-      for (std::int32_t member = first; member < first + count; ++member) skip(barrier, member);
+      for (std::int32_t member = first; member < first + count; ++member) mark_arrived(barrier, member);
     entry = open_barrier(key, barrier, replies) ? barriers_.erase(entry) : std::next(entry);
   }
   return replies;

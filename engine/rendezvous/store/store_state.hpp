@@ -84,7 +84,7 @@ class StoreState {
   void get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies);
   void arrive_at_barrier(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& replies);
   /// Counts a member of a barrier of all members that never arrives.
-  static void skip(BarrierState& barrier, std::int32_t member);
+  static void mark_arrived(BarrierState& barrier, std::int32_t member);
   /// Ends the waits at a barrier if all its members have arrived. True if so.
   bool open_barrier(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies);
   std::string refusal_reason(const StoreRequest& request) const;

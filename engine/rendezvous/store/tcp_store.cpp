@@ -1,3 +1,4 @@
+// A rank's connection to the rendezvous store: sends requests and waits for the replies.
 #include "rendezvous/store/tcp_store.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Event loop of the rendezvous store: accepts and authenticates connections, carries out their requests (StoreState),
+// tells the ProcessTracker which processes live, and sends the job's failure to all of them.
 #include "rendezvous/store/tcp_store_server.hpp"
 
 #include <fmt/format.h>
@@ -35,6 +37,15 @@ std::size_t job_connections(const ServerSettings& settings) {
   return static_cast<std::size_t>(settings.processes) * static_cast<std::size_t>(settings.ranks_per_process + 1);
 }
 
+/// Calls epoll_ctl with `operation` (EPOLL_CTL_...), `events` (EPOLLIN, ...) and the id that epoll returns with an
+/// event. Returns false if the call fails.
+bool control_epoll(const Descriptor& poller, int operation, int descriptor, std::uint32_t events, std::uint64_t id) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = id;
+  return epoll_ctl(poller.number(), operation, descriptor, &event) == 0;
+}
+
 }  // namespace
 
 TcpStoreServer::TcpStoreServer(std::vector<Descriptor> listeners, const ServerSettings& settings)
@@ -55,10 +66,7 @@ TcpStoreServer::TcpStoreServer(std::vector<Descriptor> listeners, const ServerSe
                     "allowed; raise the limit (ulimit -n) where process 0 starts",
                     needed, allowed));
   const auto watch_input = [this](int descriptor, std::uint64_t id) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = id;
-    epoll_ctl(poller_.number(), EPOLL_CTL_ADD, descriptor, &event);
+    control_epoll(poller_, EPOLL_CTL_ADD, descriptor, EPOLLIN, id);
   };
   watch_input(ticker_.number(), kTimerId);
   watch_input(wake_.number(), kWakeId);
@@ -133,10 +141,7 @@ void TcpStoreServer::accept_connections(const Descriptor& listener) {
     if (connections_.size() >= max_connections && !reject_oldest_unauthenticated()) continue;
     set_nonblocking_nodelay(socket);
     const std::uint64_t id = next_id_++;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = id;
-    if (epoll_ctl(poller_.number(), EPOLL_CTL_ADD, socket.number(), &event) != 0) continue;
+    if (!control_epoll(poller_, EPOLL_CTL_ADD, socket.number(), EPOLLIN, id)) continue;
     connections_[id].socket = std::move(socket);
     unauthenticated_.insert(id);
   }
@@ -153,12 +158,8 @@ bool TcpStoreServer::reject_oldest_unauthenticated() {
 /// Enables or disables events of the listening sockets.
 void TcpStoreServer::set_accepting(bool accepting) {
   if (std::exchange(is_accepting_, accepting) == accepting) return;
-  for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    epoll_event event{};
-    event.events = accepting ? EPOLLIN : 0U;
-    event.data.u64 = kFirstListenerId + i;
-    epoll_ctl(poller_.number(), EPOLL_CTL_MOD, listeners_[i].number(), &event);
-  }
+  for (std::size_t i = 0; i < listeners_.size(); ++i)
+    control_epoll(poller_, EPOLL_CTL_MOD, listeners_[i].number(), accepting ? EPOLLIN : 0U, kFirstListenerId + i);
 }
 
 void TcpStoreServer::on_tick() {
@@ -191,23 +192,23 @@ void TcpStoreServer::read(std::uint64_t id) {
   for (;;) {
     const auto entry = connections_.find(id);
     if (entry == connections_.end()) return;
-    const ssize_t got = recv(entry->second.socket.number(), buffer_.data(), buffer_.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (got <= 0) return close(id);
-    entry->second.received.append(std::span(buffer_).first(static_cast<std::size_t>(got)));
+    const ssize_t received_bytes = recv(entry->second.socket.number(), buffer_.data(), buffer_.size(), 0);
+    if (received_bytes < 0 && errno == EINTR) continue;
+    if (received_bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (received_bytes <= 0) return close(id);
+    entry->second.received.append(std::span(buffer_).first(static_cast<std::size_t>(received_bytes)));
     try {
-      std::span<const std::byte> body;
       // Handling a frame may close the connection, so it is looked up again each time.
       for (auto current = connections_.find(id); current != connections_.end(); current = connections_.find(id)) {
         const std::size_t max_bytes = current->second.is_authenticated ? kMaxFrameBytes : kMaxGreetingBytes;
-        if (!current->second.received.next(body, max_bytes)) break;
-        handle_frame(id, body);
+        const auto body = current->second.received.next(max_bytes);
+        if (!body) break;
+        handle_frame(id, *body);
       }
     } catch (const BrokenMessage&) {
       return reject(id);
     }
-    if (static_cast<std::size_t>(got) < buffer_.size()) return;
+    if (static_cast<std::size_t>(received_bytes) < buffer_.size()) return;
   }
 }
 
@@ -363,10 +364,8 @@ void TcpStoreServer::write(std::uint64_t id) {
 /// Sets whether epoll also reports that the connection is writable.
 void TcpStoreServer::set_watches_writable(Connection& connection, std::uint64_t id, bool watches_writable) {
   if (std::exchange(connection.watches_writable, watches_writable) == watches_writable) return;
-  epoll_event event{};
-  event.events = watches_writable ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  event.data.u64 = id;
-  epoll_ctl(poller_.number(), EPOLL_CTL_MOD, connection.socket.number(), &event);
+  const std::uint32_t events = watches_writable ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  control_epoll(poller_, EPOLL_CTL_MOD, connection.socket.number(), events, id);
 }
 
 }  // namespace busbw

@@ -1,3 +1,4 @@
+// A job of one machine: its ranks, threads or forked processes, communicate through shared memory.
 #include "rendezvous/team/local_job.hpp"
 
 #include <fmt/format.h>

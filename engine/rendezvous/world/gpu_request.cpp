@@ -1,3 +1,4 @@
+// Finds out from variables whether the user requested GPUs, so that a run does not measure the host by mistake.
 #include "rendezvous/world/gpu_request.hpp"
 
 #include <fmt/format.h>

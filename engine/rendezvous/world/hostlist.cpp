@@ -1,3 +1,4 @@
+// Expands a list of hosts in Slurm's syntax: "n[1-3,07]" has the hosts n1, n2, n3 and n07.
 #include "rendezvous/world/hostlist.hpp"
 
 #include <fmt/format.h>
@@ -38,22 +39,24 @@ template <class Visit>
 void for_each_part(std::string_view text, std::string_view hostlist, Visit visit) {
   bool in_brackets = false;
   std::size_t part_start = 0;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
-    const bool is_end = i == text.size();
-    if (!is_end && text[i] == '[') {
+  const auto end_part = [&](std::size_t end) {
+    if (end == part_start) throw_invalid(hostlist, "has an empty name");
+    visit(text.substr(part_start, end - part_start));
+    part_start = end + 1;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[') {
       if (in_brackets) throw_invalid(hostlist, "has nested brackets");
       in_brackets = true;
-    }
-    if (!is_end && text[i] == ']') {
+    } else if (text[i] == ']') {
       if (!in_brackets) throw_invalid(hostlist, "has a ] without a [");
       in_brackets = false;
+    } else if (text[i] == ',' && !in_brackets) {
+      end_part(i);
     }
-    if (!is_end && (text[i] != ',' || in_brackets)) continue;
-    if (in_brackets) throw_invalid(hostlist, "has a [ without a ]");
-    if (i == part_start) throw_invalid(hostlist, "has an empty name");
-    visit(text.substr(part_start, i - part_start));
-    part_start = i + 1;
   }
+  if (in_brackets) throw_invalid(hostlist, "has a [ without a ]");
+  end_part(text.size());
 }
 
 /// Expands the text in brackets: "1-3,07-09" becomes "1", "2", "3", "07", "08", "09".

@@ -1,3 +1,4 @@
+// One entry for each launcher: its variables, its daemons, and how its processes find process 0.
 #include "rendezvous/world/launcher_table.hpp"
 
 #include <fmt/format.h>

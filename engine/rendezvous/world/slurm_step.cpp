@@ -1,3 +1,4 @@
+// Reads the variables of a Slurm step: whether srun started this process, the step's nodes, tasks per node and port.
 #include "rendezvous/world/slurm_step.hpp"
 
 #include <fmt/format.h>

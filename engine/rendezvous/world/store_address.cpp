@@ -1,3 +1,4 @@
+// Parses BUSBW_RENDEZVOUS, hosts and ports.
 #include "rendezvous/world/store_address.hpp"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// Reads the job's token from BUSBW_TOKEN, or from the file that BUSBW_TOKEN_FILE names.
 #include "rendezvous/world/token.hpp"
 
 #include <fcntl.h>
@@ -32,8 +33,9 @@ std::string require_token(std::string_view text, std::string_view source) {
                     "`openssl rand -hex 16`",
                     source));
   const std::string_view token = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
-  const bool printable = std::ranges::all_of(token, [](unsigned char letter) { return letter > ' ' && letter < 0x7f; });
-  if (token.size() > kMaxTokenBytes || !printable)
+  const bool is_one_word =
+      std::ranges::all_of(token, [](unsigned char letter) { return letter > ' ' && letter < 0x7f; });
+  if (token.size() > kMaxTokenBytes || !is_one_word)
     throw UsageError(fmt::format("{} holds no token: allowed is one word of at most {} ASCII letters, digits and signs",
                                  source, kMaxTokenBytes));
   return std::string(token);

@@ -1,3 +1,5 @@
+// Reads from a launcher's variables which process of which job this is, and how it reaches process 0. If several
+// launchers are nested, selects the one that started this process.
 #include "rendezvous/world/world.hpp"
 
 #include <fmt/format.h>
@@ -236,28 +238,28 @@ std::string job_identity(Environment environment, const LauncherEntry& launcher)
   return identity.empty() ? identity : std::string(launcher.name) + identity;
 }
 
-/// Returns the loopback address of process 0 for a job on one node, or nothing if no unique port can be derived.
-/// `identity` is the job's name. If it is empty, sets it from the name and process ID of the launcher's daemon.
-std::optional<StoreAddress> loopback_store_address(Environment environment, const LauncherEntry& launcher,
-                                                   Ancestors (*ancestors)(), std::string& identity) {
-  if (identity.empty()) {
-    for (const Ancestor& ancestor : ancestors())
-      if (std::ranges::find(launcher.daemons, ancestor.command) != launcher.daemons.end()) {
-        identity = fmt::format("{}-{}-{}", launcher.name, ancestor.command, ancestor.pid);
-        break;
-      }
-  }
-  if (identity.empty()) return std::nullopt;
-  const int port = launcher.port_from ? launcher.port_from(environment) : derived_port(fnv1a(identity));
-  return TcpStoreAddress{{"127.0.0.1"}, port};
+/// Returns a text that identifies a job on one node by the name and process ID of the launcher's daemon. Empty if this
+/// process has no such ancestor.
+std::string daemon_identity(const LauncherEntry& launcher, Ancestors (*ancestors)()) {
+  for (const Ancestor& ancestor : ancestors())
+    if (std::ranges::find(launcher.daemons, ancestor.command) != launcher.daemons.end())
+      return fmt::format("{}-{}-{}", launcher.name, ancestor.command, ancestor.pid);
+  return {};
 }
 
-/// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables. May set `identity` as
-/// loopback_store_address does. Throws UsageError if no address is known.
-StoreAddress find_store_address(Environment environment, const LauncherClaim& claim, std::optional<int> local_size,
-                                Ancestors (*ancestors)(), std::string& identity) {
+/// Address of process 0, and the identity of the job.
+struct JobAddress {
+  StoreAddress store;
+  std::string identity;  // job_identity or daemon_identity; empty if unknown
+};
+
+/// Returns the address from BUSBW_RENDEZVOUS or from the launcher's variables. Throws UsageError if no address is
+/// known.
+JobAddress find_job_address(Environment environment, const LauncherClaim& claim, std::optional<int> local_size,
+                            Ancestors (*ancestors)()) {
   const LauncherEntry& launcher = *claim.launcher;
-  if (const auto text = environment(kRendezvous)) return parse_store_address(*text);
+  std::string identity = job_identity(environment, launcher);
+  if (const auto text = environment(kRendezvous)) return {parse_store_address(*text), identity};
 
   TcpStoreAddress address;
   if (launcher.hosts_from) {
@@ -271,14 +273,18 @@ StoreAddress find_store_address(Environment environment, const LauncherClaim& cl
   const bool has_processes_elsewhere = local_size ? !on_one_node : environment("KUBERNETES_SERVICE_HOST").has_value();
   if (is_localhost && has_processes_elsewhere && claim.rank->value == 0) address.hosts = {"0.0.0.0"};
   if (on_one_node && !launcher.daemons.empty()) {
-    if (auto store = loopback_store_address(environment, launcher, ancestors, identity)) return *std::move(store);
+    if (identity.empty()) identity = daemon_identity(launcher, ancestors);
+    if (!identity.empty()) {
+      const int port = launcher.port_from ? launcher.port_from(environment) : derived_port(fnv1a(identity));
+      return {TcpStoreAddress{{"127.0.0.1"}, port}, identity};
+    }
   }
   if (!address.hosts.empty() && launcher.port_from) {
     address.port = launcher.port_from(environment);
-    return address;
+    return {address, identity};
   }
   if (launcher.store_from)
-    if (const auto store = launcher.store_from(environment)) return LauncherStoreAddress{*store};
+    if (const auto store = launcher.store_from(environment)) return {LauncherStoreAddress{*store}, identity};
   throw UsageError(fmt::format("{} means {} processes, but the address of process 0 is unknown; {}",
                                to_text(*claim.size), claim.size->value, launcher.start_remedy));
 }
@@ -345,8 +351,8 @@ World detect_world(Environment environment, Ancestors (*ancestors)()) {
   if (world.size == 1) return world;
 
   const LauncherEntry& launcher = *claim->launcher;
-  std::string identity = job_identity(environment, launcher);
-  world.store = find_store_address(environment, *claim, local_size, ancestors, identity);
+  const auto [store, identity] = find_job_address(environment, *claim, local_size, ancestors);
+  world.store = store;
   if (auto token = find_token(environment)) {
     world.token = *std::move(token);
   } else if (std::holds_alternative<LauncherStoreAddress>(world.store)) {
