@@ -131,6 +131,22 @@ void occupy_standard_descriptors() {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
 }
 
+/// Prints the requested information instead of a measurement.
+void print_information(InfoRequest request, const Invocation& invocation) {
+  switch (request) {
+    case InfoRequest::help:
+      fmt::print("{}", help_text(invocation.program, purpose_text(invocation), invocation.collective));
+      return;
+    case InfoRequest::version: fmt::print("{}", version_text()); return;
+    case InfoRequest::devices: list_devices(invocation.program); return;
+    case InfoRequest::world: {
+      const World world = detect_world(process_environment);
+      fmt::print("{} {} {}\n", world.rank, world.size, world.launcher);
+      return;
+    }
+  }
+}
+
 /// Runs the program and returns its exit code.
 int run(int argc, char** argv) {
   const Invocation invocation = read_invocation(argv[0], {argv + 1, argv + argc});
@@ -145,21 +161,12 @@ int run(int argc, char** argv) {
   auto parsed = parse_options(invocation.program, invocation.collective, invocation.arguments, process_environment,
                               detect_launched_processes);
   if (const auto* request = std::get_if<InfoRequest>(&parsed)) {
-    switch (*request) {
-      case InfoRequest::help:
-        fmt::print("{}", help_text(invocation.program, purpose_text(invocation), invocation.collective));
-        break;
-      case InfoRequest::version: fmt::print("{}", version_text()); break;
-      case InfoRequest::devices: list_devices(invocation.program); break;
-      case InfoRequest::world:
-        detect_launched_processes();
-        fmt::print("{} {} {}\n", world.rank, world.size, world.launcher);
-        break;
-    }
+    print_information(*request, invocation);
     return 0;
   }
   auto& options = std::get<Options>(parsed);
-  std::optional<SearchProcess> search;  // inherits standard output
+  // The search is a child process of process 0. It inherits standard output, so it starts before claim_stdout().
+  std::optional<SearchProcess> search;
   if (!options.search.empty() && world.rank == 0) search.emplace(options.program, options.search);
   // The answers of flows, or records, must not mix with messages that libraries print on stdout.
   if (options.records_path == "-" || serves_flows) options.stdout_descriptor = claim_stdout();

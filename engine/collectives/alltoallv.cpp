@@ -1,4 +1,5 @@
-// Every rank may send a different amount to every rank, as a TrafficPattern describes.
+// alltoallv: every rank may send a different amount to every rank, as a TrafficPattern describes. There are four
+// patterns; each has an overload of elements_sent and param_count below.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +17,9 @@ struct PatternCall {
   int ranks;
 };
 
-/// nccl-tests' formula: a blend of an even split and a split in proportion to the distance (to - from) mod ranks. The
-/// order of floating-point operations and the rounding down to 16 bytes are those of nccl-tests.
+/// Number of elements that rank `from` sends to rank `to`. nccl-tests' formula: the weighted mean of an even split and
+/// a split in proportion to the distance (to - from) mod ranks. The order of floating-point operations and the rounding
+/// down to 16 bytes are those of nccl-tests.
 std::size_t elements_sent(const DistanceSpread& pattern, const PatternCall& call, int from, int to) {
   constexpr std::uint64_t kAlignBytes = 16;
   const int ranks = call.ranks;
@@ -31,12 +33,15 @@ std::size_t elements_sent(const DistanceSpread& pattern, const PatternCall& call
   const double bytes = (1.0 - pattern.spread) * even + pattern.spread * by_distance;
   return static_cast<std::uint64_t>(bytes) / kAlignBytes * kAlignBytes / call.element_bytes;
 }
+
 std::size_t elements_sent(const ByteMatrix& pattern, const PatternCall& call, int from, int to) {
   return pattern.bytes.cell(from, to) / call.element_bytes;
 }
+
 std::size_t elements_sent(const CountMatrix& pattern, const PatternCall& /*call*/, int from, int to) {
   return pattern.elements.cell(from, to);
 }
+
 std::size_t elements_sent(const ReceiverShares& pattern, const PatternCall& call, int /*from*/, int to) {
   return elements_of_receiver(pattern, call.count, call.element_bytes, to);
 }
@@ -45,6 +50,7 @@ std::size_t elements_sent(const ReceiverShares& pattern, const PatternCall& call
 std::size_t param_count(const DistanceSpread&, std::size_t count, std::size_t element_bytes, int ranks) {
   return share_of(count, element_bytes, ranks);
 }
+
 std::size_t param_count(const ByteMatrix&, std::size_t, std::size_t, int) { return 0; }
 std::size_t param_count(const CountMatrix&, std::size_t, std::size_t, int) { return 0; }
 std::size_t param_count(const ReceiverShares&, std::size_t count, std::size_t, int) { return count; }
@@ -61,17 +67,8 @@ class Alltoallv final : public Collective {
     if (const auto* counts = std::get_if<CountMatrix>(&settings_.pattern))
       if (counts->elements.ranks != ranks)
         return fmt::format("--skew: the file is for {} ranks, the run has {}", counts->elements.ranks, ranks);
-    const auto* const matrix = std::get_if<ByteMatrix>(&settings_.pattern);
-    if (!matrix) return {};
-    if (ranks > matrix->bytes.ranks)
-      return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}",
-                         matrix->bytes.ranks, ranks);
-    const Shape byte_shape = shape(0, /*element_bytes=*/1, ranks);  // counts in bytes
-    const std::size_t max_bytes = std::max(byte_shape.send_count, byte_shape.recv_count);
-    if (max_bytes <= matrix->max_bytes) return {};
-    return fmt::format(
-        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes per rank, -e allows {}; raise -b and -e",
-        max_bytes, matrix->max_bytes);
+    if (const auto* matrix = std::get_if<ByteMatrix>(&settings_.pattern)) return matrix_error(*matrix, ranks);
+    return {};
   }
 
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
@@ -156,6 +153,18 @@ class Alltoallv final : public Collective {
   }
 
  private:
+  std::string matrix_error(const ByteMatrix& matrix, int ranks) const {
+    if (ranks > matrix.bytes.ranks)
+      return fmt::format("NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix is for {} ranks, the run has {}",
+                         matrix.bytes.ranks, ranks);
+    const Shape byte_shape = shape(0, /*element_bytes=*/1, ranks);  // counts in bytes
+    const std::size_t max_bytes = std::max(byte_shape.send_count, byte_shape.recv_count);
+    if (max_bytes <= matrix.max_bytes) return {};
+    return fmt::format(
+        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix moves up to {} bytes per rank, -e allows {}; raise -b and -e",
+        max_bytes, matrix.max_bytes);
+  }
+
   /// Number of elements that rank `from` sends to rank `to`.
   std::size_t elements_sent(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
     const PatternCall call{shape.param_count, element_bytes, ranks};

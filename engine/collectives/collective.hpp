@@ -87,11 +87,13 @@ class Collective {
   /// Text of the redop column if no operator is used.
   virtual std::string_view no_redop_name() const { return "none"; }
   bool has_root() const { return facts_.has_root; }
-  /// True if no rank can finish before all ranks have started. The rank that waited least is then the late one.
+  /// True if no rank can finish before all ranks have started. Ranks then wait for the last one to arrive, so the rank
+  /// with the shortest wait is the late one.
   virtual bool synchronizes_all_ranks() const { return !has_root(); }
   /// True if an in-place result is defined. Otherwise nccl-tests prints N/A as #wrong.
   virtual bool in_place_defined() const { return true; }
-  /// Error text if this number of ranks cannot run ("nRanks 3 is not a power of 2, skipping"). Empty if it can.
+  /// Error text if the collective cannot run on this number of ranks, else empty. For example: "nRanks 3 is not a power
+  /// of 2, skipping".
   virtual std::string rank_count_error(int /*ranks*/) const { return {}; }
 
   /// Returns the counts for one size. `count` is the requested bytes divided by the element size.
@@ -128,10 +130,11 @@ class Collective {
   const CollectiveFacts& facts_;
 };
 
-/// Weight of a call that sends different data to every rank, or receives different data from every rank. Weights limit
-/// the calls behind a closed gate, because a call waits for the GPU if NCCL's work queue is full. The queue holds 1 MiB
-/// (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30), and such a call takes 48 bytes of it per peer (ncclDevWorkP2p). With this
-/// weight, the calls behind a gate over a network fill at most five eighths of the queue.
+/// Weight of a call that sends different data to every rank, or receives different data from every rank. A call with a
+/// larger weight takes more of the capacity behind a closed gate. The reason is NCCL's work queue of 1 MiB
+/// (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30): if it is full, the next call waits for the GPU, which waits for the gate.
+/// Such a call takes 48 bytes of the queue per peer (ncclDevWorkP2p). With this weight, the calls behind a gate over a
+/// network fill at most five eighths of the queue.
 constexpr int all_peers_call_weight(int ranks) { return 1 + ranks / 2048; }
 
 /// nccl-tests' share of `count` per rank, rounded down to a multiple of 16 bytes.

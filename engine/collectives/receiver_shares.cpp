@@ -1,3 +1,4 @@
+// Parses --skew, and computes the share of the data that each rank receives.
 #include "collectives/receiver_shares.hpp"
 
 #include <fmt/format.h>
@@ -42,7 +43,8 @@ ReceiverShares shares_of(const std::vector<double>& weights, std::uint64_t seed,
   double end = 0;
   for (const double weight : weight_of_rank) {
     end += weight;
-    // The coarse unit makes the shares equal on hosts with mathematical libraries that round pow differently.
+    // All hosts must compute the same shares. Their libraries may round pow differently, in the last bits of `end`,
+    // which rounding to a multiple of 1/kWhole removes.
     shares.ends.push_back(static_cast<std::uint64_t>(std::llround(end / sum * static_cast<double>(kWhole))));
   }
   return shares;
@@ -74,7 +76,7 @@ std::size_t elements_of_receiver(const ReceiverShares& shares, std::size_t count
 }
 
 TrafficPattern parse_skew(std::string_view text, int ranks) {
-  const auto invalid = [&](const std::string& allowed) {
+  const auto invalid_skew = [&](const std::string& allowed) {
     return UsageError(fmt::format("--skew {}: allowed: {}", printable_value(text), allowed));
   };
   const std::size_t colon = std::min(text.find(':'), text.size());
@@ -82,7 +84,7 @@ TrafficPattern parse_skew(std::string_view text, int ranks) {
   const std::string_view value = text.substr(std::min(colon + 1, text.size()));
   constexpr std::array<std::string_view, 3> kKinds{"zipf", "hot", "file"};
   if (std::ranges::find(kKinds, kind) == kKinds.end() || value.empty())
-    throw invalid(fmt::format("zipf:EXPONENT, hot:RANKS or file:PATH{}", suggestion(kind, kKinds)));
+    throw invalid_skew(fmt::format("zipf:EXPONENT, hot:RANKS or file:PATH{}", suggestion(kind, kKinds)));
   if (kind == "file") return CountMatrix{read_count_matrix(std::string(value))};
 
   constexpr std::string_view kSeed = ",seed=";
@@ -91,17 +93,18 @@ TrafficPattern parse_skew(std::string_view text, int ranks) {
   if (comma < value.size()) {
     const std::string_view option = value.substr(comma);
     const auto number = option.starts_with(kSeed) ? parse_digits(option.substr(kSeed.size())) : std::nullopt;
-    if (!number) throw invalid(fmt::format("{}:{},seed=N with a whole number N", kind, value.substr(0, comma)));
+    if (!number) throw invalid_skew(fmt::format("{}:{},seed=N with a whole number N", kind, value.substr(0, comma)));
     seed = *number;
   }
   if (kind == "zipf") {
     const auto exponent = parse_number(value.substr(0, comma));
-    if (!exponent || *exponent > kMaxExponent) throw invalid(fmt::format("an exponent from 0 to {}", kMaxExponent));
+    if (!exponent || *exponent > kMaxExponent)
+      throw invalid_skew(fmt::format("an exponent from 0 to {}", kMaxExponent));
     return zipf_shares(*exponent, seed, ranks);
   }
   const auto hot = parse_digits(value.substr(0, comma));
   if (!hot || *hot < 1 || *hot > static_cast<std::uint64_t>(ranks))
-    throw invalid(fmt::format("hot:RANKS with 1 to {} ranks", ranks));
+    throw invalid_skew(fmt::format("hot:RANKS with 1 to {} ranks", ranks));
   return hot_shares(static_cast<int>(*hot), seed, ranks);
 }
 

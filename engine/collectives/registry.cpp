@@ -1,3 +1,4 @@
+// The list of collectives, generated from src/busbw/collectives.toml.
 #include "collectives/registry.hpp"
 
 #include <algorithm>

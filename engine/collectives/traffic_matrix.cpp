@@ -56,39 +56,47 @@ std::uint64_t parse_cell_count(const std::string& text) {
   return *count;
 }
 
-/// Reads a square matrix. `source` is the option or variable before the path in errors, and `cell_kind` what a cell is.
+/// Opens a text file. Throws UsageError, which begins with `source`, if it cannot be read or is too large.
+std::ifstream open_matrix_file(const std::string& path, std::string_view source) {
+  std::error_code error;
+  const bool is_regular = std::filesystem::is_regular_file(path, error);
+  if (!is_regular || std::filesystem::file_size(path, error) > kMaxFileBytes)
+    throw UsageError(fmt::format("{}{}: {}; allowed: a text file of up to {} bytes", source, path,
+                                 is_regular ? "the file is too large" : "no such file", kMaxFileBytes));
+  std::ifstream file(path);
+  if (!file) throw UsageError(fmt::format("{}{}: cannot read the file; check its permissions", source, path));
+  return file;
+}
+
+/// Reads a square matrix. In errors, `source` is the option or variable before the path, and `cell_kind` names the
+/// allowed cells ("byte counts").
 template <class ParseCell>
 TrafficMatrix read_matrix(const std::string& path, std::string_view source, std::string_view cell_kind,
                           const ParseCell& parse_cell) {
   const auto invalid_file = [&](const std::string& problem) {
     return UsageError(fmt::format("{}{}: {}", source, path, problem));
   };
-  std::error_code error;
-  const bool is_regular = std::filesystem::is_regular_file(path, error);
-  if (!is_regular || std::filesystem::file_size(path, error) > kMaxFileBytes)
-    throw invalid_file(fmt::format("{}; allowed: a text file of up to {} bytes",
-                                   is_regular ? "the file is too large" : "no such file", kMaxFileBytes));
-  std::ifstream file(path);
-  if (!file) throw invalid_file("cannot read the file; check its permissions");
+  std::ifstream file = open_matrix_file(path, source);
   TrafficMatrix matrix;
   std::size_t columns = 0;
   std::size_t rows = 0;
   for (std::string line; std::getline(file, line);) {
     std::istringstream cells(line);
-    std::size_t column = 0;
-    for (std::string cell; cells >> cell; ++column) {
+    std::size_t row_columns = 0;
+    for (std::string cell; cells >> cell; ++row_columns) {
       try {
         matrix.cells.push_back(parse_cell(cell));
       } catch (const InvalidCell& invalid) {
         throw invalid_file(fmt::format("row {} column {} is \"{}\": {}; allowed: {} of at least 0", rows + 1,
-                                       column + 1, printable_value(cell), invalid.reason, cell_kind));
+                                       row_columns + 1, printable_value(cell), invalid.reason, cell_kind));
       }
     }
-    if (column == 0) continue;
-    if (rows > 0 && column != columns)
+    const bool is_blank_line = row_columns == 0;
+    if (is_blank_line) continue;
+    if (rows > 0 && row_columns != columns)
       throw invalid_file(fmt::format("row {} has {} columns, earlier rows have {}; make all rows equally long",
-                                     rows + 1, column, columns));
-    columns = column;
+                                     rows + 1, row_columns, columns));
+    columns = row_columns;
     ++rows;
   }
   if (rows == 0) throw invalid_file("the file contains no numbers; write one row per rank");

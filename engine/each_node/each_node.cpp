@@ -1,3 +1,5 @@
+// Runs a command in the first process of each node, gathers the outputs in process 0, and passes them to the command of
+// process 0.
 #include "each_node/each_node.hpp"
 
 #include <fmt/format.h>
@@ -21,16 +23,18 @@ namespace {
 constexpr double kStepLimitS = 60;  // for each exchange between the processes, and the slowest command before it
 constexpr double kSilenceS = 30;
 
-/// Decides which process of each node runs the command: the first one. Returns true for this process if it is one.
+/// True if this process is the first one on its node. All processes must call it.
 bool is_first_on_node(LaunchedJob& job, int process) {
-  const Bytes decision =
-      job.agree(MessageWriter().add(host_identity()).bytes(), [](const std::vector<Bytes>& messages) {
-        std::set<std::string> identities;
-        std::vector<std::uint8_t> is_first;
-        for (const Bytes& message : messages)
-          is_first.push_back(identities.insert(MessageReader(message).take_text()).second ? 1 : 0);
-        return MessageWriter().add(is_first).bytes();
-      });
+  const auto find_first_processes = [](const std::vector<Bytes>& messages) {
+    std::set<std::string> seen_hosts;
+    std::vector<std::uint8_t> is_first;  // [process]
+    for (const Bytes& message : messages) {
+      const auto [host, is_new] = seen_hosts.insert(MessageReader(message).take_text());
+      is_first.push_back(is_new);
+    }
+    return MessageWriter().add(is_first).bytes();
+  };
+  const Bytes decision = job.agree(MessageWriter().add(host_identity()).bytes(), find_first_processes);
   return MessageReader(decision).take<std::vector<std::uint8_t>>().at(static_cast<std::size_t>(process)) != 0;
 }
 
@@ -82,12 +86,12 @@ int run_collector(const std::string& program, const std::string& command, std::s
 
 std::string output_lines(const std::vector<NodeOutput>& outputs) {
   std::string lines;
-  for (const NodeOutput& each : outputs) {
+  for (const NodeOutput& output : outputs) {
     JsonBuilder json;
     json.open_object();
-    json.field("node", each.node);
-    json.field("problem", each.problem);
-    json.field("output", each.output);
+    json.field("node", output.node);
+    json.field("problem", output.problem);
+    json.field("output", output.output);
     json.close_object();
     json.end_line();
     lines += json.text();

@@ -1,3 +1,4 @@
+// Runs one command with limits on its time and its output, and kills it with its children afterwards.
 #include "each_node/node_command.hpp"
 
 #include <fcntl.h>
@@ -45,7 +46,8 @@ class ScopedCommand {
   pid_t pid_;
 };
 
-/// Appends what has arrived, and waits for it up to kPollMs if `waits`. Returns false at the end of the output.
+/// Appends the available output. If nothing is available and `waits` is true, waits up to kPollMs for it. Returns false
+/// at the end of the output.
 bool read_available(int descriptor, std::string& output, std::size_t max_bytes, bool waits) {
   pollfd entry{descriptor, POLLIN, 0};
   char chunk[1 << 14];
@@ -59,7 +61,8 @@ bool read_available(int descriptor, std::string& output, std::size_t max_bytes, 
   return true;
 }
 
-std::string end_text(int code) {
+/// Problem that the exit code of a command means. Empty for success.
+std::string problem_of(int code) {
   if (code == 0) return "";
   return code == kCommandNotFound ? "the command is missing"
                                   : fmt::format("the command failed with exit code {}", code);
@@ -74,24 +77,28 @@ NodeOutput run_node_command(const std::string& command, const CommandLimits& lim
   ScopedCommand process(command, no_input.number(), command_end.number());
   command_end.close();
   const double end_s = monotonic_s() + limits.time_s;
-  for (bool is_open = true;;) {
+  bool is_output_open = true;
+  while (true) {
     throw_if_interrupted();
     // The end of the shell counts, because its children may keep the pipe open.
     const auto code = process.status();
-    if (is_open) {
-      is_open = read_available(output_end.number(), result.output, limits.output_bytes, /*waits=*/!code);
+    if (is_output_open) {
+      is_output_open = read_available(output_end.number(), result.output, limits.output_bytes, /*waits=*/!code);
     } else if (!code) {
       poll(nullptr, 0, kPollMs);
     }
-    if (result.output.size() > limits.output_bytes)
+    if (result.output.size() > limits.output_bytes) {
       result.problem = fmt::format("the command printed more than {} bytes", limits.output_bytes);
-    else if (code)
-      result.problem = end_text(*code);
-    else if (monotonic_s() >= end_s)
+      return result;
+    }
+    if (code) {
+      result.problem = problem_of(*code);
+      return result;
+    }
+    if (monotonic_s() >= end_s) {
       result.problem = fmt::format("the command did not end within {:g} s", limits.time_s);
-    else
-      continue;
-    return result;
+      return result;
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Layout of a case in a rank's two buffers: guard, data, guard. A case is one size of one configuration. The data
-// region rotates from iteration to iteration.
+// Layout of a case in a rank's two buffers: guard, data, guard. A case is one size of one configuration. If the case is
+// small, the data holds several regions of its size, and each iteration uses the next one.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -21,24 +21,23 @@ constexpr std::size_t buffer_bytes(std::uint64_t max_bytes, int unalign_elements
 /// Regions of one case in one rank's buffers.
 class CaseBuffers {
  public:
-  /// `max_bytes`: size of the data for which the buffers were made. Iterations rotate through it.
+  /// `max_bytes`: size of the data for which the buffers were made.
   CaseBuffers(Communicator& communicator, const Shape& shape, Dtype dtype, std::uint64_t max_bytes,
               int unalign_elements)
       : send_(communicator.send_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
         recv_(communicator.recv_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
         rank_(communicator.rank()),
         element_bytes_(size_bytes(dtype)),
-        shape_(shape) {
-    region_bytes_ = std::max(shape.send_count, shape.recv_count) * element_bytes_;
-    region_count_ = region_bytes_ == 0 ? 1 : std::max<std::size_t>(1, max_bytes / region_bytes_);
-  }
+        shape_(shape),
+        region_bytes_(std::max(shape.send_count, shape.recv_count) * element_bytes_),
+        region_count_(region_bytes_ == 0 ? 1 : std::max<std::size_t>(1, max_bytes / region_bytes_)) {}
 
-  /// Returns the arguments of iteration `iteration`. As in nccl-tests, each iteration uses the next region of the
-  /// buffers. This avoids measuring a cache and exposes races.
+  /// Returns the arguments of iteration `iteration`. As in nccl-tests, iterations use the regions in turn: otherwise
+  /// data would come from a cache, and races between iterations would stay unnoticed.
   CollectiveCall call(Placement placement, std::uint64_t iteration, Dtype dtype, Redop redop, int root) const {
-    const std::size_t shift = region_bytes_ * (iteration % region_count_);
-    return {.send = send_data(placement) + shift,
-            .recv = recv_data(placement) + shift,
+    const std::size_t offset = region_bytes_ * (iteration % region_count_);
+    return {.send = send_data(placement) + offset,
+            .recv = recv_data(placement) + offset,
             .count = shape_.param_count,
             .dtype = dtype,
             .redop = redop,
@@ -66,8 +65,8 @@ class CaseBuffers {
   int rank_;
   std::size_t element_bytes_;
   Shape shape_;
-  std::size_t region_bytes_ = 0;
-  std::size_t region_count_ = 1;
+  std::size_t region_bytes_;
+  std::size_t region_count_;
 };
 
 }  // namespace busbw

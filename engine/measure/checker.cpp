@@ -1,3 +1,4 @@
+// Steps of the check: fills guards, poison and send data; compares the result; compares all bytes that must not change.
 #include "measure/checker.hpp"
 
 #include <fmt/format.h>
@@ -8,7 +9,7 @@
 namespace busbw {
 namespace {
 
-/// Source rank of the poison, the pattern that fills the receive region before an operation. No rank has this number.
+/// Source rank of the data stream that serves as poison. No rank has this number.
 constexpr int kPoisonSource = -1;
 
 constexpr const char* kReceiveBuffer = "receive buffer";
@@ -48,9 +49,7 @@ void Checker::prepare(const RankCase& rank_case, Placement placement) {
   fill_guard(recv.data() - kGuardBytes, Guard::before_recv);
   fill_guard(recv.data() + recv.size(), Guard::after_recv);
   communicator_.fill(recv.data(), poison_stream(rank_case), 0, recv.size() / element_bytes);
-  const auto segments = rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
-                                                           communicator_.size(), rank_case.root);
-  for (const Segment& segment : segments)
+  for (const Segment& segment : send_segments(rank_case))
     communicator_.fill(buffers_.send_data(placement) + segment.offset * element_bytes, stream_of(rank_case, segment),
                        segment.first, segment.count);
   communicator_.synchronize();
@@ -95,6 +94,11 @@ void Checker::verify_untouched(const RankCase& rank_case, Placement placement, R
                 check_result);
 }
 
+Segments Checker::send_segments(const RankCase& rank_case) const {
+  return rank_case.collective.send_segments(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
+                                            communicator_.size(), rank_case.root);
+}
+
 Segments Checker::expected_segments(const RankCase& rank_case) const {
   return rank_case.collective.expected_segments(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
                                                 communicator_.size(), rank_case.root);
@@ -104,28 +108,30 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
                                 Mismatches& mismatches) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   std::byte* const region = buffers_.recv_region(placement).data();
-  const auto element_at = [&](const std::byte* address) {
+  const auto position_of = [&](const std::byte* address) {
     return static_cast<std::size_t>(address - region) / element_bytes;
   };
-  const std::size_t result_start = element_at(buffers_.recv_data(placement));
+  const std::size_t result_start = position_of(buffers_.recv_data(placement));
   const auto compare = [&](std::size_t begin, std::size_t end, const DataStream& stream, std::uint64_t first) {
     // Indices count from the result. Those before it wrap around and become negative in `add_wrong_elements`.
     communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result_start, mismatches);
   };
+  const auto compare_poison = [&](std::size_t begin, std::size_t end) {
+    compare(begin, end, poison_stream(rank_case), begin);
+  };
+  if (placement == Placement::out_of_place) return compare_poison(from, to);
+  // In place, this region also holds the send data: compare its segments, with poison between them.
+  const std::size_t send_start = position_of(buffers_.send_data(placement));
   std::size_t compared_end = from;
-  if (placement == Placement::in_place) {
-    const std::size_t send_start = element_at(buffers_.send_data(placement));
-    for (const Segment& sent : rank_case.collective.send_segments(rank_case.shape, element_bytes, communicator_.rank(),
-                                                                  communicator_.size(), rank_case.root)) {
-      const std::size_t sent_start = send_start + sent.offset;
-      const std::size_t begin = std::clamp(sent_start, compared_end, to);
-      const std::size_t end = std::clamp(sent_start + sent.count, compared_end, to);
-      compare(compared_end, begin, poison_stream(rank_case), compared_end);
-      compare(begin, end, stream_of(rank_case, sent), sent.first + (begin - sent_start));
-      compared_end = end;
-    }
+  for (const Segment& segment : send_segments(rank_case)) {
+    const std::size_t segment_start = send_start + segment.offset;
+    const std::size_t begin = std::clamp(segment_start, compared_end, to);
+    const std::size_t end = std::clamp(segment_start + segment.count, compared_end, to);
+    compare_poison(compared_end, begin);
+    compare(begin, end, stream_of(rank_case, segment), segment.first + (begin - segment_start));
+    compared_end = end;
   }
-  compare(compared_end, to, poison_stream(rank_case), compared_end);
+  compare_poison(compared_end, to);
 }
 
 void Checker::compare_guard(std::byte* guard, std::uint64_t seed, const std::string& buffer,

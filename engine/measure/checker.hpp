@@ -46,6 +46,7 @@ class Checker {
   void verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& check_result);
 
  private:
+  Segments send_segments(const RankCase& rank_case) const;
   Segments expected_segments(const RankCase& rank_case) const;
   /// Returns the data stream of the segment's source.
   DataStream stream_of(const RankCase& rank_case, const Segment& segment);

@@ -1,3 +1,4 @@
+// Readings of the system's clocks.
 #include "measure/clock.hpp"
 
 #include <fmt/format.h>

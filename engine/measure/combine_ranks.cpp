@@ -1,3 +1,4 @@
+// Combines the times of all ranks of a group, and finds how late each rank arrived.
 #include "measure/combine_ranks.hpp"
 
 #include <algorithm>

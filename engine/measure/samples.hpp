@@ -11,8 +11,8 @@
 
 namespace busbw {
 
-/// Host-clock times, summed over batches: from the alignment of the ranks until all operations of a batch are done.
-/// With -z 3 only the iterations count, not the barriers between them.
+/// Host-clock times, summed over batches. The time of a batch begins after the barrier that aligns the ranks, and ends
+/// when all its operations are done. With -z 3 only the iterations count, not the barriers between them.
 struct HostTiming {
   double elapsed_s = 0;  // divided by `operations`, this gives the `time` column
   double issue_s = 0;  // part of elapsed_s that the host spent issuing operations
@@ -42,8 +42,8 @@ struct Samples {
   std::vector<double> iteration_s = {};
   /// Iterations without a sample: the first of each graph launch, in which this rank waited for others.
   std::uint64_t skipped_iterations = 0;
-  /// Duration of one whole iteration, the first after the ranks were aligned, in which this rank waited for later
-  /// ranks. It may be a sample, too. None if a gate made all ranks begin together.
+  /// Duration of the whole first iteration after a barrier, in which this rank waited for later ranks. `iteration_s`
+  /// may contain this iteration, too. None if a gate made all ranks begin together.
   std::optional<double> first_iteration_s = {};
   /// None if operations run after their calls have returned.
   std::optional<StartDelay> start_delay = {};

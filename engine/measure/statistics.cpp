@@ -1,3 +1,4 @@
+// Order statistics, and the distribution-free confidence interval of the median: two positions in the sorted samples.
 #include "measure/statistics.hpp"
 
 #include <algorithm>
@@ -26,6 +27,8 @@ double median_of(const std::vector<double>& sorted) {
 }  // namespace
 
 std::optional<std::pair<std::size_t, std::size_t>> median_ci95_positions(std::size_t samples) {
+  // Each of n samples is below the true median with probability 1/2. So the number of samples below it has the
+  // distribution Binomial(n, 1/2).
   const auto n = static_cast<double>(samples);
   if (samples > kMaxExactSamples) {
     const auto low = static_cast<std::size_t>(std::floor((n - kNormalQuantile * std::sqrt(n)) / 2));
@@ -51,17 +54,17 @@ Statistics summarize(std::span<const double> samples_s) {
   std::vector<double> sorted(samples_s.begin(), samples_s.end());
   std::ranges::sort(sorted);
   Statistics result;
-  const auto n = static_cast<double>(sorted.size());
+  const auto count = static_cast<double>(sorted.size());
   result.samples = sorted.size();
-  result.mean_s = std::accumulate(sorted.begin(), sorted.end(), 0.0) / n;
+  result.mean_s = std::accumulate(sorted.begin(), sorted.end(), 0.0) / count;
   result.median_s = median_of(sorted);
   result.p95_s = percentile(sorted, 95);
   result.p99_s = percentile(sorted, 99);
   result.min_s = sorted.front();
   result.max_s = sorted.back();
   double squares = 0;
-  for (const double sample : sorted) squares += (sample - result.mean_s) * (sample - result.mean_s);
-  result.stdev_s = std::sqrt(squares / n);
+  for (const double sample_s : sorted) squares += (sample_s - result.mean_s) * (sample_s - result.mean_s);
+  result.stdev_s = std::sqrt(squares / count);
   result.cv = result.mean_s > 0 ? result.stdev_s / result.mean_s : 0;
   if (const auto positions = median_ci95_positions(sorted.size()))
     result.median_ci95_s = {sorted[positions->first - 1], sorted[positions->second - 1]};

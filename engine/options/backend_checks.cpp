@@ -1,3 +1,4 @@
+// Checks that the selected backend can do what the command line requests.
 #include "options/backend_checks.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Reads the flags of comm_ops, and checks that each test can run with them.
 #include "options/comm_ops_options.hpp"
 
 #include <fmt/format.h>

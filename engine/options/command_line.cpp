@@ -54,7 +54,8 @@ CommandLine read_command_line(const std::string& program, const std::string& col
   add_request("--list-devices", InfoRequest::devices);
   add_request("--world", InfoRequest::world);
   std::map<std::string, std::string> values;
-  // Two programs may have different flags of one short name. Flags of no other program get a specific error later.
+  // comm_ops and the other programs have different flags with equal short names, so each parses only its own. Flags of
+  // a sweep are also parsed by flows and replay, which reject them later with a specific error.
   const auto is_known = [&](const Flag& flag) {
     return applies_to(flag, collective) || (collective != kCommOpsName && !applies_to(flag, kCommOpsName));
   };

@@ -1,3 +1,4 @@
+// Table of all flags with their help, the programs that have each flag, and the text of --help.
 #include "options/flag_table.hpp"
 
 #include <fmt/format.h>
@@ -51,6 +52,20 @@ constexpr const char* kSweepEnvironment =
     "NCCL_TESTS_ALLTOALLV_{SPREAD,MATRIX_FILE,MATRIX_SCALE,PRINT_SUMMARY}.\n";
 constexpr const char* kShortEnvironment =
     "Environment: NCCL_TESTS_DEVICE (the process's first GPU), BUSBW_NCCL_LIBRARY (as --library).\n";
+
+/// Parts of the help that differ between kinds of programs.
+struct ProgramHelp {
+  const char* operand;  // with a leading blank; may be empty
+  const char* usage;
+  const char* environment;
+};
+
+ProgramHelp help_of(std::string_view collective) {
+  if (collective == kFlowsName) return {"", kFlowsUsage, kShortEnvironment};
+  if (collective == kReplayName) return {" FILE", kReplayUsage, kShortEnvironment};
+  if (collective == kCommOpsName) return {" TESTS", kCommOpsUsage, kShortEnvironment};
+  return {"", kSweepUsage, kSweepEnvironment};
+}
 
 /// Flags of `flows`.
 constexpr std::array<std::string_view, 10> kFlowsFlags{"--search",  "--nthreads", "--ngpus",    "--processes",
@@ -206,16 +221,9 @@ std::string spelling(std::string_view long_name) {
 }
 
 std::string help_text(std::string_view program, std::string_view purpose, std::string_view collective) {
-  const bool serves_flows = collective == kFlowsName;
-  const bool replays = collective == kReplayName;
-  const bool runs_comm_ops = collective == kCommOpsName;
-  const char* const operand = replays ? " FILE" : runs_comm_ops ? " TESTS" : "";
-  std::string text = fmt::format("Usage: {}{} [options]\n{}\n", program, operand, purpose);
-  text += fmt::format(fmt::runtime(serves_flows    ? kFlowsUsage
-                                   : replays       ? kReplayUsage
-                                   : runs_comm_ops ? kCommOpsUsage
-                                                   : kSweepUsage),
-                      program);
+  const ProgramHelp help = help_of(collective);
+  std::string text = fmt::format("Usage: {}{} [options]\n{}\n", program, help.operand, purpose);
+  text += fmt::format(fmt::runtime(help.usage), program);
   std::string_view section;
   for (const Flag& flag : flag_table()) {
     if (!applies_to(flag, collective)) continue;
@@ -231,7 +239,7 @@ std::string help_text(std::string_view program, std::string_view purpose, std::s
       "      --world                           print number of this process, of all processes, and the launcher\n"
       "      --version                         print the versions of program, backend and record schema\n"
       "\n";
-  text += serves_flows || replays || runs_comm_ops ? kShortEnvironment : kSweepEnvironment;
+  text += help.environment;
   text +=
       "Processes form one job if srun, mpirun, torchrun or a Kubernetes Job starts them, or with BUSBW_RANK,\n"
       "BUSBW_SIZE and BUSBW_RENDEZVOUS (docs/reference/environment.md).\n";

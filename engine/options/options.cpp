@@ -1,5 +1,5 @@
-// Each read_... function handles one group of flags or variables and throws UsageError. parse_options calls them in
-// order.
+// Turns a command line and the environment into Options. Each read_... function handles one group of flags or variables
+// and throws UsageError. parse_options, at the end of the file, calls them in order.
 #include "options/options.hpp"
 
 #include <fmt/format.h>
@@ -105,6 +105,33 @@ void read_data(const FlagValues& flags, Options& options) {
   options.data.root = static_cast<int>(*value);
 }
 
+/// Reads -I and -K. The number of iterations must be known.
+void read_per_iteration(const FlagValues& flags, RunSettings& settings) {
+  settings.per_iteration = flags.is_on("--per_iter_timing");
+  settings.per_iteration_skip = flags.integer("--per_iter_skip", 0, 0);
+  if (flags.has("--per_iter_skip") && !settings.per_iteration && settings.per_iteration_skip > 0)
+    throw UsageError(
+        fmt::format("-K {} (--per_iter_skip) skips samples of -I's summary; add -I 1", settings.per_iteration_skip));
+  if (settings.per_iteration_skip >= settings.iterations)
+    throw flags.invalid_value("--per_iter_skip",
+                              fmt::format("0 to {} (below -n {})", settings.iterations - 1, settings.iterations));
+}
+
+/// Reads the flags that end sampling before -n iterations.
+void read_stopping_rule(const FlagValues& flags, RunSettings& settings) {
+  if (flags.has("--target-ci")) {
+    settings.target_ci = parse_fraction(flags.text("--target-ci", ""));
+    if (!settings.target_ci || *settings.target_ci <= 0 || *settings.target_ci >= 1)
+      throw flags.invalid_value("--target-ci", "a fraction of the median between 0 and 100%, such as 1% or 0.01");
+  }
+  if (flags.has("--max-time")) {
+    settings.max_time_s = parse_duration_s(flags.text("--max-time", ""));
+    if (!settings.max_time_s || *settings.max_time_s <= 0)
+      throw flags.invalid_value("--max-time", "a time above 0, such as 500ms, 60s or 2m");
+  }
+}
+
+/// Reads the flags of the timing loop and of its report. The GPU flags must be known.
 void read_measurement(const FlagValues& flags, Options& options) {
   RunSettings& settings = options.settings;
   settings.iterations = flags.integer("--iters", 20, 1);
@@ -122,28 +149,12 @@ void read_measurement(const FlagValues& flags, Options& options) {
   settings.report_timestamps = flags.is_on("--report_timestamps");
   settings.report_times = flags.is_on("--report-times");
   settings.report_algorithms = flags.is_on("--report-algorithms");
-  settings.per_iteration = flags.is_on("--per_iter_timing");
-  settings.per_iteration_skip = flags.integer("--per_iter_skip", 0, 0);
-  if (flags.has("--per_iter_skip") && !settings.per_iteration && settings.per_iteration_skip > 0)
-    throw UsageError(
-        fmt::format("-K {} (--per_iter_skip) skips samples of -I's summary; add -I 1", settings.per_iteration_skip));
-  if (settings.per_iteration_skip >= settings.iterations)
-    throw flags.invalid_value("--per_iter_skip",
-                              fmt::format("0 to {} (below -n {})", settings.iterations - 1, settings.iterations));
+  read_per_iteration(flags, settings);
   if (settings.blocking > 0 && settings.graph_launches > 0)
     throw UsageError(fmt::format(
         "-z {} (--blocking) and -G {} (--cudagraph) exclude each other: the host cannot wait within a graph; drop one",
         settings.blocking, settings.graph_launches));
-  if (flags.has("--target-ci")) {
-    settings.target_ci = parse_fraction(flags.text("--target-ci", ""));
-    if (!settings.target_ci || *settings.target_ci <= 0 || *settings.target_ci >= 1)
-      throw flags.invalid_value("--target-ci", "a fraction of the median between 0 and 100%, such as 1% or 0.01");
-  }
-  if (flags.has("--max-time")) {
-    settings.max_time_s = parse_duration_s(flags.text("--max-time", ""));
-    if (!settings.max_time_s || *settings.max_time_s <= 0)
-      throw flags.invalid_value("--max-time", "a time above 0, such as 500ms, 60s or 2m");
-  }
+  read_stopping_rule(flags, settings);
   if (options.null_stream && settings.graph_launches > 0)
     throw UsageError(
         fmt::format("-y 1 (--stream_null) and -G {} (--cudagraph) exclude each other: CUDA cannot capture the null "
@@ -294,13 +305,47 @@ void read_skew(const FlagValues& flags, Environment environment, Options& option
   settings.min_bytes = settings.max_bytes = std::max<std::uint64_t>(1, options.largest_rank_bytes());
 }
 
-/// Parses the value of --with. A collective has the flags of its program for size, type, operator and root.
+/// Throws UsageError if the flags of a neighbor's collective contain others than size, type, operator and root.
+void require_neighbor_flags(const FlagValues& flags) {
+  constexpr std::array<std::string_view, 5> kAllowed{"--minbytes", "--maxbytes", "--datatype", "--op", "--root"};
+  for (const Flag& flag : flag_table()) {
+    const bool is_allowed = std::ranges::find(kAllowed, flag.long_name) != kAllowed.end();
+    if (!is_allowed && flags.has(std::string(flag.long_name)))
+      throw UsageError(fmt::format("{}: a neighbor has -b, -e, -d, -o and -r only; drop it", flag.long_name));
+  }
+}
+
+/// Parses a neighbor that is a collective: `arguments` are the flags of its program, `ranks` the ranks that run it.
+NeighborLoad parse_collective_load(const std::string& collective, const std::vector<std::string>& arguments,
+                                   int ranks) {
+  const CommandLine line = read_command_line(collective, collective, arguments);
+  Options options;
+  options.flags = line.flags;
+  require_neighbor_flags(line.flags);
+  read_sizes(line.flags, options);
+  read_data(line.flags, options);
+  const bool is_single = options.settings.min_bytes == options.settings.max_bytes && options.data.dtypes.size() == 1 &&
+                         options.data.redops.size() == 1 && options.data.root;
+  if (!is_single || line.request)
+    throw UsageError("a neighbor has one size, type, operator and root; use the same size for -b and -e");
+  if (*options.data.root >= ranks)
+    throw UsageError(fmt::format("-r {}: allowed: a rank from 0 to {}", *options.data.root, ranks - 1));
+  NeighborLoad load{.collective = busbw::make_collective(collective, {}),
+                    .dtype = options.data.dtypes.front(),
+                    .redop = options.data.redops.front(),
+                    .root = *options.data.root,
+                    .bytes = options.settings.max_bytes};
+  if (const std::string error = load.collective->rank_count_error(ranks); !error.empty()) throw UsageError(error);
+  return load;
+}
+
+/// Parses the value of --with: a local load ("memory:copy"), or a collective with flags ("alltoall -b 1M -e 1M").
 NeighborLoad parse_neighbor(const std::string& text, int ranks) {
   const std::string flag = fmt::format("--with {}", printable_value(text));
   if (const NeighborLoad local = make_local_load(text); local.collective) return local;
   std::istringstream stream(text);
-  std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
-  const std::string name = words.empty() ? "" : words.front();
+  std::vector<std::string> arguments{std::istream_iterator<std::string>(stream), {}};
+  const std::string name = arguments.empty() ? "" : arguments.front();
   std::vector<std::string_view> names(std::begin(kLocalLoads), std::end(kLocalLoads));
   for (const CollectiveEntry& entry : all_collectives()) names.push_back(entry.name);
   if (std::ranges::find(names, name) == names.end())
@@ -308,39 +353,12 @@ NeighborLoad parse_neighbor(const std::string& text, int ranks) {
         fmt::format("{}: allowed: compute:matmul, memory:copy, or a collective with its size, such as "
                     "\"alltoall -b 1M -e 1M\"{}",
                     flag, suggestion(name, names)));
-  words.erase(words.begin());
-  constexpr std::array<std::string_view, 5> kAllowed{"--minbytes", "--maxbytes", "--datatype", "--op", "--root"};
-  std::optional<InfoRequest> request;
-  Options neighbor;
+  arguments.erase(arguments.begin());
   try {
-    const CommandLine line = read_command_line(name, name, words);
-    request = line.request;
-    neighbor.flags = line.flags;
-    for (const Flag& known : flag_table()) {
-      const bool is_allowed = std::ranges::find(kAllowed, known.long_name) != kAllowed.end();
-      if (!is_allowed && neighbor.flags.has(std::string(known.long_name)))
-        throw UsageError(fmt::format("{}: a neighbor has -b, -e, -d, -o and -r only; drop it", known.long_name));
-    }
-    read_sizes(neighbor.flags, neighbor);
-    read_data(neighbor.flags, neighbor);
+    return parse_collective_load(name, arguments, ranks);
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("{}: {}", flag, error.what()));
   }
-  const bool is_single = neighbor.settings.min_bytes == neighbor.settings.max_bytes &&
-                         neighbor.data.dtypes.size() == 1 && neighbor.data.redops.size() == 1 && neighbor.data.root;
-  if (!is_single || request)
-    throw UsageError(
-        fmt::format("{}: a neighbor has one size, type, operator and root; use the same size for -b and -e", flag));
-  if (*neighbor.data.root >= ranks)
-    throw UsageError(fmt::format("{}: -r {}: allowed: a rank from 0 to {}", flag, *neighbor.data.root, ranks - 1));
-  NeighborLoad load{.collective = busbw::make_collective(name, {}),
-                    .dtype = neighbor.data.dtypes.front(),
-                    .redop = neighbor.data.redops.front(),
-                    .root = *neighbor.data.root,
-                    .bytes = neighbor.settings.max_bytes};
-  if (const std::string error = load.collective->rank_count_error(ranks); !error.empty())
-    throw UsageError(fmt::format("{}: {}", flag, error));
-  return load;
 }
 
 /// Reads --with, after the ranks.

@@ -1,5 +1,6 @@
 #pragma once
-// Converts nccl-tests' flags, those of busbw and NCCL_TESTS_* variables to one Options. Unclear input is a UsageError.
+// Converts nccl-tests' flags, busbw's own flags and NCCL_TESTS_* variables to one Options. Unclear input is a
+// UsageError.
 #include <functional>
 #include <map>
 #include <memory>
@@ -71,11 +72,9 @@ struct Options {
 /// Information to print instead of measuring.
 enum class InfoRequest { help, version, devices, world };
 
-/// Parses `arguments`, which exclude the program's own name. Those of `replay` contain its file, which is read,
-/// those of `comm_ops` its tests.
-/// Throws UsageError.
-/// Calls `launched_processes` once, and only if the program will measure. It returns the number of processes in this
-/// process's launched job.
+/// Parses `arguments`, which exclude the program's own name. For `replay` they name the file of the program, which is
+/// read. For `comm_ops` they name the tests. Throws UsageError. `launched_processes` returns the number of processes in
+/// this process's launched job. It is called once, and only if the program will measure.
 std::variant<Options, InfoRequest> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
     Environment environment, const std::function<int()>& launched_processes = [] { return 1; });

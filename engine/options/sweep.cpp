@@ -1,3 +1,4 @@
+// Lists the sizes and configurations that a run measures.
 #include "options/sweep.hpp"
 
 #include <numeric>

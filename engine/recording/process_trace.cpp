@@ -1,3 +1,4 @@
+// Opens the trace file of a process of the host backend, and numbers its communicators and ranks.
 #include "recording/process_trace.hpp"
 
 #include <bit>

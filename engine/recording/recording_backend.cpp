@@ -1,3 +1,5 @@
+// A backend around another one: its communicators write each operation, with its times, to the trace file of the
+// process.
 #include "recording/recording_backend.hpp"
 
 #include <mutex>
@@ -92,8 +94,8 @@ class RecordingCommunicator final : public ObservingCommunicator {
   std::unique_ptr<Communicator> own_;
   std::shared_ptr<ProcessTrace> trace_;
   RecordedCommunicator recorded_;
-  std::uint64_t start_ns_ = 0;           // of the current operation
-  std::vector<OperationRecord*> open_;  // of the current operation
+  std::uint64_t start_ns_ = 0;          // of the current operation
+  std::vector<OperationRecord*> open_;  // records of the current operation, which are completed at its end
 };
 
 class RecordingBackend final : public Backend {

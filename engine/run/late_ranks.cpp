@@ -55,9 +55,9 @@ std::optional<Straggler> find_late_start(const TimedMeasurement& timed) {
   double others_high_s = 0;
   for (std::size_t rank = 0; rank < bounds_s.size(); ++rank)
     if (rank != last) others_high_s = std::max(others_high_s, bounds_s[rank].second);
-  const double certain_s = bounds_s[last].first - others_high_s;
+  const double min_late_s = bounds_s[last].first - others_high_s;  // distance of the intervals
   const double iteration_s = measurement.time_s * timed.operations_per_iteration;
-  if (certain_s < kMinLateStartS || certain_s < kMinLateShare * iteration_s) return std::nullopt;
+  if (min_late_s < kMinLateStartS || min_late_s < kMinLateShare * iteration_s) return std::nullopt;
   const double late_s = measurement.rank_arrivals_s[last] - second_last_s;
   return Straggler{last, late_s,
                    fmt::format("starts each iteration {:.0f} us after all others, {:.0f} % of its time; check for "
@@ -82,8 +82,9 @@ std::optional<Straggler> find_slow_launch(const TimedMeasurement& timed) {
 /// Finds a rank that began so late that waiting for it is a noticeable part of the time of all operations.
 std::optional<Straggler> find_late_first(const TimedMeasurement& timed) {
   const auto& arrivals_s = timed.measurement.rank_arrivals_s;
-  const bool is_typical = timed.measurement.sample_clock == SampleClock::host;  // over all iterations
-  if (is_typical || arrivals_s.size() < 2 || timed.operations < kMinOperations) return std::nullopt;
+  // With the host clock, arrivals are medians over all iterations and say nothing about the first one.
+  const bool are_medians = timed.measurement.sample_clock == SampleClock::host;
+  if (are_medians || arrivals_s.size() < 2 || timed.operations < kMinOperations) return std::nullopt;
   const auto [last, second_last_s] = find_last(arrivals_s);
   const double late_s = arrivals_s[last] - second_last_s;
   const double share = late_s / (timed.measurement.time_s * timed.operations);

@@ -60,7 +60,7 @@ int operations_per_iteration(const RunPlan& plan) {
   return plan.settings.aggregated_iterations * plan.collective.operations_per_run();
 }
 
-/// Sets the arrivals by the clock of the samples.
+/// Sets the time at which each rank arrived, with the method that suits the clock of the samples.
 void set_arrivals(const RunPlan& plan, const std::vector<RankReport>& ranks, Measurement& measurement) {
   RankArrivals arrivals;
   if (measurement.sample_clock == SampleClock::host)
@@ -71,24 +71,29 @@ void set_arrivals(const RunPlan& plan, const std::vector<RankReport>& ranks, Mea
   measurement.rank_arrival_bounds_s = std::move(arrivals.bounds_s);
 }
 
+/// Sets the time, the launch time and the device time: of each rank, and combined as -a selects.
+void set_times(const RunSettings& settings, const std::vector<RankReport>& ranks, Measurement& measurement) {
+  const auto rank_average = static_cast<RankAverage>(settings.average);
+  measurement.rank_times_s = rank_times_s(ranks);
+  measurement.time_s = combine_ranks(measurement.rank_times_s, rank_average);
+  const std::vector<double> launch_s = rank_launch_times_s(ranks);
+  if (settings.report_cputime) measurement.cpu_time_s = combine_ranks(launch_s, rank_average);
+  if (measurement.sample_clock != SampleClock::host) {
+    measurement.rank_launch_times_s = launch_s;
+    measurement.launch_time_s = combine_ranks(launch_s, rank_average);
+  }
+  measurement.rank_device_times_s = rank_device_times_s(ranks);
+  if (!measurement.rank_device_times_s.empty())
+    measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, rank_average);
+}
+
 Measurement make_measurement(const RunPlan& plan, Placement placement, const PlacementReport& report,
                              const std::optional<Traffic>& traffic, const std::string& policy) {
   const RunSettings& settings = plan.settings;
   Measurement measurement;
   measurement.iteration_s = last_rank_s(report.ranks);
-  const auto rank_average = static_cast<RankAverage>(settings.average);
-  measurement.rank_times_s = rank_times_s(report.ranks);
-  measurement.time_s = combine_ranks(measurement.rank_times_s, rank_average);
-  const std::vector<double> launch_s = rank_launch_times_s(report.ranks);
-  if (settings.report_cputime) measurement.cpu_time_s = combine_ranks(launch_s, rank_average);
   measurement.sample_clock = report.ranks.front().samples.clock;
-  if (measurement.sample_clock != SampleClock::host) {
-    measurement.rank_launch_times_s = launch_s;
-    measurement.launch_time_s = combine_ranks(launch_s, rank_average);
-  }
-  measurement.rank_device_times_s = rank_device_times_s(report.ranks);
-  if (!measurement.rank_device_times_s.empty())
-    measurement.device_time_s = combine_ranks(measurement.rank_device_times_s, rank_average);
+  set_times(settings, report.ranks, measurement);
   set_arrivals(plan, report.ranks, measurement);
   measurement.rank_clocks = make_device_clocks(report.ranks);
   if (traffic) {
@@ -164,19 +169,17 @@ void add_together(const RunPlan& plan, const PlacementReport& report, Measuremen
 
 void add_late_ranks(const RunPlan& plan, const std::map<Placement, PlacementReport>& placements,
                     const std::vector<RankInfo>& ranks, Row& row) {
-  const auto timed = [&](Placement placement,
-                         const std::optional<Measurement>& measurement) -> std::optional<TimedMeasurement> {
+  const auto with_operations = [&](Placement placement,
+                                   const std::optional<Measurement>& measurement) -> std::optional<TimedMeasurement> {
     if (!measurement) return std::nullopt;
     const auto operations = static_cast<double>(placements.at(placement).ranks.front().samples.total.operations);
     return TimedMeasurement{*measurement, operations, static_cast<double>(operations_per_iteration(plan))};
   };
-  const auto out_of_place = timed(Placement::out_of_place, row.out_of_place);
-  const auto in_place = timed(Placement::in_place, row.in_place);
-  const auto pointer_or_null = [](const std::optional<TimedMeasurement>& measured) {
-    return measured ? &*measured : nullptr;
-  };
-  if (out_of_place) row.out_of_place->late_ranks = find_late_ranks(*out_of_place, pointer_or_null(in_place), ranks);
-  if (in_place) row.in_place->late_ranks = find_late_ranks(*in_place, pointer_or_null(out_of_place), ranks);
+  const auto out_of_place = with_operations(Placement::out_of_place, row.out_of_place);
+  const auto in_place = with_operations(Placement::in_place, row.in_place);
+  if (out_of_place)
+    row.out_of_place->late_ranks = find_late_ranks(*out_of_place, in_place ? &*in_place : nullptr, ranks);
+  if (in_place) row.in_place->late_ranks = find_late_ranks(*in_place, out_of_place ? &*out_of_place : nullptr, ranks);
 }
 
 /// Adds a comment about iterations without samples, if -I shows per-iteration figures.

@@ -138,9 +138,9 @@ std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& 
   std::map<Dtype, UnsupportedType> unsupported;
   for (std::size_t i = 0; i < processes.size(); ++i) {
     for (UnsupportedType type : processes[i].unsupported) {
-      // Name the process in the reason, unless all processes have the same one.
-      if (!std::ranges::all_of(processes,
-                               [&](const ProcessInfo& process) { return has_same_limitation(process, type); }))
+      const auto has_it = [&](const ProcessInfo& process) { return has_same_limitation(process, type); };
+      const bool is_common_reason = std::ranges::all_of(processes, has_it);
+      if (!is_common_reason)
         type.limitation.reason = fmt::format("{}: {}", process_name(processes, i), type.limitation.reason);
       unsupported.try_emplace(type.dtype, type);
     }

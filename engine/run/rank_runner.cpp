@@ -47,6 +47,18 @@ std::optional<Fault> fault_of(const RunPlan& plan, const Team& world) {
   return plan.fault && plan.fault->rank == world.rank() ? plan.fault : std::nullopt;
 }
 
+/// Throws UsageError if the communicator cannot do what -G or -H require.
+void require_capabilities(const RunPlan& plan, const Backend& backend, const Communicator& communicator) {
+  if (plan.settings.graph_launches > 0 && !communicator.can_capture())
+    throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
+                                 plan.settings.graph_launches, backend.traits().name));
+  if (plan.settings.one_sided && !communicator.can_put())
+    throw UsageError(
+        fmt::format("-H 1 (--one_sided): the {} backend cannot write into memory of other ranks here: they "
+                    "may be on other machines, or a trace is recorded; drop it",
+                    backend.traits().name));
+}
+
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
 class RankRun {
  public:
@@ -104,33 +116,19 @@ class RankRun {
                        memory.size() / size_bytes(dtype));
   }
 
+  CaseBuffers buffers_for(const Shape& shape, Dtype dtype) const {
+    return CaseBuffers(communicator_, shape, dtype, plan_.max_bytes, plan_.settings.unalign_elements);
+  }
+
   /// Measures and checks each placement of one case, then reports a row per group on rank 0.
   void run_case(const Configuration& configuration, ReductionValues& values, std::uint64_t requested_bytes, int cycle) {
     const std::size_t element_bytes = size_bytes(configuration.dtype);
     const Shape shape = plan_.collective.shape(requested_bytes / element_bytes, element_bytes, communicator_.size());
-    const CaseBuffers buffers(communicator_, shape, configuration.dtype, plan_.max_bytes,
-                              plan_.settings.unalign_elements);
-    const Shape balanced = plan_.balanced ? balanced_shape(plan_, shape, element_bytes, communicator_.size()) : Shape{};
-    const CaseBuffers balanced_buffers(communicator_, balanced, configuration.dtype, plan_.max_bytes,
-                                       plan_.settings.unalign_elements);
-    std::map<Placement, PlacementReport> reports_by_placement;  // of all ranks, on rank 0
+    const CaseBuffers buffers = buffers_for(shape, configuration.dtype);
+    std::map<Placement, PlacementReport> reports_by_placement;
     for (const Placement placement : plan_.placements) {
       PlacementReport& report = reports_by_placement[placement];
-      report.ranks.resize(makes_rows() ? world_.size() : 0);
-      const SampledCase sampled{collective(),       buffers,   configuration.dtype,    configuration.redop,
-                                configuration.root, placement, ranks_of_largest_group_};
-      std::vector<Series> series{{sampled, report.ranks}};
-      if (plan_.balanced || neighbor_) report.compared.resize(report.ranks.size());
-      if (plan_.balanced)
-        series.push_back({{*plan_.balanced, balanced_buffers, configuration.dtype, configuration.redop,
-                           configuration.root, placement, ranks_of_largest_group_},
-                          report.compared});
-      if (neighbor_) {  // --with excludes --skew
-        neighbor_->prepare(++check_count_);
-        series.push_back({sampled, report.compared, neighbor_});
-      }
-      report.stopped_by = sample_series(world_, communicator_, series, plan_.settings);
-      if (neighbor_) report.neighbors = gather_values(world_, neighbor_->take_activity());
+      report = sample_case(configuration, placement, shape, buffers);
       check_placement({plan_.collective, shape, configuration.dtype, configuration.redop, configuration.root, 0},
                       buffers, values, placement, report.ranks);
       // The check leaves patterns in the buffers, which must not be timed.
@@ -139,20 +137,54 @@ class RankRun {
     }
     if (!makes_rows()) return;
     CaseRows rows;
-    for (const auto& [color, members] : groups_) {
-      std::map<Placement, PlacementReport> placements;
-      for (auto& [placement, report] : reports_by_placement) {
-        placements[placement].stopped_by = report.stopped_by;
-        for (const int member : members) {
-          placements[placement].ranks.push_back(std::move(report.ranks[member]));
-          if (!report.compared.empty()) placements[placement].compared.push_back(std::move(report.compared[member]));
-          if (neighbor_) placements[placement].neighbors.push_back(report.neighbors[member]);
-        }
-      }
+    for (const auto& [color, members] : groups_)
       rows.push_back(make_row(plan_, {configuration, requested_bytes, color, cycle, ranks_by_group_.at(color)},
-                              placements, policy_for(configuration, values, members.size())));
-    }
+                              reports_of_group(members, reports_by_placement),
+                              policy_for(configuration, values, members.size())));
     reporter_->rows(rows);
+  }
+
+  /// Samples one placement: the collective alone, and as the plan says, the balanced operation and the collective next
+  /// to its neighbor. The report has all ranks of the job on rank 0, and none on other ranks.
+  PlacementReport sample_case(const Configuration& configuration, Placement placement, const Shape& shape,
+                              const CaseBuffers& buffers) {
+    const auto sampled_case = [&](const Collective& operation, const CaseBuffers& operation_buffers) {
+      return SampledCase{operation,          operation_buffers, configuration.dtype,    configuration.redop,
+                         configuration.root, placement,         ranks_of_largest_group_};
+    };
+    PlacementReport report;
+    report.ranks.resize(makes_rows() ? world_.size() : 0);
+    std::vector<Series> series{{sampled_case(collective(), buffers), report.ranks}};
+    std::optional<CaseBuffers> balanced_buffers;
+    if (plan_.balanced || neighbor_) report.compared.resize(report.ranks.size());
+    if (plan_.balanced) {
+      const Shape balanced = balanced_shape(plan_, shape, size_bytes(configuration.dtype), communicator_.size());
+      balanced_buffers = buffers_for(balanced, configuration.dtype);
+      series.push_back({sampled_case(*plan_.balanced, *balanced_buffers), report.compared});
+    }
+    if (neighbor_) {  // --with excludes --skew
+      neighbor_->prepare(++check_count_);
+      series.push_back({sampled_case(collective(), buffers), report.compared, neighbor_});
+    }
+    report.stopped_by = sample_series(world_, communicator_, series, plan_.settings);
+    if (neighbor_) report.neighbors = gather_values(world_, neighbor_->take_activity());
+    return report;
+  }
+
+  /// Moves the reports of a group's ranks out of the reports of all ranks. Only on rank 0.
+  std::map<Placement, PlacementReport> reports_of_group(const std::vector<int>& members,
+                                                        std::map<Placement, PlacementReport>& reports_of_all) const {
+    std::map<Placement, PlacementReport> reports_of_members;
+    for (auto& [placement, all] : reports_of_all) {
+      PlacementReport& report = reports_of_members[placement];
+      report.stopped_by = all.stopped_by;
+      for (const int member : members) {
+        report.ranks.push_back(std::move(all.ranks[member]));
+        if (!all.compared.empty()) report.compared.push_back(std::move(all.compared[member]));
+        if (neighbor_) report.neighbors.push_back(all.neighbors[member]);
+      }
+    }
+    return reports_of_members;
   }
 
   /// Policy of the check (ReductionValues) in a group of `ranks` ranks. Groups may have different sizes.
@@ -200,12 +232,15 @@ class RankRun {
 
   /// Runs the operation to check. With -G it runs as a graph, as in the timed part.
   void run_operation(const CollectiveCall& call) {
-    const bool captures = plan_.settings.graph_launches > 0;
-    if (captures) communicator_.begin_capture();
-    collective().run(communicator_, call);
-    std::unique_ptr<OperationGraph> graph;
-    if (captures) graph = communicator_.end_capture();
-    if (graph) graph->issue();
+    std::unique_ptr<OperationGraph> graph;  // must live until its operations have ended
+    if (plan_.settings.graph_launches > 0) {
+      communicator_.begin_capture();
+      collective().run(communicator_, call);
+      graph = communicator_.end_capture();
+      graph->issue();
+    } else {
+      collective().run(communicator_, call);
+    }
     communicator_.synchronize();
   }
 
@@ -271,7 +306,8 @@ struct GroupMembership {
 /// Color of the ranks that have started, in a job that tolerates losses. The others have color 0.
 constexpr int kStartedColor = 1;
 
-/// `failure_message`: see serve_flows.
+/// Connects the rank and runs the operation that the plan describes: calls of communicators, rounds of flows, a replay
+/// program or a sweep. `failure_message`: see serve_flows.
 void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, Reporter* reporter,
                   GroupMembership& membership, const std::function<std::string()>& failure_message) {
   world.enter(Phase::rendezvous);
@@ -294,14 +330,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   if (plan.neighbor)
     membership.neighbor = std::make_unique<Neighbor>(*plan.neighbor, backend, world, color, communicator,
                                                      plan.neighbor_offset(), failure_message);
-  if (plan.settings.graph_launches > 0 && !communicator.can_capture())
-    throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
-                                 plan.settings.graph_launches, backend.traits().name));
-  if (plan.settings.one_sided && !communicator.can_put())
-    throw UsageError(
-        fmt::format("-H 1 (--one_sided): the {} backend cannot write into memory of other ranks here: they "
-                    "may be on other machines, or a trace is recorded; drop it",
-                    backend.traits().name));
+  require_capabilities(plan, backend, communicator);
   const auto ranks = gather_values(world, describe_rank(plan, backend, communicator.clock_state(), world.rank()));
   if (world.rank() == 0) reporter->begin(ranks, backend.facts());
   // From here on a rank may fail in a case. After this barrier the outputs have begun and can report the failure.

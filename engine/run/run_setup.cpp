@@ -44,12 +44,12 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-/// Warns about calls that the backend lacks, which are left out.
+/// Adds a note about each call of the tests that is not measured, because the backend cannot make it.
 void add_missing_calls(const CommOpsSettings& settings, const Backend& backend, RunInfo& info) {
   for (const CreationKind test : settings.tests)
-    for (const LifecycleCall call : {LifecycleCall::create, LifecycleCall::finalize, LifecycleCall::abort}) {
-      const bool is_used = call == LifecycleCall::create || (call == LifecycleCall::abort) == settings.aborts;
-      const std::string reason = is_used ? backend.missing_lifecycle_call(test, call) : "";
+    for (const LifecycleCall call :
+         {LifecycleCall::create, settings.aborts ? LifecycleCall::abort : LifecycleCall::finalize}) {
+      const std::string reason = backend.missing_lifecycle_call(test, call);
       if (reason.empty()) continue;
       std::string note =
           fmt::format("{} is not measured: {}", call == LifecycleCall::create ? name(test) : name(call), reason);

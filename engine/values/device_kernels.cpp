@@ -1,3 +1,4 @@
+// Lookups in the table of kernels of -D.
 #include "values/device_kernels.hpp"
 
 #include <fmt/format.h>

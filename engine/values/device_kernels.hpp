@@ -29,29 +29,55 @@ struct DeviceKernelInfo {
   std::string_view collective;
   int number;  // number for -D
   std::string_view description;  // "loads and stores of peers' memory, 16 bytes at a time"
-  bool needs_peer_memory;  // every rank's memory must be reachable by loads and stores
-  bool multimem;  // requires NVLink multicast
-  bool gin;  // requires a network with transfers that the GPU starts
+  bool needs_peer_memory = false;  // every rank's memory must be reachable by loads and stores
+  bool multimem = false;           // requires NVLink multicast
+  bool gin = false;                // requires a network with transfers that the GPU starts
 };
 
 /// All kernels of -D, by collective and number.
 inline constexpr std::array kDeviceKernels{
-    DeviceKernelInfo{DeviceKernel::all_reduce_lsa, "all_reduce", 1, "loads and stores of peers' memory by elements",
-                     true, false, false},
-    DeviceKernelInfo{DeviceKernel::all_reduce_lsa_vectors, "all_reduce", 2,
-                     "loads and stores of peers' memory by 16 bytes", true, false, false},
-    DeviceKernelInfo{DeviceKernel::all_reduce_multimem, "all_reduce", 3, "NVLink multicast by elements", true, true,
-                     false},
-    DeviceKernelInfo{DeviceKernel::all_reduce_multimem_vectors, "all_reduce", 4, "NVLink multicast by 16 bytes", true,
-                     true, false},
-    DeviceKernelInfo{DeviceKernel::alltoall_lsa, "alltoall", 1, "stores to peers' memory by elements", true, false,
-                     false},
-    DeviceKernelInfo{DeviceKernel::alltoall_lsa_vectors, "alltoall", 2, "stores to peers' memory by 16 bytes", true,
-                     false, false},
-    DeviceKernelInfo{DeviceKernel::alltoall_gin, "alltoall", 3, "network transfers that the GPU starts", false, false,
-                     true},
-    DeviceKernelInfo{DeviceKernel::alltoall_hybrid, "alltoall", 4,
-                     "stores to reachable memory, network transfers for the rest", false, false, true}};
+    DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_lsa,
+                     .collective = "all_reduce",
+                     .number = 1,
+                     .description = "loads and stores of peers' memory by elements",
+                     .needs_peer_memory = true},
+    DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_lsa_vectors,
+                     .collective = "all_reduce",
+                     .number = 2,
+                     .description = "loads and stores of peers' memory by 16 bytes",
+                     .needs_peer_memory = true},
+    DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_multimem,
+                     .collective = "all_reduce",
+                     .number = 3,
+                     .description = "NVLink multicast by elements",
+                     .needs_peer_memory = true,
+                     .multimem = true},
+    DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_multimem_vectors,
+                     .collective = "all_reduce",
+                     .number = 4,
+                     .description = "NVLink multicast by 16 bytes",
+                     .needs_peer_memory = true,
+                     .multimem = true},
+    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_lsa,
+                     .collective = "alltoall",
+                     .number = 1,
+                     .description = "stores to peers' memory by elements",
+                     .needs_peer_memory = true},
+    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_lsa_vectors,
+                     .collective = "alltoall",
+                     .number = 2,
+                     .description = "stores to peers' memory by 16 bytes",
+                     .needs_peer_memory = true},
+    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_gin,
+                     .collective = "alltoall",
+                     .number = 3,
+                     .description = "network transfers that the GPU starts",
+                     .gin = true},
+    DeviceKernelInfo{.kernel = DeviceKernel::alltoall_hybrid,
+                     .collective = "alltoall",
+                     .number = 4,
+                     .description = "stores to reachable memory, network transfers for the rest",
+                     .gin = true}};
 
 /// CTAs of a kernel: the maximum of -V, and nccl-tests' default.
 inline constexpr int kMaxDeviceCtas = 128;

@@ -44,12 +44,13 @@ struct SmallFloat {
     const auto value_bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = value_bits & 0x7fffffffu;
     const std::uint32_t last_kept_bit = (magnitude >> kDropped) & 1u;
-    // Adds just under half of the last kept place, or half if that place is odd, so that ties round to even.
+    // Before the low bits are dropped, adds half of the last kept bit's value if that bit is 1, and just under half if
+    // it is 0. So ties round to even.
     std::uint32_t rounded = (magnitude + ((1u << (kDropped - 1)) - 1) + last_kept_bit) >> kDropped;
     if constexpr (kBias != 127) {
       rounded -= static_cast<std::uint32_t>(127 - kBias) << FractionBits;
-      // Subnormal results have a constant spacing. The processor rounds to it in the sum with a float that has this
-      // spacing between its neighbors. The low bits of the sum are the result.
+      // Subnormal results are multiples of the smallest one. kSpacer is so large that neighboring floats around it have
+      // this distance. So the processor rounds the sum with kSpacer as needed, and its low bits are the result.
       constexpr float kSpacer = power_of_two(1 - kBias - FractionBits + 23);
       constexpr auto kFirstNormal = static_cast<std::uint32_t>(127 - kBias + 1) << 23;
       const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kSpacer) -

@@ -128,7 +128,7 @@ struct CheckResult {
   State state = State::not_checked;
   std::uint64_t wrong_elements = 0;  // over all ranks of the group
   int wrong_ranks = 0;  // ranks of the group that saw at least one wrong element
-  std::string policy = {};  // "exact", or what exact data cannot show
+  std::string policy = {};  // "exact", or the errors that the data cannot show
   std::vector<WrongElement> first_wrong = {};
 };
 
@@ -201,8 +201,9 @@ struct Measurement {
   std::vector<double> rank_times_s;         // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;  // [rank in group]; empty without device time
   std::vector<double> rank_launch_times_s;  // [rank in group]; empty if a call returns only after its operation
-  /// [rank in group]: start after the first rank. By the host clock the median over iterations, on a device that of the
-  /// first iteration. Empty if unknown, and on a device if ranks do not all wait for each other.
+  /// [rank in group]: start, in seconds after the start of the first rank. With the host clock it is the median over
+  /// iterations, with a device clock the value of the first iteration. Empty if unknown. With a device clock it is
+  /// known only if all ranks wait for each other.
   std::vector<double> rank_arrivals_s;
   std::vector<std::pair<double, double>> rank_arrival_bounds_s;  // [rank in group]: 95 % interval; empty if unknown
   std::vector<LateRank> late_ranks;  // usually empty

@@ -21,14 +21,16 @@ struct OperatorSpelling {
   std::string_view text;
   Split::Op op;
 };
-constexpr std::array<OperatorSpelling, 8> kSpellings{{{"AND", Split::Op::bit_and},
-                                                      {"&", Split::Op::bit_and},
-                                                      {"OR", Split::Op::bit_or},
-                                                      {"|", Split::Op::bit_or},
-                                                      {"MOD", Split::Op::modulo},
-                                                      {"%", Split::Op::modulo},
-                                                      {"DIV", Split::Op::divide},
-                                                      {"/", Split::Op::divide}}};
+constexpr std::array<OperatorSpelling, 8> kSpellings{{
+    {"AND", Split::Op::bit_and},
+    {"&", Split::Op::bit_and},
+    {"OR", Split::Op::bit_or},
+    {"|", Split::Op::bit_or},
+    {"MOD", Split::Op::modulo},
+    {"%", Split::Op::modulo},
+    {"DIV", Split::Op::divide},
+    {"/", Split::Op::divide},
+}};
 
 /// `upper_case_start` is in upper case.
 bool starts_with_ignoring_case(std::string_view text, std::string_view upper_case_start) {

@@ -3,9 +3,10 @@
 //
 // If the number of ranks is not a power of two, an average is rounded, and libraries round in different places. NCCL
 // multiplies by 1/ranks before or after it sums, in the type or in a wider one (2.30.7: src/enqueue.cc,
-// src/scheduler/symmetric_sched.cc, src/device/reduce_kernel.h). Other libraries divide. For most numbers, two of these
-// ways differ in the last bit. The data uses only numbers for which all ways agree: one or two ranks have the number,
-// the others +0. All ranks up to 65,536 were tried for all six types (docs/explanation/correctness.md).
+// src/scheduler/symmetric_sched.cc, src/device/reduce_kernel.h). Other libraries divide. For most numbers, some of
+// these computations differ in the last bit. The data uses only numbers for which all of them give the same bits: one
+// or two ranks have the number, the others +0. All numbers of ranks up to 65,536 were tried for all six types
+// (docs/explanation/correctness.md).
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,8 @@ enum class AveragePrecision {
   zero,       // 1/ranks rounds to zero in the type, so that every average is zero
 };
 
-/// A positive number that has a unique average if one rank holds it and the others hold zero. Unique: the same bits in
-/// every customary way of computing the average.
+/// A positive number that has a unique average if one rank holds it and the others hold zero. Unique: every customary
+/// computation of the average gives the same bits.
 struct ExactAverage {
   double value;
   /// True if the average is also unique when two ranks hold the number.
@@ -45,8 +46,8 @@ double round_through(double value) {
   return to_double(round_to<T>(to_double(round_to<Compute>(value))));
 }
 
-/// True if `contributors` (1 or 2) times `x` over `ranks` gives `mean` in every way that computes in the type Compute
-/// and stores in T. These six ways are all, in any order of the ranks:
+/// True if `contributors` (1 or 2) times `x` over `ranks` gives `mean` in every computation in the type Compute with a
+/// result in T. There are only the six computations below, for any order of the ranks:
 ///
 ///   - Adding +0 changes nothing. x + x is exact, and so is y + y for a rounded product y.
 ///   - Both inputs have one sign, so nothing cancels. A fused multiply-add rounds y + xr, where r is the inverse and xr
@@ -108,6 +109,8 @@ ExactAverages find_exact_averages(int ranks) {
   constexpr FloatLimits kLimit = kLimits<T>;
   constexpr std::size_t kCandidates = sizeof(T) == 1 ? 127 : 1024;  // an 8-bit type has 127 positive bit patterns
   constexpr std::size_t kMinNumbers = 4;
+  // Candidates with unique averages, from the best list to the worst. `normal` and `subnormal_for_two_ranks` have only
+  // numbers that two ranks can hold. `subnormal` has all with an average above zero, `zero` the others.
   ExactAverages normal{{}, AveragePrecision::normal};
   ExactAverages subnormal_for_two_ranks{{}, AveragePrecision::subnormal};
   ExactAverages subnormal{{}, AveragePrecision::subnormal};

@@ -130,20 +130,7 @@ class FloatReduction {
   /// the powers keep the product of any subset of the factors a normal number.
   double drawn_factor(int slot, std::size_t position) const {
     const int drawn_count = slots_.drawn_count();
-    // The significand's bits are distributed over the slots at random, starting at a random slot. The last slot gets
-    // the remaining bits. After the loop, `bits` is the share of `slot`.
-    const int start_slot =
-        static_cast<int>(map_below(random_bits(position, kOrderLane), static_cast<std::uint64_t>(drawn_count)));
-    int bits_left = kLimit.significand_bits;
-    int bits = 0;
-    for (int index = 0; index < drawn_count; ++index) {
-      bits = index == drawn_count - 1
-                 ? bits_left
-                 : static_cast<int>(map_below(random_bits(position, kBitsLane + static_cast<std::uint32_t>(index)),
-                                              static_cast<std::uint64_t>(bits_left + 1)));
-      if ((start_slot + index) % drawn_count == slot) break;
-      bits_left -= bits;
-    }
+    const int bits = factor_bits(slot, position);
     const std::uint64_t random = random_bits(position, static_cast<std::uint32_t>(slot));
     const std::uint64_t significand = bits == 0 ? 1 : 1 + (random >> 1) % ((std::uint64_t{1} << bits) - 1);
     const int min_exponent = -(-kLimit.min_exponent / drawn_count);
@@ -153,6 +140,22 @@ class FloatReduction {
     const double from_1_to_2 = static_cast<double>(significand) / static_cast<double>(std::bit_floor(significand));
     const double magnitude = from_1_to_2 * power_of_two(min_exponent + static_cast<int>(exponent_offset));
     return random & 1 ? -magnitude : magnitude;
+  }
+
+  /// For prod: number of significand bits of the factor in `slot`. The bits of the type are distributed over the slots
+  /// at random, starting at a random slot. The last slot gets the remaining bits.
+  int factor_bits(int slot, std::size_t position) const {
+    const int drawn_count = slots_.drawn_count();
+    const int start_slot =
+        static_cast<int>(map_below(random_bits(position, kOrderLane), static_cast<std::uint64_t>(drawn_count)));
+    int remaining_bits = kLimit.significand_bits;
+    for (int index = 0; index < drawn_count - 1; ++index) {
+      const std::uint64_t random = random_bits(position, kBitsLane + static_cast<std::uint32_t>(index));
+      const int bits = static_cast<int>(map_below(random, static_cast<std::uint64_t>(remaining_bits + 1)));
+      if ((start_slot + index) % drawn_count == slot) return bits;
+      remaining_bits -= bits;
+    }
+    return remaining_bits;
   }
 
   /// For prod: the value of all slots without a drawn value, 1 or -1.
@@ -168,13 +171,13 @@ class FloatReduction {
   /// For avg, if the average is rounded: a number with a unique average, held by slot 0 or by slots 0 and 1.
   double drawn_average_input(int slot, std::size_t position) const {
     const std::uint64_t random = random_bits(position, 0);
-    const ExactAverage& chosen = exact_averages_.numbers[map_below(random, exact_averages_.numbers.size())];
+    const ExactAverage& number = exact_averages_.numbers[map_below(random, exact_averages_.numbers.size())];
     // With more ranks than elements in a tile, both slots are needed to give each rank a value.
-    const bool both_slots = chosen.allows_two_ranks && (slots_.step() > 1 || (random & 2) != 0);
-    if (slot == 1 && !both_slots) return 0;
+    const bool uses_both_slots = number.allows_two_ranks && (slots_.step() > 1 || (random & 2) != 0);
+    if (slot == 1 && !uses_both_slots) return 0;
     // The sign of an average that rounds to zero depends on the way it is computed.
     const bool is_negative = (random & 1) != 0 && exact_averages_.precision != AveragePrecision::zero;
-    return is_negative ? -chosen.value : chosen.value;
+    return is_negative ? -number.value : number.value;
   }
 
   Redop op_;

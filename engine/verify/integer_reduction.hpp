@@ -118,24 +118,27 @@ class IntegerReduction {
     return inverse;
   }
 
-  /// For sum and mulsum: the sum of all fillers, each multiplied by its rank's scalar. Fillers have equal magnitudes,
-  /// so the sum is a multiple of the first filler.
+  /// For sum and mulsum: the sum of all fillers, each multiplied by its rank's scalar. Fillers are alternately the
+  /// first filler and its negative, so the sum is a multiple of the first filler.
   std::uint64_t filler_sum(std::size_t position) const {
-    const int first_filler = slots_.drawn_count();
+    const int first_slot = slots_.drawn_count();
     const int ranks = slots_.ranks();
-    if (first_filler == ranks) return 0;
-    std::uint64_t factor = static_cast<std::uint64_t>((ranks - first_filler) % 2);
+    if (first_slot == ranks) return 0;
+    // With scalars of 1, pairs cancel. An odd number of fillers leaves the first one.
+    std::uint64_t factor = static_cast<std::uint64_t>((ranks - first_slot) % 2);
     if (op_ == Redop::mulsum) {
-      // The scalar is 1 plus the rank's parity. The rank is slot - rotation, plus `ranks` for slots below the rotation.
+      // The scalar is 1 for even and 2 for odd ranks, so fillers of odd ranks count once more. The rank of a slot is
+      // slot - rotation, plus `ranks` for slots below the rotation.
       const int rotation = slots_.rotation(position);
-      const int wrap = std::max(first_filler, rotation);
-      factor += odd_rank_factor(first_filler, wrap, rotation + ranks) + odd_rank_factor(wrap, ranks, rotation);
+      const int first_unwrapped = std::max(first_slot, rotation);
+      factor += odd_rank_factor(first_slot, first_unwrapped, rotation + ranks) +
+                odd_rank_factor(first_unwrapped, ranks, rotation);
     }
-    return factor * filler(first_filler, position);
+    return factor * filler(first_slot, position);
   }
 
   /// Sum of the odd ranks' fillers in slots begin .. end-1, as a multiple of the first filler. The rank of a
-  /// slot has the parity of slot + shift. Only every second slot counts, so all of them have one sign.
+  /// slot has the parity of slot + shift. Odd ranks are in every second slot, so their fillers have the same sign.
   std::uint64_t odd_rank_factor(int begin, int end, int shift) const {
     const int first_odd = begin + ((begin + shift) % 2 == 0 ? 1 : 0);
     if (first_odd >= end) return 0;

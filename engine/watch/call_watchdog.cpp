@@ -1,3 +1,4 @@
+// Watches a call that may never return from a second thread, which ends the process after the time limit or a signal.
 #include "watch/call_watchdog.hpp"
 
 #include <fmt/format.h>

@@ -59,7 +59,7 @@ class RankThreads {
   void join() {
     for (std::thread& thread : threads_) thread.join();
   }
-  /// Leaves threads that do not end; the process must then end without them.
+  /// Stops waiting for threads that do not end. The process must then end by _exit, because they still use its data.
   void abandon() {
     for (std::thread& thread : threads_) thread.detach();
   }
@@ -175,7 +175,11 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
     job_monitor.check();
   }
   const bool abandoned = threads.is_running();
-  abandoned ? threads.abandon() : threads.join();
+  if (abandoned) {
+    threads.abandon();
+  } else {
+    threads.join();
+  }
   const auto failure = job_monitor.failure();
   return {callbacks.finish(failure), failure ? failure->message : std::string(), abandoned};
 }

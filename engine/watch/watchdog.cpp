@@ -1,3 +1,4 @@
+// Detects that no rank makes progress, and writes a message about the ranks that the others wait for.
 #include "watch/watchdog.hpp"
 
 #include <fmt/format.h>
@@ -61,7 +62,8 @@ std::optional<std::string> Watchdog::check_progress(double now_s, double delay_s
 }
 
 std::string Watchdog::stall_message() const {
-  // A rank that is stopped within an operation is at the same step as those that wait for it.
+  // Look for stopped ranks first: a rank that is stopped within an operation has as many steps as the ranks that wait
+  // for it, so steps do not identify it.
   if (const std::vector<int> stopped_ranks = job_.stopped_ranks(); !stopped_ranks.empty())
     return fmt::format(
         "no rank made progress for {:g} s: {} {} stopped or silent in phase {}, the others wait; continue the process "

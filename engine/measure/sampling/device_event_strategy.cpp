@@ -8,10 +8,11 @@
 namespace busbw {
 namespace {
 
-// Querying a device's clocks takes up to 1 ms. A batch of this expected length hides the query, if it has enough
-// iterations. The expected length alone is not reliable, because the warm-up may include connecting.
-constexpr double kBatchHidesQueryS = 20e-3;
-constexpr std::size_t kIterationsHideQuery = 4;
+// A device's clock state is queried while a batch runs, if the batch is long enough that the query, which takes up to
+// 1 ms, does not delay it. The expected duration alone is not reliable, because the warm-up may include connecting, so
+// the batch also needs a minimum number of iterations.
+constexpr double kMinQueriedBatchS = 20e-3;
+constexpr std::size_t kMinQueriedIterations = 4;
 // Graphs are launched and read one by one until there are this many samples.
 constexpr std::size_t kGraphSamples = 100'000;
 
@@ -38,8 +39,8 @@ void DeviceEventStrategy::sample(Samples& batch) {
 DeviceEventStrategy::ClockQuery DeviceEventStrategy::select_clock_query() const {
   if (total_ == TotalTime::separate) return ClockQuery::while_running;
   const double expected_batch_s = runner_.expected_iteration_s() * static_cast<double>(runner_.iterations());
-  const bool is_hidden = runner_.iterations() >= kIterationsHideQuery && expected_batch_s > kBatchHidesQueryS;
-  return is_hidden ? ClockQuery::while_running : ClockQuery::after_completion;
+  const bool is_long_enough = runner_.iterations() >= kMinQueriedIterations && expected_batch_s > kMinQueriedBatchS;
+  return is_long_enough ? ClockQuery::while_running : ClockQuery::after_completion;
 }
 
 HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
@@ -68,18 +69,18 @@ HostTiming DeviceEventStrategy::launch(Samples& batch, ClockQuery query) {
 void DeviceEventStrategy::add_samples(Samples& batch) const {
   for (std::size_t iteration = 0; iteration < runner_.iterations(); ++iteration) {
     const double elapsed_s = timestamps_.seconds(iteration);
-    // The first iteration includes a wait for other ranks, which would distort one sample of each graph launch, and the
-    // device time. It counts nevertheless if it is the batch's only iteration.
+    // The first iteration includes a wait for other ranks, so it gives no device time. In a graph it gives no sample
+    // either, because one sample of every launch would be too long. If it is the only iteration, it gives both.
     const bool is_first = iteration == 0;
-    const bool is_distorted = is_first && runner_.iterations() > 1;
+    const bool includes_wait = is_first && runner_.iterations() > 1;
     if (is_first && !batch.first_iteration_s) batch.first_iteration_s = elapsed_s;
-    if (is_distorted && runner_.uses_graphs()) {
+    if (includes_wait && runner_.uses_graphs()) {
       ++batch.skipped_iterations;
       continue;
     }
     batch.iteration_s.push_back(elapsed_s / runner_.operations_per_iteration());
     // With -z, timestamps include the host's waits.
-    if (is_distorted || runner_.waits()) continue;
+    if (includes_wait || runner_.waits()) continue;
     batch.device_s += elapsed_s;
     batch.device_operations += static_cast<std::uint64_t>(runner_.operations_per_iteration());
   }

@@ -56,12 +56,12 @@ void GatedEventStrategy::sample_iterations(Gate& gate, Samples& batch) {
 }
 
 void GatedEventStrategy::sample_without_gate(Samples& batch) {
-  const double device_s = batch.device_s;
-  const std::uint64_t device_operations = batch.device_operations;
+  const double earlier_device_s = batch.device_s;
+  const std::uint64_t earlier_device_operations = batch.device_operations;
   DeviceEventStrategy(runner_, TotalTime::separate).sample(batch);
-  // Timestamps between short iterations include launches, so they give no device time.
-  batch.device_s = device_s;
-  batch.device_operations = device_operations;
+  // Discard its device time, because timestamps between short iterations include launches.
+  batch.device_s = earlier_device_s;
+  batch.device_operations = earlier_device_operations;
 }
 
 void GatedEventStrategy::time_first_iteration(Samples& batch) {

@@ -73,7 +73,11 @@ void IterationRunner::run_batch() {
   const bool is_one_operation = settings_.aggregated_iterations == 1 && !waits();
   for (std::size_t iteration = 0; iteration < count; ++iteration) {
     if (iteration % kProgressStride == 0) world_.enter(Phase::timing);
-    is_one_operation ? issue_operation(iteration) : run_iteration(iteration);
+    if (is_one_operation) {
+      issue_operation(iteration);
+    } else {
+      run_iteration(iteration);
+    }
   }
 }
 
@@ -119,7 +123,7 @@ std::unique_ptr<OperationGraph> IterationRunner::capture(const std::function<voi
   communicator_.begin_capture();
   operations();
   auto graph = communicator_.end_capture();
-  graph->issue();
+  graph->issue();  // untimed, because the first launch of a graph may take longer
   communicator_.synchronize();
   return graph;
 }

@@ -41,8 +41,7 @@ class IterationRunner {
         expected_iteration_s_(other.expected_iteration_s_) {}
 
   /// Runs -w untimed operations, at least one. They also open connections that are made on first use. Returns the
-  /// estimated seconds of one iteration. The first operation may be slow, so the estimate is rather too long than too
-  /// short.
+  /// estimated seconds of one iteration. The estimate may be too long, because the first operation is often slow.
   double warm_up();
   /// Aligns the ranks with a barrier and one untimed operation. In a large job, ranks leave a barrier milliseconds
   /// apart, and the first would wait for the last within the timed part. An operation ends on all ranks at about the
@@ -96,7 +95,7 @@ class IterationRunner {
  private:
   /// Issues one operation without the waits of -z.
   void issue_operation(std::uint64_t number);
-  /// Runs a batch with nothing avoidable between its iterations.
+  /// Runs a batch without timestamps, so that almost no host time lies between its iterations.
   void run_batch();
 
   Team& world_;

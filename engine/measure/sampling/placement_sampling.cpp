@@ -1,4 +1,5 @@
-// Alternates between running a batch on all ranks and the decision to stop, which rank 0 makes.
+// Runs batches of each series in turn on all ranks. After each batch, rank 0 gathers the samples and decides for all
+// ranks whether the series needs more.
 #include "measure/sampling/placement_sampling.hpp"
 
 #include <algorithm>
@@ -14,7 +15,8 @@
 namespace busbw {
 namespace {
 
-/// Batches of each series if there are several. Their alternation spreads a drift of the machine over all of them.
+/// Minimum number of batches of each series if there are several. The series take turns, so that a slow change of the
+/// machine's speed affects all of them.
 constexpr int kMinComparedRounds = 2;
 
 void enter(Team& world, Communicator& communicator, Phase phase) {
@@ -64,7 +66,8 @@ double warm_up(IterationRunner& runner, std::vector<AlgorithmChoice>& algorithms
   return iteration_s;
 }
 
-/// Decides on every rank for the rank with the longest iteration. Ranks without data to move have shorter ones.
+/// Decides from the longest iteration of all ranks, because ranks without data to move have shorter ones. All ranks get
+/// the same decision.
 VisibleOverhead decide_overhead(const IterationRunner& runner, double iteration_s) {
   for (const double rank_s : gather_values(runner.world(), iteration_s)) iteration_s = std::max(iteration_s, rank_s);
   return broadcast_value(runner.world(), visible_overhead(runner, iteration_s));
@@ -129,7 +132,7 @@ class SeriesSampler {
     if (!stop_reason_) stop_reason_ = stop_->decide(world_, series_.reports_of_all);
   }
 
-  /// Measures what the batches do not give.
+  /// Adds values that the strategy measures outside of batches.
   void complete() {
     with_activity([&] { strategy_->complete(outside_batches_); });
     gather_samples(world_, outside_batches_, series_.reports_of_all);
@@ -139,7 +142,8 @@ class SeriesSampler {
   std::optional<StopReason> stop_reason() const { return stop_reason_; }
 
  private:
-  /// The warm-up may have taken longer than the iterations do. Then the first batch only completes the warm-up.
+  /// Selects the strategy again, from the time of the first batch, because iterations of the warm-up may be slower. If
+  /// the strategy changes, the batch counts as warm-up and another one is run.
   Samples run_first_batch() {
     Samples batch = run_batch(runner_, *strategy_, overhead_);
     if (overhead_ == VisibleOverhead::launches) return batch;
@@ -148,8 +152,8 @@ class SeriesSampler {
     if (measured >= overhead_) return batch;
     overhead_ = measured;
     strategy_ = make_strategy(runner_, overhead_);
-    // The samples contain what the new strategy leaves out: slow first launches on a device, readings of the clock on
-    // the host.
+    // The samples of the first batch contain overhead that the new strategy excludes: slow first launches on a device,
+    // readings of the clock on the host.
     return run_batch(runner_, *strategy_, overhead_);
   }
 
@@ -169,7 +173,7 @@ class SeriesSampler {
   std::unique_ptr<SamplingStrategy> strategy_;
   std::optional<StopDecision> stop_;
   std::optional<StopReason> stop_reason_;
-  Samples outside_batches_;  // facts from before the batches, and what completes them
+  Samples outside_batches_;  // values from before and after the batches: clock state, algorithms, device times
   bool is_first_ = true;
 };
 
@@ -178,7 +182,7 @@ class SeriesSampler {
 StopReason sample_series(Team& world, Communicator& communicator, std::span<const Series> series,
                          const RunSettings& settings) {
   std::deque<SeriesSampler> samplers;
-  for (const Series& each : series) samplers.emplace_back(world, communicator, each, settings).begin();
+  for (const Series& one_series : series) samplers.emplace_back(world, communicator, one_series, settings).begin();
   const int min_rounds = samplers.size() > 1 ? kMinComparedRounds : 1;
   const auto has_ended = [](const SeriesSampler& sampler) { return sampler.stop_reason().has_value(); };
   for (int round = 1; round <= min_rounds || !std::ranges::all_of(samplers, has_ended); ++round)

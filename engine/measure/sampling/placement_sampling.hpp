@@ -13,18 +13,17 @@ namespace busbw {
 class BackgroundActivity {
  public:
   virtual ~BackgroundActivity() = default;
-  /// Returns when the activity runs.
+  /// Returns after the activity has begun.
   virtual void start() = 0;
   /// Returns when the activity has ended. Throws its error.
   virtual void stop() = 0;
 };
 
-/// Batches of one case that are sampled under one condition.
+/// Batches of one case, either alone or next to a background activity.
 struct Series {
   SampledCase sampled_case;
-  /// As in `sample_placement`.
-  std::vector<RankReport>& reports_of_all;
-  BackgroundActivity* activity = nullptr;
+  std::vector<RankReport>& reports_of_all;  // as in `sample_placement`
+  BackgroundActivity* activity = nullptr;   // null: none
 };
 
 /// Samples series that are compared with each other: their batches alternate, at least two of each if there are
