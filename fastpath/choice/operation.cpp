@@ -116,36 +116,34 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
   DirectTransfer& transfer = operation.transfer;
   transfer.rank = rank;
   transfer.ranks = ranks;
-  const auto cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
-  std::int64_t max_cells_per_rank = cells;
-  std::int64_t first_cell = 0;  // index of this rank's first cell in a buffer
+  const auto call_cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
   const CollectiveFacts& facts = facts_of(call.collective);
-  if (!facts.sends_shares && !facts.receives_shares) {
-    // Each slice consists of whole lines. The last slices may be shorter or empty.
-    max_cells_per_rank = (cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine;
-    first_cell = std::min(cells, rank * max_cells_per_rank);
-    transfer.cells = std::min(max_cells_per_rank, cells - first_cell);
-  } else {
-    first_cell = rank * cells;
-    transfer.cells = cells;
-  }
-  const std::int64_t offset = first_cell * kCellBytes;  // in bytes
+  const bool is_divided = !facts.sends_shares && !facts.receives_shares;
+  // If the ranks divide the buffer, each slice consists of whole lines. The last slices may be shorter or empty.
+  // Otherwise a slice is the call's data of one rank.
+  const std::int64_t max_slice_cells =
+      is_divided ? (call_cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine : call_cells;
+  const std::int64_t total_cells = is_divided ? call_cells : ranks * call_cells;
+  const std::int64_t first_cell = std::min(total_cells, rank * max_slice_cells);
+  transfer.cells = std::min(max_slice_cells, total_cells - first_cell);
+  const std::int64_t slice_offset = first_cell * kCellBytes;  // in bytes
   if (facts.receives_shares) {
     transfer.sources[transfer.source_count++] = static_cast<const char*>(call.send);
   } else {
-    for (int r = 0; r < ranks; ++r) transfer.sources[transfer.source_count++] = peers.send[r] + offset;
+    for (int source = 0; source < ranks; ++source)
+      transfer.sources[transfer.source_count++] = peers.send[source] + slice_offset;
   }
   if (facts.sends_shares) {
     transfer.targets[transfer.target_count++] = static_cast<char*>(call.receive);
   } else {
-    // Each rank starts with another target, so that the ranks do not all write to the same GPU at the same time.
-    for (int r = 0; r < ranks; ++r) {
-      char* const target = peers.receive[(rank + r) % ranks] + offset;
-      const bool has_data = facts.receives_shares && target == call.send;
-      if (!has_data) transfer.targets[transfer.target_count++] = target;
+    // Each rank starts with itself, so that the ranks do not all write to the same GPU at the same time.
+    for (int distance = 0; distance < ranks; ++distance) {
+      char* const target = peers.receive[(rank + distance) % ranks] + slice_offset;
+      const bool is_in_place = facts.receives_shares && target == call.send;
+      if (!is_in_place) transfer.targets[transfer.target_count++] = target;
     }
   }
-  operation.grid = direct_grid(max_cells_per_rank, config.blocks, config.threads, max_cells);
+  operation.grid = direct_grid(max_slice_cells, config.blocks, config.threads, max_cells);
   return operation;
 }
 

@@ -28,7 +28,7 @@ constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
 /// For each collective and each number of ranks from 0 to the maximum: one list for windows and one for other buffers.
 constexpr std::size_t kListCount = 2 * kCollectives.size() * (Table::kMaxTableRanks + 1);
 
-/// Returns the index of a list. Lists for windows have odd indexes and follow the other list of the same ranks.
+/// Returns the index of a list. The list for windows directly follows the list for other buffers.
 std::size_t list_index(Collective collective, int ranks, bool in_windows) {
   const auto collective_and_ranks =
       static_cast<std::size_t>(collective) * (Table::kMaxTableRanks + 1) + static_cast<std::size_t>(ranks);
@@ -96,17 +96,19 @@ bool supports(Collective collective, Method method) {
 Table::Table() : Table(std::vector<RangeList>(kListCount)) {}
 
 Table::Table(std::vector<RangeList> lists) : lists_(std::move(lists)) {
-  for (std::size_t i = 1; i < lists_.size(); i += 2)  // the lists for windows
-    if (lists_[i].ranges.empty())
-      lists_[i].ranges = lists_[i - 1].ranges;
-    else
-      lists_[i].has_window_lines = true;
+  // Without lines for windows, calls in windows use the ranges for other buffers.
+  for (std::size_t i = 0; i < lists_.size(); i += 2) {
+    const RangeList& other_buffers = lists_[i];
+    RangeList& windows = lists_[i + 1];
+    windows.has_window_lines = !windows.ranges.empty();
+    if (!windows.has_window_lines) windows.ranges = other_buffers.ranges;
+  }
   for (RangeList& list : lists_) {
     list.ranges.push_back({kNoEnd, {}});
-    for (std::size_t digits = 0; digits < list.first_index.size(); ++digits) {
-      const std::size_t min_size = digits == 0 ? 0 : std::size_t{1} << (digits - 1);
+    for (std::size_t bit_width = 0; bit_width < list.first_index.size(); ++bit_width) {
+      const std::size_t min_size = bit_width == 0 ? 0 : std::size_t{1} << (bit_width - 1);
       const auto first = std::ranges::lower_bound(list.ranges, min_size, {}, &Range::up_to_bytes);
-      list.first_index[digits] = static_cast<std::uint16_t>(first - list.ranges.begin());
+      list.first_index[bit_width] = static_cast<std::uint16_t>(first - list.ranges.begin());
     }
   }
   hash_ = fnv1a(text());

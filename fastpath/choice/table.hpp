@@ -93,7 +93,7 @@ class Table {
   /// The ranges of one collective and number of ranks. The last range has no upper limit.
   struct RangeList {
     std::vector<Range> ranges;
-    /// Index of the range at which a search begins, by the number of binary digits of the size (0 to 64).
+    /// Index of the range at which a search begins, by std::bit_width of the size (0 to 64).
     std::array<std::uint16_t, 65> first_index;
     bool has_window_lines = false;  ///< list for windows: it has lines of its own and is no copy of the other list
   };

@@ -61,21 +61,22 @@ void TableLineParser::throw_error(const std::string& problem, const std::string&
   throw UsageError(fmt::format("{}:{}: {}; {}", printable_value(source_), line_number_, problem, remedy));
 }
 
+/// `parsed_value`: the line's value for `key` so far; 0 if the key has not occurred.
 template <typename Value>
-void TableLineParser::reject_duplicate(const Value& value, std::string_view key) const {
-  if (value != 0) throw_error(fmt::format("{}= occurs twice", key), "give it once");
+void TableLineParser::reject_duplicate(const Value& parsed_value, std::string_view key) const {
+  if (parsed_value != 0) throw_error(fmt::format("{}= occurs twice", key), "give it once");
 }
 
 void TableLineParser::parse_word(std::string_view word, TableLine& line) const {
   const std::size_t equals = word.find('=');
-  if (line.collective && equals != std::string_view::npos) {
-    parse_key_value(word, word.substr(0, equals), word.substr(equals + 1), line);
-  } else if (!line.collective) {
+  if (!line.collective) {  // the first word
     line.collective = collective_named(word);
     if (!line.collective) {
       throw_error(fmt::format("\"{}\" is not a collective of the fast path", printable_value(word)),
                   fmt::format("begin the line with {}", collectives_text()));
     }
+  } else if (equals != std::string_view::npos) {
+    parse_key_value(word, word.substr(0, equals), word.substr(equals + 1), line);
   } else if (word == "windows") {
     if (line.is_for_windows) throw_error("windows occurs twice", "give it once");
     line.is_for_windows = true;

@@ -123,6 +123,15 @@ void sort_by_communicator(std::vector<PendingCall>& calls) noexcept {
   if (!std::is_sorted(calls.begin(), calls.end(), is_before)) std::stable_sort(calls.begin(), calls.end(), is_before);
 }
 
+/// Sets up the fast paths of communicators that NCCL created in a group. A handle is null if this rank takes no part in
+/// a split.
+ncclResult_t add_created(const std::vector<ncclComm_t*>& handles, const RealNccl& nccl) {
+  std::vector<ncclComm_t> communicators;
+  for (const ncclComm_t* handle : handles)
+    if (*handle != nullptr) communicators.push_back(*handle);
+  return CommunicatorRegistry::instance().add(communicators, nccl);
+}
+
 /// Queues the fast-path calls of a group after NCCL has launched the delegated calls. `group_streams` is empty if no
 /// communicator uses several streams.
 ncclResult_t queue_group_calls(const std::vector<PendingCall>& calls, const std::vector<StreamUse>& group_streams,
@@ -201,12 +210,7 @@ ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept 
     result = ncclSuccess;
   }
   if (result != ncclSuccess) return result;
-  if (!new_communicators.empty()) {
-    std::vector<ncclComm_t> communicators;
-    for (const ncclComm_t* communicator : new_communicators)
-      if (*communicator != nullptr) communicators.push_back(*communicator);
-    result = CommunicatorRegistry::instance().add(communicators, nccl);
-  }
+  if (!new_communicators.empty()) result = add_created(new_communicators, nccl);
   for (const WindowRegistration& registration : window_registrations)
     if (result == ncclSuccess) result = record_window(registration, nccl);
   if (result == ncclSuccess) result = queue_group_calls(pending_calls, group_streams, nccl);
@@ -235,11 +239,12 @@ ncclResult_t record_window(const WindowRegistration& registration, const RealNcc
   return ncclSystemError;
 }
 
-ncclResult_t queue_call(const PendingCall& call) noexcept try {
-  const cudaError_t error = call.fast_communicator->clique->enqueue(call.call, call.config, call.stream);
+ncclResult_t queue_call(const PendingCall& pending) noexcept try {
+  CliqueRank& clique = *pending.fast_communicator->clique;
+  const cudaError_t error = clique.enqueue(pending.call, pending.config, pending.stream);
   if (error == cudaSuccess) return ncclSuccess;
-  print_stderr("libbusbw_nccl.so", fmt::format("rank {}: cannot queue {}: {}", call.fast_communicator->clique->rank(),
-                                               name(call.call.collective), cudaGetErrorString(error)));
+  print_stderr("libbusbw_nccl.so", fmt::format("rank {}: cannot queue {}: {}", clique.rank(),
+                                               name(pending.call.collective), cudaGetErrorString(error)));
   return ncclUnhandledCudaError;
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());

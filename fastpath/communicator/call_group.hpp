@@ -88,7 +88,7 @@ class CallGroup {
 };
 
 /// Queues one call. Prints a failure to stderr, because ncclGetLastError does not report it.
-ncclResult_t queue_call(const PendingCall& call) noexcept;
+ncclResult_t queue_call(const PendingCall& pending) noexcept;
 
 /// Queues calls, and the checks of their results if BUSBW_FASTPATH=verify. The calls of each GPU keep their order.
 ncclResult_t queue_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) noexcept;

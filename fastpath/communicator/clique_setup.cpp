@@ -49,13 +49,14 @@ std::uint64_t random_tags_begin() {
 /// Number of gathers in the setup of a communicator. Each gathers the capabilities of all ranks on all ranks.
 constexpr int kGatherRounds = 3;
 
-/// Setup of one rank. A refusal is final, but the rank takes part in all rounds, because its peers wait for it.
+/// Setup of one rank. A rank is refused if it gets no fast path. A refused rank still takes part in all gathers,
+/// because its peers wait for it.
 class RankSetup {
  public:
   RankSetup(ncclComm_t communicator, const SetupContext& context) : communicator_(communicator), context_(context) {
-    check(context.nccl.comm_user_rank(communicator, &rank_), "rank");
-    check(context.nccl.comm_count(communicator, &ranks_), "ranks");
-    check(context.nccl.comm_cu_device(communicator, &device_), "GPU");
+    require_property(context.nccl.comm_user_rank(communicator, &rank_), "rank");
+    require_property(context.nccl.comm_count(communicator, &ranks_), "ranks");
+    require_property(context.nccl.comm_cu_device(communicator, &device_), "GPU");
   }
 
   bool has_supported_size() const { return ranks_ >= 2 && ranks_ <= kMaxRanks; }
@@ -112,7 +113,7 @@ class RankSetup {
                       ranks_));
       return;
     }
-    run_and_keep_error([this] {
+    run_and_store_error([this] {
       if (!are_linked(all_capabilities_, rank_, device_, context_.nvml)) return;  // is_ready stays 0
       const int cells = common_cells(all_capabilities_);
       reservation_.shrink_to(Scratch::bytes_for(ranks_, cells));
@@ -126,7 +127,7 @@ class RankSetup {
   void open_peers() {
     if (!refusal_.empty() || set_refusal(not_ready_message(all_capabilities_))) return;
     own_capabilities_.is_ready = 0;
-    run_and_keep_error([this] {
+    run_and_store_error([this] {
       scratch_->open_peers(all_capabilities_, rank_);
       if (selector_->verifies_any()) verifier_ = std::make_unique<Verifier>(communicator_, rank_, ranks_, device_);
       own_capabilities_.is_ready = 1;
@@ -158,13 +159,14 @@ class RankSetup {
   /// Waits for the gather and copies its result.
   void wait_for_gather() {
     const ScopedDevice device(device_);
-    fastpath::check(cudaStreamSynchronize(stream_->get()), "waiting for the gathered capabilities");
+    check(cudaStreamSynchronize(stream_->get()), "waiting for the gathered capabilities");
     is_gathering_ = false;
     all_capabilities_.assign(gather_buffer_.begin(), gather_buffer_.begin() + ranks_);
   }
 
  private:
-  static void check(ncclResult_t result, const char* property) {
+  /// Throws EnvironmentError if NCCL did not report a property of the communicator.
+  static void require_property(ncclResult_t result, const char* property) {
     if (result != ncclSuccess)
       throw EnvironmentError(std::string("NCCL does not report the communicator's ") + property);
   }
@@ -175,10 +177,9 @@ class RankSetup {
     return !refusal_.empty();
   }
 
-  /// Runs `action` and stores its failure. The rank stays in the setup, and the next round reports the failure to the
-  /// other ranks.
+  /// Runs `action`. If it fails, stores the error and clears `is_ready`, which the next gather reports to all ranks.
   template <class Action>
-  void run_and_keep_error(Action action) {
+  void run_and_store_error(Action action) {
     const ScopedDevice device(device_);
     try {
       action();

@@ -19,11 +19,11 @@ bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& 
   if (cudaDeviceGetByPCIBusId(&peer_device, peer.bus_id.data()) != cudaSuccess)
     return nvml.are_joined_by_nvlink(own.bus_id.data(), peer.bus_id.data());
   int can_access = 0;
+  if (cudaDeviceCanAccessPeer(&can_access, device, peer_device) != cudaSuccess || can_access == 0) return false;
   int has_atomics = 0;
-  return cudaDeviceCanAccessPeer(&can_access, device, peer_device) == cudaSuccess && can_access != 0 &&
-         cudaDeviceGetP2PAttribute(&has_atomics, cudaDevP2PAttrNativeAtomicSupported, device, peer_device) ==
-             cudaSuccess &&
-         has_atomics != 0;
+  const cudaError_t error =
+      cudaDeviceGetP2PAttribute(&has_atomics, cudaDevP2PAttrNativeAtomicSupported, device, peer_device);
+  return error == cudaSuccess && has_atomics != 0;
 }
 
 }  // namespace
@@ -176,34 +176,34 @@ void Scratch::describe_memory(RankCapabilities& capabilities) const {
   std::memcpy(capabilities.handle.data(), &handle, sizeof handle);
 }
 
-void Scratch::open_peers(const std::vector<RankCapabilities>& ranks, int rank) {
-  const RankCapabilities& own = ranks[static_cast<std::size_t>(rank)];
-  char* memory_of_rank[kMaxRanks] = {};
-  for (int r = 0; r < ranks_; ++r) {
-    const RankCapabilities& peer = ranks[static_cast<std::size_t>(r)];
-    if (r == rank) {
-      memory_of_rank[r] = memory_.slots;
-      continue;
-    }
-    if (peer.process == own.process) {
-      int peer_device = 0;
-      check(cudaDeviceGetByPCIBusId(&peer_device, peer.bus_id.data()), "finding a peer's GPU");
-      const cudaError_t error = cudaDeviceEnablePeerAccess(peer_device, 0);
-      if (error != cudaErrorPeerAccessAlreadyEnabled) check(error, "reaching a peer's GPU");
-      cudaGetLastError();
-      memory_of_rank[r] = reinterpret_cast<char*>(static_cast<std::uintptr_t>(peer.memory));
-      continue;
-    }
-    memory_of_rank[r] = pool_.open_peer_memory(device_, peer.handle);
+char* Scratch::reach_memory(const RankCapabilities& own, const RankCapabilities& peer) {
+  if (peer.process != own.process) {
+    char* const memory = pool_.open_peer_memory(device_, peer.handle);
     opened_handles_.push_back(peer.handle);
+    return memory;
   }
+  int peer_device = 0;
+  check(cudaDeviceGetByPCIBusId(&peer_device, peer.bus_id.data()), "finding a peer's GPU");
+  const cudaError_t error = cudaDeviceEnablePeerAccess(peer_device, 0);
+  if (error != cudaErrorPeerAccessAlreadyEnabled) check(error, "reaching a peer's GPU");
+  cudaGetLastError();
+  return reinterpret_cast<char*>(static_cast<std::uintptr_t>(peer.memory));
+}
+
+void Scratch::open_peers(const std::vector<RankCapabilities>& ranks, int own_rank) {
+  const RankCapabilities& own = ranks[static_cast<std::size_t>(own_rank)];
+  char* memory_of_rank[kMaxRanks] = {};
+  for (int rank = 0; rank < ranks_; ++rank)
+    memory_of_rank[rank] = rank == own_rank ? memory_.slots : reach_memory(own, ranks[static_cast<std::size_t>(rank)]);
   // Layout: the slots of all lanes, then the tags of all lanes.
   const std::size_t slots_bytes = lane_bytes(ranks_, cells_);
-  for (int l = 0; l < kLanes; ++l) {
-    Lane& lane = lanes_[l];
-    const auto index = static_cast<std::size_t>(l);
-    for (int r = 0; r < ranks_; ++r) lane.slots_of[r] = memory_of_rank[r] + index * slots_bytes;
-    lane.tags = reinterpret_cast<std::uint64_t*>(memory_.slots + kLanes * slots_bytes + index * kTagsBytes);
+  std::size_t slots_offset = 0;
+  std::size_t tags_offset = kLanes * slots_bytes;
+  for (Lane& lane : lanes_) {
+    for (int rank = 0; rank < ranks_; ++rank) lane.slots_of[rank] = memory_of_rank[rank] + slots_offset;
+    lane.tags = reinterpret_cast<std::uint64_t*>(memory_.slots + tags_offset);
+    slots_offset += slots_bytes;
+    tags_offset += kTagsBytes;
     lane.cells = cells_;
     lane.starts_early = own.capability_major >= 9;  // programmatic dependent launch needs compute capability 9.0
     lane.aborted = memory_.aborted;

@@ -91,7 +91,7 @@ class Scratch {
   /// if CUDA can create the handle, otherwise 0.
   void describe_memory(RankCapabilities& capabilities) const;
   /// Opens every peer's memory. The ranks must satisfy are_linked(). Throws EnvironmentError.
-  void open_peers(const std::vector<RankCapabilities>& ranks, int rank);
+  void open_peers(const std::vector<RankCapabilities>& ranks, int own_rank);
 
   std::uint64_t tags_begin() const { return tags_begin_; }
   const Lane& lane(LaneKind kind) const { return lanes_[static_cast<int>(kind)]; }
@@ -103,6 +103,9 @@ class Scratch {
   void leak() noexcept { is_leaked_ = true; }
 
  private:
+  /// Returns the address of a peer's memory in this process. Opens it if it belongs to another process.
+  char* reach_memory(const RankCapabilities& own, const RankCapabilities& peer);
+
   ScratchPool& pool_;
   bool is_leaked_ = false;
   int device_ = 0;

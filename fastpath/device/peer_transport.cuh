@@ -6,7 +6,7 @@
 
 namespace busbw::fastpath {
 
-/// Fabric of one thread. `kMax`: maximum number of ranks, for arrays in registers.
+/// Fabric of one thread. `kMax`: maximum number of ranks, for arrays in registers. `batch`: batch() of schedule.hpp.
 template <int kMax>
 class PeerTransport {
  public:
@@ -104,7 +104,7 @@ class PeerTransport {
   int ranks_;
   int batch_;
   int thread_;
-  bool writes_tag_;
+  bool writes_tag_;  // true if this thread has the last cell of a line, which ends with the tag
 };
 
 }  // namespace busbw::fastpath

@@ -1,7 +1,6 @@
-// NCCL's operations as programs call them. try_fast_path() selects the method of a call (choice/method_selector.hpp)
-// and runs the call on the fast path. If it returns false, the exported function calls the real NCCL. Operations
-// without a fast path are always delegated, but their streams are recorded in the open group. The group may also have
-// fast-path calls, which must be ordered relative to these operations.
+// NCCL's collectives as programs call them. run() sends a call to the fast path or to the real NCCL, as the method that
+// choice/method_selector.hpp selects requires. delegate() always calls the real NCCL, for operations without a fast
+// path. Both tell the open group of delegated calls, because fast-path calls of the group are ordered relative to them.
 #include <nccl.h>
 
 #include <exception>
@@ -81,42 +80,40 @@ std::optional<CollectiveCall> make_call(Collective collective, const void* send,
   return call;
 }
 
-/// Adds a call that is delegated to NCCL to the open group, if there is one. Returns false, so that try_fast_path() can
-/// return the result.
-bool record_delegated(ncclComm_t communicator, cudaStream_t stream) {
+/// Adds a call that is delegated to NCCL to the open group, if there is one.
+void record_delegated(ncclComm_t communicator, cudaStream_t stream) {
   if (CallGroup::is_open()) CallGroup::of_this_thread().add_delegated_call(communicator, stream);
-  return false;
 }
 
-/// If the method of the call is not `nccl`, queues the call on the fast path, or adds it to the open group. Then
-/// returns true and sets `result` to the value that the program gets. Returns false if the caller must call NCCL.
-/// `call` is empty if make_call() returned nothing.
-bool try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>& call, cudaStream_t stream,
-                   const RealNccl& nccl, ncclResult_t& result) noexcept try {
+/// If the method of the call is not `nccl`, queues the call on the fast path, or adds it to the open group. Returns the
+/// result for the program, or nothing if the caller must call NCCL. `call` is empty if make_call() returned nothing.
+std::optional<ncclResult_t> try_fast_path(ncclComm_t communicator, const std::optional<CollectiveCall>& call,
+                                          cudaStream_t stream, const RealNccl& nccl) noexcept try {
   FastCommunicator* fast = CommunicatorRegistry::instance().find(communicator);
-  if (fast == nullptr) return false;
-  if (!call) return record_delegated(communicator, stream);
+  if (fast == nullptr) return std::nullopt;
+  if (!call) {
+    record_delegated(communicator, stream);
+    return std::nullopt;
+  }
   const MethodConfig config = fast->clique->select_config_for_call(*call);
   const CliqueRank& clique = *fast->clique;
   if (log().is_on())
     log().log_operation({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
                          is_in_place(*call, clique.rank()), config});
-  if (config.method == Method::nccl) return record_delegated(communicator, stream);
+  if (config.method == Method::nccl) {
+    record_delegated(communicator, stream);
+    return std::nullopt;
+  }
   fast->report_mismatches();
   const PendingCall pending{communicator, fast->shared_from_this(), *call, config, stream};
   if (CallGroup::is_open()) {
     CallGroup::of_this_thread().add_fast_call(pending);
-    result = ncclSuccess;
-  } else if (fast->verifier) {
-    result = queue_calls(std::vector{pending}, nccl);
-  } else {
-    result = queue_call(pending);
+    return ncclSuccess;
   }
-  return true;
+  return fast->verifier ? queue_calls(std::vector{pending}, nccl) : queue_call(pending);
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());
-  result = ncclSystemError;
-  return true;
+  return ncclSystemError;
 }
 
 /// Runs a call on the fast path, or else calls a function of the real library with `arguments` followed by
@@ -126,8 +123,7 @@ ncclResult_t run(const std::optional<CollectiveCall>& call, ncclResult_t (*RealN
                  const char* name, ncclComm_t communicator, cudaStream_t stream, Arguments... arguments) noexcept {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->*function == nullptr) return report_missing_function(name);
-  ncclResult_t result;
-  if (try_fast_path(communicator, call, stream, *nccl, result)) return result;
+  if (const auto result = try_fast_path(communicator, call, stream, *nccl)) return *result;
   return (nccl->*function)(arguments..., communicator, stream);
 }
 

@@ -132,6 +132,8 @@ FASTPATH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, 
                                            ncclConfig_t* config) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_split == nullptr) return report_missing_function("ncclCommSplit");
+  // A communicator that is split from a non-blocking one is not ready when the call returns. The registry has only
+  // blocking communicators.
   const bool was_added = CommunicatorRegistry::instance().was_added(comm);
   const ncclResult_t result = nccl->comm_split(comm, color, key, newcomm, config);
   return finish_creation(result, newcomm, 1, was_added && is_blocking(config), *nccl);

@@ -37,8 +37,9 @@ Grid grid_for(std::size_t bytes, int max_blocks, int max_threads_per_block, int 
   const auto [warps_with_slots, warps_per_block, max_block_count] =
       grid_limits(max_blocks, max_threads_per_block, max_cells);
   const std::int64_t max_warps = max_block_count * warps_per_block;
-  // A full step has a whole multiple of `max_warps` groups, so that each thread has the same number of cells.
-  const std::int64_t steps = divide_round_up(cell_groups, warps_with_slots / max_warps * max_warps);
+  // In a full step, every thread has the same number of cells, so the groups are a whole multiple of `max_warps`.
+  const std::int64_t max_groups_per_step = warps_with_slots / max_warps * max_warps;
+  const std::int64_t steps = divide_round_up(cell_groups, max_groups_per_step);
   const std::int64_t batch = divide_round_up(cell_groups, steps * max_warps);
   const std::int64_t warps = divide_round_up(cell_groups, steps * batch);
   const std::int64_t blocks = divide_round_up(warps, warps_per_block);
