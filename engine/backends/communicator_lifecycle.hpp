@@ -55,8 +55,8 @@ class CommunicatorLifecycle {
   virtual ~CommunicatorLifecycle() = default;
   /// Exchanges between the ranks of the team what `create` needs. Every rank of the team calls it.
   virtual void rendezvous(const Creation& creation, LifecycleCommunicator* parent) = 0;
-  /// Makes the communicator. Only ranks that the creation includes call it. `parent`: of split, shrink, and of the
-  /// ranks of a grow that exist before; otherwise null.
+  /// Makes the communicator. Only ranks that the creation includes call it. `parent`: this rank's parent communicator.
+  /// Null for init, and for the new ranks of a grow.
   virtual std::unique_ptr<LifecycleCommunicator> create(const Creation& creation, LifecycleCommunicator* parent) = 0;
   /// Sets the input of `all_reduce`, and overwrites its result with -1.
   virtual void set_input(std::span<const std::int32_t> elements) = 0;

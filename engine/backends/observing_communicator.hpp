@@ -20,8 +20,8 @@ struct ObservedOperation {
   std::span<const Transfer> recvs = {};
 };
 
-/// Forwards all calls to a communicator. Its operations are done when their calls return. Local copies are no
-/// operations, because no other rank waits for them.
+/// Forwards all calls to a communicator with operations that are done when their calls return. Reports each operation
+/// to the derived class. Local copies are not reported, because no other rank waits for them.
 class ObservingCommunicator : public Communicator {
  public:
   int rank() const override { return inner_.rank(); }

@@ -8,8 +8,9 @@ namespace {
 
 /// Value of a factor's formula: "1", "(n-1)/n" or "2(n-1)/n".
 double factor_value(std::string_view formula, int ranks) {
+  if (formula == "1") return 1;
   const double others_share = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-  return formula == "1" ? 1 : formula == "(n-1)/n" ? others_share : 2 * others_share;
+  return formula == "(n-1)/n" ? others_share : 2 * others_share;
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ Shape Collective::call_shape(std::size_t param_count, int ranks) const {
 Traffic Collective::traffic(const Shape& shape, std::size_t element_bytes, int ranks) const {
   const auto size_bytes = static_cast<double>(std::max(shape.send_count, shape.recv_count) * element_bytes);
   const double algbw_factor = factor_value(facts_.algbw_factor, ranks);
-  const bool is_same = facts_.bus_factor == facts_.algbw_factor;  // both are 0 for one rank
+  const bool is_same = facts_.bus_factor == facts_.algbw_factor;  // not divided, because both are 0 for one rank
   return {.algbw_bytes = size_bytes * algbw_factor,
           .bus_factor = is_same ? 1 : factor_value(facts_.bus_factor, ranks) / algbw_factor};
 }

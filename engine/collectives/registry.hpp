@@ -30,7 +30,8 @@ struct CollectiveEntry {
 /// Every collective, in the order of collectives.toml.
 const std::vector<CollectiveEntry>& all_collectives();
 
-/// Returns the collective called `name`, or null if the name is unknown. The one of `flows` has no flow.
+/// Returns the collective called `name`, or null if the name is unknown. For `flows`, returns an exchange without
+/// flows.
 std::unique_ptr<Collective> make_collective(std::string_view name, const CollectiveSettings& settings);
 
 /// Name of the program that measures rounds of flows. It is not in collectives.toml, because it has no sweep.

@@ -57,17 +57,19 @@ void CliqueRank::drain_windows() noexcept {
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
   // A kernel that waits for a peer checks the abort flag about every ten milliseconds and advances its tags when it
-  // exits. The number of queued graph replays is unknown. Graphs count as finished if their tags stay unchanged for
-  // kUnchangedPolls polls.
+  // exits. Calls have finished when their tags reach the last one. The number of queued graph replays is unknown, so
+  // graphs count as finished if their tags stay unchanged for kUnchangedPolls polls.
   using Tags = std::array<std::uint64_t, kMaxBlocks>;
+  const auto queue_copy_of_tags = [&](LaneKind lane, Tags& tags) {
+    cudaMemcpyAsync(tags.data(), scratch_->lane(lane).tags, sizeof tags, cudaMemcpyDeviceToHost, stream);
+  };
   Tags previous_graph_tags{};
-  for (int poll = 0, unchanged_polls = 0; poll < kMaxPolls && unchanged_polls < kUnchangedPolls; ++poll) {
+  int unchanged_polls = 0;
+  for (int poll = 0; poll < kMaxPolls && unchanged_polls < kUnchangedPolls; ++poll) {
     Tags call_tags{};
     Tags graph_tags{};
-    cudaMemcpyAsync(call_tags.data(), scratch_->lane(LaneKind::calls).tags, sizeof call_tags, cudaMemcpyDeviceToHost,
-                    stream);
-    cudaMemcpyAsync(graph_tags.data(), scratch_->lane(LaneKind::graphs).tags, sizeof graph_tags, cudaMemcpyDeviceToHost,
-                    stream);
+    queue_copy_of_tags(LaneKind::calls, call_tags);
+    queue_copy_of_tags(LaneKind::graphs, graph_tags);
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
     const bool calls_have_ended = *std::min_element(call_tags.begin(), call_tags.end()) >= last_tag();
     if (calls_have_ended && graph_order_.has_no_captures()) break;

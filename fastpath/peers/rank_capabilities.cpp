@@ -30,32 +30,32 @@ std::string refusal_reason(const std::vector<RankCapabilities>& ranks) {
   if (ranks.size() < 2) return "a single rank has no peers";
   if (ranks.size() > kMaxRanks) return fmt::format("{} ranks are more than the supported {}", ranks.size(), kMaxRanks);
   const RankCapabilities& first = ranks.front();
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const RankCapabilities& rank = ranks[r];
-    if (rank.layout_version != kLayoutVersion) return fmt::format("rank {} has another version of this library", r);
-    if (rank.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", r);
-    if (rank.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", r);
-    if (rank.gpu != first.gpu || rank.capability_major != first.capability_major)
-      return fmt::format("the GPUs differ: {} on rank 0, {} on rank {}", text(first.gpu), text(rank.gpu), r);
-    if (rank.selector_hash != first.selector_hash)
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankCapabilities& own = ranks[rank];
+    if (own.layout_version != kLayoutVersion) return fmt::format("rank {} has another version of this library", rank);
+    if (own.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", rank);
+    if (own.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", rank);
+    if (own.gpu != first.gpu || own.capability_major != first.capability_major)
+      return fmt::format("the GPUs differ: {} on rank 0, {} on rank {}", text(first.gpu), text(own.gpu), rank);
+    if (own.selector_hash != first.selector_hash)
       return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; use the same on every rank",
-                         r);
-    for (std::size_t other = 0; other < r; ++other)
-      if (ranks[other].bus_id == rank.bus_id)
-        return fmt::format("ranks {} and {} share GPU {}", other, r, text(rank.bus_id));
-    if (rank.needs_nccl != 0)
+                         rank);
+    for (std::size_t other = 0; other < rank; ++other)
+      if (ranks[other].bus_id == own.bus_id)
+        return fmt::format("ranks {} and {} share GPU {}", other, rank, text(own.bus_id));
+    if (own.needs_nccl != 0)
       return fmt::format(
           "rank {} sets NCCL_LAUNCH_ORDER_IMPLICIT, NCCL_CHECK_MODE or NCCL_CHECK_POINTERS, which only NCCL supports",
-          r);
-    if (rank.cells <= 0)
-      return fmt::format("rank {} has no scratch memory left for another communicator; raise BUSBW_FASTPATH_MIB", r);
+          rank);
+    if (own.cells <= 0)
+      return fmt::format("rank {} has no scratch memory left for another communicator; raise BUSBW_FASTPATH_MIB", rank);
   }
   return {};
 }
 
 std::string not_ready_message(const std::vector<RankCapabilities>& ranks) {
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (ranks[r].is_ready == 0) return fmt::format("rank {} cannot access every peer's memory over NVLink", r);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].is_ready == 0) return fmt::format("rank {} cannot access every peer's memory over NVLink", rank);
   return {};
 }
 
@@ -69,8 +69,9 @@ int cells_that_fit(std::size_t left_bytes, int ranks, std::size_t (*bytes_for)(i
   int cells = kMaxCellsTimesRanks;
   // Rounds the number of ranks up to a power of two, so that `cells` stays a power of two.
   for (int power_of_two = 1; power_of_two < ranks; power_of_two *= 2) cells /= 2;
+  const std::size_t max_bytes = left_bytes / 8 * 5;
   for (; cells >= kMinCells; cells /= 2)
-    if (bytes_for(ranks, cells) <= left_bytes / 8 * 5) return cells;
+    if (bytes_for(ranks, cells) <= max_bytes) return cells;
   return 0;
 }
 

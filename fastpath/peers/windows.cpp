@@ -30,9 +30,11 @@ std::optional<PeerBuffers> Windows::peer_buffers(const CollectiveCall& call, int
   const Window* const receive = find(call.receive, receive_bytes(call, ranks));
   if (send == nullptr || receive == nullptr) return std::nullopt;
   PeerBuffers peers;
-  for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
-    peers.send[r] = send->rank_addresses[r] + (static_cast<const char*>(call.send) - send->own);
-    peers.receive[r] = receive->rank_addresses[r] + (static_cast<char*>(call.receive) - receive->own);
+  const auto send_offset = static_cast<const char*>(call.send) - send->own;
+  const auto receive_offset = static_cast<const char*>(call.receive) - receive->own;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+    peers.send[rank] = send->rank_addresses[rank] + send_offset;
+    peers.receive[rank] = receive->rank_addresses[rank] + receive_offset;
   }
   return peers;
 }

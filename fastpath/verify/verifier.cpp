@@ -13,10 +13,10 @@ Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
   const ScopedDevice current(device);
   preload_check_kernels();
   void* memory = nullptr;
-  fastpath::check(cudaHostAlloc(&memory, sizeof(MismatchCounts), cudaHostAllocMapped | cudaHostAllocPortable),
-                  "allocating memory for findings");
+  check(cudaHostAlloc(&memory, sizeof(MismatchCounts), cudaHostAllocMapped | cudaHostAllocPortable),
+        "allocating memory for findings");
   mismatches_.reset(new (memory) MismatchCounts{});
-  fastpath::check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "creating an event");
+  check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "creating an event");
 }
 
 Verifier::~Verifier() {
@@ -29,17 +29,20 @@ Verifier::~Verifier() {
 
 char* Verifier::reserve_inputs(std::size_t bytes, cudaStream_t stream) {
   const bool captured = is_captured(stream);
-  if (captured || bytes > shared_buffer_bytes_) {
-    const ScopedRelaxedCapture relaxed_capture;
-    void* memory = nullptr;
-    fastpath::check(cudaMalloc(&memory, bytes), "allocating memory for verification");
-    buffers_.push_back(memory);
-    inputs_ = static_cast<char*>(memory);
-    if (captured) return inputs_;
+  if (!captured && bytes <= shared_buffer_bytes_) {
+    inputs_ = shared_buffer_;
+    return inputs_;
+  }
+  const ScopedRelaxedCapture relaxed_capture;
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), "allocating memory for verification");
+  buffers_.push_back(memory);
+  inputs_ = static_cast<char*>(memory);
+  if (!captured) {
     shared_buffer_ = inputs_;
     shared_buffer_bytes_ = bytes;
   }
-  return inputs_ = shared_buffer_;
+  return inputs_;
 }
 
 ncclResult_t Verifier::queue_gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream) {

@@ -1,8 +1,5 @@
-// Counts the calls, timestamps and graph nodes of a batch against the capacity of a gate.
-// Weights limit the calls behind a closed gate, because a call waits for the GPU if NCCL's work queue is full. The
-// queue holds 1 MiB (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30). A call that addresses every rank takes 48 bytes of it per
-// peer (ncclDevWorkP2p). With the weight all_peers_call_weight, the calls behind a gate over a network, which has a
-// capacity of 8, fill at most five eighths of the queue.
+// Counts the calls, timestamps and graph nodes of a batch against the capacity of a gate. Calls are weighted
+// (all_peers_call_weight in collectives/collective.hpp).
 #include "measure/sampling/gate_capacity.hpp"
 
 #include <algorithm>

@@ -27,8 +27,8 @@ class DeviceComm {
   DeviceComm(const DeviceComm&) = delete;
   DeviceComm& operator=(const DeviceComm&) = delete;
 
-  /// Issues the kernel on the rank's device, which must be current. `count` is that of NCCL's
-  /// operation; the addresses must lie in the rank's buffers.
+  /// Issues the kernel on the rank's device, which must be current. `count` has the meaning of NCCL's operation. Both
+  /// addresses must lie in the rank's buffers.
   void run(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
            cudaStream_t stream) const;
 

@@ -36,8 +36,7 @@ NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const T
                    std::string rank_text, LiveCommunicators& live_communicators)
     : library_(library), world_(world), rank_text_(std::move(rank_text)), live_communicators_(live_communicators) {
   const int roots = default_roots(group.size(), static_cast<bool>(library_.call.comm_init_rank_scalable));
-  ncclResult_t result = ncclSuccess;
-  auto ids = share_unique_ids(library_, group, roots, result);
+  auto [result, ids] = share_unique_ids(library_, group, roots);
   check(result, "ncclGetUniqueId");
   check(join_communicator(library_, flags, ids, group.rank(), group.size(), &comm_), "ncclCommInitRank");
   live_communicators_.add(world_.rank(), comm_);

@@ -55,13 +55,17 @@ NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& flags
 
 }  // namespace
 
-std::vector<ncclUniqueId> share_unique_ids(const NcclLibrary& library, Team& group, int roots, ncclResult_t& result) {
-  std::vector<ncclUniqueId> own(has_root(group.rank(), group.size(), roots) ? 1 : 0);
-  result = own.empty() ? ncclSuccess : library.call.get_unique_id(own.data());
-  if (roots == 1) return broadcast_value(group, own);
-  std::vector<ncclUniqueId> ids;
-  for (const auto& rank_ids : all_gather_values(group, own)) ids.insert(ids.end(), rank_ids.begin(), rank_ids.end());
-  return ids;
+SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int roots) {
+  SharedUniqueIds shared;
+  std::vector<ncclUniqueId> own_ids;  // one id if this rank is a root
+  if (has_root(group.rank(), group.size(), roots)) shared.result = library.call.get_unique_id(&own_ids.emplace_back());
+  if (roots == 1) {
+    shared.ids = broadcast_value(group, own_ids);
+    return shared;
+  }
+  for (const auto& ids_of_rank : all_gather_values(group, own_ids))
+    shared.ids.insert(shared.ids.end(), ids_of_rank.begin(), ids_of_rank.end());
+  return shared;
 }
 
 ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, std::span<ncclUniqueId> ids,

@@ -11,16 +11,22 @@
 
 namespace busbw {
 
+/// Unique ids of a communicator, and the result of NCCL's call that made this rank's id.
+struct SharedUniqueIds {
+  ncclResult_t result = ncclSuccess;  // ncclSuccess on ranks that made no id
+  std::vector<ncclUniqueId> ids;
+};
+
 /// Makes the unique ids of a communicator of `group` at `roots` of its ranks, and returns all of them on every rank.
-/// Stores NCCL's result in `result`.
-std::vector<ncclUniqueId> share_unique_ids(const NcclLibrary& library, Team& group, int roots, ncclResult_t& result);
+SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int roots);
 
 /// Joins the communicator of these ids as `rank` of `ranks`, on the current device. All ranks must call it at the same
 /// time. Stores the handle in `*comm` and returns NCCL's result.
 ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, std::span<ncclUniqueId> ids,
                                int rank, int ranks, ncclComm_t* comm);
 
-/// Grows `parent` to `ranks` ranks; ncclCommGrow documents null and -1.
+/// Grows `parent` to `ranks` ranks. As ncclCommGrow requires, `parent` is null on new ranks. `rank` is -1 on ranks of
+/// the parent. `id` is null on them, except on the one that created it.
 ncclResult_t grow_communicator(const NcclLibrary& library, const NcclOptions& flags, ncclComm_t parent, int ranks,
                                const ncclUniqueId* id, int rank, ncclComm_t* comm);
 

@@ -29,11 +29,12 @@ class NcclLifecycle final : public CommunicatorLifecycle {
         stream_(/*use_null_stream=*/false, rank_text_) {}
 
   void rendezvous(const Creation& creation, LifecycleCommunicator* parent) override {
-    ncclResult_t result = ncclSuccess;
     if (creation.kind == CreationKind::init) {
-      ids_ = share_unique_ids(library_, creation.team, creation.roots, result);
-      return check(result, "ncclGetUniqueId");
+      SharedUniqueIds shared = share_unique_ids(library_, creation.team, creation.roots);
+      ids_ = std::move(shared.ids);
+      return check(shared.result, "ncclGetUniqueId");
     }
+    ncclResult_t result = ncclSuccess;
     std::vector<ncclUniqueId> ids(1);
     if (creation.team.rank() == 0) result = library_.call.comm_get_unique_id(handle_of(parent), ids.data());
     check(result, "ncclCommGetUniqueId");

@@ -27,13 +27,15 @@ __global__ void __launch_bounds__(kKernelThreads, 1)
   if (range.vectors > 0 && chunk_bytes % kVectorBytes == 0) {
     move_chunks(PeerChunks<uint4>{call, chunk_bytes, range.head * sizeof(Word), range.vectors, rank, ranks}, worker,
                 wait);
-    // Elements of each chunk before and after the vectors.
+    // Single elements of each chunk, before and after its vectors. They are numbered over all chunks.
     const PeerChunks<Word> whole_chunks{call, chunk_bytes, 0, call.count, rank, ranks};
-    const auto elements_per_peer = static_cast<unsigned>(range.head + range.tail);
-    for (std::size_t i = worker.index; i < static_cast<std::size_t>(elements_per_peer) * ranks; i += worker.count) {
-      const unsigned peer = static_cast<unsigned>(i) / elements_per_peer;
-      const unsigned number = static_cast<unsigned>(i) % elements_per_peer;
-      const std::size_t element = number < range.head ? number : call.count - elements_per_peer + number;
+    const auto singles_per_peer = static_cast<unsigned>(range.head + range.tail);
+    const std::size_t singles = static_cast<std::size_t>(singles_per_peer) * ranks;
+    for (std::size_t single = worker.index; single < singles; single += worker.count) {
+      const unsigned peer = static_cast<unsigned>(single) / singles_per_peer;
+      const unsigned single_of_peer = static_cast<unsigned>(single) % singles_per_peer;
+      const bool is_before_vectors = single_of_peer < range.head;
+      const std::size_t element = is_before_vectors ? single_of_peer : call.count - singles_per_peer + single_of_peer;
       whole_chunks.destination(peer)[element] = whole_chunks.source(peer)[element];
     }
   } else {
