@@ -182,7 +182,7 @@ struct TogetherResult {
   std::optional<double> device_time_s = {};  // none also without a device clock
   std::vector<std::vector<double>> rank_samples_s = {};  // [rank in group][iteration]
   double active_share = 0;  // part of the measured time with an unfinished operation of the neighbor, on the worst rank
-  std::uint64_t neighbor_operations = 0;         // of each rank
+  std::uint64_t neighbor_operations = 0;  // of each rank
   std::optional<double> neighbor_time_s = {};  // of one of its operations, on the slowest rank; none if none ended
 };
 
@@ -198,7 +198,7 @@ struct Measurement {
   std::optional<double> cpu_time_s;  // with -C
   std::optional<double> algbw_bytes_per_s;  // none for a step of a job (replay)
   std::optional<double> busbw_bytes_per_s;
-  std::vector<double> rank_times_s;         // [rank in group], per operation; `time_s` combines them
+  std::vector<double> rank_times_s;  // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;  // [rank in group]; empty without device time
   std::vector<double> rank_launch_times_s;  // [rank in group]; empty if a call returns only after its operation
   /// [rank in group]: start, in seconds after the start of the first rank. With the host clock it is the median over
