@@ -79,16 +79,21 @@ def _parse_place(text: str, form: str) -> tuple[int, ...] | None:
 
 
 def _reject_outside(text: str, kind: str, place: tuple[int, ...], fabric: Fabric) -> None:
-    first = {"rail": fabric.gpus, "leaf": 0, "uplink": 0, "one-uplink": 0}.get(kind, fabric.nodes)
-    first = first or len(fabric.leaf_numbers())
-    second = {"pair": fabric.nodes, "one-uplink": fabric.uplinks}.get(kind, fabric.gpus)
-    limits = (first, second, fabric.gpus)
-    titles = re.findall("[A-Z]+", FORMS[kind])
-    for title, number, limit in zip(titles, place, limits, strict=False):
+    counts = {
+        "NODE": fabric.nodes,
+        "GPU": fabric.gpus,
+        "NIC": fabric.gpus,
+        "RAIL": fabric.gpus,
+        "LEAF": len(fabric.leaf_numbers()),
+        "UPLINK": fabric.uplinks,
+    }
+    for title, number in zip(re.findall("[A-Z]+", FORMS[kind]), place, strict=False):
+        limit = counts[title]
         if number >= limit:
             raise UsageError(
                 f"--fault {text}: {number} is outside the cluster of {fabric.nodes}x{fabric.gpus}",
                 remedy=f"set {title} to a number from 0 to {limit - 1}",
             )
-    if len(place) > 1 and kind in ("pair", "nvlink") and place[-1] == place[-2] and (kind == "pair" or len(place) > 2):
+    has_two_ends = kind == "pair" or (kind == "nvlink" and len(place) > 2)
+    if has_two_ends and place[-1] == place[-2]:
         raise UsageError(f"--fault {text}: a pair has two different ends", remedy="name two of them")

@@ -17,9 +17,12 @@ from busbw.simulator.faults import SimulatedFault
 
 Numbers = NDArray[np.int64]
 Values = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 _START_US, _CONNECT_S = 20.0, 0.12
 """Start of a flow, and start of a round with its connections and its warm-up."""
+_TIMEOUT_S = 30.0
+"""Additional time of a round with a dead flow."""
 _LINKS_OF_A_DIRECTION = 0.97
 """Rate of a NIC in each direction, relative to one direction alone, if both are busy."""
 
@@ -54,7 +57,9 @@ class Simulation:
         count = fabric.nodes * fabric.gpus
         self._gpu_level = np.exp(self._random.normal(0, noise.part, count))
         self._nic_level = np.exp(self._random.normal(0, noise.part, (2, count)))
-        self._leaf = np.array([fabric.leaf(node, nic) for node in range(fabric.nodes) for nic in range(fabric.gpus)])
+        self._leaf: Numbers = np.array(
+            [fabric.leaf(node, nic) for node in range(fabric.nodes) for nic in range(fabric.gpus)]
+        )
 
     def measure(self, source: Numbers, target: Numbers, size_bytes: int, iterations: int) -> tuple[Values, float]:
         """Returns the time in us of each iteration of each flow, infinite if it is dead, and the duration in s.
@@ -69,22 +74,26 @@ class Simulation:
         is_network = source // gpus != target // gpus
         shape = (len(source), iterations)
         slowdown = np.ones(shape)
-        nic_of = self._carrying_nics(source, target)
-        rate = np.where(is_network, self._network_rate(*nic_of, is_network), self._nvlink_rate(source, target))
+        nics = self._carrying_nics(source, target)
+        rate = np.where(is_network, self._network_rate(*nics, is_network), self._nvlink_rate(source, target))
         for fault in self.faults:
-            hit = self._hit(fault, source, target, is_network)
-            affected = self._random.random(shape) < fault.share
-            factor = np.where(hit[:, None] & affected, fault.slowdown, 1.0)
+            is_hit = self._crosses_fault(fault, source, target, is_network)
+            is_slow_iteration = self._random.random(shape) < fault.share
+            factor = np.where(is_hit[:, None] & is_slow_iteration, fault.slowdown, 1.0)
             slowdown = np.maximum(slowdown, factor)
         times = (size_bytes / rate / 1e3)[:, None] * slowdown * self._noise_factor(source, target, is_network, shape)
         if self.is_coupled:
-            sent = np.full(len(self._leaf), -1)
-            sent[source] = np.arange(len(source))
-            other = sent[target]  # flow that the receiver sends; its kernel ends with the later one
-            times = np.where((other >= 0)[:, None], np.maximum(times, times[other]), times)
-        finite = times[np.isfinite(times)]
-        took_s = _CONNECT_S + float(finite.max(initial=0.0)) * iterations / 1e6 + 30.0 * bool(np.isinf(times).any())
-        return times + _START_US, took_s
+            times = self._coupled_times(source, target, times)
+        longest_us = float(times[np.isfinite(times)].max(initial=0.0))
+        timeout_s = _TIMEOUT_S if np.isinf(times).any() else 0.0
+        return times + _START_US, _CONNECT_S + longest_us * iterations / 1e6 + timeout_s
+
+    def _coupled_times(self, source: Numbers, target: Numbers, times: Values) -> Values:
+        """Returns the times if the kernel of a receiver, which also sends, ends with the later of its two flows."""
+        flow_sent_by = np.full(len(self._leaf), -1)
+        flow_sent_by[source] = np.arange(len(source))
+        receivers_flow = flow_sent_by[target]  # -1 if the receiver sends none
+        return np.where((receivers_flow >= 0)[:, None], np.maximum(times, times[receivers_flow]), times)
 
     def _carrying_nics(self, source: Numbers, target: Numbers) -> tuple[Numbers, Numbers]:
         """Returns the NICs that carry each flow. Another NIC of the node carries the traffic of a failed one."""
@@ -102,7 +111,7 @@ class Simulation:
         level = np.minimum(self._gpu_level[source], self._gpu_level[target])
         return np.asarray(NVLINK_GBPS * level / np.maximum(sends[source], receives[target]))
 
-    def _network_rate(self, source: Numbers, target: Numbers, is_network: NDArray[np.bool_]) -> Values:
+    def _network_rate(self, source: Numbers, target: Numbers, is_network: Mask) -> Values:
         count = len(self._leaf)
         sends = np.bincount(source[is_network], minlength=count)
         receives = np.bincount(target[is_network], minlength=count)
@@ -133,48 +142,62 @@ class Simulation:
             mixed = ((mixed ^ (mixed >> 15)) * factor) & 0xFFFFFFFF
         return np.asarray((mixed ^ (mixed >> 13)) % self.fabric.uplinks)
 
-    def _hit(
-        self, fault: SimulatedFault, source: Numbers, target: Numbers, is_network: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+    def _crosses_fault(self, fault: SimulatedFault, source: Numbers, target: Numbers, is_network: Mask) -> Mask:
         """Returns True for each flow that crosses the slow part."""
+        if fault.kind == "failover":  # the carrying NIC shares its rate
+            return np.zeros(len(source), dtype=bool)
+        if fault.kind in ("gpu", "nvlink", "nic", "nic-send", "nic-receive"):
+            return self._crosses_part_of_node(fault, source, target, is_network)
+        if fault.kind in ("leaf", "uplink", "one-uplink"):
+            return is_network & self._crosses_leaf(fault, source, target)
         gpus, place = self.fabric.gpus, fault.place
-        nodes = source // gpus, target // gpus
-        leaves = self._leaf[source], self._leaf[target]
-        is_across = is_network & (leaves[0] != leaves[1])
-        number = place[0] * gpus + place[1] if len(place) > 1 else place[0]
-        if fault.kind == "gpu":
-            return np.asarray((source == number) | (target == number))
-        if fault.kind == "nvlink":
-            other = place[0] * gpus + place[2] if len(place) > 2 else None
-            first, second = source == number, target == number
-            if other is not None:
-                first, second = first & (target == other), second & (source == other)
-            return np.asarray(~is_network & (first | second))
-        if fault.kind in ("nic", "nic-send", "nic-receive"):
-            sends = (source == number) & (fault.kind != "nic-receive")
-            return np.asarray(is_network & (sends | ((target == number) & (fault.kind != "nic-send"))))
+        source_node, target_node = source // gpus, target // gpus
         if fault.kind == "node":
-            return np.asarray(is_network & ((nodes[0] == place[0]) | (nodes[1] == place[0])))
+            return np.asarray(is_network & ((source_node == place[0]) | (target_node == place[0])))
         if fault.kind == "pair":
-            return np.asarray(np.isin(nodes[0], place) & np.isin(nodes[1], place) & is_network)
-        if fault.kind == "rail":
-            return np.asarray(is_network & (source % gpus == place[0]) & (target % gpus == place[0]))
-        if fault.kind == "leaf":
-            return np.asarray(is_network & ((leaves[0] == place[0]) | (leaves[1] == place[0])))
-        touches = is_across & ((leaves[0] == place[0]) | (leaves[1] == place[0]))
-        if fault.kind == "uplink":
-            return np.asarray(touches)
-        if fault.kind == "one-uplink":
-            return np.asarray(touches & (self._hashed_uplink(source, target) == place[1]))
-        return np.zeros(len(source), dtype=bool)  # failover: the carrying NIC shares its rate
+            return np.asarray(is_network & np.isin(source_node, place) & np.isin(target_node, place))
+        rail = place[0]
+        return np.asarray(is_network & (source % gpus == rail) & (target % gpus == rail))
 
-    def _noise_factor(
-        self, source: Numbers, target: Numbers, is_network: NDArray[np.bool_], shape: tuple[int, int]
-    ) -> Values:
+    def _crosses_part_of_node(self, fault: SimulatedFault, source: Numbers, target: Numbers, is_network: Mask) -> Mask:
+        """Returns True for each flow from or to a slow GPU, by its slow links or by its slow NIC."""
+        first_of_node = fault.place[0] * self.fabric.gpus
+        slow = first_of_node + fault.place[1]  # a NIC has the number of its GPU
+        is_sent: Mask = source == slow
+        is_received: Mask = target == slow
+        if fault.kind == "gpu":
+            return is_sent | is_received
+        if fault.kind == "nic-send":
+            return is_network & is_sent
+        if fault.kind == "nic-receive":
+            return is_network & is_received
+        if fault.kind == "nic":
+            return is_network & (is_sent | is_received)
+        if len(fault.place) > 2:  # one link of the GPU, to this peer
+            peer = first_of_node + fault.place[2]
+            is_sent, is_received = is_sent & (target == peer), is_received & (source == peer)
+        return ~is_network & (is_sent | is_received)
+
+    def _crosses_leaf(self, fault: SimulatedFault, source: Numbers, target: Numbers) -> Mask:
+        """Returns True for each flow between nodes that crosses the leaf, its uplinks or one of them."""
+        leaf = fault.place[0]
+        source_leaf, target_leaf = self._leaf[source], self._leaf[target]
+        touches_leaf: Mask = (source_leaf == leaf) | (target_leaf == leaf)
+        if fault.kind == "leaf":
+            return touches_leaf
+        uses_uplink: Mask = touches_leaf & (source_leaf != target_leaf)
+        if fault.kind == "uplink":
+            return uses_uplink
+        is_on_uplink: Mask = self._hashed_uplink(source, target) == fault.place[1]
+        return uses_uplink & is_on_uplink
+
+    def _noise_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
         random, noise = self._random, self.noise
         is_across = is_network & (self._leaf[source] != self._leaf[target])
         flow = random.normal(0, noise.flow * np.where(is_across, 2, 1))
-        jobs = random.random(shape[0]) < noise.other_jobs * np.where(is_across, 3, np.where(is_network, 1, 0))
-        factor = np.exp(random.normal(0, noise.drift) + flow) * np.where(jobs, 1 + random.uniform(0.1, 1, shape[0]), 1)
+        likelihood = noise.other_jobs * np.where(is_across, 3, np.where(is_network, 1, 0))
+        meets_other_job = random.random(shape[0]) < likelihood
+        drift = random.normal(0, noise.drift)
+        factor = np.exp(drift + flow) * np.where(meets_other_job, 1 + random.uniform(0.1, 1, shape[0]), 1)
         spikes = np.where(random.random(shape) < noise.spike_share, random.uniform(1.2, 3, shape), 1)
         return np.asarray(factor[:, None] * spikes * np.exp(random.normal(0, noise.iteration, shape)))

@@ -47,6 +47,49 @@ if TYPE_CHECKING:
     from busbw.doctor.result import ReportedFinding
 
 
+class _JudgedLogs:
+    """Verdicts on all logs."""
+
+    def __init__(self, *, keeps_all: bool) -> None:
+        self._keeps_all = keeps_all
+        self.summary = VerdictSummary()
+        self.all = StoredSequence(JudgedConfiguration)
+        """All verdicts, if each is shown: a long log has too many for memory."""
+        self.notes: dict[str, list[str]] = {}
+        """Notes on each log, by its source."""
+        self.without_rows: list[str] = []
+        """Sources of the logs without a verdict."""
+        self.suspects: set[str] = set()
+        """Sources of the logs that are not all GOOD."""
+
+    def add(self, log: Log, configurations: Iterable[JudgedConfiguration]) -> None:
+        """Adds the verdicts on a log."""
+        self.notes[log.source] = _log_notes(log)
+        previous_count = self.summary.count
+        for configuration in configurations:
+            stripped = replace(configuration, expectation=None)
+            self.summary.add(stripped)
+            if stripped.verdict.grade != "GOOD":
+                self.suspects.add(log.source)
+            if self._keeps_all:
+                self.all.extend([stripped])
+        if self.summary.count == previous_count:
+            self.without_rows.append(log.source)
+            self.suspects.add(log.source)
+
+    @property
+    def has_logs(self) -> bool:
+        """True if there are several logs, so that each line names its log."""
+        return len(self.notes) > 1
+
+    def log_notes(self) -> Iterator[str]:
+        """Yields the notes on the logs."""
+        for source, texts in self.notes.items():
+            yield from (f"{source}: {text}" if self.has_logs else text for text in texts)
+        if self.has_logs:
+            yield from (f"{source}: no rows were read; `busbw import` shows why" for source in self.without_rows)
+
+
 @click.command()
 @click.argument("names", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, shell_complete=complete_log)
 @click.option(
@@ -83,52 +126,34 @@ def check(
     selection = select_reference(reference_name)
     notes: list[str] = []
     skipped: list[str] = []
-    summary = VerdictSummary()
-    shows_each = as_json or show_all
-    judged = StoredSequence(JudgedConfiguration)  # all verdicts, if each is shown: a long log has too many for memory
-    log_notes: dict[str, list[str]] = {}
-    unjudged: list[str] = []
-    suspects: set[str] = set()
+    judged = _JudgedLogs(keeps_all=as_json or show_all)
     with activity(f"judging {names[0] if len(names) == 1 else count_text(len(names), 'name')}"):
         for log in read_named_logs(names, notes.append, skipped.append):
-            log_notes[log.source] = _log_notes(log)
-            previous_count = summary.count
-            for configuration in judge_configurations(
+            configurations = judge_configurations(
                 log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
-            ):
-                stripped = replace(configuration, expectation=None)
-                summary.add(stripped)
-                if stripped.verdict.grade != "GOOD":
-                    suspects.add(log.source)
-                if shows_each:
-                    judged.extend([stripped])
-            if summary.count == previous_count:
-                unjudged.append(log.source)
-                suspects.add(log.source)
-    has_logs = len(log_notes) > 1
-    notes += skipped
-    notes += [f"{source}: {note}" if has_logs else note for source, texts in log_notes.items() for note in texts]
-    if has_logs:  # the verdicts of one log stay in its order
-        notes += [f"{source}: no rows were read; `busbw import` shows why" for source in unjudged]
-    missing_grades: list[Grade] = ["UNSURE"] if unjudged or skipped else []
+            )
+            judged.add(log, configurations)
+    notes += [*skipped, *judged.log_notes()]
+    summary, has_logs = judged.summary, judged.has_logs
+    missing_grades: list[Grade] = ["UNSURE"] if judged.without_rows or skipped else []
     grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
-    unexplained = [name for name in names if name in suspects or name not in log_notes]
+    unexplained = [name for name in names if name in judged.suspects or name not in judged.notes]
     causes = _causes(unexplained) if grade != "GOOD" else {}
+    all_in_order = in_order(judged.all, worst_first=has_logs)  # the verdicts of one log stay in its order
     if as_json:
-        items = (encode_item(_verdict_object(entry)) for entry in in_order(judged, worst_first=has_logs))
+        items = (encode_item(_verdict_object(entry)) for entry in all_in_order)
         print_object({"grade": grade, "notes": notes, "causes": causes}, {"verdicts": items})
         return EXIT_OF[grade]
     console = make_console()
     if summary.worst is None:
-        _print_verdict(console, "UNSURE", f"{', '.join(log_notes)}: no rows were read")
+        _print_verdict(console, "UNSURE", f"{', '.join(judged.notes)}: no rows were read")
         _print_sentences(console, "next", ["run `busbw import` to see which lines were refused and why"])
         return ExitCode.ENVIRONMENT
     for note in notes:
         console.print(plain(note), style="yellow")
-    detailed = in_order(judged, worst_first=has_logs) if show_all else [summary.worst]
-    _print_verdicts(console, summary, detailed, has_logs=has_logs)
+    _print_verdicts(console, summary, all_in_order if show_all else [summary.worst], has_logs=has_logs)
     if causes:
         _print_causes(console, causes, has_logs=has_logs)
     return EXIT_OF[grade]
@@ -139,7 +164,8 @@ def _print_causes(console: Console, causes: "Mapping[str, Sequence[ReportedFindi
 
     for name, findings in causes.items():
         sentences = cause_sentences(findings, f"busbw doctor --log {shlex.quote(name)}")
-        _print_sentences(console, "cause?", (f"{name}: {each}" if has_logs else each for each in sentences))
+        prefix = f"{name}: " if has_logs else ""
+        _print_sentences(console, "cause?", (prefix + sentence for sentence in sentences))
 
 
 def _causes(names: Sequence[str]) -> "dict[str, tuple[ReportedFinding, ...]]":

@@ -94,10 +94,11 @@ class VerdictSummary:
         for group in groups:
             title = title_of(group.first, has_logs=has_logs)
             yield _line(group.first, f"{title}{_tables_text(group)}" if group.count > 1 else title)
-        hidden = Counter(counts)
+        shown: Counter[Grade] = Counter()
         for group in groups:
-            hidden[group.first.grade] -= group.count
-        if hidden := +hidden:
+            shown[group.first.grade] += group.count
+        hidden = {grade: count - shown[grade] for grade, count in counts.items() if count > shown[grade]}
+        if hidden:
             yield Text(f"and {_counts_text(hidden)}; `busbw check --json` has all verdicts", style="yellow")
 
     def late_rank_texts(self, *, has_logs: bool) -> list[str]:

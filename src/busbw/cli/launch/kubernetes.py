@@ -1,5 +1,6 @@
 """`busbw launch kubernetes`: options of the launcher `busbw.launchers.kubernetes`, which starts a pod on each node."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -158,12 +159,7 @@ def kubernetes(
     keep: bool,
 ) -> int:
     """Starts COLLECTIVE in a Kubernetes cluster through kubectl, as one pod per node."""
-    resource_amounts = dict(_parse_amount(text, "--resource memory=64Gi") for text in resources)
-    for text in huge_pages:
-        page_size, amount = _parse_amount(text, "--huge-pages 2Mi=5120Mi")
-        resource_amounts[f"hugepages-{page_size}"] = amount
-    if gpus is not None:
-        resource_amounts[_GPU] = str(gpus)
+    resource_amounts = _resource_amounts(resources, huge_pages, gpus)
     if shm:
         parse_quantity(shm)  # raises an error if invalid
     target = KubernetesTarget(
@@ -171,7 +167,7 @@ def kubernetes(
         kind=kind,
         context=context,
         namespace=namespace,
-        resources=tuple(resource_amounts.items()),
+        resources=resource_amounts,
         node_selector=tuple(parse_pair(text, "--node-selector topology.kubernetes.io/zone=a") for text in selectors),
         tolerations=tuple(parse_toleration(text) for text in tolerations),
         shm=shm,
@@ -193,18 +189,33 @@ def kubernetes(
     if options.machine_type:
         target = with_machine_type(target, options.machine_type)
     device_count = int(parse_quantity(dict(target.resources).get(_GPU, "0")))
-    sets_ranks = bool(used_flags(options.flags) & {"-t", "-g"}) or not options.measures
-    if kind != "mpijob" and device_count > 1 and not sets_ranks:
-        options = replace(options, flags=("-t", str(device_count), *options.flags))  # one rank per GPU of the pod
-    default_processes = max(device_count // options.ranks_per_process, 1) if kind == "mpijob" else 1
-    processes = processes_per_node or default_processes
+    if kind == "mpijob":
+        default_processes = max(device_count // options.ranks_per_process, 1)
+    else:
+        default_processes = 1
+        sets_ranks = bool(used_flags(options.flags) & {"-t", "-g"}) or not options.measures
+        if device_count > 1 and not sets_ranks:  # one rank per GPU of the pod
+            options = replace(options, flags=("-t", str(device_count), *options.flags))
     job = options.job(
         options.program_path or options.program_name,
         nodes=nodes,
-        processes_per_node=processes,
+        processes_per_node=processes_per_node or default_processes,
         requested_gpus=device_count or gpus,
     )
     return execute_plan(options, launcher.render(job, target), launcher.submit)
+
+
+def _resource_amounts(
+    resources: Sequence[str], huge_pages: Sequence[str], gpus: int | None
+) -> tuple[tuple[str, str], ...]:
+    """Returns the name and the amount of each resource that a pod requests."""
+    amounts = dict(_parse_amount(text, "--resource memory=64Gi") for text in resources)
+    for text in huge_pages:
+        page_size, amount = _parse_amount(text, "--huge-pages 2Mi=5120Mi")
+        amounts[f"hugepages-{page_size}"] = amount
+    if gpus is not None:
+        amounts[_GPU] = str(gpus)
+    return tuple(amounts.items())
 
 
 def _parse_amount(text: str, example: str) -> tuple[str, str]:

@@ -132,10 +132,10 @@ def _expect_command(machine_type: MachineType) -> str:
     system_nics = system.find(machine_type.expectation or "").nics
     if machine_type.nics_per_node is None or machine_type.nic_gbit is None:
         return command
-    nics = (machine_type.nics_per_node.value, machine_type.nic_gbit.value)
-    if system_nics is not None and (system_nics.count, system_nics.gbit) == nics:
+    count, gbit = machine_type.nics_per_node.value, machine_type.nic_gbit.value
+    if system_nics is not None and (system_nics.count, system_nics.gbit) == (count, gbit):
         return command
-    return f"{command} --nics {nics[0]}x{nics[1]:g}"
+    return f"{command} --nics {count}x{gbit:g}"
 
 
 def _sections(machine_type: MachineType) -> Iterator[tuple[str, list[_Row]]]:

@@ -129,9 +129,7 @@ def _select_family(
         return ("openmpi" if option_value == "openmpi" else "mpich"), ()
     command_text = shlex.join(mpirun_words)
     try:
-        done = subprocess.run(
-            [*mpirun_words, "--version"], capture_output=True, text=True, timeout=30, errors="replace"
-        )
+        version_text = _version_text(mpirun_words)
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no answer"
         if dry_run:
@@ -144,7 +142,6 @@ def _select_family(
             f"cannot get the version of {command_text}: {reason}",
             remedy="install an MPI, set --mpirun PATH, or use busbw launch ssh",
         ) from error
-    version_text = done.stdout + done.stderr
     family = launcher.family_of(version_text)
     if family is None:
         first_line = version_text.strip().partition("\n")[0]
@@ -153,3 +150,9 @@ def _select_family(
             remedy="set --mpi-family openmpi or --mpi-family mpich",
         )
     return family, ()
+
+
+def _version_text(mpirun_words: tuple[str, ...]) -> str:
+    """Returns all output of `mpirun --version`."""
+    done = subprocess.run([*mpirun_words, "--version"], capture_output=True, text=True, timeout=30, errors="replace")
+    return done.stdout + done.stderr

@@ -155,6 +155,7 @@ def slurm(
 ) -> int:
     """Starts COLLECTIVE with srun and without MPI, as a batch job or as a step of the current allocation."""
     is_batch = submit_with == "sbatch" or print_script or (submit_with == "auto" and not has_allocation(os.environ))
+    # A batch job is independent of an allocation around this shell.
     current_allocation = Allocation() if is_batch else Allocation.from_environment(os.environ)
     passed_options = tuple(f"--{name}={value}" for name, value in slurm_values.items() if value is not None)
     job_options = (*passed_options, *extra_job_options)
@@ -162,13 +163,7 @@ def slurm(
     reject_reserved("--srun-arg", extra_step_options, RESERVED_BY_SRUN)
     if container_mounts and not container_image:
         raise UsageError("--container-mounts needs --container-image", remedy="set --container-image")
-    if not is_batch and (folder is not None or detach):
-        raise UsageError(
-            "--output-folder and --detach are for batch jobs", remedy="remove them, or set --submit-with sbatch"
-        )
-    if options.records_path is not None and (steps > 1 or detach):
-        raise UsageError("--records takes one run, without --repeat and --detach", remedy="use --store")
-
+    _check_output_options(options, is_batch=is_batch, has_folder=folder is not None, detach=detach, steps=steps)
     if topology_order and not (is_batch or hostfile or current_allocation.node_list):
         raise UsageError(
             "--topology-order needs known nodes, but srun's own job gets them later",
@@ -189,10 +184,9 @@ def slurm(
     program = options.program_path or (options.program_name if container_image else options.local_program())
     if container_image and not _has_join_limit(options):
         options = replace(options, join_timeout_s=_CONTAINER_JOIN_LIMIT_S)
-    if gpus_per_node is None and options.machine_type and options.machine_type.gpus_per_node:
-        gpus_per_node = options.machine_type.gpus_per_node.value
-    # A batch job is independent of an allocation around this shell.
-    requested_gpus = current_allocation.gpus_per_node or None if gpus_per_node is None else gpus_per_node
+    if gpus_per_node is None:
+        gpus_per_node = _gpus_of_machine_type(options)
+    requested_gpus = gpus_per_node if gpus_per_node is not None else current_allocation.gpus_per_node or None
     job = options.job(
         program,
         nodes=len(hosts) or node_count,
@@ -221,7 +215,8 @@ def slurm(
     if print_script:
         _print_script(replace(job, name=f"busbw-{options.collective.replace('_', '-')}"), target)
         return ExitCode.GOOD
-    if not is_batch and not current_allocation.job and exclusive:
+    is_own_job_of_srun = not is_batch and not current_allocation.job
+    if is_own_job_of_srun and exclusive:
         max_processes_per_node = max([default_processes, *(host.processes for host in hosts)])
         target, processor_remarks = _with_all_processors(target, max_processes_per_node)
         remarks = (*remarks, *processor_remarks)
@@ -235,6 +230,24 @@ def slurm(
             _print_attach_command(launcher.start(plan), target)
         return ExitCode.GOOD
     return execute_steps(options, plan)
+
+
+def _check_output_options(
+    options: LaunchOptions, *, is_batch: bool, has_folder: bool, detach: bool, steps: int
+) -> None:
+    """Refuses options for output and records that do not suit this kind of job."""
+    if not is_batch and (has_folder or detach):
+        raise UsageError(
+            "--output-folder and --detach are for batch jobs", remedy="remove them, or set --submit-with sbatch"
+        )
+    if options.records_path is not None and (steps > 1 or detach):
+        raise UsageError("--records takes one run, without --repeat and --detach", remedy="use --store")
+
+
+def _gpus_of_machine_type(options: LaunchOptions) -> int | None:
+    """Returns the number of GPUs of a node of `--machine-type`. None without one, or if the type does not state it."""
+    gpus = options.machine_type.gpus_per_node if options.machine_type else None
+    return gpus.value if gpus else None
 
 
 def _require_gpu_support(gpus_per_node: int, options: LaunchOptions) -> None:
@@ -311,9 +324,10 @@ def _with_all_processors(target: SlurmTarget, processes_per_node: int) -> tuple[
         partitions = commands.read(SINFO_COMMAND)
     except BusbwError as error:
         return target, (f"{error.problem}: srun gives each process one processor, because --cpus-per-task is unknown",)
-    per_task = (min_processors(nodes, partitions, options) or 0) // processes_per_node
-    if per_task:
-        target = replace(target, step_options=(f"--cpus-per-task={per_task}", *target.step_options))
+    processors_per_process = (min_processors(nodes, partitions, options) or 0) // processes_per_node
+    if processors_per_process:
+        option = f"--cpus-per-task={processors_per_process}"
+        target = replace(target, step_options=(option, *target.step_options))
     return target, ()
 
 
@@ -356,6 +370,6 @@ def _job_folder(output_folder: Path | None, job: Job) -> Path:
     return folder
 
 
-def _print_attach_command(job: str, target: SlurmTarget) -> None:
-    click.echo(f"busbw: job {job} is submitted; busbw launch attach {target.folder} follows it and keeps its record")
-    click.echo(f"busbw: scancel {job} cancels it", file=sys.stderr)
+def _print_attach_command(job_id: str, target: SlurmTarget) -> None:
+    click.echo(f"busbw: job {job_id} is submitted; busbw launch attach {target.folder} follows it and keeps its record")
+    click.echo(f"busbw: scancel {job_id} cancels it", file=sys.stderr)

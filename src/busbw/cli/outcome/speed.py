@@ -12,18 +12,20 @@ from busbw.units import count_text, number_text, plain, size_text
 def speed_sentence(verdicts: Sequence[Verdict]) -> str:
     """Returns the sentence: the worst grade with its figure, or the reason why the speed is not judged."""
     grade = worst([verdict.grade for verdict in verdicts])
-    found = [verdict for verdict in verdicts if verdict.grade == grade]
-    if not found or found[0].reason_kind == "no_rows":
+    worst_verdicts = [verdict for verdict in verdicts if verdict.grade == grade]
+    if not worst_verdicts or worst_verdicts[0].reason_kind == "no_rows":
         return "Speed: not judged: nothing was measured."
     if grade == "BROKEN":
         return "Speed: not judged: the data are wrong."
     if not any(verdict.bands for verdict in verdicts):
-        reason = found[0].reasons[0].partition(": ")[0]  # details and remedies follow; `busbw check` shows them
+        reason = worst_verdicts[0].reasons[0].partition(": ")[0]  # `busbw check` shows the details and remedies after
         return f"Speed: not judged: {plain(reason)}."
-    where = ""
+    shown = worst_verdicts[0]
+    place = ""
     if len(verdicts) > 1:
-        where = f" in {len(found)} of {count_text(len(verdicts), 'configuration')}, such as {plain(found[0].title)}"
-    return f"Speed: {grade}{where}: {plain(_evidence_text(found[0]))}."
+        configurations = f"{len(worst_verdicts)} of {count_text(len(verdicts), 'configuration')}"
+        place = f" in {configurations}, such as {plain(shown.title)}"
+    return f"Speed: {grade}{place}: {plain(_evidence_text(shown))}."
 
 
 def _evidence_text(verdict: Verdict) -> str:
