@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from multiprocessing import Pool
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -78,7 +79,14 @@ class Score(Struct, frozen=True):
     truth: list[str]
 
 
-Case = tuple[str, float, int, int]
+class Case(NamedTuple):
+    """One search of one method."""
+
+    method: str
+    fault: str
+    slowdown: float
+    nodes: int
+    seed: int
 
 
 def main() -> int:
@@ -98,28 +106,34 @@ def main() -> int:
     methods = ("find",) if arguments.no_baselines else ("find", *RULES)
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     stored = read_scores(arguments.results)
-    done = {(one.method, one.fault, one.slowdown, one.nodes, one.seed) for one in stored}
+    done = {Case(score.method, score.fault, score.slowdown, score.nodes, score.seed) for score in stored}
     cases = [
-        (method, fault, slowdown, nodes, arguments.first_seed + seed)
+        Case(method, fault, slowdown, nodes, arguments.first_seed + seed)
         for nodes, fault, seed in product(arguments.nodes, arguments.faults, range(arguments.seeds))
         for slowdown in (arguments.slowdowns if has_slowdown(fault) else [0.0])
         for method in methods
     ]
-    missing = [case for case in cases if case not in done and exists(case[1], case[3])]
+    missing = [case for case in cases if case not in done and exists(case.fault, case.nodes)]
     with Pool(arguments.processes) as pool, arguments.results.open("ab") as results:
         for score in pool.imap_unordered(measure, missing, chunksize=4):
             stored.append(score)
             results.write(msgspec.json.encode(score) + b"\n")
             results.flush()
-    selected = [one for one in stored if one.seed >= arguments.first_seed]
+    selected = [score for score in stored if score.seed >= arguments.first_seed]
     if arguments.failures:
-        for one in selected:
-            if one.method == "find" and one.result != "right":
-                print(one.nodes, one.fault, one.slowdown, one.seed, one.result, one.names, "truth", one.truth)
+        print_failures(selected)
     page = "\n".join(page_lines(selected))
     arguments.page.write_text(page + "\n")
     print(page)
     return 0
+
+
+def print_failures(scores: Iterable[Score]) -> None:
+    """Prints each search of `busbw find` that is not right."""
+    for score in scores:
+        if score.method == "find" and score.result != "right":
+            configuration = (score.nodes, score.fault, score.slowdown, score.seed)
+            print(*configuration, score.result, score.names, "truth", score.truth)
 
 
 def has_slowdown(fault: str) -> bool:
@@ -140,13 +154,13 @@ def read_scores(path: Path) -> list[Score]:
         return [msgspec.json.decode(line, type=Score) for line in lines if line.endswith(b"\n")]
 
 
-def measure(case: tuple[str, str, float, int, int]) -> Score:
+def measure(case: Case) -> Score:
     """Measures one case with one method."""
     method, fault, slowdown, nodes, seed = case
     fabric, faults, noise = draw(fault, slowdown, nodes, seed)
     simulation = Simulation(fabric, faults, noise, seed)
     start_s = time.perf_counter()
-    truth = [truth_of(one, fabric) for one in faults]
+    truth = [truth_of(simulated_fault, fabric) for simulated_fault in faults]
     if method != "find":
         random = np.random.default_rng(seed)
         accusation = RULES[method](JobMeasurer(simulation), nodes, random)
@@ -157,8 +171,9 @@ def measure(case: tuple[str, str, float, int, int]) -> Score:
         search = Search(measurer=SimulatedMeasurer(simulation), seed=seed)
         explanation = search.run()
         findings, undecided = make_findings(search.observations(), explanation, search.measurer.cluster)
-        result = find_result(fault, truth, findings, [part for one in undecided for part in one.between])
-        names = [one.text for one in findings] + [f"? {part.text}" for one in undecided for part in one.between]
+        undecided_parts = [part for choice in undecided for part in choice.between]
+        result = find_result(fault, truth, findings, undecided_parts)
+        names = [finding.text for finding in findings] + [f"? {part.text}" for part in undecided_parts]
         rounds, simulated_s = len(search.rounds), search.measured_s
     return Score(
         method=method,
@@ -171,7 +186,7 @@ def measure(case: tuple[str, str, float, int, int]) -> Score:
         simulated_s=simulated_s,
         real_s=time.perf_counter() - start_s,
         names=names[:12],
-        truth=[" or ".join(part.text for part in one) for one in truth],
+        truth=[" or ".join(part.text for part in same_hardware) for same_hardware in truth],
     )
 
 
@@ -207,10 +222,10 @@ def draw_fault(fault: str, slowdown: float, fabric: Fabric, random: np.random.Ge
     """Returns a fault of a kind at a random place."""
     node, nic = int(random.integers(fabric.nodes)), int(random.integers(fabric.gpus))
     leaf = fabric.leaf(node, nic)
-    other = int((node + 1 + random.integers(fabric.nodes - 1)) % fabric.nodes)
+    other_node = int((node + 1 + random.integers(fabric.nodes - 1)) % fabric.nodes)
     places = {
         "node": (node,),
-        "pair": (node, other),
+        "pair": (node, other_node),
         "rail": (nic,),
         "leaf": (leaf,),
         "uplink": (leaf,),
@@ -245,7 +260,7 @@ def truth_of(fault: SimulatedFault, fabric: Fabric) -> list[NamedPart]:
     if fault.kind == "node":
         return [NamedPart(kind="node", node=node, direction="both")]
     if fault.kind == "pair":
-        return [NamedPart(kind="pair", nodes=tuple(f"n{one}" for one in sorted(place)), direction="both")]
+        return [NamedPart(kind="pair", nodes=tuple(f"n{number}" for number in sorted(place)), direction="both")]
     has_one_leaf_per_rail = fabric.layout == "rail" and fabric.nodes <= fabric.nodes_per_group
     rail = NamedPart(kind="rail", rail=place[0])
     if fault.kind == "rail" and not has_one_leaf_per_rail:
@@ -260,9 +275,8 @@ def find_result(
     fault: str, truth: list[list[NamedPart]], findings: Iterable[NamedPart], undecided: Iterable[NamedPart]
 ) -> str:
     """Returns how a search did. Right: all faults are named, and nothing else."""
-    named = [_plain(finding) for finding in findings]
-    is_true = [any(part in names for names in truth) for part in named]
-    if not all(is_true):
+    named = [_without_figures(finding) for finding in findings]
+    if not all(any(part in names for names in truth) for part in named):
         return "wrong"
     open_parts = list(undecided)
     if fault == "failover":
@@ -274,7 +288,7 @@ def find_result(
     return "undecided" if open_parts else "missed"
 
 
-def _plain(part: NamedPart) -> NamedPart:
+def _without_figures(part: NamedPart) -> NamedPart:
     """Returns the names of a finding without its figures."""
     return NamedPart(**{name: getattr(part, name) for name in NamedPart.__struct_fields__})
 
@@ -286,7 +300,7 @@ def baseline_result(fault: str, faults: list[SimulatedFault], accused: frozenset
     if not accused:
         return "missed"
     if fault in _NODE_KINDS or fault == "two":
-        nodes = {one.place[0] for one in faults}
+        nodes = {simulated_fault.place[0] for simulated_fault in faults}
     elif fault == "pair":
         nodes = set(faults[0].place)
     else:
@@ -299,9 +313,9 @@ def baseline_result(fault: str, faults: list[SimulatedFault], accused: frozenset
 def page_lines(scores: list[Score]) -> Iterator[str]:
     """Yields the page with the accuracy tables."""
     groups: dict[tuple[int, str, float], dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
-    for one in scores:
-        groups[one.nodes, one.fault, one.slowdown][one.method].append(one)
-    seeds = {one.seed for one in scores}
+    for score in scores:
+        groups[score.nodes, score.fault, score.slowdown][score.method].append(score)
+    seeds = {score.seed for score in scores}
     yield "# Accuracy of `busbw find` on simulated clusters"
     yield ""
     first = min(seeds, default=0)
@@ -338,28 +352,28 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
         ]
         yield "| " + " | ".join([*headings, *(f"{method}: right / wrong" for method in methods)]) + " |"
         yield "| --- " * (len(headings) + len(methods)) + "|"
-        for (_, fault, slowdown), by_method in sorted(
-            rows.items(), key=lambda item: (FAULTS.index(item[0][1]), item[0][2])
+        for fault, slowdown in sorted(
+            ((fault, slowdown) for _, fault, slowdown in rows), key=lambda row: (FAULTS.index(row[0]), row[1])
         ):
-            yield _row(fault, slowdown, by_method, methods)
+            yield _row(fault, slowdown, rows[nodes, fault, slowdown], methods)
 
 
 def _row(fault: str, slowdown: float, by_method: dict[str, list[Score]], methods: list[str]) -> str:
     ours = by_method.get("find", [])
     cells = [fault, f"{slowdown:g}" if slowdown else "", str(len(ours))]
     cells += [_percent(ours, result) for result in ("right", "wrong", "undecided", "missed")]
-    simulated = [one.simulated_s for one in ours if one.simulated_s is not None]
+    simulated_s = [score.simulated_s for score in ours if score.simulated_s is not None]
     cells += [
-        f"{np.median([one.rounds for one in ours]):.0f}" if ours else "",
-        f"{np.median(simulated):.1f}" if simulated else "",
-        f"{np.median([one.real_s for one in ours]):.2f}" if ours else "",
+        f"{np.median([score.rounds for score in ours]):.0f}" if ours else "",
+        f"{np.median(simulated_s):.1f}" if simulated_s else "",
+        f"{np.median([score.real_s for score in ours]):.2f}" if ours else "",
     ]
     cells += [f"{_percent(by_method[method], 'right')} / {_percent(by_method[method], 'wrong')}" for method in methods]
     return f"| {' | '.join(cells)} |"
 
 
 def _percent(scores: list[Score], result: str) -> str:
-    return f"{100 * sum(one.result == result for one in scores) / len(scores):.3g}" if scores else ""
+    return f"{100 * sum(score.result == result for score in scores) / len(scores):.3g}" if scores else ""
 
 
 if __name__ == "__main__":

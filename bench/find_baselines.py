@@ -45,20 +45,16 @@ class JobMeasurer:
 
     def scores(self, jobs: Sequence[Nodes]) -> list[float]:
         """Returns the bandwidth of each job relative to its nominal value. All jobs run at once."""
-        flows = [self._flows(job) for job in jobs]
-        network = np.concatenate([network for network, _ in flows])
-        inside = np.concatenate([inside for _, inside in flows])
-        rates = [
-            self._rates(network) / NIC_GBPS,
-            self._rates(inside) / NVLINK_GBPS,
-        ]
-        owners = [np.repeat(np.arange(len(jobs)), [len(flow[kind]) for flow in flows]) for kind in (0, 1)]
+        network_flows, node_flows = zip(*(self._flows(job) for job in jobs), strict=True)
         scores = np.full(len(jobs), np.inf)
-        for rate, owner in zip(rates, owners, strict=True):
-            np.minimum.at(scores, owner, rate)
+        for flows_of_jobs, nominal_gbps in ((network_flows, NIC_GBPS), (node_flows, NVLINK_GBPS)):
+            job_of_flow = np.repeat(np.arange(len(jobs)), [len(flows) for flows in flows_of_jobs])
+            relative_rates = self._rates(np.concatenate(flows_of_jobs)) / nominal_gbps
+            np.minimum.at(scores, job_of_flow, relative_rates)
         return [float(score) for score in scores]
 
     def _flows(self, job: Nodes) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the sending and the receiving GPU of each flow, between the nodes of a job and within them."""
         gpus = self._simulation.fabric.gpus
         local = np.arange(gpus)
         nodes = np.array(job)
@@ -158,7 +154,8 @@ def cluster_readiness_engine(jobs: JobMeasurer, nodes: int, random: np.random.Ge
 
 def _both_passed(parent: Nodes, passed: Sequence[Nodes]) -> bool:
     halves = (list(parent[: len(parent) // 2]), list(parent[len(parent) // 2 :]))
-    return all(any(list(one) == half for one in passed) for half in halves)
+    passed_groups = [list(group) for group in passed]
+    return all(half in passed_groups for half in halves)
 
 
 def _neighbours(order: Sequence[int]) -> list[Nodes]:
@@ -169,16 +166,19 @@ def _neighbours(order: Sequence[int]) -> list[Nodes]:
 
 def _disjoint(pairs: Sequence[Nodes]) -> Iterator[list[Nodes]]:
     """Yields batches of pairs that share no node."""
-    left = list(pairs)
-    while left:
-        busy: set[int] = set()
+    remaining = list(pairs)
+    while remaining:
+        seen_nodes: set[int] = set()
         batch: list[Nodes] = []
-        rest: list[Nodes] = []
-        for pair in left:
-            (rest if busy & set(pair) else batch).append(pair)
-            busy |= set(pair)
+        later: list[Nodes] = []
+        for pair in remaining:
+            if seen_nodes.isdisjoint(pair):
+                batch.append(pair)
+            else:
+                later.append(pair)
+            seen_nodes.update(pair)
         yield batch
-        left = rest
+        remaining = later
 
 
 Rule = Callable[[JobMeasurer, int, np.random.Generator], Accusation]

@@ -115,7 +115,9 @@ def simulate(case: Case, seed: int) -> tuple[list[GroupRun], set[str]]:
         neighbors = (first + np.arange(count)) % shape.nodes
         nodes = neighbors if shape.placement == "neighbors" else random.choice(shape.nodes, count, replace=False)
         log_time = np.log(slowdown) if np.isin(slow, nodes).any() and random.random() < share else 0.0
-        log_time += random.normal(0, noise) + (random.random() < disturbed_share) * random.exponential(0.4)
+        scatter = random.normal(0, noise)
+        is_disturbed = random.random() < disturbed_share
+        log_time += scatter + is_disturbed * random.exponential(0.4)
         point: tuple[Hashable, int] = ("sum", 1 << 30)
         times_us = {point: float(5000 * count**0.1 * np.exp(log_time))}
         runs.append(GroupRun(nodes=frozenset(f"n{node}" for node in nodes), configuration=count, times_us=times_us))
@@ -140,13 +142,14 @@ def page_lines(counts: dict[Case, Counter[str]], first_seed: int) -> Iterator[st
     for shape in dict.fromkeys(shape for shape, _ in counts):
         yield ""
         placement = "" if shape.placement == "random" else f" of {shape.placement}"
-        yield f"## {shape.nodes} nodes, {shape.jobs} jobs on {shape.job_nodes} nodes{placement}: " + (
-            f"{shape.runs_per_node:.1f} runs per node"
-        )
+        jobs = f"{shape.jobs} jobs on {shape.job_nodes} nodes{placement}"
+        yield f"## {shape.nodes} nodes, {jobs}: {shape.runs_per_node:.1f} runs per node"
         yield ""
         yield "| fault | slow-down | searches | right | wrong | undecided | missed |"
         yield "| --- | --- | --- | --- | --- | --- | --- |"
-        for (_, (fault, slowdown)), results in (item for item in counts.items() if item[0][0] == shape):
+        for (case_shape, (fault, slowdown)), results in counts.items():
+            if case_shape != shape:
+                continue
             percents = [
                 f"{100 * results[name] / results.total():.3g}" for name in ("right", "wrong", "undecided", "missed")
             ]

@@ -280,7 +280,8 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
                 return error.exit_code
             case = f"{start.configuration.collective} {start.configuration.dtype}, band {start.band}"
             note = f"{start.variant} failed at {case}, with exit code {error.exit_code}"
-            results.notes += [] if note in results.notes else [note]
+            if note not in results.notes:
+                results.notes.append(note)
         new_records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
         if start.variant in (NCCL, NCCL_REGISTERED) and not results.facts:
             results.read_facts(new_records)

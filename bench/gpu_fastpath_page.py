@@ -172,6 +172,50 @@ def verdicts(case: Configuration, placement: str, row: Row) -> Iterator[Verdict]
             )
 
 
+class Columns(NamedTuple):
+    """Columns of a table of one configuration. Some are shown only if they have figures."""
+
+    case: Configuration
+    variants: list[str]
+    floor: Floor | None
+
+    @property
+    def own_variants(self) -> list[str]:
+        """Variants of the fast path."""
+        return [OURS, OURS_REGISTERED] if OURS_REGISTERED in self.variants else [OURS]
+
+    def titles(self) -> list[str]:
+        """Returns the cells of the head."""
+        titles = ["bytes", *(f"{variant} (us)" for variant in self.variants)]
+        titles += ["over NCCL (least to most)", "over the best peer"]
+        if OURS_REGISTERED in self.variants:
+            titles += ["-R 2 over NCCL -R 2"]
+        if target_times(self.case):
+            titles += ["at most (us)"]
+        if self.floor:
+            titles += ["floor (us)", *["above it (us)", "-R 2 above it (us)"][: len(self.own_variants)]]
+        return titles
+
+    def cells(self, row: Row) -> list[str]:
+        """Returns the cells of a row, in the order of the titles."""
+        times_us = [row.medians_us.get(variant) for variant in self.variants]
+        cells = [size_text(row.size_bytes), *("" if time_us is None else f"{time_us:.2f}" for time_us in times_us)]
+        cells += [row.over_nccl.text if row.over_nccl else ""]
+        cells += [f"{row.over_best.median:.3f} ({row.best_peer})" if row.over_best else ""]
+        has_registered = OURS_REGISTERED in self.variants
+        if has_registered:
+            cells += [row.over_registered.text if row.over_registered else ""]
+        if targets := target_times(self.case):
+            plain_us, registered_us = (limits_us.get(row.size_bytes) for _, limits_us in targets)
+            cells += [target_text(plain_us, registered_us if has_registered else plain_us)]
+        if self.floor:
+            floor_us = self.floor.us(self.case.collective, row.size_bytes)
+            own_times_us = [row.medians_us.get(variant) for variant in self.own_variants]
+            cells += [f"{floor_us:.2f}" if floor_us else ""]
+            cells += [above_floor_text(time_us, floor_us) if floor_us else "" for time_us in own_times_us]
+        return cells
+
+
 def table(
     case: Configuration,
     placement: str,
@@ -180,38 +224,19 @@ def table(
     floor: Floor | None = None,
 ) -> tuple[list[str], list[Verdict]]:
     """Returns a table of one configuration and its verdicts. `floor` applies only to times in graphs."""
-    columns = [variant for variant in variants if any(figure.way == variant for figure in figures)]
-    targets = target_times(case)
-    has_registered = OURS_REGISTERED in columns
-    graph_floor = floor if case.launch == "graph" else None
-    head = ["bytes", *(f"{variant} (us)" for variant in columns), "over NCCL (least to most)", "over the best peer"]
-    if has_registered:
-        head += ["-R 2 over NCCL -R 2"]
-    if targets:
-        head += ["at most (us)"]
-    if graph_floor:
-        head += ["floor (us)", "above it (us)", *(["-R 2 above it (us)"] if has_registered else [])]
-    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---:' for _ in head)} |"]
+    columns = Columns(
+        case,
+        [variant for variant in variants if any(figure.way == variant for figure in figures)],
+        floor if case.launch == "graph" else None,
+    )
+    titles = columns.titles()
+    lines = [f"| {' | '.join(titles)} |", f"| {' | '.join('---:' for _ in titles)} |"]
     found_verdicts: list[Verdict] = []
     for size in sorted({figure.size_bytes for figure in figures}):
         row = summarize_row(size, figures_of(figures, size, placement))
         if OURS not in row.medians_us:
             continue
-        times_us = [row.medians_us.get(variant) for variant in columns]
-        cells = [size_text(size), *("" if time_us is None else f"{time_us:.2f}" for time_us in times_us)]
-        cells += [row.over_nccl.text if row.over_nccl else ""]
-        cells += [f"{row.over_best.median:.3f} ({row.best_peer})" if row.over_best else ""]
-        if has_registered:
-            cells += [row.over_registered.text if row.over_registered else ""]
-        if targets:
-            plain_us, registered_us = (limits_us.get(size) for _, limits_us in targets)
-            cells += [target_text(plain_us, registered_us if has_registered else plain_us)]
-        if graph_floor:
-            floor_us = graph_floor.us(case.collective, size)
-            shown = (OURS, OURS_REGISTERED) if has_registered else (OURS,)
-            cells += [f"{floor_us:.2f}" if floor_us else ""]
-            cells += [above_floor_text(row.medians_us.get(name), floor_us) if floor_us else "" for name in shown]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join(columns.cells(row))} |")
         found_verdicts += verdicts(case, placement, row)
     return lines, found_verdicts
 
@@ -281,13 +306,11 @@ def page(
             if rows and placement == "in_place":
                 title = f"{case.collective}, {case.dtype}, in place: {timed}, {rounds_text(own_figures)}"
                 parts += ["", f"## {title}", "", *lines[:2], *rows]
-    ours = [figure for figure in figures if figure.way in (OURS, OURS_REGISTERED)]
-    checked = [figure.wrong_elements for figure in ours if figure.wrong_elements is not None]
     head = [
         f"# The fast path compared with its peers: {machine_line(facts)}",
         "",
-        f"The engine checked {len(checked)} results of the fast path and found {sum(checked)} wrong elements. The best "
-        "peer uses no registered buffers. With `-R 2` (symmetric windows) the peer is NCCL with `-R 2`.",
+        f"{checks_sentence(figures)} The best peer uses no registered buffers. With `-R 2` (symmetric windows) the "
+        "peer is NCCL with `-R 2`.",
         "",
         *([floor.description, ""] if floor else []),
         *(f"- {sentence}" for sentence in notes),
@@ -304,6 +327,13 @@ def page(
         f"The tables below show the sizes {sizes.replace(',', ', ')} in place.",
     ]
     return "\n".join([*head, *parts]) + "\n"
+
+
+def checks_sentence(figures: Sequence[Figure]) -> str:
+    """Returns the number of checked results of the fast path, and their wrong elements."""
+    ours = [figure for figure in figures if figure.way in (OURS, OURS_REGISTERED)]
+    checked = [figure.wrong_elements for figure in ours if figure.wrong_elements is not None]
+    return f"The engine checked {len(checked)} results of the fast path and found {sum(checked)} wrong elements."
 
 
 def summary(verdicts: Sequence[Verdict]) -> list[str]:

@@ -43,6 +43,7 @@ from gpu_programs import BusbwPrograms, NcclTests, RunError, provenance, run
 from busbw.errors import ExitCode
 
 DEFAULT_COMPARISONS = ["g,processes:all:large:2", "g,processes:all:latency:2"]
+PARTS = ("wall", "spread", "parity")
 SPREAD_FLAGS = ["-b", "1K", "-e", "1M", "-f", "32", "-c", "0"]
 """Flags of the repeated runs that show the repeatability."""
 SHARED_FACTS = ("nccl_version", "cuda_driver", "driver")
@@ -108,8 +109,8 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
-def main() -> int:
-    """Measures, and writes the results."""
+def argument_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=Path, required=True, help="folder of busbw's programs")
     parser.add_argument("--nccl-tests", type=Path, required=True, help="folder of nccl-tests' programs")
@@ -129,24 +130,39 @@ def main() -> int:
     )
     parser.add_argument("--add-to", type=Path, metavar="JSON", help="earlier results to extend")
     parser.add_argument("--note", action="append", default=[], help="sentence for the page; repeatable")
-    parser.add_argument("--parts", default="wall,spread,parity", help="parts to run, in this order")
+    parser.add_argument("--parts", default=",".join(PARTS), help="parts to run, in this order")
     parser.add_argument("--repetitions", type=int, default=10)
     parser.add_argument("--budget-s", type=float, default=300, help="seconds; no start that would end later")
     parser.add_argument("--results", type=Path, required=True, help="output path without suffix, for .json and .md")
     parser.add_argument(
         "--backend", default="nccl", choices=["nccl", "host"], help="host: test this program, with busbw on both sides"
     )
+    return parser
+
+
+def sides_by_launch_mode(arguments: argparse.Namespace, ours: BusbwPrograms) -> dict[str, dict[str, Any]]:
+    """Returns the programs "busbw" and "nccl-tests" for each launch mode. A trial has busbw on both sides."""
+    theirs: Any = ours if arguments.backend == "host" else NcclTests(arguments.nccl_tests.resolve())
+    sides = {mode: {"busbw": ours, "nccl-tests": theirs} for mode in LAUNCH_FLAGS}
+    if arguments.mpirun:
+        folder = (arguments.mpi_nccl_tests or arguments.nccl_tests).resolve()
+        sides["processes"]["nccl-tests"] = NcclTests(folder, tuple(shlex.split(arguments.mpirun)))
+    return sides
+
+
+def main() -> int:
+    """Measures, and writes the results."""
+    parser = argument_parser()
     arguments = parser.parse_args()
+    parts = arguments.parts.split(",")
+    if unknown := [part for part in parts if part not in PARTS]:
+        parser.error(f"--parts {unknown[0]}: allowed are wall, spread and parity")
     trial = arguments.backend == "host"
     groups = arguments.measure or map(parse_comparisons, DEFAULT_COMPARISONS)
     comparisons = [replace(comparison, factor=arguments.factor) for group in groups for comparison in group]
     ours = BusbwPrograms(arguments.programs.resolve(), arguments.backend)
-    theirs: Any = ours if trial else NcclTests(arguments.nccl_tests.resolve())
-    sides: dict[str, Any] = {"busbw": ours, "nccl-tests": theirs}
-    process_sides = sides
-    if arguments.mpirun:
-        folder = (arguments.mpi_nccl_tests or arguments.nccl_tests).resolve()
-        process_sides = {**sides, "nccl-tests": NcclTests(folder, tuple(shlex.split(arguments.mpirun)))}
+    sides_by_mode = sides_by_launch_mode(arguments, ours)
+    sides = sides_by_mode["g"]
     gpus = arguments.gpus or ours.gpus()
     budget = Budget(arguments.budget_s)
     earlier = json.loads(arguments.add_to.read_text()) if arguments.add_to else None
@@ -169,18 +185,15 @@ def main() -> int:
         if earlier and (different := differences(earlier, results)):
             parser.error(f"--add-to {arguments.add_to}: different {', '.join(different)}; measure without it")
         try:
-            for part in arguments.parts.split(","):
+            for part in parts:
                 if part == "wall":
                     results["wall_s"] = wall_times(sides, gpus, budget, trial=trial)
                 elif part == "spread":
                     results["repeatability"] = repeatability(sides, arguments.repetitions, gpus, budget, folder)
-                elif part == "parity":
-                    sides_by_mode = {mode: process_sides if mode == "processes" else sides for mode in LAUNCH_FLAGS}
+                else:
                     rounds = Rounds(sides_by_mode, gpus, budget, collection, trial=trial)
                     rounds.run_planned(comparisons)
                     rounds.run_undecided(comparisons)
-                else:
-                    parser.error(f"--parts {part}: allowed are wall, spread and parity")
         except RunError as problem:
             budget.left_out.append(str(problem))
         except KeyboardInterrupt:
@@ -196,12 +209,17 @@ def main() -> int:
             for name in ("wall_s", "repeatability"):
                 results[name] = results[name] or earlier[name]
             results["notes"] = [*earlier["notes"], *results["notes"]]
-    arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    Path(f"{arguments.results}.json").write_text(json.dumps(results, indent=1) + "\n")
-    page = as_page(results)
-    Path(f"{arguments.results}.md").write_text(page)
-    print("\n".join(page.splitlines()[:60]))
+    write_results(arguments.results, results)
     return code
+
+
+def write_results(path: Path, results: dict[str, Any]) -> None:
+    """Writes JSON and page, and prints the beginning of the page. `path` has no suffix."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{path}.json").write_text(json.dumps(results, indent=1) + "\n")
+    page = as_page(results)
+    Path(f"{path}.md").write_text(page)
+    print("\n".join(page.splitlines()[:60]))
 
 
 if __name__ == "__main__":

@@ -150,33 +150,50 @@ def as_page(results: dict[str, Any]) -> str:
     for note in results["notes"]:
         lines += ["", note]
     if any(results["wall_s"].values()):
-        lines += ["", f"Wall time of `all_reduce_perf -g {results['gpus']} {' '.join(WHOLE_SWEEP)}`, in seconds:", ""]
-        for side, values in results["wall_s"].items():
-            lines.append(f"- {side}: {', '.join(f'{value:.1f}' for value in values) or 'not measured'}")
+        lines += ["", *wall_time_lines(results["wall_s"], results["gpus"])]
     if results["repeatability"]:
-        lines += [
-            "",
-            "Repeated runs. The range is over the median, the standard deviation over the mean.",
-        ]
-        lines += ["", "| size | figure | runs | median (us) | least (us) | greatest (us) | range | deviation |"]
-        lines += ["| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
-        lines += [
-            f"| {size_text(row['size_bytes'])} | {row['what']} | {row['runs']} | {row['median_us']:.2f} | "
-            f"{min(row['values_us']):.2f} | {max(row['values_us']):.2f} | {row['range_percent']:.2f} % | "
-            f"{row['stdev_percent']:.2f} % |"
-            for row in results["repeatability"]
-        ]
+        lines += ["", *repeatability_lines(results["repeatability"])]
     if results["left_out"]:
         lines += ["", f"Left out ({len(results['left_out'])}): {'; '.join(results['left_out'])}"]
+    lines += ["", *single_size_lines(results["rows"])]
+    return "\n".join(lines) + "\n"
+
+
+def wall_time_lines(wall_s: dict[str, list[float]], gpus: int) -> list[str]:
+    """Returns the list of wall times, by program."""
+    lines = [f"Wall time of `all_reduce_perf -g {gpus} {' '.join(WHOLE_SWEEP)}`, in seconds:", ""]
+    for side, values in wall_s.items():
+        lines.append(f"- {side}: {', '.join(f'{value:.1f}' for value in values) or 'not measured'}")
+    return lines
+
+
+def repeatability_lines(figures: list[dict[str, Any]]) -> list[str]:
+    """Returns the table of repeated runs."""
+    return [
+        "Repeated runs. The range is over the median, the standard deviation over the mean.",
+        "",
+        "| size | figure | runs | median (us) | least (us) | greatest (us) | range | deviation |",
+        "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {size_text(figure['size_bytes'])} | {figure['what']} | {figure['runs']} | {figure['median_us']:.2f} | "
+            f"{min(figure['values_us']):.2f} | {max(figure['values_us']):.2f} | {figure['range_percent']:.2f} % | "
+            f"{figure['stdev_percent']:.2f} % |"
+            for figure in figures
+        ),
+    ]
+
+
+def single_size_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """Returns the table of representative sizes."""
     shown = ", ".join(map(size_text, SHOWN_BYTES))
-    lines += ["", f"Single sizes in place ({shown}; the summary counts all sizes and both placements):"]
-    lines += [
+    lines = [
+        f"Single sizes in place ({shown}; the summary counts all sizes and both placements):",
         "",
         "| ranks | collective | size | placement | rounds | busbw (us) | nccl-tests (us) | ratio | verdict |"
         " the least | verdict |",
         "| --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- | --- | --- |",
     ]
-    for row in results["rows"]:
+    for row in rows:
         if row["size_bytes"] not in SHOWN_BYTES or row["placement"] != "in_place":
             continue
         ours, theirs = (center_us(row[side]) for side in ("busbw_us", "nccl_tests_us"))
@@ -187,7 +204,7 @@ def as_page(results: dict[str, Any]) -> str:
             f"{estimate_text(verdict.by_median)} | {verdict.verdict()} | "
             f"{estimate_text(verdict.by_minimum)} | {verdict.minimum_verdict()} |"
         )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main() -> None:

@@ -126,6 +126,15 @@ def requested_size(size_bytes: int) -> int:
     return 1 << (size_bytes - 1).bit_length()
 
 
+def nearness_to_verdict(row: dict[str, Any]) -> float | None:
+    """Returns 0 to 1 for an undecided row: 1 if its interval is narrow enough or not known yet. None if decided."""
+    verdict = evaluate_row(row)
+    if not verdict.by_median or verdict.verdict() != CANNOT_BE_TOLD:
+        return None
+    half_width = verdict.by_median.half_width()
+    return 1.0 if math.isinf(half_width) else min(1.0, _DECIDING_HALF_WIDTH / half_width) ** 2
+
+
 class RowCollection:
     """Rows measured so far. A round adds median and minimum of each program's cycles to its rows."""
 
@@ -156,21 +165,19 @@ class RowCollection:
     def undecided(self, comparison: Comparison, *, trial: bool) -> tuple[Comparison, float] | None:
         """Returns the comparison limited to its undecided sizes, and the sum of their nearness to a verdict.
 
-        The nearness of an undecided row is 0 to 1: 1 if its interval is narrow enough or not known yet. None if all
-        rows are decided.
+        None if all rows are decided.
         """
         band = (TRIAL_BANDS if trial else BANDS)[comparison.band]
-        sizes, nearness = [], 0.0
-        for (launch_mode, collective, size, _), row in self._rows.items():
-            is_in_band = band.first <= requested_size(size) <= band.last
-            if (launch_mode, collective) != (comparison.launch_mode, comparison.collective) or not is_in_band:
+        sizes, nearness_sum = [], 0.0
+        for row in self._rows.values():
+            if (row["way"], row["collective"]) != (comparison.launch_mode, comparison.collective):
                 continue
-            verdict = evaluate_row(row)
-            if verdict.by_median and verdict.verdict() == CANNOT_BE_TOLD:
-                sizes.append(requested_size(size))
-                half_width = verdict.by_median.half_width()
-                nearness += 1.0 if math.isinf(half_width) else min(1.0, _DECIDING_HALF_WIDTH / half_width) ** 2
-        return (replace(comparison, sizes=(min(sizes), max(sizes))), nearness) if sizes else None
+            size = requested_size(row["size_bytes"])
+            nearness = nearness_to_verdict(row) if band.first <= size <= band.last else None
+            if nearness is not None:
+                sizes.append(size)
+                nearness_sum += nearness
+        return (replace(comparison, sizes=(min(sizes), max(sizes))), nearness_sum) if sizes else None
 
 
 _Key = tuple[str, str, str]

@@ -79,15 +79,16 @@ def outcome_text(report: str) -> str:
 
 def stderr_by_test(records: Path) -> dict[str, str]:
     """Returns the stderr of the programs by test folder, with each text only once."""
-    sentences: dict[str, list[str]] = {}
+    texts_by_test: dict[str, list[str]] = {}
     for path in sorted(records.rglob("*.err")):
-        if sentence := " ".join(path.read_text().split()):
-            sentences.setdefault(path.parent.name, []).append(without_paths(sentence))
-    stderr_texts = {name: "; ".join(dict.fromkeys(sentences_of_test)) for name, sentences_of_test in sentences.items()}
-    return {
-        name: text if len(text) <= MAX_STDERR_CHARACTERS else f"{text[:MAX_STDERR_CHARACTERS]}..."
-        for name, text in stderr_texts.items()
-    }
+        if text := " ".join(path.read_text().split()):
+            texts_by_test.setdefault(path.parent.name, []).append(without_paths(text))
+    return {test: cut("; ".join(dict.fromkeys(texts))) for test, texts in texts_by_test.items()}
+
+
+def cut(text: str) -> str:
+    """Cuts a text to the length that the page shows."""
+    return text if len(text) <= MAX_STDERR_CHARACTERS else f"{text[:MAX_STDERR_CHARACTERS]}..."
 
 
 def failure_text(test: str, stderr_texts: dict[str, str]) -> str:
@@ -105,6 +106,22 @@ def names_fault(row: dict[str, Any], fault: str) -> bool:
     return reported == [injected]
 
 
+def faults_lines(runs: list[list[dict[str, Any]]]) -> list[str]:
+    """Returns the paragraph on the rows with an injected fault. Empty if no row has one."""
+    injected = detected = 0
+    for records in runs:
+        arguments = records[0]["args"]
+        wrong_data_fault = next((word for word in arguments if word.startswith(("flip:", "overrun:"))), None)
+        if FAULT_FLAG in arguments and wrong_data_fault:
+            rows = [row for row in records if row["kind"] == "row" and row["check"]["state"] == "checked"]
+            injected += len(rows)
+            detected += sum(names_fault(row, wrong_data_fault) for row in rows)
+    if not injected:
+        return []
+    text = f"{injected} rows had one injected fault each; in {detected} of them the check named exactly that element."
+    return [text, ""]
+
+
 def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], stderr_texts: dict[str, str]) -> str:
     """Returns the page: tests, programs and injected faults.
 
@@ -119,17 +136,9 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], std
     gpus = len({(rank["host"], rank["bus_id"]) for rank in largest_run["ranks"]})  # several ranks may share one GPU
     failed = [line.split()[1].rpartition("/")[2] for line in report.splitlines() if line.startswith("FAILED ")]
     programs: dict[str, ProgramCounts] = {}
-    injected = detected = 0
     for records in runs:
-        arguments = records[0]["args"]
-        wrong_data_fault = next((word for word in arguments if word.startswith(("flip:", "overrun:"))), None)
-        if FAULT_FLAG not in arguments:
+        if FAULT_FLAG not in records[0]["args"]:
             count_run(programs.setdefault(records[0]["collective"], ProgramCounts()), records)
-        elif wrong_data_fault:
-            rows = [row for row in records if row["kind"] == "row" and row["check"]["state"] == "checked"]
-            injected += len(rows)
-            detected += sum(names_fault(row, wrong_data_fault) for row in rows)
-    faults = f"{injected} rows had one injected fault each; in {detected} of them the check named exactly that element."
     head = [
         f"# Tests on {gpus} x {largest_run['ranks'][0]['device_name']}",
         largest_run["start_time"][:10],
@@ -145,7 +154,7 @@ def page(runs: list[list[dict[str, Any]]], report: str, outcomes: list[str], std
         *(failure_text(name, stderr_texts) for name in failed),
         *(f"Either outcome is right here: {outcome}" for outcome in outcomes),
         "",
-        *([faults, ""] if injected else []),
+        *faults_lines(runs),
         "| program | runs | rows | types | operators | placements | checked | wrong elements |",
         "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
