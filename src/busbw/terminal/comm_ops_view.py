@@ -57,7 +57,7 @@ def _slowest_rank(table: Table, figure: Figure) -> tuple[str, str]:
     if not means_us or len(means_us) < len(figure.samples_us):
         return "", ""
     rank = max(range(len(means_us)), key=means_us.__getitem__)
-    host = next((each.host for each in table.rank_list if each.rank == rank), None)
+    host = next((listed.host for listed in table.rank_list if listed.rank == rank), None)
     return duration_text(means_us[rank]), f"rank {rank}" + (f" on {host}" if host else "")
 
 

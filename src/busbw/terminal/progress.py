@@ -39,8 +39,8 @@ def seconds_left(rows: int, size_sum: float, spent: Sequence[tuple[int, float]])
     """Estimates the time of the remaining rows. None if too little is known.
 
     The model of the time of a row, with warm-up and check, is a line: a fixed time plus a time per byte. The line goes
-    through the fastest row. Its slope is the steepest one from there to any of the last three of the largest rows. So
-    the estimate is too long rather than too short while bandwidth still grows.
+    through the fastest row and that one of the three largest rows which makes it steepest. So the estimate is too long
+    rather than too short while bandwidth still grows.
 
     An estimate needs three finished rows. If much larger rows follow, the time of the last three must also have grown
     noticeably over that of the fastest row.

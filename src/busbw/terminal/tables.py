@@ -40,11 +40,13 @@ class Column(NamedTuple):
 def fit_columns(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
     """Returns the columns to show with their widths. Columns without text are omitted."""
     shown = [column for column in columns if any(cell.text for cell in column.cells)]
-    while _total_width(widths := [_full_width(column) for column in shown]) > width:
+    widths = [_full_width(column) for column in shown]
+    while _total_width(widths) > width:
         lowest_weight = min((column.weight for column in shown if column.weight), default=None)
         if lowest_weight is None:
             break
         shown = [column for column in shown if column.weight != lowest_weight]
+        widths = [_full_width(column) for column in shown]
     while (excess := _total_width(widths) - width) > 0:
         text_indexes = [index for index, column in enumerate(shown) if not column.right]
         widest = max(text_indexes, key=lambda index: (widths[index], index), default=None)
