@@ -71,7 +71,7 @@ def make_findings(
     findings: list[Finding] = []
     undecided: list[UndecidedParts] = []
     shared = [culprit for culprit in explanation.culprits if culprit.part.kind == "nic" and culprit.part.is_between]
-    undecided += [_shared_port(culprit, cluster) for culprit in shared]
+    undecided += [_shared_port(culprit, observed, cluster) for culprit in shared]
     ports = [port for culprit in shared for port in ports_of(culprit.part, cluster)]
     loaded_leaves = {int(cluster.nic_leaf[port.number]) for port in ports}
     for group in _join_directions(explanation.culprits):
@@ -152,16 +152,26 @@ def _close_rivals(culprit: Culprit) -> list[Part]:
     return close
 
 
-def _shared_port(culprit: Culprit, cluster: Cluster) -> UndecidedParts:
-    """Returns two NICs that are slow only together: one carries the traffic of both. Rivals are further NICs."""
+def _shared_port(culprit: Culprit, observed: Observations, cluster: Cluster) -> UndecidedParts:
+    """Returns two NICs that are slow together. Rivals are further NICs.
+
+    If one was busy without the other, and was fast, one port carries the traffic of both. Otherwise both may be slow.
+    """
     pairs = [culprit.part, *(part for part in culprit.close_rivals if part.kind == "nic" and part.is_between)]
     named = [[name_part(part, cluster) for part in ports_of(pair, cluster)] for pair in pairs]
     names = ", or ".join(" and ".join(part.text for part in ports) for ports in named)
     slowdown = round(float(np.exp(culprit.excess)), 3)
+    crosses_one = np.logical_or.reduce([flows_of(port, observed.paths) for port in ports_of(culprit.part, cluster)])
+    was_one_alone = bool((crosses_one & ~flows_of(culprit.part, observed.paths)).any())
+    reason = (
+        "only if both are busy, so one carries the traffic of both"
+        if was_one_alone
+        else "and always busy together: both are slow, or one carries the traffic of both"
+    )
     return UndecidedParts(
         between=tuple(part for ports in named for part in ports),
         slowdown=slowdown,
-        says=f"{names} are slow by {slowdown:.2f} only if both are busy, so one carries the traffic of both. "
+        says=f"{names} are slow by {slowdown:.2f} {reason}. "
         "Read the link state of these ports to see which one has failed.",
     )
 

@@ -135,6 +135,14 @@ def test_two_nics_on_one_port_are_undecided_with_the_next_step() -> None:
     assert "one carries the traffic of both" in undecided.says
 
 
+def test_two_slow_nics_that_were_always_busy_together_may_both_be_slow() -> None:
+    """They were said to be slow only together, although neither was busy alone."""
+    findings, [undecided] = find_parts(simulate("6x6", "nic:2/4:2", "nic:2/5:2"))
+    assert not findings
+    assert {one.nic for one in undecided.between} == {"mlx5_4", "mlx5_5"}
+    assert "always busy together: both are slow, or one carries the traffic of both" in undecided.says
+
+
 def test_rails_without_a_connection_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = simulate("3x4", nodes_per_leaf=2)
     measurer = SimulatedMeasurer(setup.simulation)
