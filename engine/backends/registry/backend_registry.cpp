@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -56,9 +57,10 @@ std::unique_ptr<Backend> make_host(const Options& options, const World& world, c
 std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, const GpuSurvey& survey) {
   const RunSettings& settings = options.settings;
   const int ranks = local_ranks(options, world);
-  // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. A launcher may show each process only its
-  // own GPUs, which then begin with 0.
-  const int own_first = static_cast<int>(survey.gpus.size()) <= ranks ? 0 : world.local_rank * ranks;
+  // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. Otherwise each process takes the next
+  // GPUs, again from 0 after the last one: a launcher may show each process only its own GPUs, or processes share GPUs.
+  const int visible = std::max(1, static_cast<int>(survey.gpus.size()));
+  const int own_first = world.local_rank * ranks % visible;
   NcclBackendConfig config{.ranks = {.count = ranks,
                                      .per_process = settings.threads * settings.gpus_per_thread,
                                      .first_device = options.first_device.value_or(own_first)},

@@ -19,9 +19,9 @@ from busbw.logs import Row, Table
 from busbw.system import SYSTEM_VARIABLE, Nics, System, find, find_in_text, nics_from_text, systems
 
 _TITLE_SOURCE = "the log's own title"
+"""Source of NICs that the title of a log states."""
 _FULL_BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(\.0)?")
 """Domain, bus and device of a GPU on PCI."""
-"""Source of NICs that the title of a log states."""
 
 
 def system_of(table: Table) -> System | None:

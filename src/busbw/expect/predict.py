@@ -45,7 +45,7 @@ def expect(scenario: Scenario, system: System, sizes_bytes: Iterable[int]) -> Ex
             scenario, system, domains, "one rank: nothing crosses a link, so busbw is 0 on any system"
         )
     if scenario.shares_gpus:
-        reason = "several ranks share one GPU and take turns: the model does not cover this"
+        reason = "several ranks share one GPU: the model does not cover this"
         return _unknown_expectation(scenario, system, domains, reason)
     routes = list_routes(scenario, system)
     if not routes:

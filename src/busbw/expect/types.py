@@ -31,7 +31,7 @@ class Scenario(Struct, kw_only=True, frozen=True):
     is_in_graph: bool = True
     """False if the CPU launches each operation, or if that is unknown: launching then bounds small sizes."""
     shares_gpus: bool = False
-    """True if a log lists several ranks on one GPU, which then take turns."""
+    """True if a log lists several ranks on one GPU, or on MIG instances of one GPU."""
     algorithm: str | None = None
     """The only algorithm that NCCL_ALGO allows: 'ring', 'tree', 'nvls', 'nvlstree' or 'collnet'. None for all."""
 

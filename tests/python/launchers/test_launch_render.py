@@ -115,3 +115,11 @@ def test_over_ssh_only_process_0_may_write_where_records_go(tmp_path: Path) -> N
         shell.stdin.flush()  # its end would kill the processes
         assert shell.stdout.read().splitlines()[-1] == "heard of 0"
         assert shell.stderr.read() == "heard of 1\n"
+
+
+def test_a_search_goes_on_without_processes_that_end() -> None:
+    """The ssh launcher ended a search 15 s after a process could not start."""
+    search = replace(JOB, arguments=("flows",))
+    for plan in (local.render(replace(search, nodes=1), local.LocalTarget(port=20001)), ssh.render(search, SSH)):
+        assert plan.tolerates_losses
+    assert not ssh.render(JOB, SSH).tolerates_losses

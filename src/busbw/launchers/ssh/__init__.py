@@ -104,7 +104,12 @@ def render(job: Job, target: SshTarget) -> SshPlan:
         checks.append(Command(ssh_command, stdin=scripts.preflight(host_programs), process=host.name))
         first_process += host.processes
     return SshPlan(
-        tuple(commands), token=job.token, checks=tuple(checks), copies=tuple(copies), cleanup=tuple(removals)
+        tuple(commands),
+        token=job.token,
+        tolerates_losses=job.tolerates_losses,
+        checks=tuple(checks),
+        copies=tuple(copies),
+        cleanup=tuple(removals),
     )
 
 
