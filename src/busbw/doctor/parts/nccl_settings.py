@@ -1,9 +1,7 @@
 """Settings of communication libraries: variables of the process, and those that NCCL's configuration files set."""
 
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -68,18 +66,3 @@ def _with_origin(path: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def is_name(text: str) -> bool:
     """True if a text can be the name of a variable."""
     return re.fullmatch(r"[A-Za-z_]\w*", text) is not None
-
-
-def is_value(value: str, alternatives: str) -> bool:
-    """True if a value matches one of the alternatives, such as "LOC|0", "<18", ">31|0", "&8" (bits), "*LL*" or "*"."""
-    return any(_matches(value.upper(), each) for each in alternatives.split("|"))
-
-
-_COMPARISONS: dict[str, Callable[[int, int], object]] = {"<": operator.lt, ">": operator.gt, "&": operator.and_}
-
-
-def _matches(value: str, alternative: str) -> bool:
-    compare = _COMPARISONS.get(alternative[0])
-    if compare is None:
-        return fnmatchcase(value, alternative.upper())
-    return value.isdecimal() and len(value) <= 18 and bool(compare(int(value), int(alternative[1:])))

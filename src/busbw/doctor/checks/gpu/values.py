@@ -10,7 +10,7 @@ from msgspec import Struct
 from busbw.doctor.facts.gpus import Gpu
 from busbw.doctor.model import Check, CheckTexts, Finding, Machine, Severity
 from busbw.doctor.parts.gpus import gpu_finding, require_fields, value_of
-from busbw.doctor.parts.nccl_settings import is_value
+from busbw.doctor.parts.value_patterns import matches
 
 
 class _BadValue(Struct, array_like=True, frozen=True):
@@ -32,7 +32,7 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
-        bad = next((row for row in entry.bad if is_value(str(value_of(gpu, row.field)), row.values)), None)
+        bad = next((row for row in entry.bad if matches(str(value_of(gpu, row.field)), row.values)), None)
         if bad:
             problem = bad.problem.format(value=value_of(gpu, bad.field))
             yield gpu_finding(gpu, bad.severity, problem, bad.field, *entry.shown, fix=bad.fix)

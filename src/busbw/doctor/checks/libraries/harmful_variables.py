@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.model import Check, Damage, Finding, Machine, Severity
-from busbw.doctor.parts.nccl_settings import is_value, read_settings
+from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.traits import has_traits, pcie_gbps
+from busbw.doctor.parts.value_patterns import matches
 
 DOCUMENTATION = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
@@ -53,7 +54,7 @@ def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Findi
     if setting is None:
         return
     for row in rows:
-        if not is_value(setting.value, row.values) or not has_traits(machine, row.traits):
+        if not matches(setting.value, row.values) or not has_traits(machine, row.traits):
             continue
         yield Finding(
             row.severity,

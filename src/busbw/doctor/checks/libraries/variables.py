@@ -12,7 +12,8 @@ from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import Libraries
 from busbw.doctor.facts.user_configuration import UserConfiguration
 from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check
-from busbw.doctor.parts.nccl_settings import Setting, configuration_lines, is_name, is_value, read_settings
+from busbw.doctor.parts.nccl_settings import Setting, configuration_lines, is_name, read_settings
+from busbw.doctor.parts.value_patterns import matches
 from busbw.near_misses import near_misses
 
 _MIN_SIMILARITY = 0.88
@@ -118,7 +119,7 @@ def env_contradictory(machine: Machine) -> Iterator[Finding]:
     settings = read_settings(machine)
     for each in _TABLE.contradictory:
         first, second = settings.get(each.first), settings.get(each.second)
-        if first and second and is_value(first.value, each.first_values) and is_value(second.value, each.second_values):
+        if first and second and matches(first.value, each.first_values) and matches(second.value, each.second_values):
             yield _finding(first, f"{first.text} contradicts {second.text}: {each.effect}", second)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION, HARMFUL_VALUES
 from busbw.doctor.model import Damage, Finding, check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
-from busbw.doctor.parts.nccl_settings import is_value
+from busbw.doctor.parts.value_patterns import matches
 
 _OTHER_CHECKS = {
     "NCCL_P2P_DISABLE",
@@ -62,7 +62,7 @@ def log_variables(log: NcclLog) -> Iterator[Finding]:
     done = (_PXN if log.node_count < 3 else set()) | (_OTHER_CHECKS if log.channels or log.networks else set())
     for row in HARMFUL_VALUES:
         values = [(value, message) for (name, value), message in log.variables.items() if name == row.variable]
-        if row.variable in done or not values or not is_value(values[0][0], row.values):
+        if row.variable in done or not values or not matches(values[0][0], row.values):
             continue
         value, message = values[0]
         traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
