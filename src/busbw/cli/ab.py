@@ -12,7 +12,7 @@ from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.engine_flags import rank_flags, used_flags
-from busbw.cli.options.engine_words import EngineCommand, engine_words
+from busbw.cli.options.engine_words import EngineCommand, words_argument
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.replay_options import PROGRAM_FILE, StepSelection, parse_objective, step_options
@@ -50,7 +50,7 @@ _DEFAULT_SIZE_FLAGS = ("-b", "1K", "-e", "16M", "-f", "4")
 @json_option
 @not_slower_option
 @step_options
-@engine_words
+@words_argument
 def ab(
     selection: StepSelection,
     text_a: str,

@@ -21,7 +21,7 @@ from busbw.cli.options.engine_flags import (
     sweep_flags,
     used_flags,
 )
-from busbw.cli.options.engine_words import EngineCommand, engine_words
+from busbw.cli.options.engine_words import EngineCommand, words_argument
 from busbw.cli.options.run_destination import destination_options, is_abandoned, open_destination
 from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
@@ -45,7 +45,7 @@ from busbw.units import plain
 @click.option("--capture", "keeps_capture", is_flag=True, help="Keep a capture of this machine with the run.")
 @destination_options
 @plot_option
-@engine_words
+@words_argument
 def run(
     ranks: int | None,
     preload: str | None,

@@ -20,7 +20,7 @@ from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import rank_flags, used_flags
-from busbw.cli.options.engine_words import EngineCommand, engine_words
+from busbw.cli.options.engine_words import EngineCommand, words_argument
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.replay_options import PROGRAM_FILE, REPLAY, StepSelection, parse_objective, step_options
 from busbw.compare import SizeResult
@@ -74,7 +74,7 @@ _CHECK_BLOCK = "proof-000"
 @folder_option
 @json_option
 @step_options
-@engine_words
+@words_argument
 def tune(
     selection: StepSelection,
     knobs: tuple[str, ...],

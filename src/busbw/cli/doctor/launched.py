@@ -24,7 +24,7 @@ _NODE_OPTIONS = {"roots", "only", "ignored"}
 """Options of `busbw doctor` that each node gets."""
 _RESULT_OPTIONS = {"only", "ignored", "fail_on", "as_json"}
 """Options of `busbw doctor` that process 0 gets."""
-_UNUSED_VALUES = {
+_FIXED_VALUES = {
     "plot_when": "never",
     "steps": 1,
     "processes": 1,
@@ -32,7 +32,10 @@ _UNUSED_VALUES = {
     "records_path": None,
     "store": None,
 }
-"""Values of the options of launchers that concern a measurement. Checks do not have these options."""
+"""Launcher options that concern only measurements, with the value that `busbw doctor` passes for each.
+
+The user cannot set them here.
+"""
 
 
 class DoctorGroup(LazyGroup):
@@ -42,16 +45,16 @@ class DoctorGroup(LazyGroup):
         """Returns the checks with this launcher. None if there is no such launcher."""
         command = super().get_command(context, name)
         options = [each for each in self.params if each.name in _NODE_OPTIONS | _RESULT_OPTIONS]
-        files = [each for each in self.params if each.opts[0] in EXPORTS]
-        return command and _doctor_command(command, options, files)
+        export_options = [each for each in self.params if each.opts[0] in EXPORTS]
+        return command and _doctor_command(command, options, export_options)
 
 
 def _doctor_command(
-    launch_command: click.Command, options: Sequence[click.Parameter], files: Sequence[click.Parameter]
+    launch_command: click.Command, options: Sequence[click.Parameter], export_options: Sequence[click.Parameter]
 ) -> click.Command:
     launch = launch_command.callback
     assert launch is not None
-    launcher_options, unused = split_launcher_options(launch_command, _UNUSED_VALUES)
+    launcher_options, fixed_values = split_launcher_options(launch_command, _FIXED_VALUES)
 
     def start(**values: Any) -> int:
         words: dict[str, list[str]] = {
@@ -59,25 +62,28 @@ def _doctor_command(
         }
         node_command = ["busbw", "doctor", "--node-record", *_chosen(words, _NODE_OPTIONS)]
         result_command = ["busbw", "doctor", "--merge", *_chosen(words, _RESULT_OPTIONS)]
-        paths = {each.opts[0]: values.pop(each.name or "") for each in files}
-        if any(paths.values()):
+        export_paths = {each.opts[0]: values.pop(each.name or "") for each in export_options}
+        if any(export_paths.values()):
             result_command.append("--also-json")
 
-        def is_result_shown(line: bytes) -> bool:
-            write_exports(EXPORTS, msgspec.json.decode(line, type=Result), paths)
+        def handle_result(line: bytes) -> bool:
+            """Writes the requested export files. Returns True if the JSON result is printed too."""
+            write_exports(EXPORTS, msgspec.json.decode(line, type=Result), export_paths)
             return "--json" in result_command
 
         engine_words = (EACH_NODE, shlex.join(node_command), shlex.join(result_command))
-        with TemporaryDirectory(prefix="busbw-") as folder:  # of a run, which stays empty
-            if "store" in unused:
-                unused["store"] = Path(folder)
-            code: int = launch(words=(), engine_words=engine_words, is_result_shown=is_result_shown, **unused, **values)
+        with TemporaryDirectory(prefix="busbw-") as folder:  # for the run's folder; checks write no record
+            if "store" in fixed_values:
+                fixed_values["store"] = Path(folder)
+            code: int = launch(
+                words=(), engine_words=engine_words, handle_result=handle_result, **fixed_values, **values
+            )
         return code
 
     return click.Command(
         launch_command.name,
         callback=start,
-        params=[*launcher_options, *options, *files],
+        params=[*launcher_options, *options, *export_options],
         help=f"Checks each node of a job of `busbw launch {launch_command.name}`, and compares the nodes.",
         epilog="{node} in --root stands for the name of the node. Each node needs the busbw command.",
     )

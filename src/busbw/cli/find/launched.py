@@ -23,8 +23,11 @@ _SEARCH_OPTIONS = {"topology", "size_bytes", "pairs", "max_rounds", "seed", "sys
 """Options of `busbw find` that process 0 gets. The others, except files for the result, concern a source of flows."""
 _SOURCE_OPTIONS = {"shape", "layout", "nodes_per_leaf", "oversubscription", "program", "logs"}
 """Options of `busbw find` that concern another source of flows than a job. --fault is also a flag of the engine."""
-_UNUSED_VALUES = {"plot_when": "never", "steps": 1}
-"""Values of the options of launchers that concern a table. A search does not have these options."""
+_FIXED_VALUES = {"plot_when": "never", "steps": 1}
+"""Launcher options that concern only a table, with the value that `busbw find` passes for each.
+
+The user cannot set them here.
+"""
 
 
 class SearchGroup(LazyGroup):
@@ -34,21 +37,21 @@ class SearchGroup(LazyGroup):
         """Returns the search with this launcher. None if there is no such launcher."""
         command = super().get_command(context, name)
         search_options = [each for each in self.params if each.name in _SEARCH_OPTIONS]
-        files = [each for each in self.params if each.opts[0] in EXPORTS]
+        export_options = [each for each in self.params if each.opts[0] in EXPORTS]
         sources = [each.opts[0] for each in self.params if each.name in _SOURCE_OPTIONS]
-        return command and _search_command(command, search_options, files, sources)
+        return command and _search_command(command, search_options, export_options, sources)
 
 
 def _search_command(
     launch_command: click.Command,
     search_options: Sequence[click.Parameter],
-    files: Sequence[click.Parameter],
+    export_options: Sequence[click.Parameter],
     sources: Sequence[str],
 ) -> click.Command:
     launch = launch_command.callback
     assert launch is not None
-    launcher_options, unused = split_launcher_options(launch_command, _UNUSED_VALUES)
-    parameters = [*launcher_options, *search_options, *files]
+    launcher_options, fixed_values = split_launcher_options(launch_command, _FIXED_VALUES)
+    parameters = [*launcher_options, *search_options, *export_options]
 
     def start(words: tuple[str, ...], **values: Any) -> int:
         for word in words:
@@ -58,17 +61,20 @@ def _search_command(
                 )
         reject_near_miss_options(words, [name for each in parameters for name in each.opts if name.startswith("--")])
         search_words = [word for each in search_options for word in option_words(each, values.pop(each.name or ""))]
-        paths = {each.opts[0]: values.pop(each.name or "") for each in files}
-        if any(paths.values()):
+        export_paths = {each.opts[0]: values.pop(each.name or "") for each in export_options}
+        if any(export_paths.values()):
             search_words.append("--also-json")
 
-        def is_result_shown(line: bytes) -> bool:
-            write_exports(EXPORTS, msgspec.json.decode(line, type=SearchSummary), paths)
+        def handle_result(line: bytes) -> bool:
+            """Writes the requested export files. Returns True if the JSON result is printed too."""
+            write_exports(EXPORTS, msgspec.json.decode(line, type=SearchSummary), export_paths)
             return "--json" in search_words
 
         search = shlex.join(["busbw", "find", *search_words])
         engine_words = (FLOWS, "--search", search)
-        code: int = launch(words=words, engine_words=engine_words, is_result_shown=is_result_shown, **unused, **values)
+        code: int = launch(
+            words=words, engine_words=engine_words, handle_result=handle_result, **fixed_values, **values
+        )
         return code
 
     return click.Command(

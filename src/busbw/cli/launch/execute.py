@@ -47,7 +47,7 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
                 progress.refresh()
 
             def print_result(line: bytes) -> None:
-                if options.is_result_shown(line):
+                if options.handle_result(line):
                     progress.line(line)
 
             check_interrupt()

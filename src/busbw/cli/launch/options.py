@@ -19,7 +19,7 @@ from busbw import engine
 from busbw.cli.options.completion import complete_names
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import parse_count, parse_program, sweep_flags, used_flags
-from busbw.cli.options.engine_words import engine_words
+from busbw.cli.options.engine_words import words_argument
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome.summary import plot_option
@@ -45,7 +45,7 @@ class LaunchOptions:
     """Values of the options that all launchers share."""
 
     collective: str
-    """The collective, or the first one of `engine_words`."""
+    """The collective; if `engine_words` is not empty, its first word (`flows` or `each-node`)."""
     flags: tuple[str, ...]
     """Flags for the engine, as typed."""
     environment: tuple[tuple[str, str], ...]
@@ -63,9 +63,15 @@ class LaunchOptions:
     plot_when: str
     """Value of `--plot`: auto, always or never."""
     engine_words: tuple[str, ...] = ()
-    """First arguments of the engine if it prints no table: those of a search, or of commands for each node."""
-    is_result_shown: Callable[[bytes], bool] = bool
-    """Receives the JSON result of the search or the commands. Returns true if it belongs on stdout."""
+    """Words before `flags` on the engine's command line, set by `busbw find` and `busbw doctor`.
+
+    Empty for a collective.
+    """
+    handle_result: Callable[[bytes], bool] = bool
+    """Called with the JSON result of `busbw find` or `busbw doctor`; may write files.
+
+    Returns True if the result is to be printed on stdout. The default prints every nonempty result.
+    """
 
     @property
     def has_table(self) -> bool:
@@ -74,7 +80,7 @@ class LaunchOptions:
 
     @property
     def measures(self) -> bool:
-        """False for commands on each node, which need no GPU of the engine."""
+        """False for `busbw doctor`: its commands measure nothing, so the engine needs no GPU."""
         return self.collective != EACH_NODE
 
     @property
@@ -205,7 +211,7 @@ _OPTIONS = (
     ),
     destination_options,
     plot_option,
-    engine_words,
+    words_argument,
 )
 
 
@@ -225,7 +231,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
         store: Path | None,
         plot_when: str,
         engine_words: tuple[str, ...] = (),
-        is_result_shown: Callable[[bytes], bool] = bool,
+        handle_result: Callable[[bytes], bool] = bool,
         **launcher_values: object,
     ) -> int:
         _refuse_empty_values(click.get_current_context())
@@ -242,7 +248,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
             store=store,
             plot_when=plot_when,
             engine_words=engine_words,
-            is_result_shown=is_result_shown,
+            handle_result=handle_result,
         )
         return command(options=options, **launcher_values)
 
@@ -257,7 +263,9 @@ def _program_name(collective: str) -> str:
 
 
 def _refuse_empty_values(context: click.Context) -> None:
-    """Refuses empty values of options, which come from unset shell variables. Options would differ in their meaning.
+    """Refuses empty values of options, which come from unset shell variables.
+
+    Otherwise each option would interpret an empty value differently.
 
     Raises:
         UsageError: An option has an empty value.

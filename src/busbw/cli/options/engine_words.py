@@ -15,7 +15,7 @@ _NAME = "words"
 
 
 class EngineCommand(click.Command):
-    """Command with the argument `engine_words`. It also completes the engine's flags, after the collective."""
+    """Command with the argument of `words_argument`. It also completes the engine's flags, after the collective."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> Completion:
         """Proposes the options of this command, and after the collective the engine's flags."""
@@ -55,7 +55,7 @@ def _flag_items(flags: Iterable[EngineFlag], incomplete: str) -> Completion:
     ]
 
 
-engine_words = click.argument(
+words_argument = click.argument(
     _NAME,
     nargs=-1,
     type=click.UNPROCESSED,

@@ -10,16 +10,16 @@ from busbw.errors import UsageError
 
 
 def split_launcher_options(
-    launch_command: click.Command, unused_values: Mapping[str, object]
+    launch_command: click.Command, fixed_values: Mapping[str, object]
 ) -> tuple[list[click.Parameter], dict[str, object]]:
     """Separates the options of a launcher that have no effect on a job without a collective.
 
     Args:
         launch_command: Command of the launcher.
-        unused_values: Values of such options, by parameter name. The launcher may lack some of them.
+        fixed_values: Values of such options, by parameter name. The launcher may lack some of them.
 
     Returns:
-        The other options, and the values of those in `unused_values` that the launcher has.
+        The other options, and the values of those in `fixed_values` that the launcher has.
     """
     options = [
         option
@@ -27,8 +27,8 @@ def split_launcher_options(
         if isinstance(option, click.Option) and not option.hidden and option.expose_value
     ]
     names = {option.name for option in options}
-    fixed_values = {name: value for name, value in unused_values.items() if name in names}
-    return [option for option in options if option.name not in fixed_values], fixed_values
+    own_values = {name: value for name, value in fixed_values.items() if name in names}
+    return [option for option in options if option.name not in own_values], own_values
 
 
 def refuse_options_before(context: click.Context) -> None:
