@@ -15,30 +15,35 @@ _MAX_RANGES = 4
 def group_communicators(trace: Trace) -> tuple[CommunicatorGroup, ...]:
     """Returns the groups in the order of their first communicators.
 
-    Communicators are alike if sizes, names without digits, and distances of the ranks are equal. Of several
-    communicators with the same ranks, each belongs to another group.
+    Communicators form a group if their names without digits are equal and their ranks have the same distances from
+    the first one. Communicators with identical ranks are always in different groups. A communicator with an unknown
+    rank, or without ranks, is a group of its own.
     """
     groups: dict[Hashable, list[int]] = {}
-    counts: dict[tuple[int | None, ...], int] = {}
-    for index, one in enumerate(trace.communicators):
-        first = one.members[0] if one.members else None
-        if first is None or None in one.members:
+    counts_by_members: dict[tuple[int | None, ...], int] = {}
+    for index, communicator in enumerate(trace.communicators):
+        members = communicator.members
+        first = members[0] if members else None
+        if first is None or None in members:
             groups[index] = [index]
             continue
-        counts[one.members] = counts.get(one.members, 0) + 1
-        distances = tuple(member - first for member in one.members if member is not None)
-        groups.setdefault((re.sub(r"\d+", "", one.name), distances, counts[one.members]), []).append(index)
+        counts_by_members[members] = counts_by_members.get(members, 0) + 1
+        distances = tuple(member - first for member in members if member is not None)
+        name = re.sub(r"\d+", "", communicator.name)
+        groups.setdefault((name, distances, counts_by_members[members]), []).append(index)
     return tuple(_make_group(trace, indices) for indices in groups.values())
 
 
 def _make_group(trace: Trace, indices: list[int]) -> CommunicatorGroup:
-    ones = [trace.communicators[index] for index in indices]
-    names = dict.fromkeys(one.name or f"communicator {index}" for one, index in zip(ones, indices, strict=True))
+    communicators = [trace.communicators[index] for index in indices]
+    names = dict.fromkeys(
+        communicator.name or f"communicator {index}" for communicator, index in zip(communicators, indices, strict=True)
+    )
     return CommunicatorGroup(
         label=names_text(list(names), _MAX_NAMES),
-        size=ones[0].size,
+        size=communicators[0].size,
         communicators=tuple(indices),
-        members=tuple(map(members_text, ones)),
+        members=tuple(map(members_text, communicators)),
     )
 
 

@@ -15,7 +15,10 @@ class Importer:
     name: str
     """Name for messages, such as "PyTorch profiler"."""
     recognizes: Callable[[bytes, Path], bool]
-    """True for a file with this beginning, decompressed, and this path. No other importer accepts the file."""
+    """True for a file with this beginning, decompressed, and this path.
+
+    The first importer that recognizes a file reads it.
+    """
     read: Callable[[Sequence[Path]], Trace]
     """Returns the trace of all files together. It raises UsageError if none has an operation or can be read."""
 
