@@ -1,5 +1,6 @@
 #pragma once
-// Identity and addresses of a rank, which all ranks exchange through the team before they connect.
+// Identity and addresses of a rank, which all ranks exchange through the Team (rendezvous/team/team.hpp) before they
+// connect.
 #include <span>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ namespace busbw {
 struct PeerInfo {
   int world_rank = 0;
   std::string host;
-  std::string loopback_namespace;  // see loopback_namespace_id
+  /// Equal on ranks that share a loopback interface; empty if unknown (loopback_namespace_id in socket_addresses.hpp).
+  std::string loopback_namespace;
   std::vector<Interface> interfaces;
 
   Bytes encoded() const;

@@ -43,7 +43,7 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
   std::optional<SocketAcceptor> acceptor(
       std::in_place, rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
   const auto listeners = all_gather_values(group, std::pair<int, std::string>(acceptor->port(), acceptor->token()));
-  // A rank first accepts all lower ranks, so every rank that a lower one connects to is accepting.
+  // No deadlock: each rank accepts all lower ranks before it connects to higher ones, and rank 0 has none to accept.
   const auto lower_ranks = std::span(connections_).first(static_cast<std::size_t>(rank_));
   while (!std::ranges::all_of(lower_ranks, &Descriptor::is_open)) {
     check_abort();
@@ -55,7 +55,8 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
     }
   }
   acceptor.reset();
-  std::vector<Interface> unreachable;  // of earlier peers: networks that are tried last, because an attempt takes long
+  // Networks over which an earlier peer could not be reached. They are tried last, because a failed attempt takes long.
+  std::vector<Interface> unreachable;
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
     const auto& [port, token] = listeners[index];
@@ -72,7 +73,9 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
       std::ranges::copy(unreachable_interfaces(interfaces, addresses, *reached), std::back_inserter(unreachable));
     connections_[index] = std::move(connected.socket);
   }
-  group.barrier();  // no rank sends data before the last handshake has ended, so no channel has received any
+  // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
+  // that reads the frame would also read that data, and lose it.
+  group.barrier();
 }
 
 std::vector<int> SocketMesh::world_ranks() const {
