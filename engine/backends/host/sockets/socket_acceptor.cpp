@@ -68,17 +68,21 @@ void SocketAcceptor::accept_connections() {
     if (connection.is_open()) {
       set_nonblocking_nodelay(connection);
       pending_.push_back({TcpChannel(std::move(connection), kMaxGreetingBytes)});
-      if (pending_.size() <= static_cast<std::size_t>(rank_) + kMaxPendingConnections) continue;
-    } else {
-      const int error = errno;
-      if (error == EINTR || error == ECONNABORTED) continue;
-      if (error != EMFILE && error != ENFILE) return;
-      // Unauthenticated connections must not use up the descriptors that this job's ranks need.
-      if (pending_.empty()) throw_out_of_descriptors(error);
+      if (pending_.size() > static_cast<std::size_t>(rank_) + kMaxPendingConnections) reject_oldest();
+      continue;
     }
-    pending_.erase(pending_.begin());
-    ++rejected_;
+    const int error = errno;
+    if (error == EINTR || error == ECONNABORTED) continue;
+    if (error != EMFILE && error != ENFILE) return;
+    // Unauthenticated connections must not use up the descriptors that this job's ranks need.
+    if (pending_.empty()) throw_out_of_descriptors(error);
+    reject_oldest();
   }
+}
+
+void SocketAcceptor::reject_oldest() {
+  pending_.erase(pending_.begin());
+  ++rejected_;
 }
 
 /// Handles the frames that have arrived. Returns the peer's rank if it is authenticated. Throws BrokenMessage if the
@@ -91,6 +95,7 @@ std::optional<int> SocketAcceptor::authenticate(PendingConnection& pending) cons
       pending.channel.send(FrameKind::challenge, pending.handshake->challenge());
       continue;
     }
+    // Ranks use the handshake of processes: `client.process` is the peer's rank.
     const auto [client, knows_token] = pending.handshake->read_greeting(token_, frame->body);
     if (!knows_token || client.process < 0 || client.process >= rank_) throw BrokenMessage();
     pending.channel.send(FrameKind::welcome, pending.handshake->welcome(token_, {}));

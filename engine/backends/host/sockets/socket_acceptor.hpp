@@ -53,6 +53,7 @@ class SocketAcceptor {
   };
 
   void accept_connections();
+  void reject_oldest();
   std::optional<int> authenticate(PendingConnection& pending) const;
 
   int rank_;
