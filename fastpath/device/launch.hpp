@@ -9,12 +9,14 @@
 
 namespace busbw::fastpath {
 
-/// A lane: one sequence of operations of a rank, with the slots at all ranks and the last tag (schedule.hpp). Its
-/// operations run one after another.
+/// A lane: one sequence of operations of a rank, with the slots at all ranks and the last tag. Its operations run one
+/// after another. fastpath/schedule/schedule.hpp defines cell, step, slot, region and tag.
 struct Lane {
   char* slots_of[kMaxRanks] = {};          ///< the lane's slots at each rank, as addresses for this rank's GPU
   std::uint64_t* tags = nullptr;           ///< last tag used, stored once for each of kMaxBlocks blocks
-  int cells = 0;  ///< slots per peer, region and tag parity: the maximum cells of a step; the same on every rank
+  /// Number of slots for each peer, region and parity of the tag, which is also the maximum number of cells that a step
+  /// sends to a peer. The same on every rank.
+  int cells = 0;
   bool starts_early = false;  ///< the GPU can start a kernel before the previous one has ended
   const std::uint32_t* aborted = nullptr;  ///< flag in host memory: not 0 if the communicator is aborted
 };
@@ -25,8 +27,8 @@ constexpr std::size_t lane_bytes(int ranks, int cells) {
 }
 
 /// Loads the kernels for this number of ranks onto the current device. Otherwise CUDA loads a kernel at its first
-/// launch and may then wait for the GPU. The GPU may wait for a peer's kernel that this thread launches only
-/// afterwards.
+/// launch, which can wait until the GPU is idle. That is a deadlock if the GPU waits for a peer's kernel that this
+/// thread would launch next.
 void preload_kernels(int ranks);
 
 /// Queues an operation on a stream of the current device.
