@@ -23,7 +23,9 @@ RecordedCommunicator ProcessTrace::add_communicator(int world_rank, Team& group)
   const auto id = broadcast_value(group, std::bit_cast<std::uint64_t>(random_bytes<sizeof(std::uint64_t)>()));
   const std::lock_guard lock(mutex_);
   const std::uint16_t index = communicators_++;
-  const auto rank = ranks_.try_emplace(world_rank, RecordedRank{.thread = static_cast<std::uint32_t>(ranks_.size())});
+  // The ranks are threads, numbered in the order of their first communicator.
+  const RecordedRank new_rank{.thread = static_cast<std::uint32_t>(ranks_.size())};
+  RecordedRank& recorded = ranks_.try_emplace(world_rank, new_rank).first->second;
   if (auto* const record = file_.take<trace::CommunicatorRecord>()) {
     record->is_id_unique = 1;
     record->communicator = index;
@@ -31,11 +33,15 @@ RecordedCommunicator ProcessTrace::add_communicator(int world_rank, Team& group)
     record->size = group.size();
     record->nodes = -1;
     record->id = id;
+    // Last: readers ignore a record until it has its kind.
     record->kind.store(trace::Kind::communicator, std::memory_order_release);
   }
-  return {index, &rank.first->second};
+  return {index, &recorded};
 }
 
-std::uint64_t ProcessTrace::now_ns() const { return static_cast<std::uint64_t>((monotonic_s() - start_s_) * 1e9) + 1; }
+std::uint64_t ProcessTrace::now_ns() const {
+  // + 1: a time of 0 means unknown (common/trace/format.hpp).
+  return static_cast<std::uint64_t>((monotonic_s() - start_s_) * 1e9) + 1;
+}
 
 }  // namespace busbw
