@@ -33,17 +33,17 @@ constexpr const char* kFlowsUsage =
     "to standard output. -e limits the size of a flow (default 256M); the default of -T is 120.\n"
     "Example: busbw find --measure-with '{} -t 4'\n";
 constexpr const char* kReplayUsage =
-    "FILE holds a replay program (schema/trace.md) with the operations of one step of a job, for all ranks. The table "
-    "has\n"
-    "one row: size is the bytes that a rank sends or receives in a step, count its operations, time that of the last "
-    "rank\n"
+    "FILE holds a replay program (schema/trace.md) with the operations of one step of a job, for all ranks. "
+    "The table has\n"
+    "one row: size is the bytes that a rank sends or receives in a step, count its operations, "
+    "time that of the last rank\n"
     "(-a 3). -c checks every kind of operation. `busbw replay` writes FILE from a trace.\n"
     "Example: {} FILE -t 4\n";
 constexpr const char* kCommOpsUsage =
-    "TESTS is init, split, shrink, grow, a list such as init,split, or all; each creates, uses and ends "
-    "communicators.\n"
-    "They have the first ranks of the job, and a checked all_reduce runs on each. Every call is timed on every rank, "
-    "by\n"
+    "TESTS is init, split, shrink, grow, a list such as init,split, or all; "
+    "each creates, uses and ends communicators.\n"
+    "They have the first ranks of the job, and a checked all_reduce runs on each. "
+    "Every call is timed on every rank, by\n"
     "the host clock, after a barrier. Flags are those of nccl-tests' comm_ops_perf, without -F.\n"
     "Example: {} split -t 4 -s fixed -i 10\n";
 constexpr const char* kSweepEnvironment =
@@ -207,8 +207,9 @@ const std::vector<Flag>& flag_table() {
 
 bool applies_to(const Flag& flag, std::string_view collective) {
   const auto has = [&](const auto& names) { return std::ranges::find(names, flag.long_name) != names.end(); };
-  if ((flag.section == kCommOps) != (collective == kCommOpsName))
-    return collective == kCommOpsName && has(kCommOpsFlags);
+  // Flags of section kCommOps belong to comm_ops only. Of the other flags, comm_ops has those in kCommOpsFlags.
+  if (flag.section == kCommOps) return collective == kCommOpsName;
+  if (collective == kCommOpsName) return has(kCommOpsFlags);
   if (collective == kFlowsName) return has(kFlowsFlags);
   return collective != kReplayName || !has(kNotReplayFlags);
 }
