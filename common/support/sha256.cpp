@@ -63,7 +63,8 @@ void process_blocks_portable(State& state, const std::byte* bytes, std::size_t b
 }
 
 #ifdef __x86_64__
-/// True if the processor has SHA instructions. With them, a library of 200 MB takes 0.1 s instead of 1 s.
+/// True if the processor has SHA instructions. With them, the hash of an NCCL library of 200 MB takes
+/// 0.1 s instead of 1 s.
 bool has_sha_instructions() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_SSE4_1) || !(ecx & bit_SSSE3)) return false;
@@ -81,7 +82,9 @@ __attribute__((target("sha,sse4.1,ssse3"))) void process_blocks_with_instruction
   __m128i cdgh = _mm_set_epi32(word(2), word(3), word(6), word(7));
   for (; blocks > 0; --blocks, bytes += kBlockBytes) {
     const __m128i abef_before = abef, cdgh_before = cdgh;
-    __m128i w[4];  // message schedule of the last 16 rounds, four words per register; w[i % 4] has the oldest words
+    // The 16 newest words of the message schedule, four per register. w[i % 4] has the oldest four, which turn i
+    // replaces.
+    __m128i w[4];
     for (std::size_t i = 0; i < 16; ++i) {
       __m128i& current = w[i % 4];  // words of rounds 4 * i to 4 * i + 3
       const __m128i &ago3 = w[(i + 1) % 4], &ago2 = w[(i + 2) % 4], &ago1 = w[(i + 3) % 4];  // agoN: N turns earlier

@@ -1,3 +1,5 @@
+// JSON of the comparisons: --skew (uneven counts against balanced ones), and --with (an operation together with a
+// neighbor against the operation alone).
 #include "output/comparison_json.hpp"
 
 #include "output/units.hpp"

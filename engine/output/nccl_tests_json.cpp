@@ -16,7 +16,7 @@ namespace busbw {
 namespace {
 
 constexpr int kFormatVersion = 3;
-constexpr std::size_t kSmallBytes = 256 * 1024;  // some 500 rows
+constexpr std::size_t kSmallBytes = 256 * 1024;  // up to this size, some 500 rows, every row replaces the file
 constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
 
 /// Returns the library version as nccl-tests' number: 22809 for 2.28.9. Nothing if no library is measured.
@@ -180,6 +180,7 @@ void NcclTestsJson::write_result(const Row& row, bool several_groups) {
   json_.field("count", row.count);
   json_.field("type", row.dtype_name());
   json_.field("redop", row.redop);
+  // nccl-tests writes the root as a string, padded to six characters.
   json_.field("root", fmt::format("{:6}", row.root));
   write_placement(Placement::out_of_place, row.out_of_place);
   write_placement(Placement::in_place, row.in_place);

@@ -1,7 +1,7 @@
 #pragma once
-// Decides which rank contributes which input to a reduction. At each tile position the ranks hold the slots 0 ..
-// ranks-1, one each, and the slot determines the rank's value. The assignment rotates from element to element, so that
-// every rank affects some element of a tile.
+// Decides which rank contributes which input to a reduction. At each position of a tile (verify/data_stream.hpp), every
+// rank holds one of the slots 0 .. ranks-1. The slot determines the value that the rank contributes. The assignment
+// rotates from element to element, so that every rank affects some element of a tile.
 #include <algorithm>
 #include <cstddef>
 
@@ -21,19 +21,20 @@ class ContributionSlots {
 
   int ranks() const { return ranks_; }
   int drawn_count() const { return drawn_count_; }
-  /// Slots that the rotation advances per element: 1 for up to kTileElements ranks, 4 for 65,536. Every rank holds a
-  /// drawn value somewhere in a tile if drawn_count() >= step().
+  /// Number of slots by which the rotation advances from one position to the next: 1 for up to kTileElements ranks, 4
+  /// for 65,536. If drawn_count() >= step(), every rank has a drawn value at some position of a tile.
   int step() const { return step_; }
 
   /// Slot of rank 0 at this position.
   int rotation(std::size_t position) const {
     return static_cast<int>(position * static_cast<std::size_t>(step_) % static_cast<std::size_t>(ranks_));
   }
-  /// Slot of `rank` at this position, and the rank that holds `slot`.
+  /// Slot of `rank` at this position.
   int slot_of(int rank, std::size_t position) const {
     const int slot = rank + rotation(position);
     return slot < ranks_ ? slot : slot - ranks_;
   }
+  /// Rank that holds `slot` at this position.
   int rank_of(int slot, std::size_t position) const {
     const int rank = slot - rotation(position);
     return rank < 0 ? rank + ranks_ : rank;

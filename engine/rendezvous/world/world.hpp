@@ -16,7 +16,7 @@ struct World {
   int rank = 0;
   int size = 1;
   int local_rank = 0;                // index among the job's processes on this node; 0 if unknown
-  int local_size = 1;                // processes on this node; local_rank + 1 if unknown
+  int local_size = 1;                // processes on this node; if unknown, the least possible: local_rank + 1
   std::optional<int> node;           // index of the node; nothing if the launcher does not give it
   std::string launcher = "none";     // LauncherEntry::name, or "none" if `size` is 1 without a launcher
   StoreAddress store;                // NoStore if `size` is 1
@@ -26,8 +26,8 @@ struct World {
   std::vector<std::string> notes;  // for the output header
 };
 
-/// Detects this process's position from the environment. Reads `ancestors` if launchers are nested, and to identify the
-/// job if its launcher gives no name and all processes are on one node.
+/// Detects this process's position from the environment. Calls `ancestors` in two cases: launchers are nested; or all
+/// processes are on one node and the launcher gives the job no name, and the ancestors then identify the job.
 /// Throws UsageError if variables are invalid or contradictory, or if the launcher started several processes but their
 /// ranks are unknown, so that each would run alone.
 World detect_world(Environment environment, Ancestors (*ancestors)() = process_ancestors);
