@@ -14,7 +14,7 @@ namespace busbw {
 /// because it has no sweep.
 inline constexpr std::string_view kReplayName = "replay";
 
-/// What the row of a step needs: size and count, no bandwidth. ReplayStep adds the calls.
+/// Data for the row of a step: size and count, no bandwidth. ReplayStep adds the calls.
 class ReplayDescription : public Collective {
  public:
   explicit ReplayDescription(const ReplayProgram& program);

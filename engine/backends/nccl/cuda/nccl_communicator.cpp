@@ -1,5 +1,5 @@
-// Communicator of one rank. Operations become requests to the launch group, whose leader's thread calls NCCL for all
-// its ranks (launch_group.hpp). Filling and comparing run in this thread.
+// Communicator of one rank. Operations become requests to the launch group. The thread of its leader calls NCCL for all
+// ranks of the group (launch_group.hpp). Filling and comparing run in this thread.
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 
 #include <fmt/format.h>
