@@ -179,7 +179,7 @@ def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_]) -> i
 
 
 def _count_incomplete(records: Operations) -> int:
-    """Returns the number of records without content before others. Those at the end are the last of a killed process."""
+    """Returns the number of empty records before others. At the end they are those of a killed process."""
     complete = np.flatnonzero(records["kind"])
     return int(np.count_nonzero(records["kind"][: complete[-1]] == layout.Kind.NONE)) if len(complete) else 0
 
