@@ -42,8 +42,8 @@ SliceBytes slice_bytes(const MatchedCalls& calls) {
       const auto [sent, received] = call_bytes(calls.program(), rank, call);
       if (aligned(std::max(sent, received)) <= result.min_bytes) continue;
       result.min_bytes = aligned(std::max(sent, received));
-      result.rank = rank;
-      result.operation = call.operations.front();
+      result.largest_call_rank = rank;
+      result.largest_call_operation = call.operations.front();
     }
   }
   return result;

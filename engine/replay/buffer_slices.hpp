@@ -1,5 +1,6 @@
 #pragma once
-// Slices of a rank's buffers: each communicator uses its own one, if memory permits, as the buffers of a job differ.
+// Slices of a rank's buffers. Each communicator uses its own slice, because the communicators of a real job use
+// different buffers. If memory does not permit this, all use the start of the buffers.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -8,19 +9,19 @@
 
 namespace busbw {
 
-/// Bytes of each of a rank's two buffers, without guards.
+/// Size of each of a rank's two buffers (send and receive), without guards.
 struct SliceBytes {
-  std::uint64_t min_bytes = 0;  // of the largest call of any rank
-  std::uint64_t max_bytes = 0;  // if the communicators of each rank have their own slices
-  /// The largest call: its rank and its first operation.
-  int rank = 0;
-  std::size_t operation = 0;
+  std::uint64_t min_bytes = 0;  // enough if all communicators share one slice: the largest call of any rank
+  std::uint64_t max_bytes = 0;  // enough if each communicator has its own slice: the largest sum of any rank
+  /// The call that decides `min_bytes`, for messages.
+  int largest_call_rank = 0;
+  std::size_t largest_call_operation = 0;  // the first one of the call
 };
 
 /// Bytes that a call sends, and that it receives.
 std::pair<std::size_t, std::size_t> call_bytes(const ReplayProgram& program, int rank, const ReplayCall& call);
 
-/// Bytes that the program needs.
+/// Computes both sizes for a program.
 SliceBytes slice_bytes(const MatchedCalls& calls);
 
 /// Offset of each communicator's slice in the buffers of a rank. All are 0 if the slices exceed `available_bytes`.

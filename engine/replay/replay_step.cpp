@@ -148,9 +148,9 @@ void ReplayStep::wait_for_gap(const Issue& issue, std::map<const Communicator*, 
     return;
   }
   Ends& ended = ends.at(issue.communicator);
-  ended.gap_s = (issue.is_overlapped ? ended.gap_s : ended.operation_s) + issue.gap_s;
+  ended.last_gap_end_s = (issue.is_overlapped ? ended.last_gap_end_s : ended.last_operation_end_s) + issue.gap_s;
   if (issue.gap_s == 0) return;
-  wait_until_s(ended.gap_s, [this] {
+  wait_until_s(ended.last_gap_end_s, [this] {
     if (world_.aborted()) throw JobAborted();
   });
 }
@@ -175,7 +175,7 @@ void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) co
     else
       issue->communicator->exchange(issue->sends, issue->recvs, issue->call.dtype);
     if (issue->ends_group) std::exchange(group, nullptr)->end_group();
-    if (!has_device_clock_) ends[issue->communicator].operation_s = monotonic_s();
+    if (!has_device_clock_) ends[issue->communicator].last_operation_end_s = monotonic_s();
   }
   communicators_.for_each([&](Communicator& communicator) { communicators_.first().wait_for(communicator); });
 }

@@ -10,10 +10,11 @@
 
 namespace busbw {
 
-/// Name of the program that replays a step. It is not in collectives.toml, because it has no sweep.
+/// First argument of the engine that selects a replay: `busbw-engine replay FILE`. It is not in collectives.toml,
+/// because it has no sweep.
 inline constexpr std::string_view kReplayName = "replay";
 
-/// The step without its calls, for the row: size and count of the step, no bandwidth.
+/// Data for the row of a step: size and count, no bandwidth. ReplayStep adds the calls.
 class ReplayDescription : public Collective {
  public:
   explicit ReplayDescription(const ReplayProgram& program);
@@ -21,7 +22,8 @@ class ReplayDescription : public Collective {
   bool synchronizes_all_ranks() const override { return false; }
   /// `param_count` is the maximum number of operations of a rank.
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override;
-  /// Weighted calls of the rank with the most, as ranks must agree on the capacity of a gate.
+  /// Calls of the rank that has most, weighted as in Collective::calls_per_run. All ranks return this maximum, because
+  /// they must agree on how many calls fit behind a gate.
   int calls_per_run(int ranks) const override;
   Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
   void run(Communicator&, const CollectiveCall&) const override {}
@@ -32,8 +34,9 @@ class ReplayDescription : public Collective {
 };
 
 /// The calls of one rank. Each of its communicators runs its operations in order. On a GPU the communicators run at the
-/// same time, from the common start of the step to its common end: a program knows no other order between them. On the
-/// host a call returns when its operation is done, so a rank runs its operations one after the other.
+/// same time, from the common start of the step to its common end: a replay program contains no other order between
+/// communicators. On the host a call returns when its operation is done, so a rank runs its operations one after the
+/// other.
 class ReplayStep final : public ReplayDescription {
  public:
   /// `max_bytes`: size of the rank's buffers without guards. All arguments must outlive this.
@@ -48,12 +51,12 @@ class ReplayStep final : public ReplayDescription {
   struct Issue;
 
   Issue make_issue(const ReplayProgram& program, const ReplayCall& call, std::size_t slice) const;
-  /// Times of a communicator by the host clock.
+  /// When the last operation and the last gap of a communicator ended, by the host clock.
   struct Ends {
-    double operation_s = 0;
-    double gap_s = 0;
+    double last_operation_end_s = 0;
+    double last_gap_end_s = 0;
   };
-  /// Waits for the computation before a call. `ends`: of the last operation and gap of each communicator.
+  /// Delays a call by its gap: the computation that preceded it in the job. `ends` is used only without a device clock.
   void wait_for_gap(const Issue& issue, std::map<const Communicator*, Ends>& ends) const;
 
   const ReplayCommunicators& communicators_;

@@ -17,14 +17,16 @@ std::unique_ptr<Team> make_faulty_team(Team& world, const Fault& fault);
 /// `collective` with a sleep before each operation. The collective must outlive the result.
 std::unique_ptr<Collective> make_delayed_collective(const Collective& collective, std::uint64_t delay_us);
 
-/// Sleeps for the delay of the fault.
-void delay_call(const Fault& fault);
-
-/// Flips the bit of the fault, if the result has its element.
-void flip_bit(const Fault& fault, std::span<std::int32_t> result);
-
 /// Changes the rank's checked result, which begins at `recv`, if the fault is a flip or an overrun. Does nothing if the
 /// rank has no result, or if the result does not contain the fault's element and bit.
 void corrupt_result(const Fault& fault, Communicator& communicator, const RankCase& rank_case, std::byte* recv);
+
+// For comm_ops, which has no Collective and no RankCase:
+
+/// Sleeps for the delay of the fault.
+void delay_call(const Fault& fault);
+
+/// Flips the bit that the fault names. Does nothing if `result` has no such element or bit.
+void flip_bit(const Fault& fault, std::span<std::int32_t> result);
 
 }  // namespace busbw

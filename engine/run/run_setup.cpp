@@ -124,11 +124,11 @@ MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int r
     if (!options.replay) throw;
     const SliceBytes bytes = slice_bytes(*options.replay);
     const ReplayProgram& program = options.replay->program();
-    throw UsageError(
-        fmt::format("{}: {}: 2 buffers of {} for each of {} ranks do not fit into {} of free memory; use "
-                    "fewer ranks on this machine",
-                    printable_value(program.file), operation_text(program, bytes.rank, bytes.operation),
-                    size_text(bytes.min_bytes), ranks, size_text(backend.available_bytes(ranks))));
+    throw UsageError(fmt::format(
+        "{}: {}: 2 buffers of {} for each of {} ranks do not fit into {} of free memory; use "
+        "fewer ranks on this machine",
+        printable_value(program.file), operation_text(program, bytes.largest_call_rank, bytes.largest_call_operation),
+        size_text(bytes.min_bytes), ranks, size_text(backend.available_bytes(ranks))));
   }
 }
 

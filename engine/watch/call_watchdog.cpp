@@ -34,12 +34,13 @@ std::optional<Failure> detect_failure(double waited_s, double limit_s, const std
 }  // namespace
 
 CallWatchdog::Guard::Guard(const CallWatchdog& watchdog, const std::string& activity)
-    : answered_(eventfd(0, EFD_CLOEXEC)) {
-  if (!answered_.is_open())
+    : call_returned_(eventfd(0, EFD_CLOEXEC)) {
+  if (!call_returned_.is_open())
     throw EnvironmentError(fmt::format("cannot open an event descriptor: {}; raise the limit on open files (ulimit -n)",
                                        std::strerror(errno)));
   try {
-    thread_ = std::thread([&watchdog, activity, answered = answered_.number()] { watchdog.watch(activity, answered); });
+    thread_ = std::thread(
+        [&watchdog, activity, call_returned = call_returned_.number()] { watchdog.watch(activity, call_returned); });
   } catch (const std::system_error& error) {
     throw EnvironmentError(
         fmt::format("cannot start a thread: {}; raise the limit on threads (ulimit -u)", error.what()));
@@ -47,13 +48,13 @@ CallWatchdog::Guard::Guard(const CallWatchdog& watchdog, const std::string& acti
 }
 
 CallWatchdog::Guard::~Guard() {
-  eventfd_write(answered_.number(), 1);
+  eventfd_write(call_returned_.number(), 1);
   thread_.join();
 }
 
-void CallWatchdog::watch(const std::string& activity, int answered) const {
+void CallWatchdog::watch(const std::string& activity, int call_returned) const {
   const double start_s = monotonic_s();
-  pollfd answer{answered, POLLIN, 0};
+  pollfd answer{call_returned, POLLIN, 0};
   while (poll(&answer, 1, kPollMs) <= 0) {
     if (const auto failure = detect_failure(monotonic_s() - start_s, limit_s_, activity)) {
       on_failure_(*failure);

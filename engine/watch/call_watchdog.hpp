@@ -11,9 +11,9 @@
 
 namespace busbw {
 
-/// Makes calls with a time limit. A second thread ends the process after `limit_s`, or on a signal that a SignalMask
-/// blocks. The calling thread cannot do this, because a driver call may never return. Use it only while nothing is
-/// measured and no output is open.
+/// Makes calls with a time limit. A second thread ends the process after `limit_s`, or when a signal such as Ctrl-C is
+/// pending (SignalMask in common/os/signal_mask.hpp holds it back). The calling thread cannot do this, because a driver
+/// call may never return. Use it only while nothing is measured and no output is open.
 class CallWatchdog {
  public:
   /// `on_failure` runs in the second thread just before the process ends, and may end it itself.
@@ -36,10 +36,10 @@ class CallWatchdog {
     ~Guard();
 
    private:
-    const Descriptor answered_;  // readable when the call has returned
+    const Descriptor call_returned_;  // readable when the call has returned
     std::thread thread_;
   };
-  void watch(const std::string& activity, int answered) const;
+  void watch(const std::string& activity, int call_returned) const;
 
   const double limit_s_;
   const std::function<void(const Failure&)> on_failure_;

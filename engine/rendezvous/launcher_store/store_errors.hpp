@@ -1,5 +1,5 @@
 #pragma once
-// Errors of a launcher's key-value store, with the remedy that all of them share.
+// Errors of a launcher's key-value store with their remedies, shared by PMIx and PMI-1.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -17,7 +17,7 @@ inline EnvironmentError unusable_store_error(std::string_view protocol, std::str
                   protocol, problem));
 }
 
-/// Error for processes that did not come, or a launcher that does not answer, within the limit.
+/// Error for processes that did not join, or a launcher that does not answer, within the limit.
 inline Error store_timeout_error(std::string_view protocol, int limit_ticks) {
   return Error(
       ExitCode::rank_lost,

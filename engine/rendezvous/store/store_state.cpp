@@ -111,7 +111,7 @@ void StoreState::set(std::uint64_t client, StoreRequest& request, std::vector<St
 void StoreState::get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies) {
   const auto entry_of_key = entries_.find(key);
   if (entry_of_key == entries_.end()) {
-    if (lost_members_.contains(waiter.member)) {
+    if (lost_members_.contains(waiter.member)) {  // nobody will set the key: reply with an empty value
       replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, {}});
       return;
     }
@@ -137,8 +137,7 @@ void StoreState::arrive_at_barrier(std::uint64_t client, const StoreRequest& req
   if (barrier.has_arrived.empty()) {
     barrier.has_arrived.resize(static_cast<std::size_t>(request.amount));
     bytes_ += entry_bytes(request.key, barrier.has_arrived.size() / 8);
-    const bool has_all_members = request.amount == max_members_;
-    if (has_all_members)
+    if (is_of_whole_job(barrier))
       for (const std::int32_t member : lost_members_) mark_arrived(barrier, member);
   }
   const auto member = static_cast<std::size_t>(request.member);
@@ -151,7 +150,7 @@ void StoreState::arrive_at_barrier(std::uint64_t client, const StoreRequest& req
   barrier.has_arrived[member] = true;
   barrier.waiters.push_back({client, request.number, request.member});
   ++barrier.arrived;
-  if (open_barrier(request.key, barrier, replies)) barriers_.erase(request.key);
+  if (answer_if_complete(request.key, barrier, replies)) barriers_.erase(request.key);
 }
 
 void StoreState::mark_arrived(BarrierState& barrier, std::int32_t member) {
@@ -160,7 +159,8 @@ void StoreState::mark_arrived(BarrierState& barrier, std::int32_t member) {
   barrier.has_arrived[index] = true;
 }
 
-bool StoreState::open_barrier(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies) {
+bool StoreState::answer_if_complete(const std::string& key, const BarrierState& barrier,
+                                    std::vector<StoreReply>& replies) {
   if (barrier.arrived < static_cast<int>(barrier.has_arrived.size())) return false;
   for (const Waiter& waiter : barrier.waiters)
     replies.push_back({waiter.client, waiter.number, StoreReply::Kind::done, {}});
@@ -179,9 +179,9 @@ std::vector<StoreReply> StoreState::lose_members(std::int32_t first, std::int32_
   }
   for (auto entry = barriers_.begin(); entry != barriers_.end();) {
     auto& [key, barrier] = *entry;
-    if (std::ssize(barrier.has_arrived) == max_members_)
+    if (is_of_whole_job(barrier))
       for (std::int32_t member = first; member < first + count; ++member) mark_arrived(barrier, member);
-    entry = open_barrier(key, barrier, replies) ? barriers_.erase(entry) : std::next(entry);
+    entry = answer_if_complete(key, barrier, replies) ? barriers_.erase(entry) : std::next(entry);
   }
   return replies;
 }

@@ -83,10 +83,12 @@ class StoreState {
   void set(std::uint64_t client, StoreRequest& request, std::vector<StoreReply>& replies);
   void get(const Waiter& waiter, const std::string& key, std::vector<StoreReply>& replies);
   void arrive_at_barrier(std::uint64_t client, const StoreRequest& request, std::vector<StoreReply>& replies);
-  /// Counts a member of a barrier of all members that never arrives.
+  /// Only at a barrier of the whole job do lost members count as arrived.
+  bool is_of_whole_job(const BarrierState& barrier) const { return std::ssize(barrier.has_arrived) == max_members_; }
+  /// Counts a lost member.
   static void mark_arrived(BarrierState& barrier, std::int32_t member);
-  /// Ends the waits at a barrier if all its members have arrived. True if so.
-  bool open_barrier(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies);
+  /// Answers the clients at a barrier if all its members have arrived. True if so: the caller must erase the barrier.
+  bool answer_if_complete(const std::string& key, const BarrierState& barrier, std::vector<StoreReply>& replies);
   std::string refusal_reason(const StoreRequest& request) const;
 
   std::unordered_map<std::string, Entry> entries_;

@@ -104,7 +104,7 @@ const std::vector<LauncherEntry>& launcher_table() {
        .start_remedy =
            "start it with busbw launch mpirun, or with mpirun -genv BUSBW_RENDEZVOUS tcp://HOST:PORT, HOST being the "
            "first host",
-       // With -pmi-port, Hydra sets only PMI_ID, and gives the size on a connection.
+       // With -pmi-port, Hydra sets PMI_ID, but no size. A process would have to ask for it over a TCP connection.
        .required_any = {"PMI_RANK", "PMI_SIZE", "PMI_ID"},
        .rank = {"PMI_RANK", "PMI_ID"},
        .size = {"PMI_SIZE"},

@@ -17,11 +17,12 @@ HAS_VERDICTS = False
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """First characters of a formula. The last four are full-width forms, which some spreadsheets treat alike."""
-_IGNORED_STARTS = ("\t", "\r", "\n")
+_SKIPPED_STARTS = ("\t", "\r", "\n")
+"""Characters that a spreadsheet may skip before a formula."""
 
 
 def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfiguration] = ()) -> None:
-    """Writes CSV by RFC 4180 in UTF-8, with a header."""
+    """Writes CSV by RFC 4180 in UTF-8, with a header. `verdicts` are ignored, as `HAS_VERDICTS` says."""
     text = io.TextIOWrapper(out, encoding="utf-8", errors="replace", newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
@@ -34,5 +35,5 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
 @lru_cache(maxsize=256)
 def _escape_formula(text: str) -> str:
     """Escapes text that a spreadsheet would run as a formula. Logs come from untrusted sources."""
-    is_formula = text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_IGNORED_STARTS)
+    is_formula = text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_SKIPPED_STARTS)
     return f"'{text}" if is_formula else text

@@ -25,11 +25,11 @@ EXIT_OF: dict[Grade, ExitCode] = {
 }
 """Exit code of `busbw check` by grade."""
 BAD_FACTOR = 2.0
-"""Ratio of a time to the typical time from which no figure counts as GOOD, whatever its range allows.
+"""A figure that takes this many times the typical time, or more, is never GOOD, even inside its range.
 
 The usual faults at least halve the speed or double the latency: a lost NIC or rail of two, a PCIe slot with half of its
-lanes, a ring instead of the switch over slow links, no GPUDirect RDMA. A range that includes such a figure would not
-have rejected it, so being inside that range is no evidence."""
+lanes, a ring instead of the switch over slow links, no GPUDirect RDMA. A range this wide cannot tell such a fault from
+health, so being inside it is no evidence."""
 WIDE_RANGE_FACTOR = 1.1
 """Ratio of the slow end of a range to its typical time beyond which verdicts state the distance from the typical
 figure. Two healthy runs differ by up to 10 % above 8 KiB (`_RUN_VARIATION_BY_BAND`), so a narrower range needs none."""

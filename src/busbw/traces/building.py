@@ -68,7 +68,7 @@ class RankBuilder:
         self.device_clock = DeviceClock.NONE
         self.start_ns = 0
         self.lost_count = 0
-        self.gap_start: int | None = None
+        self.first_unmatched: int | None = None
         self.refused_count = 0
         """Calls with impossible values."""
         self.own_ranks: dict[int, int] = {}
@@ -318,5 +318,5 @@ def _make_rank(number: int, rank: RankBuilder) -> RankTrace:
         operations=rank.operations,
         own_ranks=rank.own_ranks,
         lost_count=rank.lost_count,
-        gap_start=rank.gap_start,
+        first_unmatched=rank.first_unmatched,
     )

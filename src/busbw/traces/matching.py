@@ -46,7 +46,7 @@ def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[M
         problems: Receives a sentence for each difference between the ranks.
     """
     problems = [] if problems is None else problems
-    keys = [rank.operations["communicator"][: rank.gap_start] for rank in trace.ranks]
+    keys = [rank.operations["communicator"][: rank.first_unmatched] for rank in trace.ranks]
     parts = [_split(np.arange(len(one)), one) for one in keys]
     matched: list[MatchedOperations] = []
     for communicator in range(len(trace.communicators)):

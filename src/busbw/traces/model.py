@@ -14,7 +14,8 @@ class Communicator:
     """A communicator of the job."""
 
     identity: str
-    """Equal for all ranks of the communicator, and unlike all others: the hexadecimal id, or name and members."""
+    """Key that all ranks of this communicator have, and no other communicator: its id in hexadecimal, or else its name
+    and members."""
     name: str = ""
     """Name that the program gave it, such as the process group of PyTorch; may be empty."""
     size: int
@@ -45,8 +46,8 @@ class RankTrace:
     """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
     lost_count: int = 0
     """Operations that the recorder could not store, or that are not valid."""
-    gap_start: int | None = None
-    """Index of the operation before which others are missing. It and later ones have no match. None: no gap."""
+    first_unmatched: int | None = None
+    """Index of the first operation after a missing one. It and all later ones have no match. None: no such one."""
 
     @cached_property
     def steps(self) -> Steps | None:

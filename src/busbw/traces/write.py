@@ -28,9 +28,9 @@ def write_trace(trace: Trace, directory: Path) -> None:
         for rank in trace.ranks:
             with (directory / f"rank-{rank.rank:05}.trace").open("xb") as file:
                 operations = rank.operations
-                if rank.gap_start is not None:
-                    # A record without content is a gap for a reader.
-                    operations = np.insert(operations, rank.gap_start, np.zeros((), layout.OPERATION))
+                if rank.first_unmatched is not None:
+                    # A reader takes a record without content for a missing operation.
+                    operations = np.insert(operations, rank.first_unmatched, np.zeros((), layout.OPERATION))
                 records = _declarations(trace, rank) + operations.tobytes()
                 file.write(_header(trace, rank, len(records) // layout.RECORD_BYTES))
                 file.write(records)

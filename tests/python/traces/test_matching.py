@@ -37,7 +37,7 @@ def drop(trace: Trace, rank: int, *places: int, has_gaps: bool) -> Trace:
     """Returns the trace without some operations of a rank."""
     trace = select_operations(trace, rank, lambda operations: ~np.isin(np.arange(len(operations)), places))
     return change(
-        trace, rank, lambda _: None, **({"lost_count": len(places), "gap_start": min(places)} if has_gaps else {})
+        trace, rank, lambda _: None, **({"lost_count": len(places), "first_unmatched": min(places)} if has_gaps else {})
     )
 
 

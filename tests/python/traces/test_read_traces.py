@@ -82,10 +82,10 @@ def test_a_written_trace_is_read_back(tmp_path: Path, clock: DeviceClock) -> Non
 
 def test_gaps_remain_known_in_a_written_trace(tmp_path: Path) -> None:
     trace = make_trace(ranks=1)
-    trace = replace(trace, ranks=(replace(trace.ranks[0], lost_count=5, gap_start=3),))
+    trace = replace(trace, ranks=(replace(trace.ranks[0], lost_count=5, first_unmatched=3),))
     write_trace(trace, tmp_path / "trace")
     (found,) = read_trace(tmp_path / "trace").ranks
-    assert (found.lost_count, found.gap_start) == (5, 3)
+    assert (found.lost_count, found.first_unmatched) == (5, 3)
     assert np.array_equal(found.operations, trace.ranks[0].operations)
 
 
@@ -264,7 +264,7 @@ class TestDamagedFiles:
         damage(file, self.field_offset(3, name), value)
         found = read_trace(file)
         assert found.problems == (f"a.trace: {problem}",)
-        assert (found.ranks[0].lost_count, found.ranks[0].gap_start) == (lost, 3 if lost else None)
+        assert (found.ranks[0].lost_count, found.ranks[0].first_unmatched) == (lost, 3 if lost else None)
         expected = [1, 2, 3, 5, 6, 7, 8, 9, 10] if lost else list(range(1, 11))
         assert counts(found) == [expected]
         if not lost:
@@ -291,7 +291,7 @@ class TestDamagedFiles:
         os.truncate(file, layout.HEADER_BYTES + 5 * layout.RECORD_BYTES + 7)
         found = read_trace(file)
         assert found.problems == ("a.trace is truncated: it has 5 of 11 records",)
-        assert (found.ranks[0].lost_count, found.ranks[0].gap_start) == (6, None)
+        assert (found.ranks[0].lost_count, found.ranks[0].first_unmatched) == (6, None)
         assert counts(found) == [[1, 2, 3, 4]]
 
     def test_space_behind_the_records_is_not_read(self, file: Path) -> None:

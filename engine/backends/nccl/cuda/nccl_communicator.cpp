@@ -1,4 +1,5 @@
-// Communicator of one rank: operations become requests to the launch group; filling and comparing run in this thread.
+// Communicator of one rank. Operations become requests to the launch group. The thread of its leader calls NCCL for all
+// ranks of the group (launch_group.hpp). Filling and comparing run in this thread.
 #include "backends/nccl/cuda/nccl_communicator.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::size_t kMaxTiles = 256;                       // of up to 128 KiB each
+constexpr std::size_t kMaxTiles = 256;  // cached tiles (docs/explanation/correctness.md), of up to 128 KiB each
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
 constexpr unsigned kPollsPerAbortCheck = 64;
 
@@ -83,6 +84,9 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       member_(rank_config.launch_group ? *rank_config.launch_group : *own_launch_group_, rank_config.group_index,
               issuer_, world) {}
 
+// Each `record_` call charges the memory that was allocated since the call before, to the buffers or to the library. So
+// the first one, before NCCL joins, is for the send and receive buffers.
+
 NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank_config) {
   memory_.record_buffer_step();
   return NcclComm(library, rank_config.flags, world_, group_, rank_text_, *rank_config.live_communicators);
@@ -109,10 +113,10 @@ NcclCommunicator::~NcclCommunicator() {
   gate_.open_for_good();
 }
 
-void NcclCommunicator::submit(IssueRequest::Kind kind, std::size_t count) {
+void NcclCommunicator::submit(IssueRequest::Kind kind, std::size_t number) {
   IssueRequest& request = member_.next_request();
   request.kind = kind;
-  request.count = count;
+  request.count = number;
   member_.submit();
 }
 
@@ -181,8 +185,8 @@ void NcclCommunicator::put(std::span<const Put> puts, std::span<const int> sourc
   member_.submit();
 }
 
-// The functions up to wait_for call CUDA themselves: they are for ranks that issue their own operations (launch groups
-// of one member).
+// The functions up to wait_for call CUDA directly instead of submitting a request. So only a rank that issues its own
+// operations (a launch group of one member) may use them.
 
 void NcclCommunicator::delay(double seconds, bool overlapped) {
   auto* const end_ns = reinterpret_cast<unsigned long long*>(delay_end_.data());
@@ -221,7 +225,7 @@ std::unique_ptr<OperationGraph> NcclCommunicator::end_capture() {
 
 void NcclCommunicator::reset(std::size_t count) {
   if (events_.size() >= count) return;
-  member_.flush();  // the leader's thread reads `events_` until it has issued all requests
+  member_.flush();  // the thread of the launch group's leader reads `events_` until it has issued all requests
   while (events_.size() < count) events_.emplace_back(rank_text_);
 }
 
@@ -279,7 +283,7 @@ void NcclCommunicator::compare(const std::byte* address, const DataStream& strea
   if (differing_words == 0) return;
   const std::uint64_t earlier_count = mismatches.count;
   find_mismatches_on_host(address, stream, first, elements, index_base, mismatches);
-  // Data that arrives after the operation has ended is wrong for the kernel and right for the host. Count it as wrong,
+  // Late data: the comparing kernel counts it as wrong, but it arrives before the copy to the host. Count it as wrong,
   // without its elements, which are no longer known.
   const std::uint64_t found_elements = mismatches.count - earlier_count;
   if (found_elements < differing_words) mismatches.add_vanished(index_base, differing_words - found_elements);

@@ -110,7 +110,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void open() override { gate_.open(closings_); }
   std::size_t capacity() const override;
 
-  void submit(IssueRequest::Kind kind, std::size_t count = 0);
+  void submit(IssueRequest::Kind kind, std::size_t number = 0);  // its meaning depends on `kind`
   void submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
               Redop redop = Redop::sum, int root = 0);
   /// Waits for the work that this rank's own thread has put into its stream.

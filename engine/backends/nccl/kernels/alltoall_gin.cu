@@ -21,12 +21,14 @@ __global__ void __launch_bounds__(kKernelThreads)
   ncclBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, ncclTeamTagWorld{}, gin, blockIdx.x};
   barrier.sync(ncclCoopCta{}, cuda::memory_order_acquire, ncclGinFenceLevel::Relaxed);
 
+  // This thread, numbered over all blocks.
   const Worker worker = worker_in_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x);
   for (std::size_t peer = worker.index; peer < static_cast<std::size_t>(comm.nRanks); peer += worker.count)
     gin.put(ncclTeamWorld(comm), static_cast<int>(peer), call.recv_window, call.recv_offset + comm.rank * chunk_bytes,
             call.send_window, call.send_offset + peer * chunk_bytes, chunk_bytes, ncclGin_SignalInc{signal});
 
-  // On every rank the same block sends to this rank, so that all chunks for this rank raise the same signal.
+  // On all ranks, the block of the same number sends to this rank (sending_block). So all chunks for this rank raise
+  // that block's signal, and only that block waits.
   if (blockIdx.x == sending_block(comm.rank, blockDim.x, gridDim.x))
     gin.waitSignal(ncclCoopCta{}, signal, signal_before + comm.nRanks);
   gin.flush(ncclCoopCta{});

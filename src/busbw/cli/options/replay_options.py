@@ -104,7 +104,7 @@ def parse_objective(words: Sequence[str], selection: StepSelection) -> Objective
         trace,
         step=selection.step,
         whole=selection.whole,
-        ranks=None if trace.is_modelled else selection.ranks,
+        ranks=None if trace.is_modelled else selection.ranks,  # a model was already computed for these ranks
         divisor=selection.divisor,
     )
     return Objective(
@@ -117,7 +117,10 @@ def parse_objective(words: Sequence[str], selection: StepSelection) -> Objective
 
 
 def find_replay_trace(words: Sequence[str], selection: StepSelection) -> Trace:
-    """Returns the trace that the first word names. A shipped model has the ranks of `--scale` or of the engine flags.
+    """Returns the trace that the first word names.
+
+    A shipped model is computed for the number of ranks of `--scale`, else of -t, -g and --processes, else of its own
+    description.
 
     Raises:
         UsageError: The word is missing, or names no trace.

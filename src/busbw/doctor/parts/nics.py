@@ -131,7 +131,7 @@ def collective_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
 
     Args:
         machine: Machine with the NICs.
-        kinds: Kinds of ports to return. All without any.
+        kinds: Kinds of ports to return. If none is given: all kinds.
 
     Raises:
         NotApplicable: There is none.

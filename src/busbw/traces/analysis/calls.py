@@ -30,7 +30,7 @@ class RankCalls:
     """Calls of the rank in the table."""
     call_of: Indices
     """Number in the table of the call of each operation. -1: it did not run, because it was captured."""
-    first: Indices
+    first_operations: Indices
     """First operation of each call of the rank."""
     step_starts_ns: Values
     """Start of each step on the common clock. NaN: unknown."""
@@ -152,7 +152,7 @@ def _list_rank_calls(
         is_aligned=is_aligned,
         span=slice(first_call, first_call + len(function)),
         call_of=np.where(call_of < 0, -1, call_of + first_call),
-        first=indices[is_leader],
+        first_operations=indices[is_leader],
         step_starts_ns=step_starts_ns,
         step_durations_ns=np.where(analyzed, np.append(np.diff(step_starts_ns), np.nan), np.nan),
         analyzed=analyzed,

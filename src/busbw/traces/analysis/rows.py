@@ -1,11 +1,14 @@
-"""Rows of the table of operations: calls with one function and size in one group of communicators."""
+"""Rows of the table of operations: calls with one function and size in one group of communicators.
+
+Point-to-point operations of many sizes share a row.
+"""
 
 from itertools import pairwise
 
 import numpy as np
 
 from busbw.collectives import collectives
-from busbw.traces.analysis.calls import FUNCTION_NAMES, UNKNOWN_SIZE
+from busbw.traces.analysis.calls import FUNCTION_NAMES, UNKNOWN_SIZE, CallTable
 from busbw.traces.analysis.intervals import Indices
 from busbw.traces.analysis.prepare import PreparedTrace, group_of_communicator
 from busbw.traces.analysis.transfers import transfers_by_row
@@ -15,69 +18,104 @@ from busbw.units import bandwidth_gbps
 
 _ALGORITHM_NAMES = {int(one): one.name.lower() for one in Algorithm if one != Algorithm.UNKNOWN}
 _PROTOCOL_NAMES = {int(one): one.name.lower() for one in Protocol if one != Protocol.UNKNOWN}
+_FIELDS = ("datatype", "algorithm", "protocol", "channels")
+"""Fields of an operation that rows summarize."""
 
 
 def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[OperationRow, ...]:
     """Summarizes the calls of each row. `period_us`: mean duration of a step, None if unknown."""
-    calls, groups, row_count = prepared.calls, prepared.groups, prepared.row_count
-    fields = np.concatenate(
-        [one.trace.operations[["datatype", "algorithm", "protocol", "channels"]][one.first] for one in calls.ranks]
-    )
+    calls, groups = prepared.calls, prepared.groups
+    # Fields of each call, from its first operation.
+    fields = np.concatenate([rank.trace.operations[list(_FIELDS)][rank.first_operations] for rank in calls.ranks])
     group_of = group_of_communicator(groups)
-    rank_steps = [
-        sum(one.step_count for one in calls.ranks if not set(group.communicators).isdisjoint(one.trace.own_ranks))
+    # Steps of each group, added up over its ranks, so that the figures per step are those of one rank.
+    steps_of_all_ranks = [
+        sum(rank.step_count for rank in calls.ranks if not set(group.communicators).isdisjoint(rank.trace.own_ranks))
         for group in groups
     ]
     transfers = transfers_by_row(prepared.matched)
     order = np.argsort(prepared.rows, kind="stable")
-    bounds = np.searchsorted(prepared.rows[order], np.arange(row_count + 1))
-    summaries = []
-    for row, (begin, end) in enumerate(pairwise(bounds)):
+    bounds = np.searchsorted(prepared.rows[order], np.arange(prepared.row_count + 1))
+    rows = []
+    for number, (begin, end) in enumerate(pairwise(bounds)):
         chosen = order[begin:end]
         group = int(group_of[calls.communicator[chosen[0]]])
-        function = FUNCTION_NAMES[int(calls.function[chosen[0]])]
-        sizes, durations = calls.size_bytes[chosen], calls.duration_ns[chosen]
-        known_sizes, known_us = sizes[sizes != UNKNOWN_SIZE], durations[~np.isnan(durations)] / 1e3
-        calls_per_step = len(chosen) / max(rank_steps[group], 1)
-        time_per_step_us = float(known_us.mean()) * calls_per_step if len(known_us) else None
-        size = int(known_sizes.max()) if len(known_sizes) else None
-        transfer_us, is_bound = transfers.get(row, (None, False))
-        algbw_gbps, busbw_gbps = _bandwidths(function, size, transfer_us, groups[group].size)
-        summaries.append(
-            OperationRow(
+        rows.append(
+            _summarize_calls(
+                calls,
+                chosen,
+                {name: fields[name][chosen] for name in _FIELDS},
                 group=group,
-                function=function,
-                min_size_bytes=int(known_sizes.min()) if len(known_sizes) else None,
-                max_size_bytes=size,
-                dtypes=_dtype_names(fields["datatype"][chosen]),
-                calls_per_step=calls_per_step,
-                bytes_per_step=float(known_sizes.mean()) * calls_per_step if len(known_sizes) == len(chosen) else None,
-                timed_fraction=len(known_us) / len(chosen),
-                time_us=float(np.median(known_us)) if len(known_us) else None,
-                transfer_us=transfer_us,
-                is_transfer_bound=is_bound,
-                time_per_step_us=time_per_step_us,
-                share=time_per_step_us / period_us if period_us and time_per_step_us is not None else None,
-                algbw_gbps=algbw_gbps,
-                busbw_gbps=busbw_gbps,
-                algorithms=_algorithm_names(fields["algorithm"][chosen], fields["protocol"][chosen]),
-                max_channels=max(
-                    (int(one) for one in np.unique(fields["channels"][chosen]) if one != UNKNOWN_BYTE), default=None
-                ),
+                ranks=groups[group].size,
+                calls_per_step=len(chosen) / max(steps_of_all_ranks[group], 1),
+                transfer=transfers.get(number, (None, False)),
+                period_us=period_us,
             )
         )
-    return tuple(summaries)
+    return tuple(rows)
+
+
+def _summarize_calls(
+    calls: CallTable,
+    chosen: Indices,
+    fields: dict[str, Indices],
+    *,
+    group: int,
+    ranks: int,
+    calls_per_step: float,
+    transfer: tuple[float | None, bool],
+    period_us: float | None,
+) -> OperationRow:
+    """Makes the row of the chosen calls.
+
+    Args:
+        calls: Calls of all ranks.
+        chosen: Numbers of the calls of the row.
+        fields: `_FIELDS` of the chosen calls.
+        group: Index of the group of communicators.
+        ranks: Ranks of each communicator.
+        calls_per_step: Calls of one rank in a step.
+        transfer: Transfer time in us, and true if it is only an upper bound.
+        period_us: Mean duration of a step. None: unknown.
+    """
+    function = FUNCTION_NAMES[int(calls.function[chosen[0]])]
+    sizes, durations = calls.size_bytes[chosen], calls.duration_ns[chosen]
+    known_sizes, known_us = sizes[sizes != UNKNOWN_SIZE], durations[~np.isnan(durations)] / 1e3
+    max_size_bytes = int(known_sizes.max()) if len(known_sizes) else None
+    time_per_step_us = float(known_us.mean()) * calls_per_step if len(known_us) else None
+    transfer_us, is_transfer_upper_bound = transfer
+    algbw_gbps, busbw_gbps = _bandwidths(function, max_size_bytes, transfer_us, ranks)
+    channels = [int(count) for count in np.unique(fields["channels"]) if count != UNKNOWN_BYTE]
+    return OperationRow(
+        group=group,
+        function=function,
+        min_size_bytes=int(known_sizes.min()) if len(known_sizes) else None,
+        max_size_bytes=max_size_bytes,
+        dtypes=_dtype_names(fields["datatype"]),
+        calls_per_step=calls_per_step,
+        bytes_per_step=float(known_sizes.mean()) * calls_per_step if len(known_sizes) == len(chosen) else None,
+        timed_fraction=len(known_us) / len(chosen),
+        time_us=float(np.median(known_us)) if len(known_us) else None,
+        transfer_us=transfer_us,
+        is_transfer_bound=is_transfer_upper_bound,
+        time_per_step_us=time_per_step_us,
+        share=time_per_step_us / period_us if period_us and time_per_step_us is not None else None,
+        algbw_gbps=algbw_gbps,
+        busbw_gbps=busbw_gbps,
+        algorithms=_algorithm_names(fields["algorithm"], fields["protocol"]),
+        max_channels=max(channels, default=None),
+    )
 
 
 def _bandwidths(
-    function: str, size: int | None, transfer_us: float | None, ranks: int
+    function: str, size_bytes: int | None, transfer_us: float | None, ranks: int
 ) -> tuple[float, float] | tuple[None, None]:
     """Returns algbw and busbw of a collective. None if one of its properties is unknown."""
     collective = collectives().get(function)
-    if collective is None or not size or not transfer_us or ranks < 2:
+    if collective is None or not size_bytes or not transfer_us or ranks < 2:
         return None, None
     factors = collective.algbw_factor_of(ranks), collective.bus_factor_of(ranks)
-    return bandwidth_gbps(size, transfer_us, factors[0]), bandwidth_gbps(size, transfer_us, factors[1])
+    return bandwidth_gbps(size_bytes, transfer_us, factors[0]), bandwidth_gbps(size_bytes, transfer_us, factors[1])
 
 
 def _dtype_names(codes: Indices) -> tuple[str, ...]:

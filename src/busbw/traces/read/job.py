@@ -73,7 +73,9 @@ def _fill_rank(part: _RankPart) -> None:
     file, rank = part.file, part.rank
     is_known = np.isin(file.operations["communicator"], list(part.known))
     rank.operations = file.operations[is_known]
-    rank.gap_start = None if file.gap_start is None else int(np.count_nonzero(is_known[: file.gap_start]))
+    rank.first_unmatched = (
+        None if file.first_unmatched is None else int(np.count_nonzero(is_known[: file.first_unmatched]))
+    )
     lookup = np.zeros(2**16, np.uint16)
     lookup[list(part.known)] = list(part.known.values())
     rank.operations["communicator"] = lookup[rank.operations["communicator"]]

@@ -51,8 +51,8 @@ class ProcessFile:
     """By the index that operations use."""
     operations: Operations
     """`communicator` is an index of `communicators`."""
-    gap_start: int | None
-    """As `RankTrace.gap_start`."""
+    first_unmatched: int | None
+    """As `RankTrace.first_unmatched`."""
     lost_count: int
     """Operations that were not stored or are not valid."""
 
@@ -116,7 +116,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
         header=header,
         communicators=communicators,
         operations=operations,
-        gap_start=_find_gap(records, is_valid),
+        first_unmatched=_find_first_unmatched(records, is_valid),
         # A lost operation may have a reserved record, so that both numbers have it.
         lost_count=max(lost, missing + incomplete) + invalid,
     )
@@ -166,7 +166,7 @@ def _find_valid_operations(
     return is_valid, invalid
 
 
-def _find_gap(records: Operations, is_valid: NDArray[np.bool_]) -> int | None:
+def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_]) -> int | None:
     """Returns the number of valid operations before the first record that is missing or left out.
 
     None: there is no such record, or no valid operation follows it.
@@ -179,7 +179,7 @@ def _find_gap(records: Operations, is_valid: NDArray[np.bool_]) -> int | None:
 
 
 def _count_incomplete(records: Operations) -> int:
-    """Returns the number of gaps. Records without content at the end are the last operations of a killed process."""
+    """Returns the number of empty records before others. At the end they are those of a killed process."""
     complete = np.flatnonzero(records["kind"])
     return int(np.count_nonzero(records["kind"][: complete[-1]] == layout.Kind.NONE)) if len(complete) else 0
 

@@ -1,4 +1,4 @@
-"""Properties in which all compute NICs of a node agree. ADD A PROPERTY with @_equal."""
+"""Properties in which all compute NICs of a node agree. ADD A PROPERTY with @_same_on_most_ports."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,13 +17,18 @@ _MIN_MTU = 4200
 """Bytes for an RDMA packet with 4096 bytes of data and its headers. RDMA uses the next lower power of two."""
 
 
-def _equal(severity: Severity, *kinds: Kind, reduces_rate: bool = False) -> Callable[[Reading], Examination]:
-    """Makes an examination of a reading: it finds the active ports with another value than most others.
+def _same_on_most_ports(
+    severity: Severity, *kinds: Kind, reduces_rate: bool = False
+) -> Callable[[Reading], Examination]:
+    """Turns a function that reads one port into an examination of all active compute ports.
+
+    It reports each port with another value than most ports. `collective_ports` returns ports of one model.
 
     Args:
         severity: Severity of a difference.
-        kinds: Kinds of ports to compare. All without any.
-        reduces_rate: True if the cost is that of the rate. Other properties cost an unknown share.
+        kinds: Kinds of ports to compare. If none is given: all kinds.
+        reduces_rate: True if a port with a lower rate costs the missing share of its rate. False: the cost of a
+            difference is unknown.
     """
 
     def make_examination(read: Reading) -> Examination:
@@ -57,7 +62,7 @@ def _equal(severity: Severity, *kinds: Kind, reduces_rate: bool = False) -> Call
     cost="A ring runs at the rate of its slowest NIC, on all nodes of the job.",
     fix="reseat or replace the cable; check speed and split of the switch port: mlxlink -d DEVICE -m",
 )
-@_equal("slow", reduces_rate=True)
+@_same_on_most_ports("slow", reduces_rate=True)
 def nic_rate(_: Machine, port: Port) -> tuple[str, str]:
     return f"/{port.folder}/rate", f"{port.rate_gbit:g} Gb/s"
 
@@ -69,8 +74,9 @@ def nic_rate(_: Machine, port: Port) -> tuple[str, str]:
     cost="Not known in general; some pairs of nodes can be slower, or errors occur on some NICs only.",
     fix="update the firmware: flint -d DEVICE -i IMAGE burn; mlxfwreset -d DEVICE reset",
 )
-@_equal("risk")
+@_same_on_most_ports("risk")
 def nic_fw_driver_mixed(machine: Machine, port: Port) -> tuple[str, str]:
+    # The name of the check also says "driver", but only the firmware is compared.
     path = f"{INFINIBAND}/{port.device}/fw_ver"
     return f"/{path}", f"firmware {machine.word(path)}"
 
@@ -88,7 +94,7 @@ def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
     fix="ip link set INTERFACE mtu 9000, or the largest MTU of the switches, on all NICs and nodes",
 )
 def nic_mtu(machine: Machine) -> Iterator[Finding]:
-    yield from _equal("slow", "RoCE")(_mtu)(machine)
+    yield from _same_on_most_ports("slow", "RoCE")(_mtu)(machine)
     if not gpus(machine):
         return  # The NICs may be ordinary network interfaces.
     ports = [port for port in collective_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
@@ -105,7 +111,7 @@ def nic_mtu(machine: Machine) -> Iterator[Finding]:
     cost="Traffic in a class that loses packets is sent again: 25 to 50 % of the bandwidth, or retry errors.",
     fix="dcb pfc set dev INTERFACE prio-pfc all:off 3:on, with the priority of the other NICs and the switches",
 )
-@_equal("slow", "RoCE")
+@_same_on_most_ports("slow", "RoCE")
 def roce_qos(machine: Machine, port: Port) -> tuple[str, str]:
     command = ("dcb", "pfc", "show", "dev", port.interface)
     states = re.findall(r"\b([0-7]):(on|off)\b", machine.output(*command).partition("prio-pfc")[2])
@@ -122,7 +128,7 @@ def roce_qos(machine: Machine, port: Port) -> tuple[str, str]:
     cost="A NIC that does not slow down fills buffers of switches, and other flows wait or lose packets.",
     fix="echo 1 | sudo tee /sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/PRIORITY, as on the other NICs",
 )
-@_equal("risk", "RoCE")
+@_same_on_most_ports("risk", "RoCE")
 def roce_ecn(machine: Machine, port: Port) -> tuple[str, str]:
     folder = f"{NETWORK}/{port.interface}/ecn"
     if not machine.has(folder):
@@ -142,7 +148,7 @@ def roce_ecn(machine: Machine, port: Port) -> tuple[str, str]:
     cost="RDMA connections leave by the interface of another route, or fail with `ibv_modify_qp failed`.",
     fix="compare `ip route show table all dev INTERFACE` with other NICs, then assign address and route again",
 )
-@_equal("risk", "RoCE")
+@_same_on_most_ports("risk", "RoCE")
 def roce_route(machine: Machine, port: Port) -> tuple[str, str]:
     command = ("ip", "-o", "route", "show", "dev", port.interface)
     return " ".join(command), "an IPv4 route" if machine.output(*command) else "no IPv4 route"
