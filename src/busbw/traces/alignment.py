@@ -25,6 +25,8 @@ class CallSequence:
     """Indices of the calls in the operations of the rank."""
     times_ns: NDArray[np.int64] | None
     """Unix times of the calls by the clock of the host. None: unknown."""
+    is_cut: bool
+    """True if it ends before a gap, so that it is short although it has the first calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,8 @@ def _align(reference: CallSequence, own: CallSequence) -> tuple[Indices, int | N
     rows = np.arange(len(calls))
     shared = min(len(model), len(calls))
     differences = np.flatnonzero(calls[:shared] != model[:shared])
-    if not len(differences) and len(calls) in (0, len(model)):
+    # Times of different hosts would shift the beginning of a periodic sequence to another period.
+    if not len(differences) and (own.is_cut or len(calls) in (0, len(model))):
         return rows, None
     shifts = np.arange(len(model) - len(calls) + 1)
     for offset in range(min(_WINDOW, len(calls))):

@@ -87,6 +87,7 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
         signatures=signatures,
         indices=indices,
         times_ns=enqueue_ns + rank.start_ns if rank.start_ns and enqueue_ns.all() else None,
+        is_cut=rank.first_unmatched is not None,
     )
 
 

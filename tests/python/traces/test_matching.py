@@ -203,6 +203,21 @@ def test_a_loss_at_the_end_leaves_the_beginning_unambiguous() -> None:
     assert problems == ["rank 1 lost operations in the recording: 30 of 50 of communicator group_0 match"]
 
 
+@pytest.mark.parametrize("clock_offset_steps", [-7, 0, 7])
+@pytest.mark.parametrize("function", [Function.ALL_REDUCE, Function.SEND])
+def test_a_rank_with_a_gap_matches_from_its_beginning_with_any_clock(
+    function: Function, clock_offset_steps: int
+) -> None:
+    call = Call(function=function, shift=1)
+    clock_offset_ns = clock_offset_steps * (call.gap_ns + call.duration_ns)
+    trace = make_trace(ranks=2, hosts=2, calls=[call], steps=60, clock_offsets_ns=[0, clock_offset_ns])
+    complete = [one.indices for one in match_operations(trace)]
+    cut = match_operations(change(trace, 1, lambda _: None, lost_count=20, first_unmatched=40))
+    for one, expected in zip(cut, complete, strict=True):
+        is_recorded = (expected < 40) | (np.array(one.ranks) == 0)
+        assert np.array_equal(one.indices, np.where(is_recorded, expected, -1))
+
+
 def test_a_recording_that_began_late_is_aligned_by_its_times() -> None:
     trace = mark(make_trace(partitions=PARTITIONS[:2], calls=[*CYCLE, CALLS[1]], steps=10))
     late = select_operations(trace, 3, lambda operations: np.arange(len(operations)) >= 18)

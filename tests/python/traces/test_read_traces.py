@@ -89,6 +89,16 @@ def test_gaps_remain_known_in_a_written_trace(tmp_path: Path) -> None:
     assert np.array_equal(found.operations, trace.ranks[0].operations)
 
 
+def test_an_invalid_communicator_ends_no_matches_of_others(tmp_path: Path) -> None:
+    for rank in range(2):
+        communicators = [(0, 7, rank, 2), (1, 8, rank, 2 if rank else -2)]
+        write_file(tmp_path / f"{rank}.trace", communicators, make_operations([0, 0, 1, 0, 1, 0]), rank=rank, size=2)
+    found = read_trace(tmp_path)
+    assert [rank.first_unmatched for rank in found.ranks] == [None, None]
+    (matched,) = (one for one in found.matching.operations if len(one.ranks) == 2)
+    assert matched.indices.tolist() == [[0, 0], [1, 1], [2, 3], [3, 5]]
+
+
 def test_one_file_of_a_directory_is_a_trace_of_one_rank(tmp_path: Path) -> None:
     write_trace(make_trace(partitions=PARTITIONS, calls=CALLS), tmp_path)
     found = read_trace(tmp_path / "rank-00003.trace")

@@ -116,7 +116,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
         header=header,
         communicators=communicators,
         operations=operations,
-        first_unmatched=_find_first_unmatched(records, is_valid),
+        first_unmatched=_find_first_unmatched(records, is_valid, list(communicators)),
         # A lost operation may have a reserved record, so that both numbers have it.
         lost_count=max(lost, missing + incomplete) + invalid,
     )
@@ -166,13 +166,20 @@ def _find_valid_operations(
     return is_valid, invalid
 
 
-def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_]) -> int | None:
+def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], declared: list[int]) -> int | None:
     """Returns the number of valid operations before the first record that is missing or left out.
+
+    Operations on a communicator whose declaration is not valid are no gap: all of them are left out, and those of other
+    communicators are complete.
 
     None: there is no such record, or no valid operation follows it.
     """
     is_declaration = np.isin(records["kind"], (layout.Kind.COMMUNICATOR, layout.Kind.MEMBERS))
-    missing = np.flatnonzero(~is_valid & ~is_declaration)
+    is_rejected = np.zeros(2**16, bool)
+    is_rejected[records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR)["communicator"]] = True
+    is_rejected[declared] = False
+    is_of_rejected = (records["kind"] == layout.Kind.OPERATION) & is_rejected[records["communicator"]]
+    missing = np.flatnonzero(~is_valid & ~is_declaration & ~is_of_rejected)
     if not len(missing) or not is_valid[missing[0] :].any():
         return None
     return int(np.count_nonzero(is_valid[: missing[0]]))
