@@ -46,12 +46,12 @@ def test_column_names_of_times_on_a_wide_terminal(busbw: Busbw, here: Path) -> N
             for line in busbw("show", "last", environment={"COLUMNS": columns}).stdout.splitlines()
             if "time us" in line
         )
-        for columns in ("80", "240")
+        for columns in ("80", "320")
     }
     # The samples of one placement are by the gated device clock. Those of the other one include launches.
-    assert header["240"].count("device p99 us") == 1
-    assert header["240"].count("device cv %") == 1
-    times = header["240"].replace("device p99 us", "").replace("device cv %", "")
+    assert header["320"].count("device p99 us") == 1
+    assert header["320"].count("device cv %") == 1
+    times = header["320"].replace("device p99 us", "").replace("device cv %", "")
     assert (times.count("p99 us"), times.count("device"), times.count("launch")) == (2, 2, 2)
     assert header["80"].count("launch") == 0
 

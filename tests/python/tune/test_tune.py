@@ -281,6 +281,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             record = json.loads(line)
             if record["kind"] == "row":
                 record["check"] |= {"wrong_elements": 0, "wrong_ranks": 0, "first_wrong": [], "state": "checked"}
+                record |= {"together": None, "skew": None}
                 for field in ("time_us", "device_time_us"):
                     record[field] = record[field] and record[field] * factor
                 record["samples_us"] = [[time * factor for time in rank] for rank in record["samples_us"]]
