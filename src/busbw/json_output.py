@@ -7,7 +7,7 @@ import msgspec
 
 from busbw.units import escape_json
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "2.0"
 """Version of the fields, as major.minor. A new field raises minor; a removed, renamed or changed one raises major."""
 
 _ENCODER = msgspec.json.Encoder()

@@ -24,7 +24,7 @@ from busbw.cli.options.engine_flags import (
 from busbw.cli.options.engine_words import EngineCommand, words_argument
 from busbw.cli.options.run_destination import destination_options, is_abandoned, open_destination
 from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
-from busbw.errors import EXIT_CODES_TEXT, ExitCode, UsageError
+from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.job import LaunchPlan, as_pairs
 from busbw.launchers.job.processes import ExitStatus, documented_exit_code
@@ -115,17 +115,25 @@ def _submit_with_progress(plan: LaunchPlan, record: Path, check_interrupt: Calla
 
 
 def _examine_this_machine(run_folder: Path | None, *, is_slow: bool) -> None:
-    """Writes a capture of this machine into the folder of the run, and prints the causes of a slow run."""
+    """Writes a capture of this machine into the folder of the run, and prints the causes of a slow run.
+
+    The run has ended, so a capture that cannot be written does not change its exit code.
+    """
     from busbw.cli.outcome.possible_causes import (  # loads slowly
         capture_path_in,
         cause_sentences,
         causes_on_this_machine,
+        write_capture,
     )
 
-    capture_path = None if run_folder is None else capture_path_in(run_folder)
-    causes = causes_on_this_machine(capture_path)
-    if capture_path is not None:
-        click.echo(f"Capture: {os.path.relpath(capture_path)}", err=True)
+    causes, recording = causes_on_this_machine()
+    if run_folder is not None:
+        capture_path = capture_path_in(run_folder)
+        try:
+            write_capture(recording, capture_path)
+            click.echo(f"Capture: {os.path.relpath(capture_path)}", err=True)
+        except BusbwError as error:
+            click.echo(f"busbw: {error}", err=True)
     if not is_slow:
         return
     for sentence in cause_sentences(causes, "busbw doctor"):

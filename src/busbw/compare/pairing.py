@@ -46,9 +46,11 @@ _FIELD_NAMES = {
     "redop": "operator",
     "root": "root",
     "ranks": "number of ranks",
+    "test_ranks": "number of ranks of the test",
     "group": "group",
     "system": "system",
     "placement": "placement",
+    "together": "operation",
 }
 
 
@@ -235,7 +237,13 @@ def _assumption_note(side: str, field_name: str, values: set[object]) -> str:
 
 
 def _values_text(values: set[object]) -> str:
-    return ", ".join("unstated" if value is None else str(value) for value in sorted(values, key=str))
+    return ", ".join(_value_text(value) for value in sorted(values, key=str))
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "next to a neighbor" if value else "alone"
+    return "unstated" if value is None else str(value)
 
 
 def _sizes_text(side: Observations) -> str:

@@ -59,15 +59,19 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
     size_bytes: int
 
     @property
+    def is_call(self) -> bool:
+        """True for a call of comm_ops, which has no size."""
+        return self.test_ranks is not None
+
+    @property
     def configuration_text(self) -> str:
         """Description without the size: "all_reduce float sum 8 ranks out of place"."""
         parts = [self.collective or "unknown collective", self.dtype, self.redop]
         if self.root is not None and self.root >= 0:
             parts.append(f"root {self.root}")
         if self.ranks is not None:
-            parts.append(count_text(self.ranks, "rank"))
-        if self.test_ranks != self.ranks:
-            parts.append(f"of {self.test_ranks}" if self.test_ranks else None)
+            is_part = self.test_ranks not in (None, self.ranks)
+            parts.append(f"{self.ranks} of {self.test_ranks} ranks" if is_part else count_text(self.ranks, "rank"))
         if self.group:
             parts.append(f"group {self.group}")
         if self.system is not None:

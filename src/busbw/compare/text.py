@@ -54,7 +54,7 @@ def summary(comparison: Comparison) -> list[str]:
             results = list(results_of_title)
             indices = [index for index, result in enumerate(results) if result.verdict is verdict]
             if indices:
-                unit = "call" if _is_call(results[0].point) else "size"
+                unit = "call" if results[0].point.is_call else "size"
                 sentences.append(
                     f"{verdict.value} at {len(indices)} of {count_text(len(results), unit)}, {title}: "
                     + "; ".join(_sizes_text(results[first : last + 1]) for first, last in _consecutive_ranges(indices))
@@ -144,22 +144,17 @@ def _side_text(side: Side, letter: str) -> Text:
 
 def _table_title(result: SizeResult) -> str:
     """Title of a result's table. Results with the same title share a table, as do all calls of comm_ops."""
-    title = COMM_OPS if _is_call(result.point) else result.point.configuration_text
+    title = COMM_OPS if result.point.is_call else result.point.configuration_text
     return title + (", device time" if result.compared == "device_time_us" else "")
-
-
-def _is_call(point: PointKey) -> bool:
-    """True for a call of comm_ops, which has no sizes."""
-    return point.test_ranks is not None
 
 
 def _label(point: PointKey) -> str:
     """Text that tells a point from the others of its table."""
-    return point.configuration_text if _is_call(point) else size_text(point.size_bytes)
+    return point.configuration_text if point.is_call else size_text(point.size_bytes)
 
 
 def _label_column(results: Sequence[SizeResult]) -> Column:
-    is_call = _is_call(results[0].point)
+    is_call = results[0].point.is_call
     labels = [Cell(plain(_label(result.point))) for result in results]
     return Column("call" if is_call else "size", labels, right=not is_call)
 

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from busbw.cli.main import main
 from busbw.compare import ChangeVerdict, Comparison, SizeResult, compare_logs, compare_variants
+from busbw.compare.pairing import require_common
 from busbw.compare.quantities import program_time
-from busbw.compare.result import TimeQuantity
+from busbw.compare.result import PointKey, TimeQuantity
 from busbw.compare.text import render, summary
 from busbw.errors import UsageError
 from busbw.logs import Figure, Log, Placement, Refusal, Row, Table
@@ -227,8 +228,16 @@ def test_calls_of_communicators_share_a_table_and_those_of_different_tests_are_n
     ]
     text = "\n".join(line.plain for line in render(comparison, width=100))
     assert "comm_ops\ncall" in text
-    assert "shrink/create 2 ranks of 3" in text
-    assert "2 of 2 calls, comm_ops: shrink/create 2 ranks of 3 to shrink/create 2 ranks of 4" in text
+    assert "2 of 2 calls, comm_ops: shrink/create 2 of 3 ranks to shrink/create 2 of 4 ranks" in text
+    with pytest.raises(UsageError, match="no row in common: number of ranks of the test 3, 4 against 5, 6;"):
+        compare_logs(calls(4, 3), calls(5, 6))
+
+
+def test_an_operation_next_to_a_neighbor_has_no_row_in_common_with_one_alone() -> None:
+    alone = PointKey(collective="all_reduce", ranks=2, size_bytes=8)
+    together = replace(alone, together=True)
+    with pytest.raises(UsageError, match="no row in common: operation alone against next to a neighbor;"):
+        require_common({alone: []}, {together: []})
 
 
 def test_equal_runs_are_not_same_if_further_runs_may_differ() -> None:

@@ -1,8 +1,11 @@
 """Other commands name the findings of `busbw doctor` that may explain their result."""
 
 import json
+import os
+import re
 import subprocess
 import sys
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -159,6 +162,23 @@ def test_a_run_keeps_a_capture_of_this_machine(tmp_path: Path, monkeypatch: pyte
     assert (capture.parent / "records.jsonl").exists()
     assert "proc/loadavg" in read_capture(capture).files
     assert main(["doctor", "--root", str(capture.parent)]) in (0, 1, 3, 5)
+
+
+def test_a_capture_that_cannot_be_written_keeps_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill_disk(path: Path, content: bytes) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("busbw.cli.options.output_file.replace_file", fill_disk)
+    words = ["all_reduce", "-t", "2", "-e", "1K", "-n", "1", "--capture", "--store", "store"]
+    assert main(["run", *words]) == 0
+    printed = capsys.readouterr().err
+    assert re.search(
+        r"busbw: cannot write \S+\.tar\.gz: No space left on device; set another path with --store", printed
+    )
+    assert "Capture:" not in printed
 
 
 def test_a_record_in_a_file_has_no_folder_for_a_capture(capsys: pytest.CaptureFixture[str]) -> None:

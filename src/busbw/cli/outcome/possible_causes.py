@@ -13,6 +13,7 @@ from busbw.doctor.nccl_log.recorded_run import log_of_run
 from busbw.doctor.node_record import examine_node, merge_records
 from busbw.doctor.open_machine import open_machine, redacted_archive
 from busbw.doctor.result import ReportedFinding, Result
+from busbw.doctor.sources.recording import Recording
 from busbw.errors import BusbwError
 from busbw.logs import Log
 from busbw.store import RECORDS
@@ -28,17 +29,20 @@ def capture_path_in(run_folder: Path) -> Path:
     return run_folder / f"{this_node()}.tar.gz"
 
 
-def causes_on_this_machine(capture_path: Path | None = None) -> tuple[ReportedFinding, ...]:
-    """Returns the findings on this machine that break or slow down collectives, worst first.
-
-    Args:
-        capture_path: New file for a capture of this machine. None for no capture.
-    """
+def causes_on_this_machine() -> tuple[tuple[ReportedFinding, ...], Recording]:
+    """Returns the findings on this machine that break or slow down collectives, worst first, and what was read."""
     with activity("looking for causes"), open_machine(None) as recording:
         result = examine_node("", Machine(recording), checks_of(*MACHINE_AREAS)).result
-    if capture_path is not None:
-        write_whole(capture_path, redacted_archive(recording, is_this_machine=True), flag="--capture")
-    return _certain_causes(result)
+    return _certain_causes(result), recording
+
+
+def write_capture(recording: Recording, path: Path) -> None:
+    """Writes a capture of what was read of this machine into a new file in the folder of a run.
+
+    Raises:
+        BusbwError: The file cannot be written.
+    """
+    write_whole(path, redacted_archive(recording, is_this_machine=True), flag="--store")
 
 
 def causes_in_captures(record: Path) -> tuple[ReportedFinding, ...]:

@@ -1,9 +1,14 @@
 """Checks of GPUs, NVLink and its fabric: one fault in a healthy machine, and known false alarms."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
+import msgspec
 import pytest
 from doctor_machines import TestMachine, assert_only, load
+
+from busbw.doctor.checks.gpu import values
+from busbw.doctor.facts.gpus import Gpu
 
 DGX = "dgx-h100"
 SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
@@ -63,6 +68,30 @@ def with_kernel_log(machine: TestMachine, *lines: str) -> TestMachine:
 )
 def test_a_fault_of_one_gpu_is_one_finding(check: str, severity: str, fields: dict[str, Any]) -> None:
     assert_only(with_gpus(load(DGX), 3, **fields), check, subject="GPU3", severity=severity)
+
+
+def test_all_bad_items_of_the_health_mask_are_findings() -> None:
+    machine = with_gpus(load(DGX), 3, fabric={"health_mask": 0x595})
+    findings = machine.examine("fabric-health-mask").findings
+    assert {finding.problem for finding in findings} == {
+        "GPU3 has an unhealthy NVLink route (mask 0x595)",
+        "GPU3 has a wrong fabric configuration (mask 0x595)",
+        "GPU3 has degraded NVLink bandwidth (mask 0x595)",
+        "GPU3 waits for the recovery of NVLink routes (mask 0x595)",
+    }
+    assert {finding.subject for finding in findings} == {"GPU3"}
+
+
+def test_each_field_in_the_table_of_values_exists() -> None:
+    table = msgspec.toml.decode(Path(values.__file__).with_suffix(".toml").read_bytes())
+    paths = {path for entry in table.values() for path in (*(row[0] for row in entry["bad"]), *entry.get("shown", ()))}
+    assert "fabric.health_mask" in paths
+    for path in paths:
+        owner: Any = Gpu
+        for name in path.split("."):
+            assert name in get_type_hints(owner), path
+            hint = get_type_hints(owner)[name]
+            owner = next((each for each in get_args(hint) if each is not type(None)), hint)
 
 
 def test_an_inactive_link_costs_its_share() -> None:

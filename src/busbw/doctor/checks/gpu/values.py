@@ -28,12 +28,13 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     bad: tuple[_BadValue, ...]
     shown: tuple[str, ...] = ()
+    all_rows: bool = False
 
 
 def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
-        bad = next((row for row in entry.bad if matches(str(value_of(gpu, row.field)), row.values)), None)
-        if bad:
+        rows = [row for row in entry.bad if matches(str(value_of(gpu, row.field)), row.values)]
+        for bad in rows if entry.all_rows else rows[:1]:
             problem = bad.problem.format(value=value_of(gpu, bad.field))
             yield gpu_finding(gpu, bad.severity, problem, bad.field, *entry.shown, fix=bad.fix)
 
