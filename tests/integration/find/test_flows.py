@@ -159,15 +159,26 @@ def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, program
 
 
 def test_a_process_that_never_joins_is_lost_and_the_others_measure(programs: Programs) -> None:
-    variables = {"BUSBW_JOIN_TIMEOUT_S": "2", "BUSBW_HOSTS": f"{NODE},other"}
-    first, third = launched(programs, "-t", 2, size=3, environment={0: variables, 2: variables})
+    variables = {"BUSBW_JOIN_TIMEOUT_S": "2", "BUSBW_HOSTS": f"{NODE},other.example"}
+    first, third = launched(programs, size=4, environment={0: variables, 2: variables})
     answer = first.ask({"ask": "cluster"})
-    assert [(node["name"], node["gpus"]) for node in answer["nodes"]] == [(NODE, 4), ("other", 2)]
+    assert [(node["name"], node["gpus"]) for node in answer["nodes"]] == [(NODE, 2), ("other", 2)]
     assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [("other", 0), ("other", 1)]
     assert "process 1 on other) did not join the job within 2 s" in answer["lost"][0]["error"]
-    expect_times(first.ask(measurement(1, (0, 2), (3, 1))), 1, 2)
+    expect_times(first.ask(measurement(1, (0, 1), (1, 0))), 1, 2)
     first.say({"ask": "end"})
     assert [one.running.finish().code for one in (first, third)] == [0, 0]
+
+
+def test_a_process_that_never_joins_is_on_an_unknown_host_if_the_list_has_addresses(programs: Programs) -> None:
+    variables = {"BUSBW_JOIN_TIMEOUT_S": "2", "BUSBW_HOSTS": "10.0.0.1,10.0.0.2"}
+    first, second = launched(programs, size=4, environment={0: variables, 1: variables})
+    answer = first.ask({"ask": "cluster"})
+    unknown = ["unknown (process 2)", "unknown (process 3)"]
+    assert [(node["name"], node["gpus"]) for node in answer["nodes"]] == [(NODE, 2), *((name, 1) for name in unknown)]
+    assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [(name, 0) for name in unknown]
+    first.say({"ask": "end"})
+    assert [one.running.finish().code for one in (first, second)] == [0, 0]
 
 
 def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs) -> None:
