@@ -181,6 +181,15 @@ def test_a_process_that_never_joins_is_on_an_unknown_host_if_the_list_has_addres
     assert [one.running.finish().code for one in (first, second)] == [0, 0]
 
 
+def test_a_rank_that_hangs_is_named_after_the_loss_of_another_process(programs: Programs) -> None:
+    variables = {"BUSBW_JOIN_TIMEOUT_S": "2"}
+    hangs = ["-T", 2, "--fault", "hang:rank=2,phase=timing"]
+    first, third = launched(programs, *hangs, size=3, environment={0: variables, 2: variables})
+    answer = first.ask(measurement(1, (0, 1)))
+    assert f"no rank made progress for 2 s: rank 2 on {NODE} did not get past phase timing" in answer["error"]
+    assert [one.running.finish().code for one in (first, third)] == [4, 4]
+
+
 def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs) -> None:
     no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
     needs_gpus = {**no_gpu, "BUSBW_REQUESTED_GPUS": "8"}
