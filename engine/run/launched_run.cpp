@@ -162,8 +162,11 @@ class LaunchedProcess {
   DataChoice agree_on_memory_and_types(MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
     const auto compare_and_decide = [&](const std::vector<Bytes>& messages) {
       std::vector<ProcessInfo> processes;
-      for (const Bytes& message : messages)
-        if (!message.empty()) processes.push_back(MessageReader(message).take<ProcessInfo>());  // otherwise it is lost
+      for (std::size_t i = 0; i < messages.size(); ++i) {
+        if (messages[i].empty()) continue;  // the process is lost
+        processes.push_back(MessageReader(messages[i]).take<ProcessInfo>());
+        processes.back().number = static_cast<int>(i);
+      }
       agreement_ = compare_processes(processes, ranks_per_process(options_));
       return MessageWriter().add(agreement_.max_bytes).add(dtypes_of(agreement_.unsupported)).bytes();
     };
