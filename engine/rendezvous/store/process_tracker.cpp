@@ -196,7 +196,15 @@ std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) co
     return Failure{ExitCode::environment, fmt::format("no process {} in a job of {}; number the processes from 0 "
                                                       "(BUSBW_RANK)",
                                                       client.process, processes)};
-  if (!client.is_control || process_at(client.process).state == Process::State::absent) return std::nullopt;
+  const Process& process = process_at(client.process);
+  if (!client.is_control || process.state == Process::State::absent) return std::nullopt;
+  if (process.state == Process::State::lost && process.pid == 0)  // it had not joined when it was lost
+    return Failure{ExitCode::rank_lost, fmt::format("{} joined after the time limit, and the job continues without it; "
+                                                    "raise BUSBW_JOIN_TIMEOUT_S and -T",
+                                                    name)};
+  if (process.state == Process::State::lost)
+    return Failure{ExitCode::rank_lost, fmt::format("{} was lost, and the job continues without it, so {} cannot join",
+                                                    process_name(client.process), name)};
   return Failure{ExitCode::environment,
                  fmt::format("{} has already joined, and {} has the same number; set a different "
                              "BUSBW_RANK for each",
@@ -206,7 +214,8 @@ std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) co
 std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& client) {
   const std::scoped_lock lock(mutex_);
   if (const auto failure = join_refusal(client)) {
-    if (!first_refusal_) first_refusal_ = failure;
+    const bool is_job_wrong = failure->exit != ExitCode::rank_lost;  // otherwise the job continues
+    if (is_job_wrong && !first_refusal_) first_refusal_ = failure;
     if (is_process_number(client.process)) process_at(client.process).is_refused = true;
     return failure;
   }

@@ -46,7 +46,7 @@ class ProcessTracker {
   /// Returns a message about a client of another protocol version, or an empty string. Also only a hint.
   std::string version_mismatch_message() const;
   /// Returns the failure sent to the first client that has the job's token but other settings, for example another
-  /// number of processes. Nothing if there was no such client.
+  /// number of processes. Nothing if there was no such client. A process that joins after it was lost does not count.
   std::optional<Failure> first_refusal() const;
 
   // ---- updates by the server thread ----

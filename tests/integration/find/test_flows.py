@@ -181,6 +181,18 @@ def test_a_process_that_never_joins_is_on_an_unknown_host_if_the_list_has_addres
     assert [one.running.finish().code for one in (first, second)] == [0, 0]
 
 
+def test_a_process_that_joins_after_the_limit_is_told_so(programs: Programs) -> None:
+    port = {"BUSBW_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}"}
+    (first,) = launched(programs, size=2, environment={0: {**port, "BUSBW_JOIN_TIMEOUT_S": "1"}})
+    assert len(first.ask({"ask": "cluster"})["lost"]) == 1
+    (late,) = launched(programs, size=2, environment={1: port})
+    finished = late.running.finish()
+    assert finished.code == 4
+    assert f"process 1 on {NODE} joined after the time limit, and the job continues without it" in finished.stderr
+    first.say({"ask": "end"})
+    assert first.running.finish().code == 0
+
+
 def test_a_rank_that_hangs_is_named_after_the_loss_of_another_process(programs: Programs) -> None:
     variables = {"BUSBW_JOIN_TIMEOUT_S": "2"}
     hangs = ["-T", 2, "--fault", "hang:rank=2,phase=timing"]

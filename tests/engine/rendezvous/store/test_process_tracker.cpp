@@ -138,7 +138,23 @@ TEST_CASE("ProcessTracker: a process that withdraws is lost with its reason, and
   CHECK_FALSE(tracker.failure());
   CHECK(tracker.lost_processes().at(1).reason ==
         "ranks 2 to 3 (process 1, pid 101 on n1) cannot start: GPU 0 does not answer");
-  CHECK(tracker.add_connection(process(1)));
+  const auto refusal = tracker.add_connection(process(1));
+  REQUIRE(refusal);
+  check_names(refusal->message, {"ranks 2 to 3 (process 1, pid 101 on n1) was lost, and the job continues without it"});
+  CHECK_FALSE(tracker.first_refusal());
+}
+
+TEST_CASE("ProcessTracker: a process that joins after the limit is told so, and the job continues") {
+  ProcessTracker tracker(3, 2, 3);
+  for (int i = 0; i < 2; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
+  tracker.tolerate_losses(true);
+  tracker.lose_absent_processes({}, "did not join");
+  const auto refusal = tracker.add_connection(process(2));
+  REQUIRE(refusal);
+  CHECK(refusal->exit == ExitCode::rank_lost);
+  check_names(refusal->message, {"process 2 on n2 joined after the time limit, and the job continues without it"});
+  CHECK_FALSE(tracker.first_refusal());
+  CHECK_FALSE(tracker.failure());
 }
 
 TEST_CASE("ProcessTracker: counts silence from the last heartbeat; keeps the first failure") {
