@@ -144,7 +144,8 @@ class LaunchedProcess {
   /// Ends the job with the failure of a driver call, so that the other processes need not detect a lost process. Prints
   /// the first failure of the job, which may be that of another process.
   void abort_and_exit(const Failure& call_failure) {
-    if (can_withdraw(options_, world_)) {
+    const bool is_interrupted = call_failure.exit != ExitCode::environment && call_failure.exit != ExitCode::rank_lost;
+    if (can_withdraw(options_, world_) && !is_interrupted) {
       print_stderr(options_.program, call_failure.message);
       job_.withdraw(call_failure.message);
       _exit(0);

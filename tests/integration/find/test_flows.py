@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from polling import HANG_GUARD_S, free_port
+from polling import HANG_GUARD_S, free_port, wait_until
 
 from busbw.cli.main import main
 
-from ..programs import Programs, Running, expect_no_process_left
+from ..programs import Programs, Running, compile_fake, expect_no_process_left
 
 NODE = os.uname().nodename.split(".")[0]
 KIB = 1 << 10
@@ -213,6 +213,17 @@ def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs)
     expect_times(first.ask(measurement(1, (0, 2), (2, 0))), 1, 2)
     first.say({"ask": "end"})
     assert [one.running.finish().code for one in (first, second, third)] == [0, 0, 0]
+
+
+def test_ctrl_c_in_a_process_that_opens_the_backend_ends_the_job(programs: Programs) -> None:
+    compile_fake("hanging_interfaces.c", programs.folder / "hanging.so")
+    hangs = {"LD_PRELOAD": str(programs.folder / "hanging.so")}
+    first, second = launched(programs, size=2, environment={0: {}, 1: hangs})
+    wait_until((programs.folder / "asked").exists, "the interfaces were asked for")
+    os.kill(second.running.pid, signal.SIGINT)
+    for finished in (one.running.finish() for one in (second, first)):
+        assert finished.code == 130
+        assert "interrupted while opening the host backend" in finished.stderr
 
 
 def test_the_loss_of_process_0_ends_the_job(programs: Programs) -> None:
