@@ -296,7 +296,8 @@ std::map<int, Loss> LaunchedJob::lost_ranks() const {
 std::string LaunchedJob::rank_name(int rank) const {
   if (is_local_rank(rank)) return fmt::format("rank {} on {}", rank, host_name());
   if (!server_) return fmt::format("rank {}", rank);
-  return fmt::format("rank {} on {}", rank, server_->tracker().host_of_process(rank / membership_.ranks_per_process));
+  const std::string host = server_->tracker().host_of_process(rank / membership_.ranks_per_process);
+  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host);
 }
 
 std::string LaunchedJob::with_rank_name(int rank, const std::string& message) const {

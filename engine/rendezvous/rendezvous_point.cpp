@@ -212,8 +212,9 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
     case Kind::welcome: process_0_host_ = result.host; return true;
     case Kind::refused: {
       // If the job has no token, any program can send this frame, so other exit codes are not trusted.
-      const bool is_plausible = result.failure.exit == ExitCode::usage || result.failure.exit == ExitCode::environment;
-      throw Error(is_plausible ? result.failure.exit : ExitCode::environment, rejection_text(result.failure.message));
+      const ExitCode exit = result.failure.exit;
+      const bool is_plausible = exit == ExitCode::usage || exit == ExitCode::environment || exit == ExitCode::rank_lost;
+      throw Error(is_plausible ? exit : ExitCode::environment, rejection_text(result.failure.message));
     }
     case Kind::other_token:
       // Not authenticated: the sender may not belong to the job, and process 0 may listen at another address.

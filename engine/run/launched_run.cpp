@@ -144,7 +144,8 @@ class LaunchedProcess {
   /// Ends the job with the failure of a driver call, so that the other processes need not detect a lost process. Prints
   /// the first failure of the job, which may be that of another process.
   void abort_and_exit(const Failure& call_failure) {
-    if (can_withdraw(options_, world_)) {
+    const bool is_interrupted = call_failure.exit != ExitCode::environment && call_failure.exit != ExitCode::rank_lost;
+    if (can_withdraw(options_, world_) && !is_interrupted) {
       print_stderr(options_.program, call_failure.message);
       job_.withdraw(call_failure.message);
       _exit(0);
@@ -162,8 +163,11 @@ class LaunchedProcess {
   DataChoice agree_on_memory_and_types(MemoryPlan& memory, const std::vector<UnsupportedType>& unsupported) {
     const auto compare_and_decide = [&](const std::vector<Bytes>& messages) {
       std::vector<ProcessInfo> processes;
-      for (const Bytes& message : messages)
-        if (!message.empty()) processes.push_back(MessageReader(message).take<ProcessInfo>());  // otherwise it is lost
+      for (std::size_t i = 0; i < messages.size(); ++i) {
+        if (messages[i].empty()) continue;  // the process is lost
+        processes.push_back(MessageReader(messages[i]).take<ProcessInfo>());
+        processes.back().number = static_cast<int>(i);
+      }
       agreement_ = compare_processes(processes, ranks_per_process(options_));
       return MessageWriter().add(agreement_.max_bytes).add(dtypes_of(agreement_.unsupported)).bytes();
     };

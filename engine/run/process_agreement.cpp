@@ -17,8 +17,8 @@
 namespace busbw {
 namespace {
 
-std::string process_name(const std::vector<ProcessInfo>& processes, std::size_t process) {
-  return fmt::format("process {} on {}", process, processes[process].host);
+std::string process_name(const ProcessInfo& process) {
+  return fmt::format("process {} on {}", process.number, process.host);
 }
 
 /// Throws UsageError if a process differs from process 0 in `member`, which must be the same everywhere. `label` names
@@ -27,8 +27,8 @@ void require_same(const std::vector<ProcessInfo>& processes, std::string Process
                   const char* remedy) {
   for (std::size_t i = 1; i < processes.size(); ++i) {
     if (processes[i].*member == processes[0].*member) continue;
-    throw UsageError(fmt::format("{} has a different {} than {}: \"{}\" and \"{}\"; {}", process_name(processes, i),
-                                 label, process_name(processes, 0), processes[i].*member, processes[0].*member,
+    throw UsageError(fmt::format("{} has a different {} than {}: \"{}\" and \"{}\"; {}", process_name(processes[i]),
+                                 label, process_name(processes[0]), processes[i].*member, processes[0].*member,
                                  remedy));
   }
 }
@@ -50,7 +50,7 @@ void require_same_library(const std::vector<ProcessInfo>& processes) {
     throw UsageError(
         fmt::format("{} measures a different library than {}: {} and {}; name the same one with --library, or install "
                     "it on all hosts",
-                    process_name(processes, i), process_name(processes, 0), library_text(processes[i]),
+                    process_name(processes[i]), process_name(processes[0]), library_text(processes[i]),
                     library_text(processes[0])));
   }
 }
@@ -65,17 +65,18 @@ bool allows_shared_gpus(const ProcessInfo& process) {
 /// Throws EnvironmentError if two ranks would use the same GPU, unless all processes allow that.
 void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
   if (std::ranges::all_of(processes, allows_shared_gpus)) return;
-  std::map<std::pair<std::string, std::string>, std::size_t> owners;  // rank by (host, bus id)
-  for (std::size_t i = 0; i < processes.size(); ++i) {
-    for (std::size_t j = 0; j < processes[i].gpus.size(); ++j) {
-      const std::size_t rank = i * static_cast<std::size_t>(ranks_per_process) + j;
-      const auto [owner, is_first] = owners.try_emplace({processes[i].host_identity, processes[i].gpus[j]}, rank);
+  std::map<std::pair<std::string, std::string>, int> owners;  // rank by (host, bus id)
+  for (const ProcessInfo& process : processes) {
+    int rank = process.number * ranks_per_process - 1;
+    for (const std::string& gpu : process.gpus) {
+      ++rank;
+      const auto [owner, is_first] = owners.try_emplace({process.host_identity, gpu}, rank);
       if (is_first) continue;
       throw EnvironmentError(fmt::format(
           "ranks {} and {} would share GPU {} of {} (its MIG parts count as one GPU); start one process per GPU, or "
           "assign GPUs with CUDA_VISIBLE_DEVICES or NCCL_TESTS_DEVICE; NCCL 2.30 and later can share a GPU: set "
-          "NCCL_MULTI_RANK_GPU_ENABLE=1",
-          owner->second, rank, processes[i].gpus[j], processes[i].host));
+          "{}=1",
+          owner->second, rank, gpu, process.host, kSharedGpusVariable));
     }
   }
 }
@@ -96,7 +97,7 @@ std::string differing_variables(const NamedValues& first, const NamedValues& sec
 std::string store_text(const std::vector<ProcessInfo>& processes) {
   std::map<std::string, std::vector<int>> by_address;
   for (std::size_t i = 1; i < processes.size(); ++i)
-    by_address[processes[i].store_address].push_back(static_cast<int>(i));
+    by_address[processes[i].store_address].push_back(processes[i].number);
   if (by_address.size() == 1) return by_address.begin()->first;
   std::string text;
   for (const auto& [address, numbers] : by_address)
@@ -141,7 +142,7 @@ std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& 
       const auto has_it = [&](const ProcessInfo& process) { return has_same_limitation(process, type); };
       const bool is_common_reason = std::ranges::all_of(processes, has_it);
       if (!is_common_reason)
-        type.limitation.reason = fmt::format("{}: {}", process_name(processes, i), type.limitation.reason);
+        type.limitation.reason = fmt::format("{}: {}", process_name(processes[i]), type.limitation.reason);
       unsupported.try_emplace(type.dtype, type);
     }
   }
@@ -174,8 +175,8 @@ Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks
   for (std::size_t i = 1; i < processes.size(); ++i) {
     if (processes[i].tuning == processes[0].tuning) continue;
     agreement.warnings.push_back(fmt::format(
-        "{} has different values of {} than {}; set the same values on all hosts", process_name(processes, i),
-        differing_variables(processes[i].tuning, processes[0].tuning), process_name(processes, 0)));
+        "{} has different values of {} than {}; set the same values on all hosts", process_name(processes[i]),
+        differing_variables(processes[i].tuning, processes[0].tuning), process_name(processes[0])));
     break;  // one difference is enough to report
   }
   if (auto warning = worst_oversubscription(processes, ranks_per_process))

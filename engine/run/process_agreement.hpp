@@ -13,6 +13,7 @@ namespace busbw {
 
 /// Facts about one process.
 struct ProcessInfo {
+  int number = 0;              // of the process; process 0 sets it in the facts that it receives
   std::string host;
   std::string host_identity;   // distinguishes hosts of the same name
   std::string arguments;       // command line as typed
@@ -45,6 +46,7 @@ struct Agreement {
   std::vector<UnsupportedType> unsupported;  // types that at least one process does not support
 };
 
+/// Compares the processes of a job without the lost ones; process 0 is the first.
 /// Throws UsageError or EnvironmentError if two processes are incompatible; the message names them or their ranks.
 Agreement compare_processes(const std::vector<ProcessInfo>& processes, int ranks_per_process);
 

@@ -303,7 +303,8 @@ struct GroupMembership {
   std::unique_ptr<Neighbor> neighbor;
 };
 
-/// Color of the ranks that have started, in a job that tolerates losses. The others have color 0.
+/// Color of the ranks that have started, in a job that tolerates losses. It is not 0, because a gathered value of a
+/// lost rank is the default value (gather_values).
 constexpr int kStartedColor = 1;
 
 /// Connects the rank and runs the operation that the plan describes: calls of communicators, rounds of flows, a replay

@@ -22,12 +22,22 @@ std::string ranks_text(const Job& job, const std::vector<int>& ranks) {
   return text;
 }
 
+/// Returns the ranks that the others may wait for: all except those that the job has lost and continues without.
+std::vector<int> awaited_ranks(const Job& job) {
+  std::map<int, Loss> lost_ranks;
+  if (!job.failure()) lost_ranks = job.lost_ranks();  // otherwise a loss may have ended the job
+  std::vector<int> ranks;
+  for (int rank = 0; rank < job.ranks(); ++rank)
+    if (rank == 0 || !lost_ranks.contains(rank)) ranks.push_back(rank);  // no job continues without rank 0
+  return ranks;
+}
+
 }  // namespace
 
 std::string last_operations_text(const Job& job, const std::string& collective) {
   // Ranks by their last operation: its number and bytes, the latest operation first.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<int>, std::greater<>> ranks_by_operation;
-  for (int rank = 0; rank < job.ranks(); ++rank) {
+  for (const int rank : awaited_ranks(job)) {
     const RankProgress progress = job.progress(rank);
     ranks_by_operation[{progress.operations, progress.operation_bytes}].push_back(rank);
   }
@@ -62,18 +72,23 @@ std::optional<std::string> Watchdog::check_progress(double now_s, double delay_s
 }
 
 std::string Watchdog::stall_message() const {
+  const std::vector<int> ranks = awaited_ranks(job_);
   // Look for stopped ranks first: a rank that is stopped within an operation has as many steps as the ranks that wait
   // for it, so steps do not identify it.
-  if (const std::vector<int> stopped_ranks = job_.stopped_ranks(); !stopped_ranks.empty())
+  std::vector<int> stopped_ranks = job_.stopped_ranks();
+  std::erase_if(stopped_ranks, [&](int rank) { return !std::ranges::binary_search(ranks, rank); });
+  if (!stopped_ranks.empty())
     return fmt::format(
         "no rank made progress for {:g} s: {} {} stopped or silent in phase {}, the others wait; continue the process "
         "(kill -CONT), or check its host",
         limit_s_, ranks_text(job_, stopped_ranks), stopped_ranks.size() == 1 ? "is" : "are",
         name(job_.progress(stopped_ranks.front()).phase));
-  const auto [min_steps, max_steps] = std::ranges::minmax(last_steps_);
+  const auto steps_of = [&](int rank) { return last_steps_[static_cast<std::size_t>(rank)]; };
+  const std::uint64_t min_steps = steps_of(std::ranges::min(ranks, {}, steps_of));
+  const std::uint64_t max_steps = steps_of(std::ranges::max(ranks, {}, steps_of));
   std::vector<int> slowest_ranks;
-  for (int rank = 0; rank < job_.ranks(); ++rank)
-    if (last_steps_[rank] == min_steps) slowest_ranks.push_back(rank);
+  for (const int rank : ranks)
+    if (steps_of(rank) == min_steps) slowest_ranks.push_back(rank);
   const std::string_view phase = name(job_.progress(slowest_ranks.front()).phase);
   if (min_steps == max_steps)
     return fmt::format(

@@ -31,7 +31,8 @@ class Watchdog {
   std::vector<std::uint64_t> last_steps_;
 };
 
-/// Lists the last operation that each rank issued, grouped by operation. Empty if no rank has issued one.
+/// Lists the last operation that each rank issued, grouped by operation, without ranks that the job has lost and
+/// continues without. Empty if no rank has issued one.
 std::string last_operations_text(const Job& job, const std::string& collective);
 
 }  // namespace busbw

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "common/os/ticker.hpp"
 #include "common/support/number_list.hpp"
@@ -74,18 +75,36 @@ void ProcessTracker::tolerate_losses(bool is_tolerated) {
 
 void ProcessTracker::lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event) {
   const std::scoped_lock lock(mutex_);
+  for (const auto& [process, host] : hosts_of_absent(hosts)) process_at(process).host = host;
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (processes_[i].state == Process::State::absent) mark_lost(static_cast<int>(i), event);
+}
+
+/// Returns the host of each absent process, or nothing if `hosts` does not determine them. Call it with the mutex
+/// locked.
+std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::string> hosts) const {
+  for (std::string& host : hosts) host.resize(std::min(host.find('.'), host.size()));  // processes send no domain
+  const bool are_distinct = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
+  if (hosts.empty() || !are_distinct || processes_.size() % hosts.size() != 0) return {};
+  const std::size_t per_host = processes_.size() / hosts.size();
   std::vector<int> absent;
   std::vector<std::string> silent_hosts = hosts;
+  bool is_in_order = true;  // of the hosts
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    if (processes_[i].state == Process::State::absent) absent.push_back(static_cast<int>(i));
-    std::erase(silent_hosts, processes_[i].host);
+    if (processes_[i].state == Process::State::absent) {
+      absent.push_back(static_cast<int>(i));
+      continue;
+    }
+    const std::string& host = processes_[i].host;
+    if (std::ranges::find(hosts, host) == hosts.end()) return {};  // the list has other names, such as addresses
+    std::erase(silent_hosts, host);
+    is_in_order = is_in_order && hosts[i / per_host] == host;
   }
-  // Otherwise it is not known which of them is on which host.
-  const bool are_hosts_known = !silent_hosts.empty() && absent.size() % silent_hosts.size() == 0;
-  for (std::size_t i = 0; i < absent.size(); ++i) {
-    if (are_hosts_known) process_at(absent[i]).host = silent_hosts[i * silent_hosts.size() / absent.size()];
-    mark_lost(absent[i], event);
-  }
+  if (absent.size() != silent_hosts.size() * per_host) return {};  // a host has started in part
+  if (silent_hosts.size() > 1 && !is_in_order) return {};
+  std::map<int, std::string> absent_hosts;
+  for (std::size_t i = 0; i < absent.size(); ++i) absent_hosts.emplace(absent[i], silent_hosts[i / per_host]);
+  return absent_hosts;
 }
 
 std::map<int, Loss> ProcessTracker::lost_processes() const {
@@ -177,7 +196,15 @@ std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) co
     return Failure{ExitCode::environment, fmt::format("no process {} in a job of {}; number the processes from 0 "
                                                       "(BUSBW_RANK)",
                                                       client.process, processes)};
-  if (!client.is_control || process_at(client.process).state == Process::State::absent) return std::nullopt;
+  const Process& process = process_at(client.process);
+  if (!client.is_control || process.state == Process::State::absent) return std::nullopt;
+  if (process.state == Process::State::lost && process.pid == 0)  // it had not joined when it was lost
+    return Failure{ExitCode::rank_lost, fmt::format("{} joined after the time limit, and the job continues without it; "
+                                                    "raise BUSBW_JOIN_TIMEOUT_S and -T",
+                                                    name)};
+  if (process.state == Process::State::lost)
+    return Failure{ExitCode::rank_lost, fmt::format("{} was lost, and the job continues without it, so {} cannot join",
+                                                    process_name(client.process), name)};
   return Failure{ExitCode::environment,
                  fmt::format("{} has already joined, and {} has the same number; set a different "
                              "BUSBW_RANK for each",
@@ -187,7 +214,8 @@ std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) co
 std::optional<Failure> ProcessTracker::add_connection(const ClientInfo& client) {
   const std::scoped_lock lock(mutex_);
   if (const auto failure = join_refusal(client)) {
-    if (!first_refusal_) first_refusal_ = failure;
+    const bool is_job_wrong = failure->exit != ExitCode::rank_lost;  // otherwise the job continues
+    if (is_job_wrong && !first_refusal_) first_refusal_ = failure;
     if (is_process_number(client.process)) process_at(client.process).is_refused = true;
     return failure;
   }

@@ -29,8 +29,9 @@ class ProcessTracker {
   std::string host_of_process(int process) const;
   /// From now on, the loss of another process than process 0 is a failure, or is not.
   void tolerate_losses(bool is_tolerated);
-  /// Marks the absent processes as lost. `hosts`: all hosts of the job, in the order of its processes; empty if
-  /// unknown. An absent process is on a host without a joined one. `event`: what happened to them, as a predicate.
+  /// Marks the absent processes as lost. `hosts`: all hosts of the job, in the order of its processes and with equally
+  /// many on each; empty if unknown. If they are all processes of the hosts without a joined one, they are on these
+  /// hosts, otherwise on unknown ones. `event`: what happened to them, as a predicate.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
   /// Returns the lost processes.
   std::map<int, Loss> lost_processes() const;
@@ -45,7 +46,7 @@ class ProcessTracker {
   /// Returns a message about a client of another protocol version, or an empty string. Also only a hint.
   std::string version_mismatch_message() const;
   /// Returns the failure sent to the first client that has the job's token but other settings, for example another
-  /// number of processes. Nothing if there was no such client.
+  /// number of processes. Nothing if there was no such client. A process that joins after it was lost does not count.
   std::optional<Failure> first_refusal() const;
 
   // ---- updates by the server thread ----
@@ -91,6 +92,7 @@ class ProcessTracker {
   /// Returns the failure to send to a client that cannot join, or nothing if it can. Call it with the mutex locked.
   std::optional<Failure> join_refusal(const ClientInfo& client) const;
   bool is_process_number(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
+  std::map<int, std::string> hosts_of_absent(std::vector<std::string> hosts) const;
   void mark_lost(int process_number, const std::string& event);
   void lose_joined(int process, const std::string& cause);
   std::string process_name(int process_number) const;

@@ -115,7 +115,10 @@ void TcpStoreServer::handle_events() {
       } else if (id == kWakeId) {
         eventfd_t count = 0;
         eventfd_read(wake_.number(), &count);
-        tracker_.failure() ? broadcast_failure() : handle_lost_processes();
+        if (tracker_.failure())
+          broadcast_failure();
+        else
+          handle_lost_processes();
       } else if (id < kFirstListenerId + listeners_.size()) {
         accept_connections(listeners_[id - kFirstListenerId]);
       } else {

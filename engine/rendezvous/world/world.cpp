@@ -296,7 +296,17 @@ std::optional<int> find_local_size(Environment environment, const LauncherEntry&
   return size ? std::optional(size->value) : std::nullopt;
 }
 
-/// Sets rank, size and node of this process. Returns the number of processes on this node, if the launcher gives it.
+/// Returns the hosts of a list, or nothing if it is not a host list: only a search needs them, for messages.
+std::vector<std::string> known_hosts(std::string_view list) {
+  try {
+    return expand_hostlist(list);
+  } catch (const UsageError&) {
+    return {};
+  }
+}
+
+/// Sets rank, size, node and hosts of this process. Returns the number of processes on this node, if the launcher gives
+/// it.
 std::optional<int> read_process(Environment environment, const LauncherClaim& claim, World& world) {
   const LauncherEntry& launcher = *claim.launcher;
   world.launcher = launcher.name;
@@ -313,7 +323,10 @@ std::optional<int> read_process(Environment environment, const LauncherClaim& cl
                     "processes on a node as in the job, counted from 0",
                     local_rank ? to_text(*local_rank) : "process 0", world.local_size, world.size, launcher.title));
   if (const auto node = read_number(environment, launcher.node)) world.node = node->value;
-  if (const auto list = find_first_set(environment, launcher.host_list)) world.hosts = expand_hostlist(list->text);
+  if (const auto list = find_first_set(environment, launcher.host_list)) world.hosts = known_hosts(list->text);
+  // The list does not say how many processes each host has, so they must have equally many.
+  if (local_size && static_cast<std::size_t>(*local_size) * world.hosts.size() != static_cast<std::size_t>(world.size))
+    world.hosts.clear();
   world.join_limit_s = find_join_limit_s(environment);
   return local_size;
 }

@@ -22,7 +22,7 @@ struct World {
   StoreAddress store;                // NoStore if `size` is 1
   std::string token;                 // empty: the store accepts every connection
   double join_limit_s = 60;          // time limit for all processes to join
-  std::vector<std::string> hosts;  // of the job, in the order of the nodes; empty if the launcher does not give them
+  std::vector<std::string> hosts;  // if known and with equally many processes each, in the order of the nodes
   std::vector<std::string> notes;  // for the output header
 };
 

@@ -25,6 +25,12 @@ ProcessInfo facts(const std::string& host, std::vector<std::string> gpus = {}) {
   return it;
 }
 
+/// Compares the processes of a job of which none is lost.
+Agreement compare_all(std::vector<ProcessInfo> processes, int ranks_per_process) {
+  for (std::size_t i = 0; i < processes.size(); ++i) processes[i].number = static_cast<int>(i);
+  return compare_processes(processes, ranks_per_process);
+}
+
 std::string value(const Agreement& agreement, const std::string& name) {
   for (const auto& [fact, text] : agreement.facts)
     if (fact == name) return text;
@@ -63,7 +69,7 @@ TEST_CASE(
     "process agreement: the largest size is the one that all have memory for; hosts and store addresses are listed") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2"), facts("n2")};
   all[2].max_bytes = 1000;
-  Agreement agreement = compare_processes(all, 1);
+  Agreement agreement = compare_all(all, 1);
   CHECK(agreement.max_bytes == 1000);
   CHECK(agreement.hosts == 2);
   CHECK(value(agreement, "processes") == "4");
@@ -72,7 +78,7 @@ TEST_CASE(
   CHECK(agreement.warnings.empty());
   all[0].store_address = "127.0.0.1:4711";  // process 0 always uses the loopback address
   all[3].store_address = "192.168.0.1:4711";
-  agreement = compare_processes(all, 1);
+  agreement = compare_all(all, 1);
   CHECK(value(agreement, "store") == "10.0.0.1:4711 (processes 1 and 2), 192.168.0.1:4711 (processes 3)");
 }
 
@@ -90,7 +96,7 @@ TEST_CASE("process agreement: a difference in a common setting ends the job and 
     std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2")};
     all[2].*difference.field = "something else";
     try {
-      compare_processes(all, 1);
+      compare_all(all, 1);
       FAIL_CHECK("no error");
     } catch (const Error& error) {
       CHECK(error.exit() == difference.exit);
@@ -105,7 +111,7 @@ TEST_CASE("process agreement: a different library version or file ends the job a
     std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2")};
     all[2].*field = "deadbeef";
     all[2].library_path = "/opt/libnccl.so.2";
-    const std::string sentence = sentence_of<UsageError>([&] { compare_processes(all, 1); });
+    const std::string sentence = sentence_of<UsageError>([&] { compare_all(all, 1); });
     check_names(sentence, {"process 2 on n2", "process 0 on n1", "/opt/libnccl.so.2", "/usr/lib/libnccl.so.2",
                            "SHA-256 1c86", "deadbeef", "2.28.3", "--library", "all hosts"});
   }
@@ -114,17 +120,16 @@ TEST_CASE("process agreement: a different library version or file ends the job a
 TEST_CASE("process agreement: the same file at two paths is the same library, and unknown hashes are not compared") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
   all[1].library_path = "/home/me/libnccl.so.2";
-  CHECK_NOTHROW(compare_processes(all, 1));
+  CHECK_NOTHROW(compare_all(all, 1));
   all[1].library_sha256.clear();
-  CHECK_NOTHROW(compare_processes(all, 1));
+  CHECK_NOTHROW(compare_all(all, 1));
 }
 
 TEST_CASE("process agreement: a GPU belongs to one rank; the same bus on another host is another GPU") {
   const std::vector<std::string> first{"0000:17:00.0", "0000:2a:00.0"};
-  CHECK_NOTHROW(compare_processes({facts("n1", first), facts("n2", first)}, 2));
+  CHECK_NOTHROW(compare_all({facts("n1", first), facts("n2", first)}, 2));
   check_names(sentence_of<EnvironmentError>([&] {
-                compare_processes(
-                    {facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})}, 2);
+                compare_all({facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})}, 2);
               }),
               {"ranks 1 and 5", "GPU 0000:2a:00.0 of n1", "CUDA_VISIBLE_DEVICES"});
 }
@@ -132,27 +137,40 @@ TEST_CASE("process agreement: a GPU belongs to one rank; the same bus on another
 TEST_CASE("process agreement: a GPU may be shared if all processes set NCCL's variable") {
   std::vector<ProcessInfo> all{facts("n1", {"0000:17:00"}), facts("n1", {"0000:17:00"})};
   all[0].tuning = {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}};
-  check_names(sentence_of<EnvironmentError>([&] { compare_processes(all, 1); }),
-              {"NCCL_MULTI_RANK_GPU_ENABLE=1", "MIG"});
+  check_names(sentence_of<EnvironmentError>([&] { compare_all(all, 1); }), {"NCCL_MULTI_RANK_GPU_ENABLE=1", "MIG"});
   all[1].tuning = all[0].tuning;
-  CHECK_NOTHROW(compare_processes(all, 1));
+  CHECK_NOTHROW(compare_all(all, 1));
 }
 
 TEST_CASE("process agreement: different tuning gives a warning that names the variables and the first process") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n3")};
   all[1].tuning = {{"NCCL_ALGO", "Tree"}, {"NCCL_DEBUG", "WARN"}, {"NCCL_PROTO", "LL"}};
   all[2].tuning = {};
-  const Agreement agreement = compare_processes(all, 1);
+  const Agreement agreement = compare_all(all, 1);
   REQUIRE(agreement.warnings.size() == 1);
   check_names(agreement.warnings[0], {"process 1 on n2", "NCCL_ALGO, NCCL_PROTO than", "process 0 on n1"});
 }
 
+TEST_CASE("process agreement: messages name the right process after the loss of another one") {
+  std::vector<ProcessInfo> all{facts("n1", {"0000:17:00"}), facts("n2", {"0000:17:00"}), facts("n3", {"0000:17:00"})};
+  all[1].number = 2;
+  all[2].number = 3;
+  all[2].tuning = {};
+  all[2].store_address = "192.168.0.1:4711";
+  const Agreement agreement = compare_processes(all, 1);
+  REQUIRE(agreement.warnings.size() == 1);
+  check_names(agreement.warnings[0], {"process 3 on n3 has different values", "process 0 on n1"});
+  CHECK(value(agreement, "store") == "10.0.0.1:4711 (processes 2), 192.168.0.1:4711 (processes 3)");
+  all[2].host_identity = all[0].host_identity;
+  check_names(sentence_of<EnvironmentError>([&] { compare_processes(all, 1); }), {"ranks 0 and 3 would share"});
+}
+
 TEST_CASE("process agreement: a type is skipped if one process does not support it, and that process is named") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n2")};
-  CHECK(compare_processes(all, 1).unsupported.empty());
+  CHECK(compare_all(all, 1).unsupported.empty());
   all[2].unsupported = {{Dtype::f8e4m3, {"GPU 0 has 8.0", "use newer GPUs"}}};
   all[1].unsupported = {{Dtype::f8e5m2, {"GPU 0 has 8.9", "use newer GPUs"}}, {Dtype::f8e4m3, {"GPU 0 has 8.9", "x"}}};
-  const Agreement agreement = compare_processes(all, 1);
+  const Agreement agreement = compare_all(all, 1);
   CHECK(dtypes_of(agreement.unsupported) == std::vector<Dtype>{Dtype::f8e4m3, Dtype::f8e5m2});
   for (const UnsupportedType& type : agreement.unsupported)
     CHECK(type.limitation.reason == "process 1 on n2: GPU 0 has 8.9");
@@ -162,7 +180,7 @@ TEST_CASE("process agreement: a type is skipped if one process does not support 
 TEST_CASE("process agreement: a limitation of all processes names none of them") {
   std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
   for (ProcessInfo& process : all) process.unsupported = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
-  const Agreement agreement = compare_processes(all, 1);
+  const Agreement agreement = compare_all(all, 1);
   REQUIRE(agreement.unsupported.size() == 1);
   CHECK(agreement.unsupported[0].limitation.reason == "NCCL 2.18.3 has none");
 }
@@ -174,10 +192,10 @@ TEST_CASE("process agreement: the warning on shared processors names the most cr
     return it;
   };
   // A process may be bound to its own processor, or all may use the same ones. The union per host counts.
-  CHECK(compare_processes({on("n1", {0}), on("n1", {1}), on("n2", {0}), on("n2", {1})}, 1).warnings.empty());
-  CHECK(compare_processes({on("n1", {0, 1}), on("n1", {0, 1}), on("n2", {0, 1})}, 1).warnings.empty());
-  CHECK(compare_processes({on("n1", {}), on("n1", {})}, 4).warnings.empty());
-  const auto warnings = compare_processes({on("n1", {0, 1}), on("n2", {0, 1}), on("n2", {1, 2})}, 4).warnings;
+  CHECK(compare_all({on("n1", {0}), on("n1", {1}), on("n2", {0}), on("n2", {1})}, 1).warnings.empty());
+  CHECK(compare_all({on("n1", {0, 1}), on("n1", {0, 1}), on("n2", {0, 1})}, 1).warnings.empty());
+  CHECK(compare_all({on("n1", {}), on("n1", {})}, 4).warnings.empty());
+  const auto warnings = compare_all({on("n1", {0, 1}), on("n2", {0, 1}), on("n2", {1, 2})}, 4).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].starts_with("8 ranks on n2 share 3 processors, "));
 }

@@ -21,6 +21,22 @@ struct SteppedJob {
   std::vector<std::unique_ptr<Team>> teams;
 };
 
+/// A job of four ranks in a given state.
+struct FakeJob final : Job {
+  int ranks() const override { return 4; }
+  std::unique_ptr<Team> team(int /*rank*/) override { return nullptr; }
+  void abort(ExitCode /*exit*/, const std::string& /*message*/) noexcept override {}
+  bool aborted() const noexcept override { return false; }
+  std::optional<Failure> failure() const override { return failed; }
+  RankProgress progress(int rank) const override { return ranks_progress[static_cast<std::size_t>(rank)]; }
+  std::vector<int> stopped_ranks() const override { return stopped; }
+  std::map<int, Loss> lost_ranks() const override { return lost; }
+  std::vector<RankProgress> ranks_progress{4, RankProgress{.phase = Phase::timing, .steps = 7}};
+  std::vector<int> stopped;
+  std::map<int, Loss> lost;
+  std::optional<Failure> failed;
+};
+
 constexpr double kStart = 1000;
 constexpr double kLimit = 5;
 
@@ -103,17 +119,7 @@ TEST_CASE("watchdog: ranks at the same step are not named") {
 }
 
 TEST_CASE("watchdog: a stopped rank is named although all are at the same step") {
-  struct JobWithStoppedRanks final : Job {
-    int ranks() const override { return 4; }
-    std::unique_ptr<Team> team(int /*rank*/) override { return nullptr; }
-    void abort(ExitCode /*exit*/, const std::string& /*message*/) noexcept override {}
-    bool aborted() const noexcept override { return false; }
-    std::optional<Failure> failure() const override { return std::nullopt; }
-    RankProgress progress(int /*rank*/) const override { return {.phase = Phase::timing, .steps = 7}; }
-    std::vector<int> stopped_ranks() const override { return stopped; }
-    std::vector<int> stopped;
-  };
-  JobWithStoppedRanks job;
+  FakeJob job;
   job.stopped = {2};
   Watchdog watchdog(job, kLimit, kStart);
   watchdog.check_progress(kStart);
@@ -122,6 +128,23 @@ TEST_CASE("watchdog: a stopped rank is named although all are at the same step")
         "process (kill -CONT), or check its host");
   job.stopped = {0, 1};
   check_names(*watchdog.check_progress(kStart + kLimit), {"rank 0, rank 1 are stopped"});
+}
+
+TEST_CASE("watchdog: a lost rank is not named, because no rank waits for it") {
+  FakeJob job;
+  job.lost = {{1, {"n1", "did not join"}}};
+  job.ranks_progress[1] = {};
+  job.ranks_progress[2].steps = 6;
+  Watchdog watchdog(job, kLimit, kStart);
+  watchdog.check_progress(kStart);
+  check_names(*watchdog.check_progress(kStart + kLimit), {": rank 2 did not get past phase timing"});
+  job.stopped = {1};
+  check_names(*watchdog.check_progress(kStart + kLimit), {": rank 2 did not get past phase timing"});
+
+  for (const int rank : {0, 2, 3}) job.ranks_progress[static_cast<std::size_t>(rank)].operations = 1;
+  CHECK(last_operations_text(job, "flows") == "last issued: operation 1 (flows, 0 bytes) by rank 0, rank 2, rank 3");
+  job.failed = Failure{ExitCode::rank_lost, "rank 1 was lost"};
+  check_names(last_operations_text(job, "flows"), {"by rank 0, rank 2, rank 3; none by rank 1"});
 }
 
 TEST_CASE("last_operations_text: groups ranks by operation, the latest operation first") {

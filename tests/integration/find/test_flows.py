@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from polling import HANG_GUARD_S, free_port
+from polling import HANG_GUARD_S, free_port, wait_until
 
 from busbw.cli.main import main
 
-from ..programs import Programs, Running, expect_no_process_left
+from ..programs import Programs, Running, compile_fake, expect_no_process_left
 
 NODE = os.uname().nodename.split(".")[0]
 KIB = 1 << 10
@@ -159,15 +159,47 @@ def test_the_loss_of_a_process_ends_its_flows_only(sent: signal.Signals, program
 
 
 def test_a_process_that_never_joins_is_lost_and_the_others_measure(programs: Programs) -> None:
-    variables = {"BUSBW_JOIN_TIMEOUT_S": "2", "BUSBW_HOSTS": f"{NODE},other"}
-    first, third = launched(programs, "-t", 2, size=3, environment={0: variables, 2: variables})
+    variables = {"BUSBW_JOIN_TIMEOUT_S": "2", "BUSBW_HOSTS": f"{NODE},other.example"}
+    first, third = launched(programs, size=4, environment={0: variables, 2: variables})
     answer = first.ask({"ask": "cluster"})
-    assert [(node["name"], node["gpus"]) for node in answer["nodes"]] == [(NODE, 4), ("other", 2)]
+    assert [(node["name"], node["gpus"]) for node in answer["nodes"]] == [(NODE, 2), ("other", 2)]
     assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [("other", 0), ("other", 1)]
     assert "process 1 on other) did not join the job within 2 s" in answer["lost"][0]["error"]
-    expect_times(first.ask(measurement(1, (0, 2), (3, 1))), 1, 2)
+    expect_times(first.ask(measurement(1, (0, 1), (1, 0))), 1, 2)
     first.say({"ask": "end"})
     assert [one.running.finish().code for one in (first, third)] == [0, 0]
+
+
+def test_a_process_that_never_joins_is_on_an_unknown_host_if_the_list_has_addresses(programs: Programs) -> None:
+    variables = {"BUSBW_JOIN_TIMEOUT_S": "2", "BUSBW_HOSTS": "10.0.0.1,10.0.0.2"}
+    first, second = launched(programs, size=4, environment={0: variables, 1: variables})
+    answer = first.ask({"ask": "cluster"})
+    unknown = ["unknown (process 2)", "unknown (process 3)"]
+    assert [(node["name"], node["gpus"]) for node in answer["nodes"]] == [(NODE, 2), *((name, 1) for name in unknown)]
+    assert [(gpu["node"], gpu["gpu"]) for gpu in answer["lost"]] == [(name, 0) for name in unknown]
+    first.say({"ask": "end"})
+    assert [one.running.finish().code for one in (first, second)] == [0, 0]
+
+
+def test_a_process_that_joins_after_the_limit_is_told_so(programs: Programs) -> None:
+    port = {"BUSBW_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}"}
+    (first,) = launched(programs, size=2, environment={0: {**port, "BUSBW_JOIN_TIMEOUT_S": "1"}})
+    assert len(first.ask({"ask": "cluster"})["lost"]) == 1
+    (late,) = launched(programs, size=2, environment={1: port})
+    finished = late.running.finish()
+    assert finished.code == 4
+    assert f"process 1 on {NODE} joined after the time limit, and the job continues without it" in finished.stderr
+    first.say({"ask": "end"})
+    assert first.running.finish().code == 0
+
+
+def test_a_rank_that_hangs_is_named_after_the_loss_of_another_process(programs: Programs) -> None:
+    variables = {"BUSBW_JOIN_TIMEOUT_S": "2"}
+    hangs = ["-T", 2, "--fault", "hang:rank=2,phase=timing"]
+    first, third = launched(programs, *hangs, size=3, environment={0: variables, 2: variables})
+    answer = first.ask(measurement(1, (0, 1)))
+    assert f"no rank made progress for 2 s: rank 2 on {NODE} did not get past phase timing" in answer["error"]
+    assert [one.running.finish().code for one in (first, third)] == [4, 4]
 
 
 def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs) -> None:
@@ -181,6 +213,17 @@ def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs)
     expect_times(first.ask(measurement(1, (0, 2), (2, 0))), 1, 2)
     first.say({"ask": "end"})
     assert [one.running.finish().code for one in (first, second, third)] == [0, 0, 0]
+
+
+def test_ctrl_c_in_a_process_that_opens_the_backend_ends_the_job(programs: Programs) -> None:
+    compile_fake("hanging_interfaces.c", programs.folder / "hanging.so")
+    hangs = {"LD_PRELOAD": str(programs.folder / "hanging.so")}
+    first, second = launched(programs, size=2, environment={0: {}, 1: hangs})
+    wait_until((programs.folder / "asked").exists, "the interfaces were asked for")
+    os.kill(second.running.pid, signal.SIGINT)
+    for finished in (one.running.finish() for one in (second, first)):
+        assert finished.code == 130
+        assert "interrupted while opening the host backend" in finished.stderr
 
 
 def test_the_loss_of_process_0_ends_the_job(programs: Programs) -> None:

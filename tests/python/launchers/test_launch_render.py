@@ -88,6 +88,17 @@ def test_ranks_continue_from_host_to_host() -> None:
     assert [command.process for command in uneven.commands] == [0, "b", "c"]
 
 
+def test_over_ssh_a_search_knows_its_hosts_if_each_has_equally_many_processes() -> None:
+    search = replace(JOB, arguments=("flows",))
+    for job, second, expected in (
+        (search, HostSlots("ada@node2", 2), ["BUSBW_HOSTS=node1,node2"]),
+        (search, HostSlots("node2", 1), []),
+        (JOB, HostSlots("node2", 2), []),
+    ):
+        (first, _) = ssh.render(job, replace(SSH, hosts=(HostSlots("node1", 2), second))).commands
+        assert re.findall(r"BUSBW_HOSTS=\S+", first.stdin or "") == expected
+
+
 @pytest.mark.parametrize(
     ("count", "given", "said"), [(8, (), None), (20, (), "72"), (20, (("BUSBW_JOIN_TIMEOUT_S", "9"),), "9")]
 )

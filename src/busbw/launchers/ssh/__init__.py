@@ -76,8 +76,9 @@ def render(job: Job, target: SshTarget) -> SshPlan:
     if (extra_hosts := len(target.hosts) - preflight.MAX_CONNECTING) > 0:
         # The time limit of process 0 begins while ssh still connects to other hosts, MAX_CONNECTING at a time.
         shared = {_JOIN_TIMEOUT_VARIABLE: str(_DEFAULT_JOIN_TIMEOUT_S + extra_hosts), **shared}
-    if job.tolerates_losses:  # process 0 names the hosts of processes that it never meets
-        shared["BUSBW_HOSTS"] = ",".join(host.name for host in target.hosts)
+    has_equal_hosts = len({host.processes for host in target.hosts}) == 1
+    if job.tolerates_losses and has_equal_hosts:  # process 0 names the hosts of processes that it never meets
+        shared["BUSBW_HOSTS"] = ",".join(host.address for host in target.hosts)
     commands, checks, copies, removals = [], [], [], []
     first_process = 0  # on the current host
     for node, host in enumerate(target.hosts):

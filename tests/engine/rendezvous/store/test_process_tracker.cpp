@@ -93,12 +93,13 @@ TEST_CASE("ProcessTracker: a tolerated loss is no failure, except that of proces
 }
 
 TEST_CASE("ProcessTracker: absent processes are lost on the hosts without a joined process") {
-  const auto losses = [](const std::vector<std::string>& hosts) {
+  const auto losses = [](const std::vector<std::string>& hosts,
+                         const std::map<int, std::string>& joined = {{0, "n0"}, {1, "n0"}}) {
     ProcessTracker tracker(6, 2, 3);
     tracker.tolerate_losses(true);
-    for (const int joined : {0, 1}) {
-      ClientInfo client = process(joined, 6);
-      client.host = "n0";
+    for (const auto& [number, host] : joined) {
+      ClientInfo client = process(number, 6);
+      client.host = host;
       CHECK_FALSE(tracker.add_connection(client));
     }
     tracker.lose_absent_processes(hosts, "did not join");
@@ -111,8 +112,21 @@ TEST_CASE("ProcessTracker: absent processes are lost on the hosts without a join
   CHECK(lost.at(3).host == "n1");
   CHECK(lost.at(4).host == "n2");
   CHECK(lost.at(4).reason == "ranks 8 to 9 (process 4 on n2) did not join");
-  CHECK(losses({}).at(2).host == "unknown (process 2)");
-  CHECK(losses({"n0", "n1", "n2", "n3"}).at(2).host == "unknown (process 2)");
+  CHECK(losses({"n0.cluster.example", "n1.cluster.example", "n2.cluster.example"}).at(2).host == "n1");
+  // The processes may be distributed cyclically.
+  CHECK(losses({"n0", "n1"}, {{0, "n0"}, {2, "n0"}, {4, "n0"}}).at(3).host == "n1");
+
+  const auto expect_unknown = [](const std::map<int, Loss>& lost_processes) {
+    for (const auto& [number, loss] : lost_processes)
+      CHECK(loss.host == "unknown (process " + std::to_string(number) + ")");
+  };
+  expect_unknown(losses({}));
+  expect_unknown(losses({"n0", "n1", "n2", "n3"}));
+  expect_unknown(losses({"10.0.0.1", "10.0.0.2", "10.0.0.3"}));
+  expect_unknown(losses({"n0", "alias", "n2"}, {{0, "n0"}, {1, "n0"}, {2, "n1"}, {3, "n1"}}));
+  expect_unknown(losses({"n0", "n1"}));  // the first host has started in part
+  expect_unknown(losses({"n0", "n1", "n1.other"}));
+  expect_unknown(losses({"n0", "n1", "n2"}, {{0, "n0"}, {3, "n0"}}));
 }
 
 TEST_CASE("ProcessTracker: a process that withdraws is lost with its reason, and may not return") {
@@ -124,7 +138,23 @@ TEST_CASE("ProcessTracker: a process that withdraws is lost with its reason, and
   CHECK_FALSE(tracker.failure());
   CHECK(tracker.lost_processes().at(1).reason ==
         "ranks 2 to 3 (process 1, pid 101 on n1) cannot start: GPU 0 does not answer");
-  CHECK(tracker.add_connection(process(1)));
+  const auto refusal = tracker.add_connection(process(1));
+  REQUIRE(refusal);
+  check_names(refusal->message, {"ranks 2 to 3 (process 1, pid 101 on n1) was lost, and the job continues without it"});
+  CHECK_FALSE(tracker.first_refusal());
+}
+
+TEST_CASE("ProcessTracker: a process that joins after the limit is told so, and the job continues") {
+  ProcessTracker tracker(3, 2, 3);
+  for (int i = 0; i < 2; ++i) CHECK_FALSE(tracker.add_connection(process(i)));
+  tracker.tolerate_losses(true);
+  tracker.lose_absent_processes({}, "did not join");
+  const auto refusal = tracker.add_connection(process(2));
+  REQUIRE(refusal);
+  CHECK(refusal->exit == ExitCode::rank_lost);
+  check_names(refusal->message, {"process 2 on n2 joined after the time limit, and the job continues without it"});
+  CHECK_FALSE(tracker.first_refusal());
+  CHECK_FALSE(tracker.failure());
 }
 
 TEST_CASE("ProcessTracker: counts silence from the last heartbeat; keeps the first failure") {

@@ -416,6 +416,15 @@ TEST_CASE("world: invalid values are errors") {
   check_names(refusal(kSlurm + Variables{{"SLURM_STEP_NODELIST", "n[3-1]"}}), {"n[3-1]", "descending"});
 }
 
+TEST_CASE("world: the hosts are known only if the list is readable and each has equally many processes") {
+  const auto hosts = [](const Variables& more) { return world(kBusbw + more).hosts; };
+  CHECK(hosts({{"BUSBW_HOSTS", "n[1-2]"}}) == std::vector<std::string>{"n1", "n2"});
+  CHECK(hosts({}).empty());
+  for (const char* list : {"", "n[1", "n[3-1]", "[fe80::1],[fe80::2]"}) CHECK(hosts({{"BUSBW_HOSTS", list}}).empty());
+  CHECK(hosts({{"BUSBW_HOSTS", "n1,n2,n3"}}).empty());
+  CHECK(world(kSlurm).hosts.empty());  // 3 processes on n1, 1 on n2
+}
+
 TEST_CASE("world: a token from a file is never printed") {
   const TemporaryFile file("0123abc\n");
   const World found = world(kSlurm + Variables{{"BUSBW_TOKEN_FILE", file.path()}});
