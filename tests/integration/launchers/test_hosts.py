@@ -320,7 +320,7 @@ def frame(kind, body):
 def greeting(peer, token):
     """A greeting that process 0 would accept if it had this token."""
     mine = dice.randbytes(16)
-    peer.sendall(frame(HELLO, struct.pack("<Q", 0x336C6F7262777362) + mine))
+    peer.sendall(frame(HELLO, struct.pack("<Q", 0x346C6F7262777362) + mine))
     challenge = peer.recv(21, socket.MSG_WAITALL)
     if challenge[:5] != struct.pack("<IB", 17, CHALLENGE):
         raise OSError("no challenge")
