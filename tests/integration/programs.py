@@ -145,9 +145,9 @@ def used_from(installed_in: Path, scratch: Path) -> Iterator[Programs]:
 
 
 def compile_fake(source: str, to: Path, **definitions: object) -> None:
-    """Makes a library of one of the C files beside this one, which stands for a real one."""
+    """Makes a library of a C file in this folder, which stands for a real one."""
     defined = [f"-D{name.upper()}={value}" for name, value in definitions.items()]
-    file = Path(__file__).with_name(source)
+    file = Path(__file__).parent / source
     subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", *defined, "-o", to, file], check=True)
 
 

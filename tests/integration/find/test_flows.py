@@ -216,7 +216,7 @@ def test_a_process_that_cannot_start_is_lost_with_its_reason(programs: Programs)
 
 
 def test_ctrl_c_in_a_process_that_opens_the_backend_ends_the_job(programs: Programs) -> None:
-    compile_fake("hanging_interfaces.c", programs.folder / "hanging.so")
+    compile_fake("find/hanging_interfaces.c", programs.folder / "hanging.so")
     hangs = {"LD_PRELOAD": str(programs.folder / "hanging.so")}
     first, second = launched(programs, size=2, environment={0: {}, 1: hangs})
     wait_until((programs.folder / "asked").exists, "the interfaces were asked for")

@@ -40,7 +40,7 @@ def test_a_run_by_its_name(busbw: Busbw, here: Path, name: str) -> None:
 
 
 def test_column_names_of_times_on_a_wide_terminal(busbw: Busbw, here: Path) -> None:
-    """Of a record without a neighbor, skew or calls, whose columns come first."""
+    """Of a record without a neighbor, skew or calls, because their columns come first."""
     record = kept(here) / "records.jsonl"
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     ordinary = [line | {"together": None, "skew": None} for line in lines if not line.get("lifecycle")]
