@@ -98,7 +98,8 @@ for size in map(int, value("--sizes").split(",")):
         wrong = 3 if "-c" in words and value("-c") == "1" and method == os.environ.get("FAKE_WRONG") else 0
         check = dict(state="checked", wrong_elements=wrong, wrong_ranks=bool(wrong) * 1, policy="exact", first_wrong=[])
         made.append(row | dict(collective=collective, requested_bytes=size, size_bytes=size - size % 48, ranks=2,
-                               together=None, skew=None, placement=placement, time_us=99.0, device_time_us=time_us, check=check,
+                               together=None, skew=None, check=check,
+                               placement=placement, time_us=99.0, device_time_us=time_us,
                                samples_us=[[99.0]] * 2, warnings=[]))
 if is_fast:
     Path(os.environ["BUSBW_FASTPATH_LOG"]).write_text("\\n".join(said))
