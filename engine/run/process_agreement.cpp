@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -67,9 +68,9 @@ void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_p
   if (std::ranges::all_of(processes, allows_shared_gpus)) return;
   std::map<std::pair<std::string, std::string>, int> owners;  // rank by (host, bus id)
   for (const ProcessInfo& process : processes) {
-    int rank = process.number * ranks_per_process - 1;
-    for (const std::string& gpu : process.gpus) {
-      ++rank;
+    for (int local = 0; local < std::ssize(process.gpus); ++local) {
+      const int rank = process.number * ranks_per_process + local;
+      const std::string& gpu = process.gpus[static_cast<std::size_t>(local)];
       const auto [owner, is_first] = owners.try_emplace({process.host_identity, gpu}, rank);
       if (is_first) continue;
       throw EnvironmentError(fmt::format(
