@@ -37,20 +37,25 @@ def facts(directory: Path) -> list[list[tuple[Any, ...]]]:
     return [[one[1:6] for one in rank] for rank in make_program(read_trace(directory)).operations]
 
 
+def shortest_step_us() -> float:
+    """Returns the time of the shortest step of all replays in the current directory."""
+    records = Path("busbw-records").rglob("records.jsonl")
+    lines = [json.loads(line) for path in records for line in path.read_text().splitlines()]
+    return min(time for line in lines if line["kind"] == "row" for time in line["samples_us"][0])
+
+
 def test_a_replay_has_the_same_operations_and_step_time(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(trace), "--record", "again", "-n", "10", "-w", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert facts(Path("again")) == facts(trace)
     assert result["recorded_us"] == pytest.approx(60_150)
-    # The gaps of the replay are lower bounds, and a busy machine only prolongs steps.
+    # The gaps of the replay are lower bounds. A busy machine only prolongs steps, so the shortest counts.
     assert result["replayed_us"] >= 60_000
-    shortest = min(
-        min(row["samples_us"][0])
-        for path in Path("busbw-records").rglob("records.jsonl")
-        for row in map(json.loads, path.read_text().splitlines())
-        if row["kind"] == "row"
-    )
-    assert shortest == pytest.approx(result["recorded_us"], rel=0.03)
+    for _ in range(4):
+        if shortest_step_us() <= result["recorded_us"] * 1.03:
+            break
+        assert main(["replay", str(trace), "-n", "10", "-w", "1"]) == 0
+    assert shortest_step_us() == pytest.approx(result["recorded_us"], rel=0.03)
     assert result["wrong_elements"] == 0
     assert {(row["function"], row["recorded_us"]) for row in result["calls"]} == {
         ("all_reduce", 50.0), ("all_gather", 50.0), ("send/recv", 50.0)

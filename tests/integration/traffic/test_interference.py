@@ -31,13 +31,17 @@ def expect_together(rows: list[dict[str, Any]], expected_rows: int) -> None:
     assert len(rows) == expected_rows
     for row in rows:
         together = row["together"]
-        assert 90 <= together["active_percent"] <= 100.1
+        assert 0 < together["active_percent"] <= 100.1
         assert together["neighbor_operations"] > 0
+        assert together["neighbor_time_us"] > 0
+        assert row["check"]["wrong_elements"] in (0, None)
+        # Other work on the machine can keep the neighbor waiting. Its effect is then unknown.
+        if together["active_percent"] < 90:
+            assert (together["time_us"], together["ratio_to_alone"], together["samples_us"]) == (None, None, [])
+            continue
         assert together["time_us"] > 0
         assert together["ratio_to_alone"] == pytest.approx(together["time_us"] / row["time_us"])
-        assert together["neighbor_time_us"] > 0
         assert [len(samples) for samples in together["samples_us"]] == [len(row["samples_us"][0])] * row["ranks"]
-        assert row["check"]["wrong_elements"] in (0, None)
 
 
 @pytest.mark.parametrize("ranks", RANKS)
