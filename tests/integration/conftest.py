@@ -1,5 +1,6 @@
 """The programs, found where a user has them."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,14 @@ from busbw.collectives import PROGRAMS
 
 from .launchers import slurm as real_slurm
 from .programs import Programs, used_from
+
+
+@pytest.fixture(autouse=True)
+def _default_hangups() -> Iterator[None]:
+    """Programs ignore the signals that their parent ignores, such as hang-ups under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

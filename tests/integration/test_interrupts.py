@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,14 +33,6 @@ WITHOUT_END = ["-b", 64, "-e", "4K", "-f", 4, "-n", 3, "-N", 0, *OUTPUTS]
 ONE_ROW = ["-b", 64, "-e", 64, *OUTPUTS]
 
 RANKS = pytest.mark.parametrize("ranks", [THREADS, PROCESSES], ids=["threads", "processes"])
-
-
-@pytest.fixture(autouse=True)
-def _hangups_arrive() -> Iterator[None]:
-    """Programs ignore the signals that their parent ignores, such as nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 def expect_rows_kept(running: Running, finished: Finished, reason: str, code: int) -> None:

@@ -38,9 +38,8 @@ class Launched:
 
 
 def _heeds_signals() -> None:
-    """A shell in the background would leave interrupts ignored to us, and nohup hang-ups."""
+    """A shell in the background would leave interrupts ignored to us."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Launching:
