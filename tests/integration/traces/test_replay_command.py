@@ -41,7 +41,7 @@ def shortest_step_us() -> float:
     """Returns the time of the shortest step of all replays in the current directory."""
     records = Path("busbw-records").rglob("records.jsonl")
     lines = [json.loads(line) for path in records for line in path.read_text().splitlines()]
-    return min(time for line in lines if line["kind"] == "row" for time in line["samples_us"][0])
+    return min(float(time) for line in lines if line["kind"] == "row" for time in line["samples_us"][0])
 
 
 def test_a_replay_has_the_same_operations_and_step_time(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
