@@ -19,7 +19,7 @@ namespace {
 /// Returns the name of a flag in a word such as "--records=FILE".
 std::string_view name_in(std::string_view word) { return word.substr(0, word.find('=')); }
 
-/// Returns the suggestion for an unknown flag of a program, which may have its value after "=".
+/// Returns the suggestion for a word that is no flag of the program. The word may contain a value after "=".
 std::string flag_suggestion(std::string_view word, const std::string& collective) {
   std::vector<std::string_view> names{"--help", "--version", "--list-devices", "--world"};
   for (const Flag& flag : flag_table())
@@ -27,7 +27,8 @@ std::string flag_suggestion(std::string_view word, const std::string& collective
   return suggestion(name_in(word), names);
 }
 
-/// True if the word is a flag with a value. CLI11 takes it as the value of a preceding flag that lacks one.
+/// True if the word is a flag of the table, perhaps followed by "=VALUE". If the flag before it lacks its value, CLI11
+/// takes this word as that value.
 bool is_flag(std::string_view word) {
   return !word.empty() && std::ranges::any_of(flag_table(), [&](const Flag& flag) {
     return name_in(word) == flag.long_name || word == flag.short_name;
@@ -54,10 +55,12 @@ CommandLine read_command_line(const std::string& program, const std::string& col
   add_request("--list-devices", InfoRequest::devices);
   add_request("--world", InfoRequest::world);
   std::map<std::string, std::string> values;
-  // comm_ops and the other programs have different flags with equal short names, so each parses only its own. Flags of
-  // a sweep are also parsed by flows and replay, which reject them later with a specific error.
+  // Some short names have one meaning in comm_ops and another one in all other programs. So comm_ops parses only its
+  // own flags. Any other program also parses the flags of a sweep: if it lacks one, parse_options names that flag.
   const auto is_known = [&](const Flag& flag) {
-    return applies_to(flag, collective) || (collective != kCommOpsName && !applies_to(flag, kCommOpsName));
+    const bool is_own = applies_to(flag, collective);
+    const bool is_checked_later = collective != kCommOpsName && !applies_to(flag, kCommOpsName);
+    return is_own || is_checked_later;
   };
   for (const Flag& flag : flag_table()) {
     if (!is_known(flag)) continue;
