@@ -15,7 +15,7 @@ class Alltoall final : public Collective {
     for (Segment& segment : segments) segment.first = shape.param_count * rank;
     return segments;
   }
-  int calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
+  int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.alltoall(call.send, call.recv, call.count, call.dtype);
   }

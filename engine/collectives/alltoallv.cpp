@@ -102,7 +102,7 @@ class Alltoallv final : public Collective {
     segments.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Segment::Source::untouched});
     return segments;
   }
-  int calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
+  int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int ranks = communicator.size();
     const std::size_t element_bytes = size_bytes(call.dtype);

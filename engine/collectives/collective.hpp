@@ -114,9 +114,9 @@ class Collective {
   virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
-  /// Maximum number of communicator calls in one `run`, with weights that GateCapacity counts. A call that addresses
-  /// every rank has the weight all_peers_call_weight(ranks), other calls have weight 1.
-  virtual int calls_per_run(int /*ranks*/) const { return 1; }
+  /// Maximum sum of the weights of the communicator calls in one `run`. A call that addresses every rank has the weight
+  /// all_peers_call_weight(ranks), other calls have weight 1. GateCapacity compares the sum with a gate's capacity.
+  virtual int weighted_calls_per_run(int /*ranks*/) const { return 1; }
   /// Per-rank figures to print after each row. None if the collective has none or the user did not request them.
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
     return std::nullopt;

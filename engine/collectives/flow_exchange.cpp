@@ -23,7 +23,7 @@ class FlowExchange final : public Collective {
   }
 
   bool synchronizes_all_ranks() const override { return false; }
-  int calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
+  int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   Shape shape(std::size_t count, std::size_t /*element_bytes*/, int /*ranks*/) const override {
     return {.send_count = count, .recv_count = count * max_received_, .param_count = count};
   }

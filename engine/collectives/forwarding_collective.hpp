@@ -27,7 +27,7 @@ class ForwardingCollective : public Collective {
   }
   std::optional<int> max_peers() const override { return inner_.max_peers(); }
   int operations_per_run() const override { return inner_.operations_per_run(); }
-  int calls_per_run(int ranks) const override { return inner_.calls_per_run(ranks); }
+  int weighted_calls_per_run(int ranks) const override { return inner_.weighted_calls_per_run(ranks); }
   std::optional<RankSummary> rank_summary(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return inner_.rank_summary(shape, element_bytes, ranks);
   }

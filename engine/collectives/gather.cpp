@@ -13,7 +13,7 @@ class Gather final : public Collective {
     if (rank != root) return {{.count = shape.recv_count, .source = Segment::Source::untouched}};
     return segments_from_every_rank(shape.send_count, ranks);
   }
-  int calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
+  int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.gather(call.send, call.recv, call.count, call.dtype, call.root);
   }

@@ -22,7 +22,7 @@ class Hypercube final : public Collective {
                              int /*root*/) const override {
     return segments_from_every_rank(shape.send_count, ranks);
   }
-  int calls_per_run(int ranks) const override { return 1 + std::countr_zero(static_cast<unsigned>(ranks)); }
+  int weighted_calls_per_run(int ranks) const override { return 1 + std::countr_zero(static_cast<unsigned>(ranks)); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const std::size_t share_bytes = call.count * size_bytes(call.dtype);
     const int rank = communicator.rank();

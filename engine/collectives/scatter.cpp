@@ -12,7 +12,7 @@ class Scatter final : public Collective {
                              int root) const override {
     return {{.count = shape.recv_count, .source_rank = root, .first = shape.recv_count * rank}};
   }
-  int calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
+  int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.scatter(call.send, call.recv, call.count, call.dtype, call.root);
   }

@@ -37,7 +37,7 @@ class PingPong final : public Sendrecv {
     return fmt::format("--ping-pong: needs an even number of ranks, got {}", ranks);
   }
   int operations_per_run() const override { return 2; }
-  int calls_per_run(int /*ranks*/) const override { return 2; }
+  int weighted_calls_per_run(int /*ranks*/) const override { return 2; }
 
   Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
                              int /*root*/) const override {

@@ -20,9 +20,11 @@ struct ReplayOperation {
   std::size_t count = 0;        // elements, as in the call of NCCL
   int peer = -1;                // root, or peer of a send or receive; rank in the communicator; -1: none
   std::uint32_t group = 0;      // successive operations with the same number form a group; 0: not in a group
-  double gap_s = 0;             // computation on the device after the communicator's previous operation
+  double gap_s = 0;  // duration of the computation on the device before this operation
   bool in_place = false;
-  bool is_overlapped = false;  // the computation did not wait for the previous operation: gap_s begins at its gap's end
+  /// False: the computation begins at the end of the communicator's previous operation. True: it begins at the end of
+  /// the computation before that operation.
+  bool is_overlapped = false;
 
   bool is_transfer() const { return function == trace::Function::send || function == trace::Function::recv; }
 };
@@ -31,7 +33,7 @@ struct ReplayOperation {
 struct ReplayProgram {
   std::string file;  // for messages
   std::string name;  // of the recorded job
-  std::vector<std::vector<int>> communicators;  // ranks of the job, ascending; peers and roots are adapted
+  std::vector<std::vector<int>> communicators;  // ranks of the job, sorted; peers and roots are indices in this order
   std::vector<std::vector<ReplayOperation>> operations;  // [rank], in the order of the calls
 
   int ranks() const { return static_cast<int>(operations.size()); }

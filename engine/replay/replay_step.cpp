@@ -17,13 +17,13 @@ namespace {
 constexpr CollectiveFacts kFacts{
     .name = kReplayName, .bus_factor = "", .input = "whole", .output = "whole", .redop = "never"};
 
-/// Calls of a rank, with the weights of Collective::calls_per_run. A gap is a call as well, and a communicator takes
-/// two for the common start and end of the step.
+/// Sum of the weights of a rank's calls (Collective::weighted_calls_per_run). Each gap counts as one call. Each
+/// communicator adds two calls, for the common start and the common end of the step.
 int weighted_calls(const ReplayProgram& program, const std::vector<ReplayOperation>& operations) {
   int calls = 2 * static_cast<int>(program.communicators.size());
   for (const ReplayOperation& operation : operations) {
     const Collective* const collective = find_collective(operation.function);
-    calls += (collective ? collective->calls_per_run(program.ranks_of(operation)) : 1) + (operation.gap_s > 0);
+    calls += (collective ? collective->weighted_calls_per_run(program.ranks_of(operation)) : 1) + (operation.gap_s > 0);
   }
   return calls;
 }
@@ -44,7 +44,7 @@ ReplayDescription::ReplayDescription(const ReplayProgram& program) : Collective(
   shape_.send_count = shape_.recv_count = step_bytes(program);
   for (const auto& operations : program.operations) {
     shape_.param_count = std::max(shape_.param_count, operations.size());
-    max_calls_ = std::max(max_calls_, weighted_calls(program, operations));
+    max_weighted_calls_ = std::max(max_weighted_calls_, weighted_calls(program, operations));
   }
 }
 
@@ -52,7 +52,7 @@ Shape ReplayDescription::shape(std::size_t /*count*/, std::size_t /*element_byte
   return shape_;
 }
 
-int ReplayDescription::calls_per_run(int /*ranks*/) const { return max_calls_; }
+int ReplayDescription::weighted_calls_per_run(int /*ranks*/) const { return max_weighted_calls_; }
 
 /// A call that is ready to be issued.
 struct ReplayStep::Issue {

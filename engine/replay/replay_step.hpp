@@ -22,15 +22,14 @@ class ReplayDescription : public Collective {
   bool synchronizes_all_ranks() const override { return false; }
   /// `param_count` is the maximum number of operations of a rank.
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override;
-  /// Calls of the rank that has most, weighted as in Collective::calls_per_run. All ranks return this maximum, because
-  /// they must agree on how many calls fit behind a gate.
-  int calls_per_run(int ranks) const override;
+  /// Maximum over the ranks. All ranks return it, because they must agree on how many calls fit behind a gate.
+  int weighted_calls_per_run(int ranks) const override;
   Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
   void run(Communicator&, const CollectiveCall&) const override {}
 
  private:
   Shape shape_;
-  int max_calls_ = 0;
+  int max_weighted_calls_ = 0;
 };
 
 /// The calls of one rank. Each of its communicators runs its operations in order. On a GPU the communicators run at the

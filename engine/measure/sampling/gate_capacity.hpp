@@ -4,7 +4,7 @@
 
 namespace busbw {
 
-/// Number of calls in a batch, or in a graph of it, weighted as in Collective::calls_per_run.
+/// Weighted calls (Collective::weighted_calls_per_run) in a batch, or in a graph of the batch.
 struct BatchCalls {
   /// Calls of a rank of the largest group. All ranks use this number, because they wait for each other behind the gate.
   std::size_t per_operation;

@@ -85,9 +85,9 @@ class IterationRunner {
   std::uint64_t operations_per_batch() const {
     return iterations() * static_cast<std::uint64_t>(operations_per_iteration());
   }
-  /// Weighted calls (Collective::calls_per_run) of one operation on a rank of the largest group.
+  /// Collective::weighted_calls_per_run of a rank of the largest group.
   std::size_t calls_per_operation() const {
-    return static_cast<std::size_t>(case_.collective.calls_per_run(case_.ranks_of_largest_group));
+    return static_cast<std::size_t>(case_.collective.weighted_calls_per_run(case_.ranks_of_largest_group));
   }
   /// Estimated seconds of one iteration from the warm-up; 0 before it.
   double expected_iteration_s() const { return expected_iteration_s_; }

@@ -73,7 +73,7 @@ VisibleOverhead decide_overhead(const IterationRunner& runner, double iteration_
   return broadcast_value(runner.world(), visible_overhead(runner, iteration_s));
 }
 
-/// Decides on rank 0 for all ranks when there are enough samples.
+/// Applies the stopping rule after each batch. Rank 0 decides for all ranks if the row has enough samples.
 class StopDecision {
  public:
   explicit StopDecision(const RunSettings& settings)
@@ -81,8 +81,7 @@ class StopDecision {
 
   /// Returns the reason to stop after a batch, or nothing to continue.
   std::optional<StopReason> decide(Team& world, const std::vector<RankReport>& reports_of_all) {
-    const bool is_one_batch_enough = !rule_.target_ci && !rule_.max_time_s;
-    if (is_one_batch_enough) return StopReason::iterations;
+    if (rule_.needs_one_batch()) return StopReason::iterations;
     std::optional<StopReason> reason;
     if (world.rank() == 0) reason = decide_on_rank0(reports_of_all);
     return broadcast_value(world, reason);

@@ -6,7 +6,7 @@
 namespace busbw {
 
 std::optional<StopReason> StoppingRule::decide(std::span<const double> iteration_s, double elapsed_s) const {
-  if (!target_ci && !max_time_s) return StopReason::iterations;
+  if (needs_one_batch()) return StopReason::iterations;
   if (target_ci) {
     const Statistics statistics = summarize(iteration_s);
     if (const auto& interval = statistics.median_ci95_s) {

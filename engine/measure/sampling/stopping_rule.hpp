@@ -14,7 +14,9 @@ struct StoppingRule {
   std::optional<double> max_time_s;  // since the start of sampling
   std::size_t sample_limit = 100'000;  // stops even if the target is not met
 
-  /// Returns the reason to stop, or nothing to continue. Without a target and a time budget, one batch is enough.
+  /// True without a target and a time budget: the samples of one batch are enough.
+  bool needs_one_batch() const { return !target_ci && !max_time_s; }
+  /// Returns the reason to stop, or nothing to continue. `iteration_s` has the samples of all batches so far.
   std::optional<StopReason> decide(std::span<const double> iteration_s, double elapsed_s) const;
 };
 

@@ -127,27 +127,27 @@ TEST_CASE("segments_from_every_rank: equal shares in rank order") {
   }
 }
 
-TEST_CASE("calls_per_run: no run makes more calls, because a gate's capacity is based on it") {
+TEST_CASE("weighted_calls_per_run: no run makes more calls, because a gate's capacity is based on it") {
   std::vector<std::byte> data(4096);
   const auto check = [&](const Collective& collective, int ranks) {
     CAPTURE(collective.name());
     CAPTURE(ranks);
     DeviceCommunicator device({}, 0, ranks);
     collective.run(device, {.send = data.data() + 2048, .recv = data.data(), .count = 4});
-    CHECK(device.count("run") + device.count("copy") <= collective.calls_per_run(ranks));
+    CHECK(device.count("run") + device.count("copy") <= collective.weighted_calls_per_run(ranks));
   };
   for (const CollectiveEntry& entry : all_collectives())
     for (const int ranks : {2, 4, 8}) check(*entry.make({}), ranks);
   check(*make_collective("sendrecv", {.alltoallv = {}, .ping_pong = true}), 2);
 }
 
-TEST_CASE("calls_per_run: gated calls over a network do not fill NCCL's work queue") {
+TEST_CASE("weighted_calls_per_run: gated calls over a network do not fill NCCL's work queue") {
   constexpr std::size_t kRing = std::size_t{1} << 20;
   constexpr std::size_t kBytesPerPeer = 48;
   constexpr std::size_t kRoomOverNetwork = 8;
   for (const char* name : {"alltoall", "alltoallv", "gather", "scatter"})
     for (int ranks = 2; ranks <= 16384; ++ranks) {
-      const auto calls = static_cast<std::size_t>(make_collective(name, {})->calls_per_run(ranks));
+      const auto calls = static_cast<std::size_t>(make_collective(name, {})->weighted_calls_per_run(ranks));
       const GateCapacity room(kRoomOverNetwork, {.per_operation = calls, .per_iteration = calls, .iterations = 100});
       const std::size_t held_back = room.iterations() == 0 ? 0 : 1 + room.iterations();
       REQUIRE(held_back * kBytesPerPeer * static_cast<std::size_t>(ranks) <= kRing * 5 / 8);
