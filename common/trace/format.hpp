@@ -13,10 +13,10 @@ inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 4096;
 inline constexpr std::size_t kRecordBytes = 64;
 
-/// First byte of a record. It is written last, so a record of kind `none` was reserved but never completed.
+/// First byte of a record. The writer stores this byte last. So a record of kind `none` is reserved but not completed.
 enum class Kind : std::uint8_t { none = 0, operation = 1, communicator = 2, members = 3 };
 
-/// Called function. Numbers are part of the format.
+/// Function that the rank called. The numbers are part of the format.
 enum class Function : std::uint8_t {
   all_reduce = 0,
   all_gather = 1,
@@ -50,9 +50,10 @@ enum class Algorithm : std::uint8_t {
 
 enum class Protocol : std::uint8_t { ll = 0, ll128 = 1, simple = 2, unknown = 255 };
 
-inline constexpr std::uint8_t kUnknownByte = 255;        // datatype, operator, channels
-inline constexpr std::uint16_t kUnknownIndex = 0xffff;   // stream
-inline constexpr std::uint32_t kUnknownCount = 0xffffffff;
+// Values of a field that is unknown.
+inline constexpr std::uint8_t kUnknownByte = 255;       // of datatype, redop and channels
+inline constexpr std::uint16_t kUnknownIndex = 0xffff;  // of stream
+inline constexpr std::uint32_t kUnknownCount = 0xffffffff;  // of network_steps and host_ns
 
 /// Bits of OperationRecord::flags.
 enum Flag : std::uint8_t {
@@ -60,15 +61,16 @@ enum Flag : std::uint8_t {
   kGraphReplay = 2,  // issued by the launch of a graph
   kInPlace = 4,
   kIsInPlaceKnown = 8,
-  kDeviceBytes = 16,  // count is in bytes and datatype is int8, because the source does not report the user's
-  kOverlapped = 32,   // computed during the previous operation, which did not delay it; only models know it
+  kDeviceBytes = 16,  // the source does not report the caller's datatype: count is in bytes, datatype is int8
+  /// The computation before this operation does not wait for the previous operation. Only traces of models set it.
+  kOverlapped = 32,
 };
 
 /// Clock of the device times.
 enum class TraceClock : std::uint8_t {
   none = 0,
   host = 1,  // the clock of enqueue_ns
-  gpu = 2,   // global timer of the GPU in ns, with an unknown offset to other clocks
+  gpu = 2,  // global timer of the GPU in ns, with an unknown offset to other clocks
   duration = 3,  // no clock: the start is 1, and only the difference to the end is known
 };
 
@@ -77,32 +79,33 @@ struct alignas(kRecordBytes) OperationRecord {
   std::atomic<Kind> kind;
   Function function;
   std::uint8_t datatype;  // number of ncclDataType_t, which is the order of busbw::Dtype
-  std::uint8_t redop;     // number of ncclRedOp_t: sum, prod, max, min, avg
+  std::uint8_t redop;  // number of ncclRedOp_t: sum, prod, max, min, avg
   std::uint16_t communicator;
   std::uint16_t stream;  // number in the order of appearance in this file
-  std::int32_t peer;     // root, or the peer of a send or receive; -1: none or unknown
-  std::uint32_t group;   // operations of one group have the same number; 0: not in a group
-  std::uint64_t count;   // elements, as in the call of NCCL
-  std::uint64_t enqueue_ns;  // call, since Header::start_monotonic_ns
-  std::atomic<std::uint64_t> device_start_ns;  // latest over the channels, because NCCL reports too early ones
-  std::atomic<std::uint64_t> device_end_ns;    // latest over the channels
+  std::int32_t peer;  // root, or the peer of a send or receive; -1: none or unknown
+  std::uint32_t group;  // operations of one group have the same number; 0: not in a group
+  std::uint64_t count;  // elements, as in the call of NCCL
+  std::uint64_t enqueue_ns;  // time of the call, since Header::start_monotonic_ns
+  /// Latest start over the channels, because the start that NCCL reports for a channel can be too early.
+  std::atomic<std::uint64_t> device_start_ns;
+  std::atomic<std::uint64_t> device_end_ns;  // latest end over the channels
   Algorithm algorithm;
   Protocol protocol;
   std::uint8_t channels;
   std::uint8_t flags;
-  std::atomic<std::uint32_t> network_steps;  // transfers by the network proxy; kUnknownCount
-  std::uint32_t thread;                      // calling thread, numbered in the order of appearance in this file
-  std::uint32_t host_ns;                     // duration of the call on the host; kUnknownCount
+  std::atomic<std::uint32_t> network_steps;  // transfers by the network proxy
+  std::uint32_t thread;  // calling thread, numbered in the order of appearance in this file
+  std::uint32_t host_ns;  // duration of the call on the host
 };
 static_assert(sizeof(OperationRecord) == kRecordBytes);
 
 /// A communicator of which this process has a rank.
 struct alignas(kRecordBytes) CommunicatorRecord {
   std::atomic<Kind> kind;
-  std::uint8_t is_id_unique;  // 1: other ranks of the communicator have the same id
+  std::uint8_t is_id_unique;  // 1: all ranks of the communicator have this id, and no other communicator has it
   std::uint16_t communicator;  // index that operations use
-  std::int32_t rank;   // -1: unknown
-  std::int32_t size;   // -1: unknown, before NCCL 2.27
+  std::int32_t rank;  // -1: unknown
+  std::int32_t size;  // -1: unknown, before NCCL 2.27
   std::int32_t nodes;  // -1: unknown
   std::uint64_t id;
   std::array<char, 40> name;  // padded with NUL; may be empty
@@ -124,10 +127,11 @@ struct Header {
   std::array<char, 8> magic;
   std::uint32_t version;
   std::uint32_t header_bytes;
-  std::atomic<std::uint64_t> record_count;  // requested records, also incomplete and lost ones
-  std::atomic<std::uint64_t> lost_count;    // records that were not stored: size limit, full disk, late chunk
-  std::uint64_t max_bytes;                  // size limit of the file
-  std::uint64_t start_realtime_ns;          // Unix time of start_monotonic_ns
+  /// Requested records: stored, incomplete and lost ones. After TraceFile::close only the records in the file.
+  std::atomic<std::uint64_t> record_count;
+  std::atomic<std::uint64_t> lost_count;  // records that were not stored: size limit, full disk, late chunk
+  std::uint64_t max_bytes;  // size limit of the file
+  std::uint64_t start_realtime_ns;  // Unix time of start_monotonic_ns
   std::uint64_t start_monotonic_ns;
   std::int32_t pid;
   std::int32_t rank;  // of the process in its job, from the launcher; -1: unknown
@@ -138,7 +142,7 @@ struct Header {
   std::uint8_t plugin_interface;  // version of ncclProfiler that NCCL used; 0: none
   std::array<std::uint8_t, 5> reserved;
   std::array<char, 256> host;
-  std::array<char, 256> program;   // file name of the executable, without arguments
+  std::array<char, 256> program;  // file name of the executable, without arguments
   std::array<char, 128> producer;  // "busbw-profiler 0.1.0", "busbw-engine 0.1.0", "import kineto"
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
