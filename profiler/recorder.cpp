@@ -58,7 +58,7 @@ void raise_to(std::atomic<std::uint64_t>& value, std::uint64_t least) {
 
 void copy_communicator(CommunicatorRecord& record, const Membership& membership) {
   record.id = membership.id;
-  record.is_id_unique = membership.id != 0 ? 1 : 0;
+  record.has_id = membership.id != 0 ? 1 : 0;
   record.size = membership.size;
   record.nodes = membership.nodes;
   if (membership.name != nullptr) std::strncpy(record.name.data(), membership.name, record.name.size() - 1);
@@ -214,7 +214,7 @@ void* Recorder::start_task(void* context, void* plan, const Call& call, const Ta
   if (record == nullptr) return nullptr;
   // NCCL changes these two functions to bytes before it reports them.
   const bool is_in_bytes = call.function == Function::all_gather || call.function == Function::broadcast;
-  if (is_in_bytes && call.datatype == static_cast<std::uint8_t>(Dtype::int8)) record->flags = trace::kDeviceBytes;
+  if (is_in_bytes && call.datatype == static_cast<std::uint8_t>(Dtype::int8)) record->flags = trace::kCountIsInBytes;
   if (tag_of(plan) == kPlanTag) join_group(thread_state().first_task, *record);
   complete(*record, task);
   record->kind.store(Kind::operation, std::memory_order_release);

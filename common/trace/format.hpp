@@ -61,7 +61,7 @@ enum Flag : std::uint8_t {
   kGraphReplay = 2,  // issued by the launch of a graph
   kInPlace = 4,
   kIsInPlaceKnown = 8,
-  kDeviceBytes = 16,  // the source does not report the caller's datatype: count is in bytes, datatype is int8
+  kCountIsInBytes = 16,  // the source does not report the caller's datatype: count is in bytes, datatype is int8
   /// The computation before this operation does not wait for the previous operation. Only traces of models set it.
   kOverlapped = 32,
 };
@@ -102,7 +102,7 @@ static_assert(sizeof(OperationRecord) == kRecordBytes);
 /// A communicator of which this process has a rank.
 struct alignas(kRecordBytes) CommunicatorRecord {
   std::atomic<Kind> kind;
-  std::uint8_t is_id_unique;  // 1: all ranks of the communicator have this id, and no other communicator has it
+  std::uint8_t has_id;  // 1: all ranks of the communicator have this id, and no other communicator has it; 0: unknown
   std::uint16_t communicator;  // index that operations use
   std::int32_t rank;  // -1: unknown
   std::int32_t size;  // -1: unknown, before NCCL 2.27

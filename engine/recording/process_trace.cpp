@@ -27,7 +27,7 @@ RecordedCommunicator ProcessTrace::add_communicator(int world_rank, Team& group)
   const RecordedRank new_rank{.thread = static_cast<std::uint32_t>(ranks_.size())};
   RecordedRank& recorded = ranks_.try_emplace(world_rank, new_rank).first->second;
   if (auto* const record = file_.take<trace::CommunicatorRecord>()) {
-    record->is_id_unique = 1;
+    record->has_id = 1;
     record->communicator = index;
     record->rank = group.rank();
     record->size = group.size();

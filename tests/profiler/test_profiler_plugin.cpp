@@ -126,7 +126,7 @@ TEST_CASE("the plugin records an operation of versions 5 to 7 with all facts tha
     const auto members = communicators(recording);
     REQUIRE(members.size() == 1);
     CHECK(members[0]->id == 77);
-    CHECK(members[0]->is_id_unique == 1);
+    CHECK(members[0]->has_id == 1);
     CHECK(members[0]->rank == 1);
     CHECK(members[0]->size == 4);
     CHECK(members[0]->nodes == 2);
@@ -175,7 +175,7 @@ TEST_CASE("the plugin records operations of versions 1 to 3") {
     CHECK(found[0]->function == Function::all_gather);
     CHECK(found[0]->datatype == 0);
     CHECK(found[0]->count == 4096);
-    CHECK(found[0]->flags == (kDeviceBytes | kIsInPlaceKnown));  // rank 2 receives at another place
+    CHECK(found[0]->flags == (kCountIsInBytes | kIsInPlaceKnown));  // rank 2 receives at another place
     CHECK(found[0]->peer == -1);
     CHECK(found[0]->group == 1);
     CHECK(found[0]->algorithm == Algorithm::ring);

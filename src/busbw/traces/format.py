@@ -95,7 +95,7 @@ class Flag(IntFlag):
     GRAPH_REPLAY = 2
     IN_PLACE = 4
     IS_IN_PLACE_KNOWN = 8
-    DEVICE_BYTES = 16
+    COUNT_IS_IN_BYTES = 16
     OVERLAPPED = 32
 
 
@@ -142,7 +142,7 @@ Operations = NDArray[np.void]
 COMMUNICATOR = np.dtype(
     [
         ("kind", "u1"),
-        ("is_id_unique", "u1"),
+        ("has_id", "u1"),
         ("communicator", "<u2"),
         ("rank", "<i4"),
         ("size", "<i4"),

@@ -58,7 +58,7 @@ def _declarations(trace: Trace, rank: RankTrace) -> bytes:
     for index, own_rank in rank.own_ranks.items():
         communicator = trace.communicators[index]
         record = np.zeros((), layout.COMMUNICATOR)
-        record["kind"], record["is_id_unique"], record["communicator"] = layout.Kind.COMMUNICATOR, 1, index
+        record["kind"], record["has_id"], record["communicator"] = layout.Kind.COMMUNICATOR, 1, index
         record["rank"], record["size"], record["nodes"] = own_rank, communicator.size, -1
         record["id"], record["name"] = _communicator_id(communicator), communicator.name.encode()[:40]
         parts.append(record.tobytes())

@@ -157,7 +157,7 @@ def test_inspector(tmp_path: Path, version: str, is_verbose: bool) -> None:
     for rank, original in zip(trace.ranks, JOB.ranks, strict=True):
         sizes = original.operations["count"] * layout.DATATYPE_BYTES[original.operations["datatype"]].astype(np.uint64)
         assert np.array_equal(rank.operations["count"], sizes)
-        assert set(rank.operations["flags"].tolist()) == {Flag.DEVICE_BYTES}
+        assert set(rank.operations["flags"].tolist()) == {Flag.COUNT_IS_IN_BYTES}
         assert (rank.host, rank.pid, rank.lost_count) == (original.host, original.pid, 0)
         is_pair = np.isin(rank.operations["function"], [Function.SEND, Function.RECV])
         assert np.array_equal(rank.operations["peer"][is_pair], original.operations["peer"][is_pair])

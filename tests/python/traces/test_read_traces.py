@@ -55,7 +55,7 @@ def write_file(
     records = np.zeros(len(communicators), layout.COMMUNICATOR)
     for record, (index, identity, rank, size) in zip(records, communicators, strict=True):
         record["kind"], record["communicator"] = Kind.COMMUNICATOR, index
-        record["is_id_unique"], record["id"] = 1, identity
+        record["has_id"], record["id"] = 1, identity
         record["rank"], record["size"] = rank, size
     content = header.tobytes().ljust(layout.HEADER_BYTES, b"\0") + records.tobytes() + operations.tobytes()
     path.write_bytes(content)

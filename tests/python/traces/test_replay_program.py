@@ -175,7 +175,7 @@ def test_operations_that_cannot_be_replayed_are_named(name: str, value: int, not
     [
         ("redop", layout.UNKNOWN_BYTE, Function.ALL_REDUCE, "8 calls replayed as sum"),
         ("peer", -1, Function.BROADCAST, "8 calls replayed as rooted in rank 0"),
-        ("flags", layout.Flag.DEVICE_BYTES, Function.ALL_REDUCE, "8 calls replayed as int8 of the same bytes"),
+        ("flags", layout.Flag.COUNT_IS_IN_BYTES, Function.ALL_REDUCE, "8 calls replayed as int8 of the same bytes"),
     ],
 )
 def test_unknown_values_are_assumed_and_named(name: str, value: int, function: Function, assumption: str) -> None:

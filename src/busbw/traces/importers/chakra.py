@@ -110,7 +110,7 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
             communicator=index,
             elements=count,
             datatype=_INT8,
-            flags=Flag.DEVICE_BYTES,
+            flags=Flag.COUNT_IS_IN_BYTES,
             peer=members.index(peer) if peer in members and node.kind != _COLLECTIVE else -1,
             stream=rank.stream(_number(node, "stream")),
             duration_ns=node.duration_us * 1000,

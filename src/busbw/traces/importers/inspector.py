@@ -96,7 +96,7 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
         communicator=index,
         elements=values.get(f"{side}_msg_size_bytes", -1),
         datatype=_INT8,
-        flags=Flag.DEVICE_BYTES,
+        flags=Flag.COUNT_IS_IN_BYTES,
         peer=values.get("p2p_peer", -1),
         enqueue_ns=round(start_us * 1000),
         duration_ns=duration_ns,

@@ -128,7 +128,7 @@ def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -
     for record in records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR):
         index, rank, size = int(record["communicator"]), int(record["rank"]), int(record["size"])
         is_valid = 0 <= rank < _MAX_RANKS if size == -1 else 0 <= rank < size <= _MAX_RANKS
-        if index in communicators or not is_valid or not record["is_id_unique"]:
+        if index in communicators or not is_valid or not record["has_id"]:
             rejected += 1
             continue
         text = plain(bytes(record["name"]).decode(errors="replace"))

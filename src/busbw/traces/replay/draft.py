@@ -116,7 +116,7 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) 
     unknown = {
         "sum, because their operator is unknown": has_operator & (operations["redop"] >= len(REDOP_NAMES)),
         "rooted in rank 0, because their root is unknown": np.isin(function, ROOTED) & (operations["peer"] < 0),
-        "int8 of the same bytes, because their element type is unknown": (flags & Flag.DEVICE_BYTES) > 0,
+        "int8 of the same bytes, because their element type is unknown": (flags & Flag.COUNT_IS_IN_BYTES) > 0,
         "out of place, because their placement is unknown": can_be_in_place & ((flags & Flag.IS_IN_PLACE_KNOWN) == 0),
     }
     for assumption, mask in unknown.items():
