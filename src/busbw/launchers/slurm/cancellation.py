@@ -10,7 +10,7 @@ from busbw.launchers.slurm import commands
 _ORDERLY_END_LIMIT_S = 10.0
 """How long ranks may take to end after an interrupt, before the job is canceled."""
 _RETRY_S = 15.0
-"""Interval between cancellations of a job that does not end."""
+"""Interval between two cancellations of a job that does not end."""
 
 
 class JobCancellation:
@@ -20,7 +20,7 @@ class JobCancellation:
         """Creates a cancellation; `on_message` prints a permanent line between the lines of the table."""
         self.is_requested = False
         self.is_running = False
-        """True if the job is known to run. Otherwise Slurm is queried, which may take long."""
+        """True if the caller knows that the job runs. Otherwise a request queries Slurm first, which may take long."""
         self.slurm_error = ""
         """Error of the last request. Empty if it succeeded."""
         self._job = job
@@ -34,14 +34,15 @@ class JobCancellation:
         """Interrupts the ranks. On a second call, or if no rank runs yet, cancels the job."""
         self._is_immediate = self.is_requested
         self.is_requested = True
-        self._send_cancel()
+        self._send_request()
 
     def retry_if_due(self) -> None:
         """Repeats the request if it is due. Call at every poll."""
         if self.is_requested and monotonic() >= self._retry_at_s:
-            self._send_cancel()
+            self._send_request()
 
-    def _send_cancel(self) -> None:
+    def _send_request(self) -> None:
+        """Asks Slurm to interrupt the ranks, or to cancel the job."""
         signal_name = "" if self._is_immediate or not self._check_running() else "INT"
         self._callbacks.on_status(f"interrupted: asking Slurm to end job {self._job}")
         self._callbacks.on_wait()
@@ -56,7 +57,7 @@ class JobCancellation:
         self._callbacks.on_status(f"interrupted: job {self._job} is ending; Ctrl-C again cancels it at once")
 
     def _check_running(self) -> bool:
-        """True if the job has started. False also if Slurm does not answer."""
+        """Returns true if the job has started. Returns false also if Slurm does not answer."""
         if self.is_running:
             return True
         try:

@@ -1,14 +1,16 @@
 """Runs srun from this machine: as a step of the current allocation, or as a new job.
 
-After an interrupt, srun itself is signaled if ranks run, because that works without Slurm's controller. Otherwise the
-step or the queued job is canceled through Slurm.
+After Ctrl-C, or if the reader of the output closes, the run ends early: in the order of `_Stage`.
 """
 
+import math
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from enum import IntEnum
 from time import monotonic
+from typing import NamedTuple
 
 from busbw.errors import BusbwError, ExitCode
 from busbw.launchers.job import processes
@@ -22,7 +24,7 @@ from busbw.launchers.slurm.status import waiting_message
 _QUEUED = re.compile(rb"job (\d+) queued")
 _QUERY_INTERVAL_S = 5.0
 _ORDERLY_END_LIMIT_S = 10.0
-"""How long ranks may take to end after an interrupt, before the step is canceled."""
+"""How long srun may run in the stage INTERRUPTED, and again in the stage CANCELED, before the next stage begins."""
 
 
 def run_srun(
@@ -45,56 +47,43 @@ def run_srun(
         BusbwError: The job cannot start and was canceled.
     """
     step = _SrunStep(name, callbacks, StartLimit(pending_limit_s))
+    early_end = step.early_end
     with processes.written_files(files):
         step_callbacks = replace(callbacks, on_line=step.forward_line, on_wait=step.wait, on_error=step.forward_error)
         # srun ends the step at once on SIGTERM. After SIGKILL the step would keep running.
         policy = processes.TerminationPolicy(
-            on_interrupt=step.interrupt,
+            on_interrupt=early_end.interrupt,
             end_signal=signal.SIGTERM,
-            should_end=lambda: step.must_end,
-            first_end_signal=step.first_end_signal,
-            signal_to_send=step.signal_to_send,
+            should_end=lambda: early_end.stage == _Stage.SRUN_ENDING,
+            first_end_signal=early_end.srun_end_signal,
+            signal_to_send=early_end.take_signal,
         )
         code = processes.run_all([command], step_callbacks, policy)[0].code
-    if step.interrupted_code is None:
+    if early_end.exit_code is None:
         return resolve_exit_code(code, step.output)
-    step.cancel_rest(is_orderly=code == ExitCode.INTERRUPTED)
-    return step.interrupted_code
+    early_end.cancel_rest(is_orderly=code == ExitCode.INTERRUPTED)
+    return early_end.exit_code
 
 
 class _SrunStep:
-    """Interprets srun's messages, and ends its step after an interrupt. srun alone only reports a status on Ctrl-C."""
+    """Forwards the output of srun, and interprets its messages about waiting."""
 
     def __init__(self, name: str, callbacks: LaunchCallbacks, start_limit: StartLimit) -> None:
         self._start_limit = start_limit
-        self.output = StepOutput(callbacks)
-        self.interrupted_code: ExitCode | None = None
-        """Exit code of a run that was interrupted, or lost the reader of its output. None otherwise."""
-        self.must_end = False
-        """True if srun itself must be signaled, because Slurm cannot end the step."""
-        self._was_canceled = False
-        """True if the step was canceled because it did not end after an interrupt."""
-        self._found_target = False
-        """True if the last cancellation found a step or a queued job."""
-        self._name = name
         self._callbacks = callbacks
+        self.output = StepOutput(callbacks)
+        self.early_end = _EarlyEnd(name, callbacks, self.output, lambda: self._queued_job)
         self._queued_job = ""
         """ID of the job while it waits. Empty otherwise."""
         self._query_at_s = 0.0
         """Time of the next query for the reason of the wait."""
-        self._cancel_at_s: float | None = None
-        """Time at which a step that is ending is canceled. None before an interrupt."""
-        self._pending_signal: int | None = None
-        """Signal that `signal_to_send` returns next."""
 
     def forward_line(self, line: bytes) -> None:
         """Forwards a line of process 0's stdout."""
         try:
             self.output.forward_line(line)
         except BrokenPipeError:
-            self.interrupted_code = ExitCode.OUTPUT_CLOSED
-            self._start_ending()
-            self._pending_signal = signal.SIGUSR1  # there was output, so ranks run
+            self.early_end.interrupt_unread()
             raise
 
     def forward_error(self, line: bytes, _process: object) -> None:
@@ -114,20 +103,8 @@ class _SrunStep:
         if self._queued_job and not self.output.line_count and now_s >= self._query_at_s:
             self._query_at_s = now_s + _QUERY_INTERVAL_S
             self._show_wait_reason()
-        if self._cancel_at_s is not None and now_s > self._cancel_at_s:
-            self._cancel_or_end_srun(now_s)
+        self.early_end.advance_if_due()
         self._callbacks.on_wait()
-
-    def _cancel_or_end_srun(self, now_s: float) -> None:
-        """Cancels a step that does not end after an interrupt. If it was canceled before, ends srun."""
-        if self._was_canceled:
-            self._cancel_at_s = None
-            self._end_srun("it did not end")
-            return
-        self._cancel_at_s = now_s + _ORDERLY_END_LIMIT_S
-        if slurm_error := self._cancel():
-            self._end_srun(slurm_error)
-        self._was_canceled = True
 
     def _show_wait_reason(self) -> None:
         try:
@@ -139,18 +116,89 @@ class _SrunStep:
             self._callbacks.on_status(waiting_message(self._queued_job, status))
             self._start_limit.check(self._queued_job, status)
 
-    def signal_to_send(self) -> int | None:
-        """Returns SIGUSR1 once, to interrupt the ranks after the reader of the output closed."""
-        signal_number, self._pending_signal = self._pending_signal, None
+
+class _Stage(IntEnum):
+    """Stages of an early end, in their order. A run that ends by itself stays in the first stage."""
+
+    RUNNING = 0
+    INTERRUPTED = 1
+    """The ranks are interrupted: by srun if they run, otherwise by Slurm. Slurm cancels a queued job."""
+    CANCELED = 2
+    """Slurm cancels the step, because srun still runs at the end of the stage before."""
+    SRUN_ENDING = 3
+    """srun is ended: at the end of the stage before, or at once if Slurm cannot end the step."""
+
+
+class _EarlyEnd:
+    """Ends a run after Ctrl-C, or if the reader of its output closes. srun alone only reports a status on Ctrl-C."""
+
+    def __init__(
+        self, name: str, callbacks: LaunchCallbacks, output: StepOutput, queued_job: Callable[[], str]
+    ) -> None:
+        """Waits for an interrupt.
+
+        Args:
+            name: Name of the job or step.
+            callbacks: Receive statuses.
+            output: Output of the step. Its first line shows that ranks run.
+            queued_job: Returns the ID of the job while it waits. Empty otherwise.
+        """
+        self.stage = _Stage.RUNNING
+        self.exit_code: ExitCode | None = None
+        """Exit code of the run: INTERRUPTED or OUTPUT_CLOSED, whichever came first. None in the stage RUNNING."""
+        self._name = name
+        self._callbacks = callbacks
+        self._output = output
+        self._queued_job = queued_job
+        self._stage_end_s = math.inf
+        """Time at which the next stage begins."""
+        self._signal_to_take: int | None = None
+
+    def interrupt(self) -> int | None:
+        """Begins the early end after Ctrl-C (`TerminationPolicy.on_interrupt`).
+
+        Returns:
+            The signal for srun, which forwards it to the ranks even without Slurm's controller. None if no rank is
+            known to run. Slurm is then asked to interrupt the step, or to cancel the queued job.
+        """
+        self._begin(ExitCode.INTERRUPTED, "interrupted: the processes are ending; Ctrl-C again ends srun at once")
+        if self._output.line_count:
+            return signal.SIGUSR1
+        answer = self._cancel_by_slurm(step_signal="INT")
+        if answer.error:
+            self._end_srun(answer.error)
+        elif not answer.has_target:
+            self._end_srun("it has no step yet")
+        return None
+
+    def interrupt_unread(self) -> None:
+        """Begins the early end after the reader of the output closed. There was output, so ranks run."""
+        self._begin(ExitCode.OUTPUT_CLOSED, "output closed: the processes are ending")
+        self._signal_to_take = signal.SIGUSR1
+
+    def take_signal(self) -> int | None:
+        """Returns the signal of `interrupt_unread` for srun, once (`TerminationPolicy.signal_to_send`)."""
+        signal_number, self._signal_to_take = self._signal_to_take, None
         return signal_number
 
-    def first_end_signal(self) -> int:
-        """Returns the signal for an srun that does not end.
+    def advance_if_due(self) -> None:
+        """Begins the next stage if srun still runs at the end of the current one."""
+        if monotonic() <= self._stage_end_s:
+            return
+        if self.stage == _Stage.INTERRUPTED:
+            self._enter(_Stage.CANCELED)
+            if error := self._cancel_by_slurm().error:
+                self._end_srun(error)
+        elif self.stage == _Stage.CANCELED:
+            self._end_srun("it did not end")
+
+    def srun_end_signal(self) -> int:
+        """Returns the signal for srun in the stage SRUN_ENDING (`TerminationPolicy.first_end_signal`).
 
         If ranks run, it is SIGUSR2: srun forwards it, and the shell around each process (script.py) kills that process.
         SIGTERM does not work while the controller is unreachable (seen with Slurm 22.05).
         """
-        return signal.SIGUSR2 if self.output.line_count else signal.SIGTERM
+        return signal.SIGUSR2 if self._output.line_count else signal.SIGTERM
 
     def cancel_rest(self, *, is_orderly: bool) -> None:
         """Cancels the step or job, so that nothing keeps running even if srun was killed.
@@ -158,56 +206,58 @@ class _SrunStep:
         Args:
             is_orderly: True if srun's exit code shows that all processes ended by themselves after the interrupt.
         """
-        slurm_error = self._cancel() or commands.cancel_named(self._name)
+        # If srun started as a new job, that job has the same name. It remains after its step is canceled.
+        slurm_error = self._cancel_by_slurm().error or commands.cancel_named(self._name)
         if not slurm_error:
             return
-        if not is_orderly or self.must_end:
-            self.output.print_error(
-                f"srun has ended, but Slurm did not answer ({slurm_error}); check `squeue --steps` for running steps"
-            )
-        else:
-            self.output.print_error(
+        have_processes_ended = is_orderly and self.stage != _Stage.SRUN_ENDING
+        if have_processes_ended:
+            self._output.print_error(
                 f"all processes have ended, but Slurm did not answer ({slurm_error}) and may keep nodes; run later: "
                 f"scancel --name={self._name}"
             )
+        else:
+            self._output.print_error(
+                f"srun has ended, but Slurm did not answer ({slurm_error}); check `squeue --steps` for running steps"
+            )
 
-    def interrupt(self) -> int | None:
-        """Interrupts the ranks. If none runs yet, cancels the step or job; if Slurm does not answer, ends srun.
+    def _begin(self, exit_code: ExitCode, status: str) -> None:
+        """Begins the stage INTERRUPTED. If a later stage has begun, only its time begins anew."""
+        self.exit_code = self.exit_code or exit_code
+        self._callbacks.on_status(status)
+        self._enter(max(self.stage, _Stage.INTERRUPTED))
 
-        Returns:
-            The signal for srun, which forwards it to the ranks even without Slurm's controller. None if no rank is
-            known to run.
+    def _enter(self, stage: _Stage) -> None:
+        self.stage = stage
+        self._stage_end_s = monotonic() + _ORDERLY_END_LIMIT_S
+
+    def _end_srun(self, reason: str) -> None:
+        """Begins the stage SRUN_ENDING: `processes.run_all` polls for it, and then signals srun."""
+        cause = "output closed" if self.exit_code == ExitCode.OUTPUT_CLOSED else "interrupted"
+        self._callbacks.on_status(f"{cause}; ending srun: {reason}")
+        self._enter(_Stage.SRUN_ENDING)
+
+    def _cancel_by_slurm(self, *, step_signal: str = "") -> "_CancelAnswer":
+        """Cancels the running step, otherwise the queued job, otherwise our jobs with the name.
+
+        Args:
+            step_signal: Signal that a running step gets instead of being canceled.
         """
-        self.interrupted_code = self.interrupted_code or ExitCode.INTERRUPTED
-        self._start_ending()
-        if self.output.line_count:
-            return signal.SIGUSR1
-        self._interrupt_by_slurm()
-        return None
-
-    def _start_ending(self) -> None:
-        self._callbacks.on_status("interrupted: the processes are ending; Ctrl-C again ends srun at once")
-        self._cancel_at_s = monotonic() + _ORDERLY_END_LIMIT_S
-
-    def _interrupt_by_slurm(self) -> None:
-        if slurm_error := self._cancel(signal_name="INT"):
-            self._end_srun(slurm_error)
-        elif not self._found_target:
-            self._end_srun("it has no step yet")
-
-    def _cancel(self, *, signal_name: str = "") -> str:
-        """Cancels or signals the running step, or cancels the queued job. Returns the error, or the empty string."""
         try:
             step_id = commands.find_step(self._name)
         except BusbwError as error:
-            return error.problem
-        self._found_target = bool(step_id or self._queued_job)
+            return _CancelAnswer(error.problem, has_target=False)
         if step_id:
-            return commands.cancel(step_id, signal=signal_name)
-        if self._queued_job:
-            return commands.cancel(self._queued_job)
-        return commands.cancel_named(self._name)
+            return _CancelAnswer(commands.cancel(step_id, signal=step_signal), has_target=True)
+        if queued_job := self._queued_job():
+            return _CancelAnswer(commands.cancel(queued_job), has_target=True)
+        return _CancelAnswer(commands.cancel_named(self._name), has_target=False)
 
-    def _end_srun(self, reason: str) -> None:
-        self.must_end = True
-        self._callbacks.on_status(f"interrupted; ending srun: {reason}")
+
+class _CancelAnswer(NamedTuple):
+    """Slurm's answer to a cancellation."""
+
+    error: str
+    """Empty on success."""
+    has_target: bool
+    """True if there is a running step or a queued job."""
