@@ -19,7 +19,7 @@ from busbw.compare.quantities import value_of
 from busbw.compare.result import PointKey
 from busbw.errors import INTERRUPT_CODES, SIGNALLED, BusbwError, ExitCode
 from busbw.launchers import Job, LaunchCallbacks, local
-from busbw.launchers.job.processes import ExitStatus, crash_message, documented_exit_code
+from busbw.launchers.job.processes import ExitStatus, crash_message, rank_lost_if_crashed
 from busbw.logs import Figure
 from busbw.readers import busbw_records
 
@@ -44,13 +44,13 @@ class BlockEndedError(BusbwError):
 def _documented_exit_code(code: int) -> int:
     """Maps the engine's exit code to a documented one. A crash is RANK_LOST, unknown codes become ENVIRONMENT.
 
-    129 means that SIGHUP came before the engine handled signals. It becomes 143 (SIGTERM), as if the engine had
-    handled it.
+    129 means that SIGHUP came before the engine handled signals. The result is then 143 (SIGTERM), which the engine
+    returns for a SIGHUP that it handles.
     """
     if code == SIGNALLED + signal.SIGHUP:
         return SIGNALLED + signal.SIGTERM
-    documented_code = documented_exit_code(ExitStatus(code))
-    return documented_code if documented_code in {*ExitCode, *INTERRUPT_CODES} else ExitCode.ENVIRONMENT
+    code = rank_lost_if_crashed(ExitStatus(code))
+    return code if code in {*ExitCode, *INTERRUPT_CODES} else ExitCode.ENVIRONMENT
 
 
 @dataclass(frozen=True)

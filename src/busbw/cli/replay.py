@@ -28,7 +28,7 @@ from busbw.cli.traces import CallComparison, ReplayComparison, print_replay
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
 from busbw.json_output import json_object
 from busbw.launchers import Job, LaunchCallbacks, local
-from busbw.launchers.job.processes import ExitStatus, documented_exit_code
+from busbw.launchers.job.processes import ExitStatus, rank_lost_if_crashed
 from busbw.records import RunRecords, read
 from busbw.traces.analysis import OperationRow, TraceAnalysis, analyze, prepare_trace
 from busbw.traces.models import list_models
@@ -104,7 +104,7 @@ def replay(
         code = local.submit(local.render(job), _SILENT) if as_json else local.submit(local.render(job))
         check_interrupt()
         code = verified_exit_code(code, record_kinds(destination.path), words)
-        exit_code = documented_exit_code(ExitStatus(code))
+        exit_code = rank_lost_if_crashed(ExitStatus(code))
         destination.on_exit(exit_code)
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             return exit_code

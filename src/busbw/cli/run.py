@@ -27,7 +27,7 @@ from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome,
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
 from busbw.launchers.job.job import LaunchPlan, as_pairs
-from busbw.launchers.job.processes import ExitStatus, documented_exit_code
+from busbw.launchers.job.processes import ExitStatus, rank_lost_if_crashed
 from busbw.terminal.progress import Progress
 from busbw.units import plain
 
@@ -90,7 +90,7 @@ def run(
         check_interrupt()
         if is_new:
             code = verified_exit_code(code, record_kinds(destination.path), words)
-        exit_code = documented_exit_code(ExitStatus(code))
+        exit_code = rank_lost_if_crashed(ExitStatus(code))
         destination.on_exit(exit_code)
         if code == ExitCode.USAGE and added_flags and not on_terminal:
             click.echo(f"busbw: the command line was: {command_text}", err=True)

@@ -128,7 +128,7 @@ def test_a_process_that_hangs_after_the_others_is_lost() -> None:
     backlog[0] = False
     clock[0] += processes.GRACE_S + 0.1
     assert listener.should_end()
-    assert errors == [b"busbw: still running 15 s after another process ended, and terminated as lost\n"]
+    assert errors == [b"busbw: still running more than 15 s after another process ended; terminated as lost\n"]
     listener.forward_error_line(ended(1, 143), None)
     assert listener.exit_code(143) == 4
 

@@ -227,7 +227,7 @@ def test_a_command_that_hangs_after_another_ended_is_lost(hung: int, monkeypatch
     ended = run_all(commands, output.callbacks, TerminationPolicy(grace_s=0.5))
     assert [status.code for status in ended] == [4 if process == hung else 0 for process in range(2)]
     assert job_exit_code(ended) == 4
-    message = b"busbw: still running 0.5 s after another process ended, and terminated as lost\n"
+    message = b"busbw: still running more than 0.5 s after another process ended; terminated as lost\n"
     assert output.errors == [(message, hung)]
 
 

@@ -1,8 +1,8 @@
 """Child processes of a launcher: starts them, reads their pipes, forwards signals and collects exit codes.
 
 `processes.run_all` is the interface for the launchers. "Command" means the local child process, such as ssh, mpirun or
-the program itself. Once a command has ended, the others get the grace period of the policy to end by themselves
-(`_end_overdue`). Then they get a signal, and 10 s later SIGKILL. `processes.job_exit_code` decides the job's exit code.
+the program itself. If the policy has a grace period, it begins when a command ends. The other commands that still run
+at its end get a signal, and SIGKILL 10 s later (`_end_overdue`). `processes.job_exit_code` decides the job's exit code.
 """
 
 import ctypes
@@ -63,7 +63,7 @@ class TerminationPolicy:
     grace_s: float | None = None
     """After a command ends, the others get this time to end by themselves (`GracePeriod`). None: they are not ended."""
     follows_first: bool = False
-    """True if this period begins only when the first command ends: the others may end before it."""
+    """True if the grace period begins only when the first command ends. The other commands may end earlier."""
     limit_s: float | None = None
     """All commands are ended after this time. None: no limit."""
     should_end: Callable[[], bool] | None = None
@@ -81,7 +81,7 @@ class ExitStatus:
     code: int
     """Exit code, or 128 + the signal's number if a signal ended the command."""
     was_terminated: bool = False
-    """True if we ended the command: another one had failed, its time was over, or a second interrupt came."""
+    """True if we ended the command: after the grace period, after a time limit, or on a second interrupt."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class ChildProcess:
     """Output after the last newline, by descriptor of the pipe."""
     was_terminated: bool = False
     is_lost: bool = False
-    """True if we ended the command because it still ran long after another one, and none had failed."""
+    """True if we ended the command after the grace period, and no command had failed."""
     has_output: bool = False
     started_s: float = field(default_factory=monotonic)
 
@@ -141,7 +141,7 @@ class ChildProcesses:
         ended_by_signal = any(
             child.process.returncode < 0 or child.process.returncode >= SIGNALLED for child in self._children
         )
-        # No command ended by the signal, so this process does. Exit codes do not show the effect of a custom interrupt.
+        # If no command ended by the signal, this process does. The exit codes do not show if a custom interrupt worked.
         is_unanswered = bool(self._received_signals) and not ended_by_signal and not self._has_custom_interrupt()
         if not has_failed and is_unanswered:
             os.kill(os.getpid(), self._received_signals[0])
@@ -386,9 +386,9 @@ def _send_interrupt(child: ChildProcess, number: int) -> None:
 
 
 def _environment(command: Command) -> dict[str, str]:
-    """Returns our environment merged with the command's.
+    """Returns our environment merged with the variables of the command.
 
-    If the command sets one of WORLD_VARIABLES, it inherits none of the others: they may belong to another job.
+    If the command sets one of WORLD_VARIABLES, it inherits none of these variables, which may belong to another job.
     """
     command_variables = dict(command.environment)
     sets_world = not command_variables.keys().isdisjoint(WORLD_VARIABLES)

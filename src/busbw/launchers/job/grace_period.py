@@ -8,17 +8,19 @@ from busbw.errors import ExitCode
 _REFUSAL_LIMIT_S = 5.0
 """Time for the other processes after one refused to run. The engine's own limit for them to leave is as long."""
 _REFUSAL_CODES = frozenset({ExitCode.USAGE, ExitCode.ENVIRONMENT})
-"""Exit codes of a process that named its problem. There is no lost rank that the others could diagnose, and those that
-have not joined the job would only wait for it."""
+"""Exit codes of a process that named its own problem. No rank is lost, so the other processes have nothing to diagnose.
+Processes that have not joined the job would only wait for the process that refused."""
 
 
 class GracePeriod:
-    """Begins when a process ends, and again at the first failure. Processes that still run at its end are terminated.
+    """Time limit for the other processes of a job. The launcher terminates processes that still run at its end.
 
-    It ends at most 5 s after a process ended with a usage or environment error.
+    - The period begins when the first process ends, and begins anew at the first failure.
+    - Without a failure, the period begins anew at every update while the reader of the output has paused. Processes may
+      wait for that reader.
+    - After a process ended with a usage or environment error, the period ends within 5 s.
 
-    Without a failure it does not begin while the reader of the output has paused, because processes may wait for that
-    reader. If none has failed at its end, the processes that still run are lost.
+    Without a failure, the terminated processes count as lost (RANK_LOST). After a failure, they do not.
     """
 
     def __init__(self, limit_s: float, now_s: Callable[[], float] = monotonic) -> None:
@@ -27,24 +29,27 @@ class GracePeriod:
         self._end_s: float | None = None
         self._has_refusal = False
         self.has_failed = False
+        """True from the first exit code other than 0 on."""
 
     def update(self, exit_codes: Collection[int], *, is_paused: bool) -> None:
-        """Begins the period if it is due. Called repeatedly from the first end of a process on.
+        """Begins the period, or begins the period anew. Called repeatedly from the first end of a process on.
 
         Args:
             exit_codes: Exit codes of the processes that ended by themselves.
             is_paused: True if the reader of the output has paused.
         """
-        has_failed = any(exit_codes)
-        if not self.has_failed and (has_failed or is_paused or self._end_s is None):
+        is_first_failure = any(exit_codes) and not self.has_failed
+        is_first_refusal = not _REFUSAL_CODES.isdisjoint(exit_codes) and not self._has_refusal
+        waits_for_reader = is_paused and not self.has_failed
+        if self._end_s is None or is_first_failure or waits_for_reader:
             self._end_s = self._now_s() + self._limit_s
-        self.has_failed = self.has_failed or has_failed
-        if not self._has_refusal and self._end_s is not None and not _REFUSAL_CODES.isdisjoint(exit_codes):
-            self._has_refusal = True
+        if is_first_refusal:
             self._end_s = min(self._end_s, self._now_s() + _REFUSAL_LIMIT_S)
+        self.has_failed |= is_first_failure
+        self._has_refusal |= is_first_refusal
 
     def postpone(self, seconds: float) -> None:
-        """Moves the end by a time that the processes could not use."""
+        """Moves the end of the period by a time in which the processes were stopped."""
         if self._end_s is not None:
             self._end_s += seconds
 
@@ -55,6 +60,6 @@ class GracePeriod:
 
     @property
     def lost_message(self) -> bytes:
-        """Message about a process that is lost."""
-        text = f"busbw: still running {self._limit_s:g} s after another process ended, and terminated as lost\n"
+        """Message about a process that is lost. A pause of the reader makes the real time longer than the limit."""
+        text = f"busbw: still running more than {self._limit_s:g} s after another process ended; terminated as lost\n"
         return text.encode()

@@ -1,7 +1,9 @@
 """Runs the commands of a launcher to their end, and decides the exit code of the job.
 
-All launchers start programs, forward signals and read pipes through this module; `child_processes` does the work. If a
-command ends, the others get the grace period of the policy, usually `GRACE_S`; those that still run then are lost.
+All launchers except Kubernetes run a job through this module, which starts programs, forwards signals and reads pipes
+(`child_processes`). Kubernetes runs kubectl itself. Short queries of other programs do not use this module either.
+
+If the policy has a grace period, the other commands must end within this time after one has ended (`GracePeriod`).
 """
 
 import os
@@ -14,13 +16,13 @@ from busbw.launchers.job.child_processes import ChildProcesses, ExitStatus, Term
 from busbw.launchers.job.job import Command, LaunchCallbacks, PrivateFile
 
 GRACE_S = 15.0
-"""Time for the other processes to end by themselves after one has ended, and again after the first failure.
+"""Usual limit of a `GracePeriod`.
 
-They learn of an ended process from its closed connections. A process that is only silent, such as a stopped one, does
-not start this period: the engine declares it lost after 30 s (`tcp_store_server`).
+The other processes learn of an ended process from its closed connections. A process that is only silent, such as a
+stopped one, does not begin this period: the engine declares that process lost after 30 s (`tcp_store_server`).
 """
 _ORDERLY_CODES = {SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
-"""Exit codes of signals that are no crash: those that the engine handles, and SIGPIPE if the reader closed."""
+"""Exit codes of signals that are no crash: signals that the engine handles, and SIGPIPE after the reader closed."""
 
 
 def run(command: Command, callbacks: LaunchCallbacks | None = None) -> int:
@@ -39,14 +41,17 @@ def run_all(
 
     Each command has its own session, so that Ctrl-C reaches it once, through this function. SIGINT, SIGTERM and SIGHUP
     are forwarded; Ctrl-Z stops all commands. If there are several commands, or a custom interrupt (`Command.interrupt`,
-    `TerminationPolicy.on_interrupt`), a second signal ends them at once and a third one kills them. A signal that no
-    command acted on is raised again at the end.
+    `TerminationPolicy.on_interrupt`), a second signal ends them at once and a third one kills them.
+
+    If this process received a signal, and no command ended by a signal, this process ends itself by the same signal.
+    This does not apply to a custom interrupt.
 
     Args:
         commands: The stdout of the first command is the job's.
         callbacks: None: the commands inherit our output. Without `on_error` they inherit our stderr.
-        policy: Termination policy. None: the commands end by themselves.
-        max_connecting: Maximum number of commands without any output when the next one starts.
+        policy: Termination policy. None: a command that ends has no effect on the others.
+        max_connecting: Maximum number of commands that connect at the same time; others start later. A command
+            connects until its first output, as ssh does, for at most 10 s. None: all start at once.
 
     Returns:
         The exit statuses, in the order of the commands.
@@ -86,23 +91,23 @@ def written_files(files: Sequence[PrivateFile]) -> Iterator[None]:
 
 
 def job_exit_code(statuses: Sequence[ExitStatus]) -> int:
-    """Returns the exit code of a job with several processes: that of process 0, which summarizes the run.
+    """Returns the exit code of a job with several processes.
 
-    If we terminated process 0, or if it succeeded, the first other process that failed by itself decides. A process
-    that was killed or crashed counts as a lost rank.
+    Usually process 0 decides, because process 0 summarizes the run. If we terminated process 0, or if process 0
+    succeeded, the first other process that failed by itself decides. A killed or crashed process counts as a lost rank.
     """
-    return documented_exit_code(statuses[_decisive_index(statuses)])
+    return rank_lost_if_crashed(statuses[_decisive_index(statuses)])
 
 
-def documented_exit_code(status: ExitStatus) -> int:
-    """Returns the exit code of a command for the exit status of its program: RANK_LOST if it was killed or crashed."""
+def rank_lost_if_crashed(status: ExitStatus) -> int:
+    """Returns RANK_LOST for a command that was killed or crashed, otherwise the exit code of the command."""
     return ExitCode.RANK_LOST if has_crashed(status) else status.code
 
 
 def crash_message(statuses: Sequence[ExitStatus], names: Sequence[str]) -> str:
     """Error message if a killed or crashed process decides the exit code of the job. Empty otherwise.
 
-    It is also empty if another process ended with RANK_LOST, because that process has named the lost one.
+    Also empty if another process ended with RANK_LOST, because that process has named the lost one.
 
     Args:
         statuses: Exit statuses of the commands.
@@ -153,8 +158,8 @@ __all__ = [
     "ExitStatus",
     "TerminationPolicy",
     "crash_message",
-    "documented_exit_code",
     "job_exit_code",
+    "rank_lost_if_crashed",
     "report_crash",
     "run",
     "run_all",
