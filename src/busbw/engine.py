@@ -23,13 +23,13 @@ WORLD_VARIABLES = (
     "BUSBW_TOKEN",
     "BUSBW_TOKEN_FILE",
 )
-"""Variables that define a job and a process's rank in it.
+"""Variables that define a job, and the place of a process in the job. BUSBW_RANK is the number of the process.
 
-If a launcher sets one of them for a process, the process inherits none of the others from the environment.
+If a launcher sets one of these variables for a process, the process inherits none of them from the environment.
 """
 
 REQUESTED_GPUS_VARIABLE = "BUSBW_REQUESTED_GPUS"
-"""Number of GPUs per node that a launcher was asked for. With it the engine does not fall back to the host backend."""
+"""Number of GPUs per node that a launcher requests. If it is set, the engine does not fall back to the host backend."""
 
 PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 """Folder of programs to use instead of the installed ones, such as build/dev of a source tree."""
@@ -37,13 +37,13 @@ PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 ENGINE = "busbw-engine"
 
 FLOWS = "flows"
-"""First argument of the engine with which it measures flows for a search, not a collective."""
+"""First argument of the engine that measures flows for a search, not a collective."""
 
 EACH_NODE = "each-node"
-"""First argument of the engine with which it runs a command on each node, and measures nothing."""
+"""First argument of the engine that runs a command on each node, and measures nothing."""
 
-COMMANDS_WITHOUT_TABLE = {FLOWS: "find", EACH_NODE: "doctor"}
-"""Command of busbw for each first argument with which the engine prints no table."""
+COMMAND_BY_TABLELESS_ARGUMENT = {FLOWS: "find", EACH_NODE: "doctor"}
+"""First arguments with which the engine prints no table, each with the command of busbw that uses the argument."""
 
 FASTPATH_LIBRARY = "libbusbw_nccl.so"
 """Fast-path library (docs/explanation/fast-path.md)."""
@@ -140,18 +140,24 @@ def versions() -> str:
     return _query_engine("--version")
 
 
-def help_text(program: str = "") -> str:
-    """Returns the `--help` output with all flags: of a program, or if it is empty those that all collectives have."""
-    return _query_engine(*filter(None, [program]), "--help")
+def help_text(collective: str = "") -> str:
+    """Returns the engine's `--help` output, which lists the flags.
+
+    Args:
+        collective: First argument of the engine, such as "comm_ops". Empty: the flags that all collectives have.
+    """
+    return _query_engine(*filter(None, [collective]), "--help")
 
 
 def default_ranks() -> int:
-    """Returns the number of ranks to measure by default: one per GPU of this machine.
+    """Returns the number of ranks to measure by default.
 
-    On the host backend one per processor that this process may use, so that ranks do not wait for each other's turn,
-    but 2 to 4: one rank transfers nothing.
+    With GPUs, each GPU of this machine has one rank. On the host backend, each processor that this process may use has
+    one rank, so that ranks do not wait for a processor. There are at least 2 host ranks, because one rank transfers
+    nothing. There are at most 4 host ranks.
     """
-    return gpu_count() or min(max(len(os.sched_getaffinity(0)), 2), 4)
+    processors = len(os.sched_getaffinity(0))
+    return gpu_count() or min(max(processors, 2), 4)
 
 
 def gpu_count() -> int:
@@ -180,8 +186,8 @@ def world() -> tuple[int, int, str]:
 
     The launcher is "none" if there is one process. The environment decides, by the engine's rules.
     """
-    rank, size, launcher = _query_engine("--world").split()
-    return int(rank), int(size), launcher
+    process, process_count, launcher = _query_engine("--world").split()
+    return int(process), int(process_count), launcher
 
 
 def _query_engine(*words: str) -> str:
@@ -200,8 +206,9 @@ def _run_engine(*words: str) -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run([path, *words], capture_output=True, text=True, errors="replace", timeout=60, check=True)
     except subprocess.CalledProcessError as error:
-        # An engine that does not know an informational flag takes it for one of a measurement.
-        if f"{ENGINE} {flag}: no collective before the options" in error.stderr:
+        # An older engine does not know a newer informational flag, and asks for a collective (engine/main.cpp).
+        is_flag_unknown = f"{ENGINE} {flag}: no collective before the options" in error.stderr
+        if is_flag_unknown:
             engine_text = f"{path} is {versions().splitlines()[0].removeprefix('busbw ')} and lacks {flag}"
             problem = f"engine and busbw differ in version: {engine_text}, busbw is {__version__}"
             raise BusbwError(problem, remedy="install busbw again") from error
@@ -218,7 +225,7 @@ def collective_name(program: str) -> str:
 
 
 __all__ = [
-    "COMMANDS_WITHOUT_TABLE",
+    "COMMAND_BY_TABLELESS_ARGUMENT",
     "EACH_NODE",
     "ENGINE",
     "FASTPATH_LIBRARY",

@@ -48,7 +48,7 @@ def group_ranks(table: Table, group: int) -> list[int]:
     return sorted(rank.rank for rank in table.rank_list if rank.group == group)
 
 
-def heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence[int]) -> Picture | None:
+def arrival_heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence[int]) -> Picture | None:
     """Draws a heat map of rank by size. None without data.
 
     Args:

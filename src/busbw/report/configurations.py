@@ -273,7 +273,9 @@ def _sample_pictures(table: Table, group: int, placement: Placement, figures: _F
             size: arrivals_us for size, passes in by_size.items() if (arrivals_us := arrivals.arrivals(passes))
         }
         pictures.append(sample_spread.picture(f"Scatter of the iterations{suffix}", spreads))
-        pictures.append(arrivals.heat_map(f"Late ranks{suffix}", arrivals_by_size, arrivals.group_ranks(table, group)))
+        pictures.append(
+            arrivals.arrival_heat_map(f"Late ranks{suffix}", arrivals_by_size, arrivals.group_ranks(table, group))
+        )
     return pictures
 
 

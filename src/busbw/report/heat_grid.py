@@ -19,8 +19,10 @@ from busbw.svg import drawing, element
 
 MAX_CELLS = 128
 """Maximum number of cells in a line, so that each is at least two pixels wide on a phone."""
-_SHADES = {1.05: "alike", 1.15: "heat1", 1.5: "heat2", 2.0: "heat3", float(np.exp(DEAD_LEVEL - 1)): "heat4"}
-"""Classes of the cells by the upper limit of the slow-down."""
+_MAX_SLOWDOWN = float(np.exp(DEAD_LEVEL - 1))
+"""Upper limit of the slow-down of a flow that transfers data. A failed flow has the log slow-down DEAD_LEVEL."""
+_SHADES = {1.05: "alike", 1.15: "heat1", 1.5: "heat2", 2.0: "heat3", _MAX_SLOWDOWN: "heat4"}
+"""Classes of the cells by the upper limit of the slow-down. A cell above all limits has the class `_DEAD`."""
 _DEAD = "dead"
 _WIDTH, _LEFT, _TOP = 460.0, 92.0, 24.0
 _MAX_CELL_WIDTH, _ROW_HEIGHT, _CHARACTER_WIDTH, _MAX_LABEL = 28.0, 16.0, 8.5, 10
@@ -36,11 +38,11 @@ class Box(NamedTuple):
 
 
 class Flows(NamedTuple):
-    """Row, column and log of the slow-down of each flow."""
+    """Row, column and natural logarithm of the slow-down of each flow."""
 
     rows: Indices
     columns: Indices
-    excess: Values
+    log_slowdown: Values
 
 
 class _Axis(NamedTuple):
@@ -133,7 +135,7 @@ def _draw_cell(rows: _Axis, columns: _Axis, row: int, column: int, slowdown: flo
 
 
 def _row_labels(rows: _Axis) -> list[Markup]:
-    """Draws the names of as many rows as there is room for."""
+    """Draws the name of every nth row, so that names do not overlap."""
     label_step = math.ceil(_ROW_HEIGHT / rows.cell_length)
     return [
         element(
@@ -148,7 +150,7 @@ def _row_labels(rows: _Axis) -> list[Markup]:
 
 
 def _column_labels(columns: _Axis) -> list[Markup]:
-    """Draws the names of as many columns as there is room for."""
+    """Draws the name of every nth column, so that names do not overlap."""
     label_width = min(max(map(len, columns.names)), _MAX_LABEL) * _CHARACTER_WIDTH
     label_step = math.ceil(label_width / columns.cell_length)
     labels = []
@@ -163,19 +165,21 @@ def _column_labels(columns: _Axis) -> list[Markup]:
 def _slowest_medians(flows: Flows, row_axis: _Axis, column_axis: _Axis) -> Iterable[tuple[int, int, float, int]]:
     """Yields row, column, median slow-down and number of flows of the slowest pair of each cell."""
     # Sorted by row, column and slow-down, so that the flows of a pair are adjacent and their median is in the middle.
-    order = np.lexsort((flows.excess, flows.columns, flows.rows))
-    rows, columns, excess = flows.rows[order], flows.columns[order], flows.excess[order]
+    order = np.lexsort((flows.log_slowdown, flows.columns, flows.rows))
+    rows, columns, log_slowdown = flows.rows[order], flows.columns[order], flows.log_slowdown[order]
     pair_starts = _group_starts(rows, columns)
     counts = np.diff(np.append(pair_starts, len(rows)))
-    lower, upper = excess[pair_starts + (counts - 1) // 2], excess[pair_starts + counts // 2]
-    medians = np.where(upper < DEAD_LEVEL, (lower + upper) / 2, lower)  # a failed flow has no time to average
-    # Pairs sorted by cell and falling slow-down, so that the slowest pair of a cell is its first one.
+    # The two flows in the middle of a pair are the same flow if the number of flows is odd.
+    lower_middle, upper_middle = log_slowdown[pair_starts + (counts - 1) // 2], log_slowdown[pair_starts + counts // 2]
+    # A failed flow has no slow-down to average. The other one in the middle is then the median.
+    medians = np.where(upper_middle < DEAD_LEVEL, (lower_middle + upper_middle) / 2, lower_middle)
+    # Sorted by cell and falling slow-down, so that the first pair of a cell is the slowest.
     cell_rows = rows[pair_starts] // row_axis.names_per_cell
     cell_columns = columns[pair_starts] // column_axis.names_per_cell
     order = np.lexsort((-medians, cell_columns, cell_rows))
     for pair in order[_group_starts(cell_rows[order], cell_columns[order])]:
         start = pair_starts[pair]
-        yield int(rows[start]), int(columns[start]), float(np.exp(medians[pair])), int(counts[pair])
+        yield int(rows[start]), int(columns[start]), math.exp(medians[pair]), int(counts[pair])
 
 
 def _group_starts(rows: Indices, columns: Indices) -> Indices:

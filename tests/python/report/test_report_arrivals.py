@@ -8,7 +8,7 @@ from sample_logs import figure, row, table
 
 from busbw import readers
 from busbw.logs import Rank
-from busbw.report.arrivals import MAX_RANKS, arrivals, heat_map, shade_level
+from busbw.report.arrivals import MAX_RANKS, arrival_heat_map, arrivals, shade_level
 from busbw.report.configurations import TableContext, configurations
 
 RECORD = Path(__file__).resolve().parents[2] / "golden" / "late_rank_h200_x4.jsonl"
@@ -46,7 +46,7 @@ def test_ranks_of_a_group_have_the_numbers_of_the_whole_job() -> None:
 
 
 def test_the_picture_names_the_latest_rank_and_each_cell_has_a_tooltip() -> None:
-    made = heat_map("Late ranks", {8: [0.0, 20.0], 16: [0.5, 0.0]}, [0, 1])
+    made = arrival_heat_map("Late ranks", {8: [0.0, 20.0], 16: [0.5, 0.0]}, [0, 1])
     assert made is not None
     assert "The latest is rank 1 at 8 B: it began 20 us after the first rank." in made.alt_text
     assert made.note.startswith("The latest is rank 1 at 8 B: it began 20 us after the first rank. ")
@@ -55,7 +55,7 @@ def test_the_picture_names_the_latest_rank_and_each_cell_has_a_tooltip() -> None
 
 
 def test_of_very_many_ranks_the_latest_are_shown() -> None:
-    made = heat_map("Late ranks", {8: [float(number == 70) for number in range(100)]}, range(100))
+    made = arrival_heat_map("Late ranks", {8: [float(number == 70) for number in range(100)]}, range(100))
     assert made is not None
     assert f"Of 100 ranks, the {MAX_RANKS}" in made.note
     names = [one.text for one in svg_root(made.svg).iter("text") if (one.text or "").startswith("rank ")]
@@ -64,9 +64,9 @@ def test_of_very_many_ranks_the_latest_are_shown() -> None:
 
 
 def test_nothing_to_show() -> None:
-    assert heat_map("Late ranks", {}, [0, 1]) is None
-    assert heat_map("Late ranks", {8: [0.0, 1.0]}, [0, 1, 2]) is None  # the arrivals' ranks are not known
-    assert heat_map("Late ranks", {8: [0.0]}, [0]) is None
+    assert arrival_heat_map("Late ranks", {}, [0, 1]) is None
+    assert arrival_heat_map("Late ranks", {8: [0.0, 1.0]}, [0, 1, 2]) is None  # the arrivals' ranks are not known
+    assert arrival_heat_map("Late ranks", {8: [0.0]}, [0]) is None
 
 
 def test_shades_grow_with_the_time() -> None:

@@ -23,7 +23,7 @@ from busbw.cli.options.engine_words import words_argument
 from busbw.cli.options.param_types import Seconds
 from busbw.cli.options.run_destination import destination_options
 from busbw.cli.outcome.summary import plot_option
-from busbw.engine import COMMANDS_WITHOUT_TABLE, EACH_NODE, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
+from busbw.engine import COMMAND_BY_TABLELESS_ARGUMENT, EACH_NODE, REQUESTED_GPUS_VARIABLE, WORLD_VARIABLES
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import Job
 from busbw.launchers.slurm.allocation import allocated_gpus_per_node
@@ -76,7 +76,7 @@ class LaunchOptions:
     @property
     def has_table(self) -> bool:
         """False for `busbw find` and `busbw doctor`."""
-        return self.collective not in COMMANDS_WITHOUT_TABLE
+        return self.collective not in COMMAND_BY_TABLELESS_ARGUMENT
 
     @property
     def measures(self) -> bool:
@@ -86,7 +86,7 @@ class LaunchOptions:
     @property
     def run_name(self) -> str:
         """Name of the run in the store: the collective, or "find" for a search."""
-        return COMMANDS_WITHOUT_TABLE.get(self.collective, self.collective)
+        return COMMAND_BY_TABLELESS_ARGUMENT.get(self.collective, self.collective)
 
     @property
     def ranks_per_process(self) -> int:
@@ -259,7 +259,7 @@ def common_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _program_name(collective: str) -> str:
-    return engine.ENGINE if collective in COMMANDS_WITHOUT_TABLE else f"{collective}_perf"
+    return engine.ENGINE if collective in COMMAND_BY_TABLELESS_ARGUMENT else f"{collective}_perf"
 
 
 def _refuse_empty_values(context: click.Context) -> None:
