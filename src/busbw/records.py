@@ -58,7 +58,9 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
     placement: Annotated[Literal["in", "out", "both"], Meta(description="Placements measured (--placement).")]
     target_ci_percent: Annotated[
         float | None,
-        Meta(description="Stop at this half-width of the median's 95 % interval, in percent of it (--target-ci)."),
+        Meta(
+            description="Stop at this half-width of the median's 95 % interval, in percent of the median (--target-ci)."
+        ),
     ]
     max_time_s: Annotated[float | None, Meta(description="Time budget of one placement of one row (--max-time).")]
     timeout_s: Annotated[int, Meta(description="Seconds without progress of any rank (-T); 0 is without limit.")]
@@ -69,7 +71,9 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
     device_implementation: Annotated[
         int, Meta(description="Kernel on NCCL's device API (-D); 0 is the library's own operation.")
     ] = 0
-    device_cta_count: Annotated[int | None, Meta(description="CTAs of that kernel (-V); null without a kernel.")] = None
+    device_cta_count: Annotated[int | None, Meta(description="CTAs of the -D kernel (-V); null without a kernel.")] = (
+        None
+    )
     report_memory: Annotated[bool, Meta(description="True if GPU memory is reported (-M).")] = False
     one_sided: Annotated[
         bool, Meta(description="True if ranks put data into buffers of peers and wait for signals (-H).")
@@ -86,7 +90,7 @@ class LibraryRecord(Struct, kw_only=True, frozen=True):
     version: Annotated[str, Meta(description="Version that the library reports: '2.28.9'.")]
     path: Annotated[str, Meta(description="Path of the library's file, links followed.")]
     sha256: Annotated[
-        str | None, Meta(description="SHA-256 of that file, 64 hexadecimal digits; null if it is unreadable.")
+        str | None, Meta(description="SHA-256 of the file, 64 hexadecimal digits; null if the file is unreadable.")
     ]
 
 
@@ -95,8 +99,8 @@ class RankRecord(Struct, kw_only=True, frozen=True):
 
     rank: Annotated[int, Meta(description="Rank in the whole job.")]
     group: Annotated[int, Meta(description="Group under NCCL_TESTS_SPLIT; otherwise 0.")]
-    process: Annotated[int, Meta(description="Index of its process in the job.")]
-    pid: Annotated[int, Meta(description="Process id on its host.")]
+    process: Annotated[int, Meta(description="Index of the rank's process in the job.")]
+    pid: Annotated[int, Meta(description="Process id on the host.")]
     host: Annotated[str, Meta(description="Host name.")]
     device: Annotated[int, Meta(description="GPU index; on the host backend the rank's index on its machine.")]
     bus_id: Annotated[str, Meta(description="PCI bus id as 0000:0f:00; 'cpu' on the host backend.")]
@@ -133,16 +137,20 @@ class LateRankRecord(Struct, kw_only=True, frozen=True):
         Meta(
             description="'late_start': at each iteration. 'slow_launch': at each operation, because its launch takes "
             "longer than the operation. 'late_first': at the first iteration after a barrier. "
-            "'slow_call': in a call that ranks with the same part finish sooner (comm_ops)."
+            "'slow_call': in a call of comm_ops that ranks with the same role finish sooner. A role is one half of a "
+            "split, or the old or new ranks of a grow."
         ),
     ]
     rank: Annotated[int, Meta(description="Rank in the whole job.")]
     host: Annotated[str, Meta(description="Host name.")]
     late_us: Annotated[
         float,
-        Meta(description="Delay after all other ranks of the group; of a slow launch or call, after the median rank."),
+        Meta(
+            description="Delay after the last of the other ranks of the group. For 'slow_launch' and 'slow_call': "
+            "how much longer the launch or call takes than on the median rank."
+        ),
     ]
-    message: Annotated[str, Meta(description="The sentence about it in `warnings`.")]
+    message: Annotated[str, Meta(description="The sentence in `warnings` about this late rank.")]
 
 
 class ClockRecord(Struct, kw_only=True, frozen=True):
@@ -154,12 +162,13 @@ class ClockRecord(Struct, kw_only=True, frozen=True):
     ]
     most_mhz: Annotated[float | None, Meta(description="Maximum clock; null if unknown.")]
     slowed_by: Annotated[
-        list[str], Meta(description="Throttle reasons at that time; empty if the clock was not throttled.")
+        list[str],
+        Meta(description="Throttle reasons at the time of `after_mhz`; empty if the clock was not throttled."),
     ]
 
 
 class SkewRecord(Struct, kw_only=True, frozen=True):
-    """Comparison of an uneven operation with the balanced one, which moves the same total evenly."""
+    """Comparison of an uneven operation with the balanced operation, which moves the same total evenly."""
 
     busiest_bytes: Annotated[
         int, Meta(description="Bytes that the busiest rank sends to the others, or receives from them.", ge=0)
@@ -178,7 +187,7 @@ class SkewRecord(Struct, kw_only=True, frozen=True):
 
 
 class TogetherRecord(Struct, kw_only=True, frozen=True):
-    """The operation while its neighbor (--with) runs, in batches that alternate with those alone."""
+    """The operation while its neighbor (--with) runs. These batches alternate with batches of the operation alone."""
 
     time_us: Annotated[
         float | None,
@@ -194,8 +203,8 @@ class TogetherRecord(Struct, kw_only=True, frozen=True):
     active_percent: Annotated[
         float,
         Meta(
-            description="Part of the time with an issued and unfinished operation of the neighbor, on the worst rank. "
-            "It includes time in which the neighbor waits for a processor or for its next launch."
+            description="Share of the time in which an operation of the neighbor is issued and unfinished, on the rank "
+            "with the smallest share. The neighbor may wait for a processor or for its next launch in this time."
         ),
     ]
     neighbor_operations: Annotated[int, Meta(description="Operations of the neighbor on each rank.", ge=0)]
@@ -203,7 +212,7 @@ class TogetherRecord(Struct, kw_only=True, frozen=True):
         float | None,
         Meta(
             description="Mean time of the neighbor's operations next to the measured ones, on the slowest rank; null "
-            "if unknown. If the same operation alone takes much less, the neighbor hardly ran."
+            "if unknown. If the neighbor's operation alone takes much less time, the neighbor hardly ran."
         ),
     ] = None
 
@@ -214,15 +223,15 @@ class LifecycleRecord(Struct, kw_only=True, frozen=True):
     test: Annotated[str, Meta(description="'init', 'split', 'shrink' or 'grow'.")]
     call: Annotated[str, Meta(description="'rendezvous', 'create', 'first_all_reduce', ...")]
     function: Annotated[str | None, Meta(description="NCCL's function: 'ncclCommSplit'; null without a library.")]
-    test_ranks: Annotated[int, Meta(description="Ranks of the test; some may not make the call.", ge=1)]
+    test_ranks: Annotated[int, Meta(description="Number of ranks of the test; some may not make the call.", ge=1)]
 
 
 class WrongElement(Struct, kw_only=True, frozen=True):
     """One wrong element of a result, or of the guard around a buffer."""
 
-    rank: Annotated[int, Meta(description="The rank that holds it.")]
+    rank: Annotated[int, Meta(description="The rank that holds the element.")]
     place: Annotated[str, Meta(description="Name of the buffer or guard.")]
-    index: Annotated[int, Meta(description="Index of the element in that rank's result; negative before its start.")]
+    index: Annotated[int, Meta(description="Index of the element in the rank's result; negative before its start.")]
     expected: Annotated[str, Meta(description="Expected value and bits: '3 (0x40400000)'.")]
     got: Annotated[str, Meta(description="Value and bits that were found.")]
 
@@ -234,8 +243,10 @@ class CheckRecord(Struct, kw_only=True, frozen=True):
         Literal["not_checked", "not_applicable", "checked"],
         Meta(description="'not_applicable': this placement has no defined result to check."),
     ]
-    wrong_elements: Annotated[int | None, Meta(description="Over all ranks of the group; null unless checked.")]
-    wrong_ranks: Annotated[int | None, Meta(description="Ranks with a wrong element; null unless checked.")]
+    wrong_elements: Annotated[
+        int | None, Meta(description="Number of wrong elements on all ranks of the group; null unless checked.")
+    ]
+    wrong_ranks: Annotated[int | None, Meta(description="Number of ranks with a wrong element; null unless checked.")]
     policy: Annotated[str | None, Meta(description="'exact', or the limits of the check; null unless checked.")]
     first_wrong: Annotated[list[WrongElement], Meta(description="The first few wrong elements.")]
 
@@ -265,13 +276,16 @@ class HeaderRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=Tru
     rows_planned: Annotated[
         int | None, Meta(description="Rows of each group, all passes included; null if unknown (-N 0, comm_ops).")
     ] = None
-    bytes_planned: Annotated[float | None, Meta(description="Sum of the requested sizes of these rows.")] = None
+    bytes_planned: Annotated[float | None, Meta(description="Sum of the requested sizes of all planned rows.")] = None
     ranks: Annotated[list[RankRecord], Meta(description="All ranks, by rank.")]
     notes: Annotated[list[str], Meta(description="Sentences that the table's header shows.")]
 
 
 class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
-    """One placement of one row of the table of one group, or one call of a communicator's life (comm_ops)."""
+    """One placement of a table row of one group, or one call of a communicator's life (comm_ops).
+
+    A table row shows both placements, so it has up to two of these records.
+    """
 
     collective: Annotated[str, Meta(description="'all_reduce', ...; of comm_ops the test and the call: 'split/create'")]
     requested_bytes: Annotated[int, Meta(description="Size that the sweep requested.", ge=0)]
@@ -295,7 +309,10 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     group: Annotated[int, Meta(description="Group under NCCL_TESTS_SPLIT, otherwise 0.")]
     ranks: Annotated[
         int,
-        Meta(description="Ranks of the group; of comm_ops the ranks that make the call, the first of the job.", ge=1),
+        Meta(
+            description="Number of ranks of the group. In comm_ops: number of ranks in the call, from rank 0 on.",
+            ge=1,
+        ),
     ]
     cycle: Annotated[int, Meta(description="Pass over all rows (-N), from 0.", ge=0)]
     time_us: Annotated[
@@ -335,9 +352,9 @@ class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
     rank_arrivals_us: Annotated[
         list[float],
         Meta(
-            description="Start of each rank of the group relative to its first rank. By the host clock, the median "
-            "over iterations. On a device, that of the first iteration; empty if ranks do not wait for all others "
-            "(collectives with a root, sendrecv) or all began together. Empty on the host before schema 1.5."
+            description="Start of each rank of the group, relative to the rank that starts first. Host backend: median "
+            "over iterations. Device: first iteration. Empty on a device if ranks do not wait for all others "
+            "(collectives with a root, sendrecv), or if all ranks began together. Empty on the host before schema 1.5."
         ),
     ] = msgspec.field(default_factory=list)
     late_ranks: Annotated[
@@ -392,7 +409,9 @@ class MemoryRecord(Struct, kw_only=True, frozen=True):
     context_bytes: Annotated[int | None, Meta(description="Memory for CUDA's context; null if unknown.")]
     library_bytes: Annotated[int | None, Meta(description="Memory for joining the communicator; null if unknown.")]
     buffer_bytes: Annotated[int | None, Meta(description="Memory for buffers and registration; null if unknown.")]
-    collective_bytes: Annotated[int | None, Meta(description="Memory taken since then; null if unknown.")]
+    collective_bytes: Annotated[
+        int | None, Meta(description="Memory taken after the buffers and registration; null if unknown.")
+    ]
 
 
 class EndRecord(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
@@ -463,7 +482,13 @@ def stream(path: Path | str) -> Iterator[Record | None]:
 
 
 def stream_lines(path: Path | str, decoder: msgspec.json.Decoder[_Line], header: type) -> Iterator[_Line | None]:
-    """Yields the lines of a file as `stream` does, for lines that `decoder` reads. Only the first is a `header`."""
+    """Yields the lines of a file as `stream` does.
+
+    Args:
+        path: The file.
+        decoder: Decoder of a line.
+        header: Type of the first line, and of no other line.
+    """
     line_number = 0
     try:
         with Path(path).open("rb") as lines:
@@ -481,7 +506,9 @@ def stream_lines(path: Path | str, decoder: msgspec.json.Decoder[_Line], header:
                     raise RecordsError(
                         f"{path}:{line_number}: {error}", remedy="give a file written by --records"
                     ) from error
-                if isinstance(record, header) != is_first:
+                is_header = isinstance(record, header)
+                is_header_missing, is_header_repeated = is_first and not is_header, is_header and not is_first
+                if is_header_missing or is_header_repeated:
                     expected = "the run's header line must come first and only once"
                     raise RecordsError(f"{path}:{line_number}: {expected}", remedy="use a separate file for each run")
                 yield record
