@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 
@@ -36,7 +37,7 @@ def _count_items(row: Row) -> int:
 
 
 def _drain(kept: deque[Event], remaining: Iterator[Event]) -> Iterator[Event]:
-    """Yields the kept events, which are released one by one, and the remaining ones."""
+    """Yields the kept events and then the remaining events. Each kept event is released when it is yielded."""
     while kept:
         yield kept.popleft()
     yield from remaining
@@ -52,8 +53,8 @@ def _collect_in_file(source: str, events: Iterable[Event]) -> Log:
             refused.extend([event])
         else:
             notes.append(event.sentence)
-    tables.close()
-    # Refused rows are in the order of their tables' ends. To sort them would need all of them in memory.
+    tables.finish_writing()
+    # Refused rows are in the order in which their tables end. Sorting would need all refused rows in memory.
     return Log(
         source=source,
         tables=tables,
@@ -74,7 +75,7 @@ def _collect_in_memory(source: str, events: Iterable[Event]) -> Log:
             refused.append(event)
         elif isinstance(event, LogNote):
             notes.append(event.sentence)
-    # Tables of several processes are yielded in the order of their ends, not of their first lines.
+    # If several processes wrote the log, the chunks are in the order in which their tables end.
     tables = tuple(sorted(_join_chunks(chunks), key=lambda table: table.first_line))
     return Log(
         source=source,
@@ -86,23 +87,20 @@ def _collect_in_memory(source: str, events: Iterable[Event]) -> Log:
 
 
 def _join_chunks(chunks: list[TableChunk]) -> list[Table]:
-    """Joins the chunks of each table. Facts about the end of a table are in its last chunk."""
-    tables: list[Table] = []
-    open_tables: dict[int, tuple[int, list[Row]]] = {}  # by first line: index in `tables`, and the rows so far
+    """Joins the chunks of each table."""
+    chunks_of_tables: list[list[Table]] = []
+    open_tables: dict[int, list[Table]] = {}  # chunks so far of each table with further chunks to come, by first line
     for table, is_last in chunks:
-        if table.first_line in open_tables:
-            index, rows = open_tables[table.first_line]
-            rows.extend(table.rows)
-        elif is_last:
-            tables.append(table)
-            continue
-        else:
-            index, rows = len(tables), list(table.rows)
-            open_tables[table.first_line] = (index, rows)
-            tables.append(table)
+        if table.first_line not in open_tables:
+            open_tables[table.first_line] = []
+            chunks_of_tables.append(open_tables[table.first_line])
+        open_tables[table.first_line].append(table)
         if is_last:
             del open_tables[table.first_line]
-            tables[index] = msgspec.structs.replace(table, rows=tuple(rows))
-    for index, rows in open_tables.values():
-        tables[index] = msgspec.structs.replace(tables[index], rows=tuple(rows))
-    return tables
+    return list(map(_join_table, chunks_of_tables))
+
+
+def _join_table(chunks: list[Table]) -> Table:
+    """Returns the whole table. The last chunk has the facts about the end of the table."""
+    rows = chain.from_iterable(chunk.rows for chunk in chunks)
+    return chunks[-1] if len(chunks) == 1 else msgspec.structs.replace(chunks[-1], rows=tuple(rows))

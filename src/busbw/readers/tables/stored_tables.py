@@ -18,7 +18,7 @@ _MAX_ROWS = 20_000
 
 class _StoredTable(msgspec.Struct, array_like=True):
     table: Table
-    """With its rows, if `row_blocks` is empty."""
+    """Contains the rows only if `row_blocks` is empty."""
     row_blocks: list[Block]
     """Blocks of the rows of a table that was read in several chunks."""
 
@@ -30,9 +30,9 @@ class StoredTables(LazySequence[Table]):
         self._file = ItemFile()
         self._decoder = msgspec.msgpack.Decoder(list[_StoredTable])
         self._open_rows: dict[int, tuple[int, StoredSequence[Row]]] = {}
-        """Position and rows of each table with further chunks to come, by its first line."""
+        """Position and rows of each table with further chunks to come, by the table's first line."""
         self._open_tables: dict[int, Table] = {}
-        """The last chunk of these tables, without rows."""
+        """Latest chunk, without rows, of each table in `_open_rows`."""
         self._first_lines, self._offsets, self._lengths = array("q"), array("q"), array("q")
         self._order: array[int] | None = None
 
@@ -60,8 +60,8 @@ class StoredTables(LazySequence[Table]):
             self._open_rows[first_line] = position, rows
             self._open_tables[first_line] = table
 
-    def close(self) -> None:
-        """Ends the tables that wait for further chunks, and sorts all tables."""
+    def finish_writing(self) -> None:
+        """Ends the tables that wait for further chunks, and sorts all tables. Call before any read."""
         for first_line, (position, rows) in self._open_rows.items():
             self._write(position, self._open_tables[first_line], rows.flush())
         self._open_rows, self._open_tables = {}, {}
@@ -78,7 +78,7 @@ class StoredTables(LazySequence[Table]):
         return map(self._item, range(len(self)))
 
     def _item(self, position: int) -> Table:
-        assert self._order is not None  # `close` was called
+        assert self._order is not None  # `finish_writing` was called
         index = self._order[position]
         block = Block(self._offsets[index], self._lengths[index], 1)
         (stored,) = self._decoder.decode(self._file.read(block))
