@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.errors import UsageError
+from busbw.simulator.fabric import Layout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +14,7 @@ class FindOptions:
 
     shape: str | None
     fault_texts: tuple[str, ...]
-    layout: str | None
+    layout: Layout | None
     nodes_per_leaf: int | None
     oversubscription: float | None
     program: str | None

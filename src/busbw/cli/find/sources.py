@@ -17,7 +17,7 @@ from busbw.simulator.simulation import Noise, Simulation
 
 
 def open_measurer(options: FindOptions, check_interrupt: Callable[[], None]) -> AbstractContextManager[Measurer]:
-    """Returns the measurer of the cluster that the options name, which ends with its context.
+    """Returns the measurer of the cluster that the options name. The end of the context ends the measurer.
 
     Raises:
         UsageError: An option is invalid.
@@ -26,8 +26,9 @@ def open_measurer(options: FindOptions, check_interrupt: Callable[[], None]) -> 
     if options.shape is not None:
         return nullcontext(_simulated_measurer(options, options.shape))
     if options.descriptors is not None:
+        # --connected ANSWERS,REQUESTS: this process reads answers from the first and writes requests to the second.
         answers, requests = map(int, options.descriptors.split(","))
-        # The job has limits of its own, also for its start.
+        # No limit for an answer: the job has its own limits, also for its start.
         return MeasuringProgram(ProgramPipes(requests, answers), math.inf, check_interrupt)
     words: Sequence[str]
     if options.program is not None:
@@ -42,7 +43,7 @@ def _simulated_measurer(options: FindOptions, shape: str) -> Measurer:
     fabric = Fabric(
         nodes=nodes,
         gpus=gpus,
-        layout="leaf-spine" if options.layout == "leaf-spine" else "rail",
+        layout=options.layout or "rail",
         nodes_per_group=options.nodes_per_leaf or DEFAULT_NODES_PER_GROUP,
         oversubscription=options.oversubscription or 1.0,
     )

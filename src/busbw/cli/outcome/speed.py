@@ -1,6 +1,6 @@
-"""Sentence about the speed of a run, which `busbw run` and `busbw launch` print next to that about its data.
+"""Sentence about the speed of a run. `busbw run` and `busbw launch` print it next to the sentence about the data.
 
-It is the verdict of `busbw check` on the record, in one line.
+The sentence is the verdict of `busbw check` on the record, in one line.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ def speed_sentence(verdicts: Sequence[Verdict]) -> str:
     if grade == "BROKEN":
         return "Speed: not judged: the data are wrong."
     if not any(verdict.bands for verdict in verdicts):
-        reason = worst_verdicts[0].reasons[0].partition(": ")[0]  # `busbw check` shows the details and remedies after
+        # Details and remedies follow the first colon. Only `busbw check` shows them.
+        reason = worst_verdicts[0].reasons[0].partition(": ")[0]
         return f"Speed: not judged: {plain(reason)}."
     shown = worst_verdicts[0]
     place = ""
@@ -54,5 +55,5 @@ def _range_text(low: float, high: float) -> str:
 
 
 def _figure_text(value: float, digits: int) -> str:
-    """Text that fits a column: figures below 0.01 have two significant digits."""
+    """Text with this number of significant digits. Figures below 0.01 have only two, because they need more zeros."""
     return number_text(value, digits if value >= 0.01 else 2)
