@@ -47,8 +47,8 @@ std::optional<LateRank> find_late_start(RankCalls calls, const std::vector<RankI
                                     late_s * 1e3));
 }
 
-/// Finds the rank that takes much longer than the median of its equals: ranks with the same part in the test. `ranks`:
-/// of the equals.
+/// Finds the rank that takes much longer than the median of its equals, which are the ranks with the same role in the
+/// test. `ranks` describes the equals.
 std::optional<LateRank> find_slow_call(RankCalls equals, std::span<const RankInfo> ranks) {
   if (equals.size() < kMinEqualRanks) return std::nullopt;
   std::vector<double> medians_s;
@@ -64,15 +64,15 @@ std::optional<LateRank> find_slow_call(RankCalls equals, std::span<const RankInf
                                     slow_s * 1e3));
 }
 
-/// `calls`: of the ranks from 0 on that make the call.
+/// `calls` has one entry for each rank that makes the call, from rank 0 on.
 std::vector<LateRank> find_late_ranks(const CommOpsCase& comm_case, RankCalls calls, const std::vector<RankInfo>& ranks,
                                       double time_s) {
   std::vector<LateRank> late_ranks;
   if (calls.size() < 2 || calls.front()->time_s.size() < kMinIterations) return late_ranks;
   if (auto late = find_late_start(calls, ranks, time_s)) late_ranks.push_back(*late);
-  // The two halves of a split and the old and new ranks of a grow have different parts.
-  const bool has_parts = comm_case.test == CreationKind::split || comm_case.test == CreationKind::grow;
-  const std::size_t middle = has_parts ? static_cast<std::size_t>(comm_case.kept_ranks) : calls.size();
+  // The two halves of a split have different roles. So have the old and the new ranks of a grow.
+  const bool has_roles = comm_case.test == CreationKind::split || comm_case.test == CreationKind::grow;
+  const std::size_t middle = has_roles ? static_cast<std::size_t>(comm_case.kept_ranks) : calls.size();
   const std::span all_ranks(ranks);
   for (const auto& [first, end] : {std::pair<std::size_t, std::size_t>{0, middle}, {middle, calls.size()}})
     if (auto slow = find_slow_call(calls.subspan(first, end - first), all_ranks.subspan(first, end - first)))

@@ -11,7 +11,7 @@ struct MemoryUse {
   std::optional<std::int64_t> context_bytes;     // taken by the device's runtime at its start
   std::optional<std::int64_t> library_bytes;     // taken by joining the communicator
   std::optional<std::int64_t> buffer_bytes;      // the rank's buffers with their registration
-  std::optional<std::int64_t> collective_bytes;  // taken by the collectives since then
+  std::optional<std::int64_t> collective_bytes;  // taken by the collectives, after the buffers
 };
 
 }  // namespace busbw

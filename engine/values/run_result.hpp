@@ -147,7 +147,7 @@ struct DeviceClock {
   std::optional<double> before_hz;            // after the warm-up
   std::optional<double> after_hz;             // during the last operations, or just after them
   std::optional<double> max_hz;               // maximum clock
-  std::vector<std::string> throttle_reasons;  // reasons at that time; empty: none
+  std::vector<std::string> throttle_reasons;  // at the time of after_hz; empty: not throttled
 };
 
 /// A rank that the others waited for, by more than the noise of the measurement.
@@ -156,7 +156,7 @@ struct LateRank {
     late_start,   // at each iteration, between the end of the previous one and its start
     slow_launch,  // at each operation, because its launch takes longer than the operation
     late_first,   // at the first iteration after a barrier
-    slow_call,    // in a call that its equals finish sooner (comm_ops)
+    slow_call,    // in a call of comm_ops that ranks with the same role finish sooner
   };
   Kind kind;
   int rank = 0;  // in the job
@@ -165,7 +165,7 @@ struct LateRank {
   std::string message;  // sentence about the rank, with a remedy
 };
 
-/// Comparison of an uneven operation (--skew) with the balanced one, which moves the same total evenly.
+/// Comparison of an uneven operation (--skew) with the balanced operation, which moves the same total evenly.
 struct SkewComparison {
   std::uint64_t busiest_bytes = 0;  // that the busiest rank sends to the others, or receives from them
   std::optional<double> imbalance = {};  // busiest_bytes relative to an even share; none for one rank
