@@ -18,11 +18,13 @@ struct ReplayOperation {
   Dtype dtype = Dtype::float32;
   Redop redop = Redop::sum;     // only of functions that reduce
   std::size_t count = 0;        // elements, as in the call of NCCL
-  int peer = -1;                // root, or peer of a send or receive; rank in the communicator; -1: none
-  std::uint32_t group = 0;      // successive operations with the same number form a group; 0: not in a group
-  double gap_s = 0;             // computation on the device after the communicator's previous operation
+  int peer = -1;                // root, or peer of a send or receive: index in the communicator; -1: none
+  std::uint32_t group = 0;      // successive operations with equal numbers form a group; 0: not in a group
+  double gap_s = 0;             // time of computation on the device after the communicator's previous operation
   bool in_place = false;
-  bool is_overlapped = false;  // the computation did not wait for the previous operation: gap_s begins at its gap's end
+  /// True if the device computes during the communicator's previous operation. `gap_s` then begins at the end of the
+  /// previous gap.
+  bool is_overlapped = false;
 
   bool is_transfer() const { return function == trace::Function::send || function == trace::Function::recv; }
 };
@@ -31,7 +33,8 @@ struct ReplayOperation {
 struct ReplayProgram {
   std::string file;  // for messages
   std::string name;  // of the recorded job
-  std::vector<std::vector<int>> communicators;  // ranks of the job, ascending; peers and roots are adapted
+  /// Ranks of the job in each communicator, ascending. ReplayOperation::peer is an index in this order.
+  std::vector<std::vector<int>> communicators;
   std::vector<std::vector<ReplayOperation>> operations;  // [rank], in the order of the calls
 
   int ranks() const { return static_cast<int>(operations.size()); }
