@@ -12,15 +12,16 @@ namespace busbw {
 
 inline constexpr int kCommandNotFound = 127;  // exit code of a shell
 
-/// Streams and group of a child process. -1: those of this process.
+/// Streams and group of a child process. A descriptor of -1 stands for the stream of this process.
 struct ShellSettings {
   int stdin_fd = -1;
   int stdout_fd = -1;
-  bool has_own_group = false;  // so that its children can be killed with it
+  bool has_own_group = false;  // so that the process can be killed with its children
 };
 
-/// Starts the words of a shell with the default handling of all signals, which this process may block or ignore. The
-/// folder of this program is the first one on their PATH. Throws EnvironmentError if there is no shell.
+/// Starts a shell command. The command has the default handling of all signals, even of those that this process blocks
+/// or ignores. The folder of this program is the first one on the command's PATH. Throws EnvironmentError if there is
+/// no shell.
 pid_t start_shell(const std::string& command, const ShellSettings& settings = {});
 
 /// Sends a child process the interrupt that ends this process.
@@ -30,7 +31,7 @@ void pass_on_interrupt(pid_t pid, ExitCode interrupt);
 /// signal that ended it. Needs a SignalMask.
 int wait_for_shell(pid_t pid);
 
-/// Returns the end to read and the end to write of a pipe, which started programs do not inherit. Throws
+/// Returns the read end and the write end of a pipe. Started programs do not inherit these descriptors. Throws
 /// EnvironmentError.
 std::pair<Descriptor, Descriptor> make_pipe();
 

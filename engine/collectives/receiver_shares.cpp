@@ -19,10 +19,11 @@ namespace {
 
 constexpr std::uint64_t kWhole = std::uint64_t{1} << kShareBits;
 constexpr std::size_t kBlockBytes = 16;
-/// Largest exponent of a Zipf distribution: the first of two ranks already gets all data but a 2^-16 part.
+/// Maximum exponent of a Zipf distribution. Even with two ranks, the less popular one then gets only 2^-16 of the data.
 constexpr double kMaxExponent = 16;
 
-/// Ranks in their order of popularity: sorted by a random number of each. The C++ standard defines the numbers.
+/// Ranks in their order of popularity: sorted by one random number per rank. The C++ standard defines these numbers, so
+/// all hosts get the same order.
 std::vector<int> popularity_order(std::uint64_t seed, int ranks) {
   std::mt19937_64 random(seed);
   std::vector<std::uint64_t> keys(static_cast<std::size_t>(ranks));
@@ -43,8 +44,8 @@ ReceiverShares shares_of(const std::vector<double>& weights, std::uint64_t seed,
   double end = 0;
   for (const double weight : weight_of_rank) {
     end += weight;
-    // All hosts must compute the same shares. Their libraries may round pow differently, in the last bits of `end`,
-    // which rounding to a multiple of 1/kWhole removes.
+    // All hosts must compute the same shares. Their libraries may round pow differently, in the last bits of `end`.
+    // Rounding to a multiple of 1/kWhole removes these bits.
     shares.ends.push_back(static_cast<std::uint64_t>(std::llround(end / sum * static_cast<double>(kWhole))));
   }
   return shares;

@@ -8,7 +8,8 @@
 
 namespace busbw {
 
-/// Shares are whole multiples of 2^-kShareBits. Together with counts of at most 2^39 blocks they fit into 64 bits.
+/// Shares are whole multiples of 2^-kShareBits. The product of a share and a count of 16-byte blocks fits into 64 bits,
+/// because a count is at most 2^39 blocks.
 inline constexpr int kShareBits = 24;
 
 /// Makes the shares of `ranks` receivers in a Zipf distribution: the k-th most popular rank gets a share in proportion
@@ -17,8 +18,8 @@ ReceiverShares zipf_shares(double exponent, std::uint64_t seed, int ranks);
 /// Makes equal shares of `hot` receivers, which `seed` selects. The other ranks receive nothing.
 ReceiverShares hot_shares(int hot, std::uint64_t seed, int ranks);
 
-/// Elements that each rank sends to rank `to`, of `count` that it sends in total. Counts are multiples of 16 bytes, as
-/// in other patterns, except that the last receiver also gets the rest of `count`.
+/// Elements that each rank sends to rank `to`. Each rank sends `count` elements in total. As in other patterns, the
+/// size for a receiver is a multiple of 16 bytes. Only the last rank with a share also gets the rest of `count`.
 std::size_t elements_of_receiver(const ReceiverShares& shares, std::size_t count, std::size_t element_bytes, int to);
 
 /// Parses the value of --skew: "zipf:EXPONENT", "hot:RANKS", both optionally with ",seed=N", or "file:PATH". Throws

@@ -61,7 +61,7 @@ bool read_available(int descriptor, std::string& output, std::size_t max_bytes, 
   return true;
 }
 
-/// Problem that the exit code of a command means. Empty for success.
+/// Returns the problem that a command's exit code stands for. Empty for success.
 std::string problem_of(int code) {
   if (code == 0) return "";
   return code == kCommandNotFound ? "the command is missing"
@@ -72,10 +72,10 @@ std::string problem_of(int code) {
 
 NodeOutput run_node_command(const std::string& command, const CommandLimits& limits) {
   NodeOutput result{host_name(), {}, {}};
-  auto [output_end, command_end] = make_pipe();
+  auto [output, command_stdout] = make_pipe();
   const Descriptor no_input(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  ScopedCommand process(command, no_input.number(), command_end.number());
-  command_end.close();
+  ScopedCommand process(command, no_input.number(), command_stdout.number());
+  command_stdout.close();
   const double end_s = monotonic_s() + limits.time_s;
   bool is_output_open = true;
   while (true) {
@@ -83,7 +83,7 @@ NodeOutput run_node_command(const std::string& command, const CommandLimits& lim
     // The end of the shell counts, because its children may keep the pipe open.
     const auto code = process.status();
     if (is_output_open) {
-      is_output_open = read_available(output_end.number(), result.output, limits.output_bytes, /*waits=*/!code);
+      is_output_open = read_available(output.number(), result.output, limits.output_bytes, /*waits=*/!code);
     } else if (!code) {
       poll(nullptr, 0, kPollMs);
     }

@@ -21,8 +21,9 @@ struct NodeOutput {
   static auto members(auto& self) { return std::tie(self.node, self.problem, self.output); }
 };
 
-/// Runs the words of a shell on this node. A command that exceeds a limit is killed with its children. It has standard
-/// error of this process. Throws the error of an interrupt, and EnvironmentError if there is no shell or pipe.
+/// Runs a shell command on this node. If the command exceeds a limit, the command and its children are killed. The
+/// command inherits this process's standard error. Throws the error of an interrupt, and EnvironmentError if there is
+/// no shell or pipe.
 NodeOutput run_node_command(const std::string& command, const CommandLimits& limits = {});
 
 }  // namespace busbw

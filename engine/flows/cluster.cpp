@@ -1,3 +1,4 @@
+// Groups ranks by host, and converts between ranks and the ends of flows.
 #include "flows/cluster.hpp"
 
 #include <fmt/format.h>
@@ -19,9 +20,11 @@ FlowCluster::FlowCluster(const std::vector<RankLocation>& locations) {
       throw EnvironmentError(fmt::format("two hosts have the name {}; give each host its own name", host));
     auto node = std::ranges::find(nodes_, host, &FlowNode::name);
     if (node == nodes_.end()) node = nodes_.insert(node, {host, {}});
-    if (port)
-      node->nics.try_emplace(port->position, port->name, std::vector<int>(), port->numa_node)
-          .first->second.gpus.push_back(static_cast<int>(node->ranks.size()));
+    if (port) {
+      const auto new_gpu = static_cast<int>(node->ranks.size());
+      const auto nic = node->nics.try_emplace(port->position, port->name, std::vector<int>(), port->numa_node).first;
+      nic->second.gpus.push_back(new_gpu);
+    }
     node->ranks.push_back(static_cast<int>(rank));
     node->gpu_types.push_back(type);
     node->gpu_numa_nodes.push_back(port ? port->device_numa_node : std::nullopt);

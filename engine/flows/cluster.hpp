@@ -1,6 +1,6 @@
 #pragma once
-// The ranks of a job as nodes and GPUs, which name the ends of flows. A rank is a GPU; on the host backend it is a host
-// rank. A node is a host.
+// Maps the ranks of a job to pairs of node and GPU. Requests name the ends of flows by these pairs. A node is a host.
+// On the host backend, each rank counts as a GPU.
 #include <map>
 #include <optional>
 #include <set>
@@ -39,7 +39,7 @@ struct RankLocation {
 /// A network port of a node.
 struct FlowNic {
   std::string name;
-  std::vector<int> gpus;  // numbers on the node of the GPUs that use it
+  std::vector<int> gpus;  // GPUs that use this port: FlowEnd::gpu of each
   std::optional<int> numa_node;
 };
 
@@ -47,23 +47,25 @@ struct FlowNic {
 struct FlowNode {
   std::string name;
   std::vector<int> ranks;
-  std::vector<std::string> gpu_types = {};                // of each rank
-  std::vector<std::optional<int>> gpu_numa_nodes = {};    // of each rank
-  std::map<int, FlowNic> nics = {};  // by position; the rail is the order; empty if unknown
+  std::vector<std::string> gpu_types = {};              // in the order of `ranks`
+  std::vector<std::optional<int>> gpu_numa_nodes = {};  // in the order of `ranks`
+  /// Key: NetworkPort::position. The first entry is rail 0, the next one rail 1. Empty if the ports are unknown.
+  std::map<int, FlowNic> nics = {};
 };
 
 /// All nodes of a job.
 class FlowCluster {
  public:
-  /// `locations`: of all ranks, in rank order. Throws EnvironmentError if two hosts have the same name.
+  /// `locations`: one for each rank, in rank order. Throws EnvironmentError if two hosts have the same name.
   explicit FlowCluster(const std::vector<RankLocation>& locations);
 
   const std::vector<FlowNode>& nodes() const { return nodes_; }
   /// True if the GPUs of the ranks that are not lost are of several types.
   bool has_unlike_gpus() const { return known_types_.size() > 1; }
-  /// Converts ends to ranks. Throws UsageError if a node or GPU is unknown, a flow has one end, or a flow occurs twice.
+  /// Converts ends to ranks. Throws UsageError if a node or GPU is unknown, if both ends of a flow are the same GPU, or
+  /// if a flow occurs twice.
   std::vector<Flow> flows_between(const std::vector<std::pair<FlowEnd, FlowEnd>>& ends) const;
-  /// Converts lost ranks to ends.
+  /// Returns the GPUs of the lost ranks, with the reasons.
   std::vector<LostGpu> lost_gpus(const std::map<int, Loss>& lost_ranks) const;
 
  private:

@@ -1,3 +1,4 @@
+// Starts the search with one pipe for requests and one for answers, and combines the exit codes of search and job.
 #include "flows/search_process.hpp"
 
 #include <fcntl.h>
@@ -12,12 +13,19 @@
 #include "common/support/stderr_message.hpp"
 
 namespace busbw {
+namespace {
+
+/// Lets started programs inherit the descriptor, by clearing the close-on-exec flag that make_pipe() sets.
+void make_inheritable(const Descriptor& descriptor) { fcntl(descriptor.number(), F_SETFD, 0); }
+
+}  // namespace
 
 SearchProcess::SearchProcess(std::string program, const std::string& command) : program_(std::move(program)) {
-  auto [requests, request_end] = make_pipe();
-  auto [answer_end, answers] = make_pipe();
-  for (const int inherited : {answer_end.number(), request_end.number()}) fcntl(inherited, F_SETFD, 0);
-  pid_ = start_shell(fmt::format("{} --connected {},{}", command, answer_end.number(), request_end.number()));
+  auto [requests, search_requests] = make_pipe();
+  auto [search_answers, answers] = make_pipe();
+  make_inheritable(search_requests);
+  make_inheritable(search_answers);
+  pid_ = start_shell(fmt::format("{} --connected {},{}", command, search_answers.number(), search_requests.number()));
   requests_ = std::move(requests);
   answers_ = std::move(answers);
 }
@@ -34,7 +42,7 @@ int SearchProcess::finish(int job_code) {
   requests_.close();
   answers_.close();
   const int search_code = wait_for_shell(std::exchange(pid_, -1));
-  // The search reports a lost process as a finding. Its exit code is that of a slow part.
+  // The search reports a lost process as a finding, with the exit code of a slow part.
   const bool is_finding =
       code == ExitCode::rank_lost && search_code == static_cast<int>(ExitCode::slower_than_demanded);
   if (job_code != 0 && !is_finding) return job_code;

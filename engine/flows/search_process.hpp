@@ -1,5 +1,5 @@
 #pragma once
-// The search that process 0 starts, so that a job needs no standard input: batch jobs and pods have none.
+// The search that process 0 starts. So the job needs no standard input, which batch jobs and pods do not have.
 #include <sys/types.h>
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace busbw {
 
-/// A running command that searches, such as `busbw find`. It has standard output and error of this process.
+/// A running command that searches, such as `busbw find`. The command inherits this process's standard output and
+/// standard error.
 class SearchProcess {
  public:
-  /// Starts the words of a shell with ` --connected ANSWERS,REQUESTS`: the descriptors that it reads and writes. The
-  /// folder of this program is the first one on its PATH. Throws EnvironmentError if there is no shell or pipe.
-  /// `program` begins the messages.
+  /// Starts `command` with a shell, and appends ` --connected ANSWERS,REQUESTS`. The command reads answers from the
+  /// first descriptor and writes requests to the second one. The folder of this program is the first one on the
+  /// command's PATH. `program` begins the messages. Throws EnvironmentError if there is no shell or pipe.
   SearchProcess(std::string program, const std::string& command);
   /// Kills the command if it still runs.
   ~SearchProcess();
@@ -26,9 +27,10 @@ class SearchProcess {
   /// Descriptor that takes the answers.
   int answers_fd() const { return answers_.number(); }
 
-  /// Closes the pipes after the job has ended with `job_code`, passes its interrupt on, and waits for the search, which
-  /// reports what it knows. Returns the exit code of this process: that of the job, or of the search if the job
-  /// succeeded or if the search reports the lost process. Prints an error if there is no such command.
+  /// Ends the search after the job has ended with `job_code`. Passes the job's interrupt on, closes the pipes, and
+  /// waits until the search has reported its results. Returns the exit code of this process. If the job succeeded, or
+  /// if the search reports the lost process, this is the search's exit code, otherwise the job's. Prints an error if
+  /// the command does not exist.
   int finish(int job_code);
 
  private:
@@ -36,7 +38,7 @@ class SearchProcess {
   SignalMask mask_;  // `finish` polls for signals
   Descriptor requests_;
   Descriptor answers_;
-  pid_t pid_ = -1;  // -1 after its end
+  pid_t pid_ = -1;  // -1 if the command does not run
 };
 
 }  // namespace busbw

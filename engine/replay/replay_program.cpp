@@ -46,6 +46,20 @@ constexpr std::array<FunctionEntry, 10> kFunctions{{
     {Function::recv, "recv", nullptr},
 }};
 
+/// Positions of the values in the list that describes an operation (schema/trace.md).
+namespace position {
+constexpr std::size_t kCommunicator = 0;
+constexpr std::size_t kFunction = 1;
+constexpr std::size_t kDtype = 2;
+constexpr std::size_t kRedop = 3;
+constexpr std::size_t kCount = 4;
+constexpr std::size_t kPeer = 5;
+constexpr std::size_t kGroup = 6;
+constexpr std::size_t kGapNs = 7;
+constexpr std::size_t kInPlace = 8;
+constexpr std::size_t kIsOverlapped = 9;  // may be missing
+}  // namespace position
+
 const CollectiveFacts* facts_of(Function function) {
   return std::ranges::find(kFunctions, function, &FunctionEntry::function)->facts;
 }
@@ -55,7 +69,7 @@ std::size_t data_bytes(const ReplayProgram& program, const ReplayOperation& oper
   return operation.count * size_bytes(operation.dtype) * shares;
 }
 
-/// Values of one document.
+/// Parses one document.
 class ProgramParser {
  public:
   explicit ProgramParser(const std::string& file) { program_.file = file; }
@@ -95,12 +109,12 @@ class ProgramParser {
 
   template <class Number>
   Number whole_number(const json& value, const std::string& object, std::int64_t min, std::int64_t max) const {
-    // A number above 2^63 is unsigned in the document.
-    const bool fits =
+    // get<std::int64_t>() would return a negative number for a number from 2^63 on.
+    const bool fits_into_int64 =
         value.is_number_integer() &&
         (!value.is_number_unsigned() ||
          value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
-    if (fits && value.get<std::int64_t>() >= min && value.get<std::int64_t>() <= max)
+    if (fits_into_int64 && value.get<std::int64_t>() >= min && value.get<std::int64_t>() <= max)
       return static_cast<Number>(value.get<std::int64_t>());
     throw problem(fmt::format("{} is {}; allowed: {} to {}", object, printable_value(value.dump()), min, max));
   }
@@ -117,7 +131,7 @@ class ProgramParser {
       }
       if (members.empty()) throw problem(fmt::format("{} has no ranks; list its ranks", object));
       program_.communicators.emplace_back(known.begin(), known.end());
-      members_in_order_.push_back(std::move(members));
+      listed_members_.push_back(std::move(members));
     }
   }
 
@@ -139,7 +153,7 @@ class ProgramParser {
   }
 
   ReplayOperation parse_operation(const json& entry, int rank, const std::string& place) const {
-    if (!entry.is_array() || (entry.size() != 9 && entry.size() != 10))
+    if (!entry.is_array() || entry.size() < position::kInPlace + 1 || entry.size() > position::kIsOverlapped + 1)
       throw problem(fmt::format("{} is no list of nine or ten values; see schema/trace.md", place));
     const auto object = [&](const char* field) { return fmt::format("{}: the {}", place, field); };
     const auto text = [&](std::size_t index, const char* field) -> std::string {
@@ -147,45 +161,54 @@ class ProgramParser {
       return entry[index].get<std::string>();
     };
     ReplayOperation operation;
-    operation.communicator = whole_number<int>(entry[0], object("communicator"), 0,
+    operation.communicator = whole_number<int>(entry[position::kCommunicator], object("communicator"), 0,
                                                static_cast<std::int64_t>(program_.communicators.size()) - 1);
     const auto& members = program_.communicators[static_cast<std::size_t>(operation.communicator)];
     if (std::ranges::find(members, rank) == members.end())
       throw problem(fmt::format("{}: communicator {} does not have rank {}; add the rank or remove the operation",
                                 place, operation.communicator, rank));
 
-    const std::string function = text(1, "function");
+    const std::string function = text(position::kFunction, "function");
     const auto known = std::ranges::find(kFunctions, function, &FunctionEntry::name);
     if (known == kFunctions.end())
       throw problem(fmt::format("{}: {} cannot be replayed; remove the operation", place, printable_value(function)));
     operation.function = known->function;
-    const std::string dtype = text(2, "element type");
+    const std::string dtype = text(position::kDtype, "element type");
     if (const auto parsed = dtype_of(dtype))
       operation.dtype = *parsed;
     else
       throw problem(fmt::format("{} {} is unknown; use a type of -d", object("element type"), printable_value(dtype)));
-    parse_redop(text(3, "operator"), known->facts && known->facts->reduces, place, operation);
+    parse_redop(text(position::kRedop, "operator"), known->facts && known->facts->reduces, place, operation);
 
     const auto max_count = kMaxOperationBytes / size_bytes(operation.dtype) / members.size();
-    operation.count = whole_number<std::size_t>(entry[4], object("count"), 0, static_cast<std::int64_t>(max_count));
+    operation.count =
+        whole_number<std::size_t>(entry[position::kCount], object("count"), 0, static_cast<std::int64_t>(max_count));
     const bool has_peer = !known->facts || known->facts->has_root;
-    operation.peer = whole_number<int>(entry[5], object(known->facts ? "root" : "peer"), has_peer ? 0 : -1,
-                                       has_peer ? static_cast<std::int64_t>(members.size()) - 1 : -1);
-    if (has_peer) {
-      const int peer_rank =
-          members_in_order_[static_cast<std::size_t>(operation.communicator)][static_cast<std::size_t>(operation.peer)];
-      operation.peer = static_cast<int>(std::ranges::find(members, peer_rank) - members.begin());
-    }
-    operation.group =
-        whole_number<std::uint32_t>(entry[6], object("group"), 0, std::numeric_limits<std::uint32_t>::max());
+    const int listed_peer =
+        whole_number<int>(entry[position::kPeer], object(known->facts ? "root" : "peer"), has_peer ? 0 : -1,
+                          has_peer ? static_cast<std::int64_t>(members.size()) - 1 : -1);
+    if (has_peer) operation.peer = index_in_ascending_order(operation.communicator, listed_peer);
+    operation.group = whole_number<std::uint32_t>(entry[position::kGroup], object("group"), 0,
+                                                  std::numeric_limits<std::uint32_t>::max());
     constexpr std::int64_t kMaxGapNs = 3'600'000'000'000;  // an hour, longer than any step
     operation.gap_s =
-        static_cast<double>(whole_number<std::int64_t>(entry[7], object("gap in ns"), 0, kMaxGapNs)) * 1e-9;
-    operation.in_place = whole_number<int>(entry[8], object("in-place flag"), 0, 1) == 1;
-    operation.is_overlapped = entry.size() == 10 && whole_number<int>(entry[9], object("overlap flag"), 0, 1) == 1;
+        static_cast<double>(whole_number<std::int64_t>(entry[position::kGapNs], object("gap in ns"), 0, kMaxGapNs)) *
+        1e-9;
+    operation.in_place = whole_number<int>(entry[position::kInPlace], object("in-place flag"), 0, 1) == 1;
+    const bool has_overlap_flag = entry.size() > position::kIsOverlapped;
+    operation.is_overlapped =
+        has_overlap_flag && whole_number<int>(entry[position::kIsOverlapped], object("overlap flag"), 0, 1) == 1;
     if (operation.in_place && (!known->facts || operation.function == Function::alltoall))
       throw problem(fmt::format("{}: NCCL defines no {} in place; use 0 for in place", place, function));
     return operation;
+  }
+
+  /// Converts an index in the document's list of a communicator to the index in ReplayProgram::communicators.
+  int index_in_ascending_order(int communicator, int listed_index) const {
+    const auto index = static_cast<std::size_t>(communicator);
+    const int rank = listed_members_[index][static_cast<std::size_t>(listed_index)];
+    const std::vector<int>& members = program_.communicators[index];
+    return static_cast<int>(std::ranges::find(members, rank) - members.begin());
   }
 
   void parse_redop(const std::string& redop, bool reduces, const std::string& place, ReplayOperation& operation) const {
@@ -200,7 +223,7 @@ class ProgramParser {
   }
 
   ReplayProgram program_;
-  std::vector<std::vector<int>> members_in_order_;  // of each communicator, as in the document
+  std::vector<std::vector<int>> listed_members_;  // ranks of each communicator, in the order of the document
 };
 
 }  // namespace
@@ -244,7 +267,7 @@ ReplayProgram parse_replay_program(std::string_view text, const std::string& fil
 ReplayProgram read_replay_program(const std::string& file) {
   std::ifstream stream(file);
   std::ostringstream text;
-  // An empty file would set the fail bit of `text`; the parser reports it.
+  // Reading an empty file would set the fail bit of `text`. The parser reports empty files.
   if (!stream || (stream.peek() != std::ifstream::traits_type::eof() && !(text << stream.rdbuf())))
     throw UsageError(
         fmt::format("{}: the file cannot be read; name a file that busbw replay wrote", printable_value(file)));

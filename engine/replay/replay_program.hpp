@@ -18,7 +18,7 @@ struct ReplayOperation {
   Dtype dtype = Dtype::float32;
   Redop redop = Redop::sum;     // only of functions that reduce
   std::size_t count = 0;        // elements, as in the call of NCCL
-  int peer = -1;                // root, or peer of a send or receive; rank in the communicator; -1: none
+  int peer = -1;                // root, or peer of a send or receive: index in the communicator; -1: none
   std::uint32_t group = 0;      // successive operations with the same number form a group; 0: not in a group
   double gap_s = 0;  // duration of the computation on the device before this operation
   bool in_place = false;
@@ -33,7 +33,8 @@ struct ReplayOperation {
 struct ReplayProgram {
   std::string file;  // for messages
   std::string name;  // of the recorded job
-  std::vector<std::vector<int>> communicators;  // ranks of the job, sorted; peers and roots are indices in this order
+  /// Ranks of the job in each communicator, ascending. ReplayOperation::peer is an index in this order.
+  std::vector<std::vector<int>> communicators;
   std::vector<std::vector<ReplayOperation>> operations;  // [rank], in the order of the calls
 
   int ranks() const { return static_cast<int>(operations.size()); }

@@ -51,7 +51,7 @@ void Reporter::begin(const std::vector<RankInfo>& ranks,
 
 void Reporter::rows(const CaseRows& rows) {
   for (const Row& row : rows) {
-    ++rows_;
+    ++row_count_;
     if (row.out_of_place) add_to_totals(*row.out_of_place);
     if (row.in_place) add_to_totals(*row.in_place);
   }
@@ -59,11 +59,11 @@ void Reporter::rows(const CaseRows& rows) {
 }
 
 void Reporter::add_to_totals(const Measurement& measurement) {
-  out_of_bounds_ += measurement.check.wrong_ranks;
-  wrong_elements_ += measurement.check.wrong_elements;
+  wrong_rank_count_ += measurement.check.wrong_ranks;
+  wrong_element_count_ += measurement.check.wrong_elements;
   if (!measurement.busbw_bytes_per_s) return;
   busbw_sum_bytes_per_s_ += *measurement.busbw_bytes_per_s;
-  ++measurements_;
+  ++measurements_with_busbw_;
 }
 
 RunEnd Reporter::make_run_end(const std::optional<Failure>& failure) const {
@@ -71,10 +71,11 @@ RunEnd Reporter::make_run_end(const std::optional<Failure>& failure) const {
   const WallTime now = wall_time();
   end.end_time = now.local;
   end.end_time_iso = now.iso;
-  end.rows = rows_;
-  end.out_of_bounds = out_of_bounds_;
-  end.wrong_elements = wrong_elements_;
-  if (measurements_ > 0) end.average_busbw_bytes_per_s = busbw_sum_bytes_per_s_ / static_cast<double>(measurements_);
+  end.rows = row_count_;
+  end.wrong_rank_count = wrong_rank_count_;
+  end.wrong_elements = wrong_element_count_;
+  if (measurements_with_busbw_ > 0)
+    end.average_busbw_bytes_per_s = busbw_sum_bytes_per_s_ / static_cast<double>(measurements_with_busbw_);
   end.min_busbw_bytes_per_s = min_busbw_bytes_per_s_;
   end.memory = memory_;
   ExitCode exit = ExitCode::good;

@@ -262,7 +262,7 @@ struct RunEnd {
   std::vector<std::string> details = {};  // state of each rank, if the job stalled
   std::string end_time, end_time_iso;
   std::uint64_t rows = 0;
-  std::uint64_t out_of_bounds = 0;  // nccl-tests' footer: (rank, placement, row) triples with wrong data
+  std::uint64_t wrong_rank_count = 0;  // (rank, placement, row) triples with wrong data: nccl-tests' "out of bounds"
   std::uint64_t wrong_elements = 0;  // over all rows
   bool timed_out = false;  // -T ended it
   bool output_failed = false;  // an output could not be completed, so the exit code is not 0

@@ -14,7 +14,7 @@ Verifier::Verifier(ncclComm_t communicator, int rank, int ranks, int device)
   preload_check_kernels();
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, sizeof(MismatchCounts), cudaHostAllocMapped | cudaHostAllocPortable),
-        "allocating memory for findings");
+        "allocating memory for counts of wrong elements");
   mismatches_.reset(new (memory) MismatchCounts{});
   check(cudaEventCreateWithFlags(&checked_, cudaEventDisableTiming), "creating an event");
 }
@@ -62,11 +62,18 @@ cudaError_t Verifier::queue_wait_for_previous_check(cudaStream_t stream) {
 cudaError_t Verifier::queue_check(const CollectiveCall& call, cudaStream_t stream) {
   const ScopedDevice device(device_);
   const CollectiveFacts& facts = facts_of(call.collective);
-  const std::size_t own_offset = facts.sends_shares ? static_cast<std::size_t>(rank_) * call.bytes : 0;
-  const CheckArguments arguments{
-      call, ranks_, facts.reduces, facts.receives_shares ? ranks_ : 1, inputs_ + own_offset, send_bytes(call, ranks_)};
-  const cudaError_t error = launch_check(arguments, mismatches_.get(), stream);
-  return error != cudaSuccess || is_captured(stream) ? error : cudaEventRecord(checked_, stream);
+  // If ranks send shares, each input has one share per rank. This rank's result depends only on its own share of each.
+  const std::size_t own_share_offset = facts.sends_shares ? static_cast<std::size_t>(rank_) * call.bytes : 0;
+  const CheckArguments arguments{.call = call,
+                                 .ranks = ranks_,
+                                 .reduces = facts.reduces,
+                                 .source_ranks = facts.receives_shares ? ranks_ : 1,
+                                 .inputs = inputs_ + own_share_offset,
+                                 .stride = send_bytes(call, ranks_)};
+  const cudaError_t launch_error = launch_check(arguments, mismatches_.get(), stream);
+  if (launch_error != cudaSuccess) return launch_error;
+  if (is_captured(stream)) return cudaSuccess;  // GraphOrder::wait() covers the checks in graphs
+  return cudaEventRecord(checked_, stream);
 }
 
 cudaError_t Verifier::wait() const noexcept {

@@ -16,15 +16,16 @@
 
 namespace busbw::fastpath {
 
-/// The operation that is checked, as the kernels of the check get it.
+/// Arguments of a check's kernel: the checked operation and its inputs.
 struct CheckArguments {
   CollectiveCall call;
   int ranks = 1;
   bool reduces = false;
-  int sources = 1;               ///< moving data: number of ranks with a part of the result
-  /// Input of the first rank for this rank's result; the root's if only the root has one.
+  /// Number of ranks that supply data of the result. Used only if `reduces` is false.
+  int source_ranks = 1;
+  /// Input of the first rank that supplies data of this rank's result: of rank 0, or of the root in a broadcast.
   const char* inputs = nullptr;
-  std::size_t stride = 0;        ///< bytes from the input of a rank to that of the next one
+  std::size_t stride = 0;  ///< bytes from the input of one rank to the input of the next rank
 };
 
 /// Loads the kernels of the checks onto the current device, for the same reason as preload_kernels() in launch.hpp.
@@ -77,7 +78,8 @@ class Verifier {
   std::unique_ptr<MismatchCounts, HostMemoryDeleter> mismatches_;
   unsigned long long reported_count_ = 0;  // number of wrong elements in earlier messages
   // All buffers for inputs. A captured operation has its own buffer, because the time of its replay is unknown. Calls
-  // outside of graphs share one buffer. If that is too small, it stays allocated, because it may be in use.
+  // outside of graphs share one buffer. A call that needs more memory allocates a new shared buffer. The old buffer
+  // stays allocated, because a check may still read it.
   std::vector<void*> buffers_;
   char* inputs_ = nullptr;  // buffer of the operation for which queue_gather() was called last
   char* shared_buffer_ = nullptr;  // of the calls outside of graphs

@@ -58,7 +58,7 @@ __global__ void check_reduced(const CheckArguments arguments, MismatchCounts* mi
 __global__ void check_moved(const CheckArguments arguments, MismatchCounts* mismatches) {
   const std::size_t bytes = arguments.call.bytes;
   const auto* received = static_cast<const char*>(arguments.call.receive);
-  for (int source = 0; source < arguments.sources; ++source)
+  for (int source = 0; source < arguments.source_ranks; ++source)
     for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes; i += gridDim.x * blockDim.x)
       if (received[static_cast<std::size_t>(source) * bytes + i] !=
           arguments.inputs[static_cast<std::size_t>(source) * arguments.stride + i])

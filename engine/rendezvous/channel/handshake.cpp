@@ -11,11 +11,11 @@
 namespace busbw {
 namespace {
 
-/// Beginning of a hello: "bswbrol" and the version.
+/// Beginning of a hello: the constant "bswbrol" and the version.
 using HelloPrefix = std::array<char, 8>;
 constexpr HelloPrefix kPrefix{'b', 's', 'w', 'b', 'r', 'o', 'l', kWireVersion};
 
-/// Time for a server's challenge. A listener that sends none within it is not one of busbw.
+/// Limit for the wait for a server's challenge. A listener that sends no challenge in this time is not one of busbw.
 constexpr int kChallengeLimitTicks = 10 * kTicksPerS;
 
 bool is_version_character(char version) {

@@ -1,7 +1,7 @@
 #pragma once
 // Mutual authentication of a connection. Each side proves that it knows the token of the job, or of a rank's listener,
-// without sending it. A proof is the HMAC-SHA-256 with the token as key over the frame kind, both sides' nonces and the
-// frame body. Each proof covers both nonces, so a recorded handshake cannot be replayed.
+// without sending the token. A proof is the HMAC-SHA-256 with the token as key over the frame kind, both sides' nonces
+// and the frame body. Each proof covers both nonces, so a recorded handshake cannot be replayed.
 //
 //   client: hello      version, client nonce
 //   server: challenge  server nonce
@@ -10,9 +10,9 @@
 //           or refused proof, failure
 //           or refused empty, if the greeting's proof was wrong
 //
-// In all versions, the first frame is a hello that begins with "bswbrol" and one letter or digit, the version. A server
-// answers a hello of another version with a hello of its own version, without a nonce, and closes the connection. Both
-// sides can then report both versions.
+// In all versions, the first frame is a hello. A hello begins with the constant "bswbrol", followed by the version,
+// which is one letter or digit. If the client has another version, the server answers with a hello of the server's
+// version, without a nonce, and closes the connection. Both sides can then report both versions.
 #include <array>
 #include <functional>
 #include <span>
@@ -43,8 +43,8 @@ class ClientHandshake {
   explicit ClientHandshake(std::string token);
   /// Returns the body of FrameKind::hello.
   Bytes hello() const;
-  /// Returns the body of FrameKind::greeting for a challenge. Throws BrokenMessage if the challenge is invalid or the
-  /// second one.
+  /// Returns the body of FrameKind::greeting for a challenge. Throws BrokenMessage if the challenge is invalid, or if
+  /// it is the second challenge.
   Bytes greeting(std::span<const std::byte> challenge, const ClientInfo& client);
 
   /// Result of a handshake.
@@ -61,8 +61,8 @@ class ClientHandshake {
     Failure failure{};            // if refused
     char version = kWireVersion;  // if other_version: the server's version
   };
-  /// Evaluates the server's last frame. Without a valid proof, the result is `other_token`, `other_version` or
-  /// `not_authenticated`; before a greeting, one of the last two.
+  /// Evaluates the server's last frame. Before the greeting, the result is `other_version` or `not_authenticated`.
+  /// After the greeting, a frame without a valid proof gives `other_token` or `not_authenticated`.
   HandshakeResult result_of(FrameKind kind, std::span<const std::byte> body) const;
 
  private:
@@ -71,8 +71,8 @@ class ClientHandshake {
   bool has_sent_greeting_ = false;
 };
 
-/// Exchanges the frames of the client's handshake. Returns its result, `not_authenticated` on timeout. Calls `on_tick`
-/// ten times a second.
+/// Exchanges the frames of the client's handshake and returns the result. On timeout, the result is
+/// `not_authenticated`. Calls `on_tick` ten times a second.
 ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const std::string& token,
                                                     const ClientInfo& client, int limit_ticks,
                                                     const std::function<void()>& on_tick);
@@ -84,10 +84,10 @@ class ServerHandshake {
   explicit ServerHandshake(std::span<const std::byte> hello);
   /// Returns the body of FrameKind::challenge.
   Bytes challenge() const;
-  /// Identity in a greeting, and whether the client proved that it knows the token.
+  /// Content of a greeting.
   struct ClientIdentity {
     ClientInfo client;
-    bool knows_token = false;
+    bool knows_token = false;  // the greeting has a valid proof
   };
   /// Reads the body of a greeting. Throws BrokenMessage if it is invalid.
   ClientIdentity read_greeting(const std::string& token, std::span<const std::byte> greeting) const;

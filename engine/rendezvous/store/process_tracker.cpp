@@ -1,5 +1,6 @@
-// State of every process of the job in process 0: absent, joined, left or lost. The server's thread updates it, and the
-// main thread of process 0 reads it, so every function locks the mutex.
+// State of every process of the job in process 0: absent, joined, left or lost. The server's thread updates the states,
+// and the main thread of process 0 reads them. So every public function locks the mutex, and the private functions need
+// a locked mutex.
 #include "rendezvous/store/process_tracker.hpp"
 
 #include <fmt/format.h>
@@ -80,16 +81,16 @@ void ProcessTracker::lose_absent_processes(const std::vector<std::string>& hosts
     if (processes_[i].state == Process::State::absent) mark_lost(static_cast<int>(i), event);
 }
 
-/// Returns the host of each absent process, or nothing if `hosts` does not determine them. Call it with the mutex
-/// locked.
+/// Returns the host of each absent process, or nothing if `hosts` does not determine all of them.
 std::map<int, std::string> ProcessTracker::hosts_of_absent(std::vector<std::string> hosts) const {
-  for (std::string& host : hosts) host.resize(std::min(host.find('.'), host.size()));  // processes send no domain
+  // The tracker's host names have no domain.
+  for (std::string& host : hosts) host.resize(std::min(host.find('.'), host.size()));
   const bool are_distinct = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
   if (hosts.empty() || !are_distinct || processes_.size() % hosts.size() != 0) return {};
   const std::size_t per_host = processes_.size() / hosts.size();
   std::vector<int> absent;
   std::vector<std::string> silent_hosts = hosts;
-  bool is_in_order = true;  // of the hosts
+  bool is_in_order = true;  // the processes are in the order of `hosts`
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].state == Process::State::absent) {
       absent.push_back(static_cast<int>(i));
@@ -198,7 +199,7 @@ std::optional<Failure> ProcessTracker::join_refusal(const ClientInfo& client) co
                                                       client.process, processes)};
   const Process& process = process_at(client.process);
   if (!client.is_control || process.state == Process::State::absent) return std::nullopt;
-  if (process.state == Process::State::lost && process.pid == 0)  // it had not joined when it was lost
+  if (process.state == Process::State::lost && process.pid == 0)  // the process was lost before it joined
     return Failure{ExitCode::rank_lost, fmt::format("{} joined after the time limit, and the job continues without it; "
                                                     "raise BUSBW_JOIN_TIMEOUT_S and -T",
                                                     name)};
@@ -267,7 +268,7 @@ bool ProcessTracker::record_closed_connection(int process_number, bool is_contro
   const std::scoped_lock lock(mutex_);
   Process& process = process_at(process_number);
   if (!is_control && process.rank_connections-- > ranks_per_process_)
-    return false;  // each rank still has a connection: this one was left over from a retry
+    return false;  // each rank still has a connection: the closed one was left over from a retry
   if (process.state != Process::State::joined) return false;
   lose_joined(process_number, fmt::format("its connection closed before it ended; check its output, and the "
                                           "kernel log of {} for a cause such as lack of memory",
@@ -289,14 +290,14 @@ bool ProcessTracker::count_silent_tick() {
   return is_any_lost;
 }
 
-/// Marks a joined process as lost. Call it with the mutex locked.
+/// Marks a joined process as lost.
 void ProcessTracker::lose_joined(int process, const std::string& cause) {
   // The rank with the fewest steps shows where the process stopped.
   const Phase phase = std::ranges::min(process_at(process).ranks, {}, &RankProgress::steps).phase;
   mark_lost(process, fmt::format("was lost in phase {}: {}", name(phase), cause));
 }
 
-/// Marks a process as lost. `event`: what happened to it, as a predicate. Call it with the mutex locked.
+/// Marks a process as lost. `event` is the predicate of the message: "was lost in phase timing: ...".
 void ProcessTracker::mark_lost(int process_number, const std::string& event) {
   Process& process = process_at(process_number);
   process.state = Process::State::lost;

@@ -1,6 +1,6 @@
 #pragma once
 // Tracks, in process 0, which processes have joined, left or are lost, the progress of their ranks, and the job's
-// failure. TcpStoreServer updates it, and LaunchedJob queries it.
+// failure. TcpStoreServer updates the tracker, and LaunchedJob queries it.
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -27,11 +27,11 @@ class ProcessTracker {
   /// Returns the numbers of the joined processes without a heartbeat for more than `ticks`.
   std::vector<int> silent_processes(int ticks) const;
   std::string host_of_process(int process) const;
-  /// From now on, the loss of another process than process 0 is a failure, or is not.
+  /// If true, the job continues after the loss of a process other than process 0. If false, each loss is a failure.
   void tolerate_losses(bool is_tolerated);
-  /// Marks the absent processes as lost. `hosts`: all hosts of the job, in the order of its processes and with equally
-  /// many on each; empty if unknown. If they are all processes of the hosts without a joined one, they are on these
-  /// hosts, otherwise on unknown ones. `event`: what happened to them, as a predicate.
+  /// Marks the absent processes as lost. `event` is the predicate of their messages. `hosts`: all hosts of the job,
+  /// with equally many processes on each, in the order of the processes; empty if unknown. The messages name the hosts
+  /// of the absent processes only if `hosts` and the joined processes determine these hosts.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
   /// Returns the lost processes.
   std::map<int, Loss> lost_processes() const;
@@ -43,7 +43,8 @@ class ProcessTracker {
   /// Returns a message about a client with another token and the number of a missing process, or an empty string. The
   /// client is not authenticated, so use the message only as a hint.
   std::string token_mismatch_message() const;
-  /// Returns a message about a client of another protocol version, or an empty string. Also only a hint.
+  /// Returns a message about a client of another protocol version, or an empty string. The client is not authenticated
+  /// either, so this message is only a hint too.
   std::string version_mismatch_message() const;
   /// Returns the failure sent to the first client that has the job's token but other settings, for example another
   /// number of processes. Nothing if there was no such client. A process that joins after it was lost does not count.
@@ -54,7 +55,7 @@ class ProcessTracker {
   bool record_failure(const Failure& failure);
   /// Records a client with a wrong token. Returns false if the same missing process was reported before.
   bool report_token_mismatch(const ClientInfo& client);
-  /// Records a client of another version at `address`. Returns false if one was reported before.
+  /// Records a client of another version at `address`. Returns false if such a client was reported before.
   bool report_version_mismatch(const std::string& address, char version);
   /// Adds the control connection of a process, or the connection of one of its ranks. If the client's settings do not
   /// match the job, returns the failure to send.
@@ -65,13 +66,12 @@ class ProcessTracker {
   void record_phase(int process, MessageReader& reader);
   /// Records that a process has left the job.
   void mark_left(int process);
-  /// Records that a process has left the job before its ranks have started, which loses it. `reason`: why it cannot
-  /// start.
+  /// Marks a process as lost that has left the job before its ranks started. `reason`: why the process cannot start.
   void mark_withdrawn(int process, const std::string& reason);
-  /// Records that the control connection of a process, or the connection of one of its ranks, closed. True if the
-  /// process is lost because of it.
+  /// Records that the control connection of a process, or the connection of one of its ranks, closed. True if
+  /// the closed connection makes the process lost.
   bool record_closed_connection(int process, bool is_control);
-  /// Counts one tick (0.1 s) without a heartbeat for every joined process. True if a process is lost because of it.
+  /// Counts one tick (0.1 s) without a heartbeat for every joined process. True if a process is now lost.
   bool count_silent_tick();
 
  private:
@@ -85,11 +85,12 @@ class ProcessTracker {
     int silent_ticks = 0;
     long pid = 0;
     std::string host;
-    std::string loss_message;  // if it is lost
+    std::string loss_message;  // if lost
     std::vector<RankProgress> ranks;
   };
 
-  /// Returns the failure to send to a client that cannot join, or nothing if it can. Call it with the mutex locked.
+  // All private functions need a locked mutex.
+  /// Returns the failure to send to a client that cannot join, or nothing if the client can join.
   std::optional<Failure> join_refusal(const ClientInfo& client) const;
   bool is_process_number(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
   std::map<int, std::string> hosts_of_absent(std::vector<std::string> hosts) const;

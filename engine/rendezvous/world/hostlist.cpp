@@ -14,14 +14,14 @@ namespace busbw {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 255;
-constexpr std::size_t kMaxDigits = 18;  // always fits into 64 bits
+constexpr std::size_t kMaxDigits = 18;  // a number of so many digits fits into 64 bits
 
 [[noreturn]] void throw_invalid(std::string_view hostlist, std::string_view problem) {
   throw UsageError(fmt::format("the list of hosts \"{}\" {}; allowed are names such as n[1-3,07-09],gpu-a[01-02]-x",
                                printable_value(hostlist), problem));
 }
 
-/// A number of a range, with its digits counted because "07" and "7" are different hosts.
+/// A number of a range. The count of digits matters, because "07" and "7" are different hosts.
 struct PaddedNumber {
   std::uint64_t value;
   std::size_t digits;
@@ -33,14 +33,14 @@ PaddedNumber parse_number(std::string_view text, std::string_view hostlist) {
   return {*value, text.size()};
 }
 
-/// Calls visit(part) for each comma-separated part of `text`. Commas in brackets do not separate. `hostlist` is the
-/// whole list, for messages.
+/// Calls visit(part) for each comma-separated part of `text`. Commas in brackets do not separate. For messages,
+/// `part_noun` says what a part is, and `hostlist` is the whole list.
 template <class Visit>
-void for_each_part(std::string_view text, std::string_view hostlist, Visit visit) {
+void for_each_part(std::string_view text, const char* part_noun, std::string_view hostlist, Visit visit) {
   bool in_brackets = false;
   std::size_t part_start = 0;
   const auto end_part = [&](std::size_t end) {
-    if (end == part_start) throw_invalid(hostlist, "has an empty name");
+    if (end == part_start) throw_invalid(hostlist, fmt::format("has an empty {}", part_noun));
     visit(text.substr(part_start, end - part_start));
     part_start = end + 1;
   };
@@ -62,7 +62,7 @@ void for_each_part(std::string_view text, std::string_view hostlist, Visit visit
 /// Expands the text in brackets: "1-3,07-09" becomes "1", "2", "3", "07", "08", "09".
 std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view hostlist) {
   std::vector<std::string> numbers;
-  for_each_part(ranges, hostlist, [&](std::string_view range) {
+  for_each_part(ranges, "range", hostlist, [&](std::string_view range) {
     const std::size_t dash = range.find('-');
     const PaddedNumber first = parse_number(range.substr(0, dash), hostlist);
     const PaddedNumber last = dash == range.npos ? first : parse_number(range.substr(dash + 1), hostlist);
@@ -104,9 +104,9 @@ void expand_name(std::string_view name, std::string_view hostlist, std::vector<s
 
 std::vector<std::string> expand_hostlist(std::string_view list) {
   for (const unsigned char letter : list)
-    if (letter <= ' ' || letter == 0x7f) throw_invalid("", "has a blank or a control character");
+    if (letter <= ' ' || letter == 0x7f) throw_invalid(list, "has a blank or a control character");
   std::vector<std::string> hosts;
-  for_each_part(list, list, [&](std::string_view name) { expand_name(name, list, hosts); });
+  for_each_part(list, "name", list, [&](std::string_view name) { expand_name(name, list, hosts); });
   return hosts;
 }
 

@@ -6,7 +6,7 @@
 
 namespace busbw {
 
-/// Maximum number of hosts. A few bytes of an environment variable can otherwise expand to billions of names.
+/// Maximum number of hosts. Without a maximum, a short environment variable can expand to billions of names.
 inline constexpr std::size_t kMaxHosts = 65536;
 
 /// Returns the hosts in order. Numbers have at least as many digits as the start of their range. If a name has several

@@ -253,10 +253,11 @@ def _prediction_lines(
     yield from _route_lines(expectation.routes, best)
     yield ""
     yield from _labeled_lines(
-        "limited by", f"{best.binding.wire}, on the route {best.name}, for large messages: {best.binding.why}"
+        "limited by",
+        f"{best.binding_limit.wire}, on the route {best.name}, for large messages: {best.binding_limit.why}",
     )
-    if best.binding.traffic < 1:
-        load = f"{best.binding.traffic:.2f} GB/s cross it for each GB/s of busbw"
+    if best.binding_limit.traffic < 1:
+        load = f"{best.binding_limit.traffic:.2f} GB/s cross it for each GB/s of busbw"
         yield from _labeled_lines("", f"busbw exceeds the load of that wire: {load}")
     yield from _labeled_lines(
         "latency", f"at least {expectation.floor_us:.1f} us in NCCL's own model of the fastest route"
@@ -293,7 +294,7 @@ def _route_lines(routes: Iterable[Route], best: Route) -> Iterator[str]:
         for number, limit in enumerate(route.limits):
             is_first_line = number == 0
             name = f"{route.name}{' *' if route is best else ''}" if is_first_line else ""
-            is_binding = limit is route.binding and len(route.limits) > 1
+            is_binding = limit is route.binding_limit and len(route.limits) > 1
             wire = f"{limit.wire}{' *' if is_binding else ''}"
             healthy_busbw = _healthy_busbw_text(route) if is_first_line else ""
             capacity = f"{limit.capacity_gbps:.4g}/{limit.per}"

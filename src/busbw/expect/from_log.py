@@ -41,7 +41,7 @@ def system_of(table: Table) -> System | None:
     nics = nics_from_text(text_after_device, _TITLE_SOURCE)
     if nics is None or not system.nics:
         return system
-    return msgspec.structs.replace(system, nics=system.nics.with_rate(nics))
+    return msgspec.structs.replace(system, nics=system.nics.with_count_and_rate_of(nics))
 
 
 def _stated_system(table: Table) -> System | None:

@@ -24,14 +24,15 @@ LATENCY_SOURCE = "4 x H200: 9 us in a CUDA graph, 20 us launched one by one, 4.3
 """Source of both factors."""
 
 _MAX_LAUNCHED_US = 36.0
-"""Time that a small operation may take on a healthy system if the CPU launches it, for any collective.
+"""Minimum of the upper end of the healthy range for the latency of operations that the CPU launches.
 
-Launching bounds such operations, not their steps: on 4 x H200 they take 20 us, and two starts of one command are up to
-1.8 times apart (`statistics.run_variation`). Measured there with -g 4: broadcast of 1 KiB 25 us, alltoall 29 to 40 us
-(bench/results/h200-x4-parity.md)."""
+The launch dominates the time of small operations, so this minimum does not depend on the collective. It is 20 us, the
+time of a small operation on 4 x H200, times 1.8, the largest ratio of two starts of one command
+(`statistics.run_variation`). With -g 4, a broadcast of 1 KiB takes 25 us on the same GPUs, and alltoall 29 to 40 us
+(bench/results/h200-x4-parity.md): further launches and the model's latency can raise the upper end above 36 us."""
 
 _LAUNCH_US = 2.9
-"""Time that one more kernel launch takes a thread. Measured on 4 x H200 with empty kernels in a stream."""
+"""Time that a thread needs for each further kernel launch. Measured on 4 x H200 with empty kernels in a stream."""
 
 
 def expect(scenario: Scenario, system: System, sizes_bytes: Iterable[int]) -> Expectation:
@@ -51,9 +52,11 @@ def expect(scenario: Scenario, system: System, sizes_bytes: Iterable[int]) -> Ex
     if not routes:
         return _unknown_expectation(scenario, system, domains, _unknown_reason(scenario, system, domains))
     min_ranks, max_ranks = min(scenario.node_ranks, default=0), max(scenario.node_ranks, default=0)
-    if domains > 1 and not system.rack_ranks and min_ranks != max_ranks:
+    is_domain_a_node = system.rack_ranks is None
+    if domains > 1 and is_domain_a_node and min_ranks != max_ranks:
         reason = f"the nodes have unequal numbers of ranks, {min_ranks} to {max_ranks}: the model does not cover this"
-        return _unknown_expectation(scenario, system, len(scenario.node_ranks), reason)
+        node_count = len(scenario.node_ranks)  # `domains` assumes equal nodes
+        return _unknown_expectation(scenario, system, node_count, reason)
     best = max(routes, key=_plateau_gbps)
     return Expectation(
         job=scenario,
@@ -84,13 +87,13 @@ def _plateau_gbps(route: Route) -> float:
 
 
 def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: int) -> Estimate:
-    """Estimates one size with the fastest route and protocol, as NCCL chooses them.
+    """Estimates one size with the route and protocol that are fastest for this size, because NCCL chooses them.
 
     Time = launches + latency + size x bus factor / busbw.
     """
     factor = collectives()[scenario.collective].bus_factor_of(scenario.ranks)
-    # One launch per GPU of a thread; the first is part of the latency. If the number of GPUs per thread is unknown, the
-    # typical time assumes one GPU and the upper end all GPUs of a node.
+    # A thread launches one kernel for each of its GPUs. The latency includes the first launch. If the number of GPUs
+    # per thread is unknown, the typical time assumes one GPU, and the upper end assumes all GPUs of a node.
     launches_us = _LAUNCH_US * ((scenario.gpus_per_thread or 1) - 1)
     max_gpus_per_thread = scenario.gpus_per_thread or min(scenario.ranks, scenario.ranks_per_node)
     max_launches_us = _LAUNCH_US * (max_gpus_per_thread - 1)
@@ -116,8 +119,8 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
         busbw_gbps=ExpectedRange(low=min_gbps, typical=typical_gbps, high=max_gbps),
         route=route.name,
         protocol=protocol,
-        wire=route.binding.wire,
-        wire_gbps=typical_gbps * route.binding.traffic,
+        wire=route.binding_limit.wire,
+        wire_gbps=typical_gbps * route.binding_limit.traffic,
     )
 
 
@@ -129,9 +132,9 @@ def _busbw_gbps(route: Route, protocol: Protocol, size_bytes: int, efficiency: f
 
 
 def with_nics(system: System, count: int, gbit: float, source: str) -> System:
-    """Returns a copy of the system with other NICs on the same network."""
+    """Returns a copy of the system with another number and rate of NICs, on the same network."""
     nics = Nics(count=count, gbit=gbit, source=source)
-    return msgspec.structs.replace(system, nics=system.nics.with_rate(nics) if system.nics else nics)
+    return msgspec.structs.replace(system, nics=system.nics.with_count_and_rate_of(nics) if system.nics else nics)
 
 
 def with_sharp(system: System) -> System:

@@ -86,14 +86,14 @@ class Route(Struct, kw_only=True, frozen=True):
     """Source of latencies and shares."""
 
     @property
-    def binding(self) -> Limit:
-        """Limit of the slowest link: the one with the lowest busbw."""
+    def binding_limit(self) -> Limit:
+        """Limit with the lowest busbw, which bounds the route."""
         return min(self.limits, key=lambda limit: limit.busbw_gbps)
 
     @property
     def limit_gbps(self) -> float:
         """Maximum busbw of this route."""
-        return self.binding.busbw_gbps
+        return self.binding_limit.busbw_gbps
 
 
 class ExpectedRange(Struct, kw_only=True, frozen=True):

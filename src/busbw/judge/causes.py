@@ -182,7 +182,7 @@ def _explain_plateau(expectation: Expectation, verdict: BandVerdict) -> list[_Ca
     share_of_typical = measured_gbps / _typical_gbps(best)
     text = (
         f"{maximum_text} is {share_of_typical:.0%} of the typical busbw of "
-        f"{best.name} over {best.binding.wire} and matches no other route: settings, clocks or other load"
+        f"{best.name} over {best.binding_limit.wire} and matches no other route: settings, clocks or other load"
     )
     confirmation = "read the settings (NCCL_DEBUG=INFO) and the clocks (nvidia-smi -q -d PERFORMANCE)"
     return [_Cause(_Evidence.NONE, loss, text, confirmation)]
@@ -212,7 +212,7 @@ def _slower_routes(expectation: Expectation, best: Route, measured_gbps: float) 
 def _fewer_nics(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
     """Yields each number of NICs with a plateau as measured, if NICs limit the busbw, and how to confirm it."""
     nics = expectation.system.nics
-    if expectation.nodes == 1 or nics is None or best.binding.wire != "NIC":
+    if expectation.nodes == 1 or nics is None or best.binding_limit.wire != "NIC":
         return
     for used_nics in range(1, nics.count):
         typical_gbps = _typical_gbps(best) * used_nics / nics.count
@@ -225,7 +225,7 @@ def _fewer_nics(expectation: Expectation, best: Route, measured_gbps: float) -> 
 
 def _pcie_instead_of_nvlink(expectation: Expectation, best: Route, measured_gbps: float) -> Iterator[tuple[str, str]]:
     """Yields each PCIe generation with a plateau as measured, if NVLink should limit, and how to confirm it."""
-    if expectation.nodes > 1 or best.binding.wire != "NVLink":
+    if expectation.nodes > 1 or best.binding_limit.wire != "NVLink":
         return
     for name, pcie_gbps in _PCIE_BUSBW_GBPS.items():
         if abs(measured_gbps / pcie_gbps - 1) <= 2 * _MAX_PLATEAU_DIFFERENCE:

@@ -20,7 +20,7 @@ def row_table(
         caption: Caption of the table.
         rows: Rows of one configuration.
         expected: Returns the estimate of a row. None if there is no expectation.
-        remark: Note on the expected ranges.
+        remark: Explanation of the expected ranges, for the note below the table.
     """
     shown_rows = rows[:MAX_ROWS]
     placements = [placement for placement in PLACEMENTS if any(placement in row.figures for row in shown_rows)]
@@ -75,7 +75,7 @@ def _placement_columns(placement: Placement, figures: Sequence[Figure]) -> list[
         return ColumnHead(f"{name}, {suffix}" if suffix else name, is_number=is_number), cells
 
     def statistic_columns(name: str, field: str) -> list[tuple[ColumnHead, list[str]]]:
-        """Makes one column per clock of the samples, because only some measure the same as the time of the row."""
+        """Makes one column for each clock of the samples. Samples of different clocks are not comparable."""
         return [
             column(
                 f"{label} {name}".lstrip(),
@@ -132,4 +132,5 @@ def _integer_text(value: int | None) -> str:
 
 def _range_text(value: float) -> str:
     """Text of an end of an expected range, with three significant digits."""
-    return f"{float(f'{value:.3g}'):.6g}"
+    rounded_value = float(f"{value:.3g}")
+    return f"{rounded_value:.6g}"  # .3g would show 1234 as 1.23e+03

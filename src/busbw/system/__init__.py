@@ -73,8 +73,8 @@ class Nics(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         """Text such as "8 x 400 Gb/s"."""
         return f"{self.count} x {self.gbit:g} Gb/s"
 
-    def with_rate(self, other: "Nics") -> "Nics":
-        """Returns NICs with count, rate and source of `other` on this network, which keeps latency and switches."""
+    def with_count_and_rate_of(self, other: "Nics") -> "Nics":
+        """Returns these NICs with the count, rate and source of `other`. The latency and `sharp` stay."""
         return msgspec.structs.replace(self, count=other.count, gbit=other.gbit, source=other.source)
 
 

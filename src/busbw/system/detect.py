@@ -73,7 +73,7 @@ def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
         return replace(system, nics=None), f"{names_text} found; no NIC for collectives found"
     count, gbit = fastest_ports
     nics = Nics(count=count, gbit=gbit, source="/sys of this machine")
-    nics = system.nics.with_rate(nics) if system.nics else nics
+    nics = system.nics.with_count_and_rate_of(nics) if system.nics else nics
     return replace(system, nics=nics), f"{names_text} and {nics.text} found"
 
 

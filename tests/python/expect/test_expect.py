@@ -61,7 +61,7 @@ def test_nvls_reduction(system: str, ranks: int, gbps: float) -> None:
     route = route_of("NVLS", system, ranks, 4 if "nvl72" in system else 8)
     assert route.limit_gbps == pytest.approx(gbps, rel=0.003)
     # Each GPU sends and receives S (1 + 1/n), while busbw counts 2 S (n-1)/n.
-    assert route.binding.traffic == pytest.approx((1 + 1 / ranks) / (2 * (ranks - 1) / ranks))
+    assert route.binding_limit.traffic == pytest.approx((1 + 1 / ranks) / (2 * (ranks - 1) / ranks))
 
 
 @pytest.mark.parametrize(("system", "ranks"), [("h200-sxm", 4), ("b200", 5), ("a100-sxm", 8), ("mi300x", 8)])
@@ -95,7 +95,7 @@ def test_a_ring_over_nodes(nics: tuple[int, int], ranks: int, wire: str, gbps: f
     system = with_nics(find("h100-sxm"), *nics, "a test")
     job = Scenario(collective="all_reduce", ranks=ranks, ranks_per_node=8)
     ring = next(route for route in expect(job, system, [8]).routes if route.name == "Ring")
-    assert ring.binding.wire == wire
+    assert ring.binding_limit.wire == wire
     assert ring.limit_gbps == pytest.approx(gbps)
 
 
@@ -104,7 +104,7 @@ def test_over_two_nodes_a_tree_uses_each_nic_once() -> None:
     ring = route_of("Ring", "a100-p4d", 16)
     assert ring.limit_gbps == pytest.approx(48)
     assert tree.limit_gbps == pytest.approx(90)
-    assert tree.binding.traffic == pytest.approx(16 / 30)  # S crosses each way, busbw counts 2 S (n-1)/n
+    assert tree.binding_limit.traffic == pytest.approx(16 / 30)  # S crosses each way, busbw counts 2 S (n-1)/n
     assert route_of("Tree", "a100-p4d", 2, per_node=1).limit_gbps == pytest.approx(12)  # two ranks send no more than S
     assert route_of("Tree", "a100-p4d", 32).limit_gbps == pytest.approx(48)
 
@@ -116,7 +116,7 @@ def test_over_two_nodes_a_tree_uses_each_nic_once() -> None:
 )
 def test_alltoall_uses_a_gpus_own_nic(ranks: int, gbps: float) -> None:
     route = route_of("Pairwise", "h100-sxm", ranks, collective="alltoall")
-    assert route.binding.wire == "NIC"
+    assert route.binding_limit.wire == "NIC"
     assert route.limit_gbps == pytest.approx(gbps)
 
 
@@ -325,7 +325,7 @@ def test_groups_share_the_nics_that_they_cross() -> None:
     assert job is not None
     (ring, _) = expect(job, system, [8]).routes
     assert ring.limit_gbps == pytest.approx(24)
-    assert "shared by 8 groups" in ring.binding.why
+    assert "shared by 8 groups" in ring.binding_limit.why
 
 
 def test_a_rank_alone_on_its_node_uses_no_links() -> None:

@@ -247,6 +247,21 @@ def test_links_that_are_down() -> None:
     assert (topology.gpus or ())[0].nvlinks.active == 17
 
 
+@pytest.mark.parametrize("second_state", ["<inactive>", "25.781 GB/s"])
+def test_two_states_of_one_link_are_none(second_state: str) -> None:
+    text = f"{H200_X4}\nGPU 0: NVIDIA H200 (UUID: GPU-0)\n\t Link 3: {second_state}\n"
+    (topology,) = read(text, "env.txt")
+    assert (topology.gpus or ())[0].nvlinks is None
+    assert "the text gives GPU0 more than one state of an NVLink" in topology.notes
+    assert "NVLinks of each GPU" in topology.notes[-1]
+
+
+def test_a_repeated_state_of_a_link_is_no_contradiction() -> None:
+    text = f"{H200_X4}\nGPU 0: NVIDIA H200 (UUID: GPU-0)\n\t Link 3: 26.562 GB/s\n"
+    (topology,) = read(text, "env.txt")
+    assert topology == read(H200_X4, "env.txt")[0]
+
+
 def test_several_matrices_are_several_machines() -> None:
     found = read(H200_X4 + "\n" + V100_X2_WITHOUT_TABS, "both.txt")
     assert [len(topology.gpus or ()) for topology in found] == [4, 2]

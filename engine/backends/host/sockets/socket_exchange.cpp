@@ -30,7 +30,7 @@ void SocketExchange::add_flow(std::vector<FlowState>& flows, int peer, std::byte
   flow.data = data;
   flow.bytes = bytes;
   flow.source = source;
-  for (std::size_t i = flows.size(); i-- > 0;) {  // the newest flow first
+  for (std::size_t i = flows.size(); i-- > 0;) {  // from the newest flow to the oldest
     if (flows[i].peer != peer) continue;
     flow.previous = i;
     break;
@@ -55,11 +55,15 @@ void SocketExchange::finish_receives() { move_all_flows(/*finishes_sends=*/false
 
 void SocketExchange::finish() { move_all_flows(/*finishes_sends=*/true); }
 
-// Each receive either starts at the address of a send or overlaps none, and never overwrites unsent data. This cannot
-// deadlock. Proof: among the unfinished sends of all ranks, take the one with the least progress. If it is blocked, its
-// data waits at the receiver, so the matching receive has made less progress than this send. That receive can only wait
-// for a send at the same address with no more progress than the receive. Such a send would have less progress than the
-// one with the least, a contradiction.
+// Ranks cannot wait for each other in a cycle, under three conditions:
+// - Each pair of ranks has at most one flow in each direction, and no send is forwarded.
+// - The sends of a rank do not overlap.
+// - Each receive starts at the address of a send, or overlaps no send.
+//
+// Proof: progress is the number of moved bytes of a flow. Let S be the unfinished send with the least progress on all
+// ranks, and let R be the matching receive. Assume that S is blocked. Then bytes of S wait in the network, so R has
+// less progress than S, and R could read. So R waits for unsent data of a send T on the same rank. T starts at the
+// address of R or later, so T has at most as much progress as R, and less than S. This contradicts the choice of S.
 void SocketExchange::finish_in_place() {
   in_place_ = true;
   move_all_flows(/*finishes_sends=*/true);
@@ -168,7 +172,7 @@ void SocketExchange::handle_lost_peer(int peer, const char* reason) {
   give_up(peer, fmt::format("{} was lost: {}", mesh_.name_of(peer), reason));
 }
 
-/// Ends the flows of a peer. The connection is closed, so that the peer gives up as well and no old data arrives later.
+/// Ends the flows of a peer. Closes the connection, so that the peer gives up as well and no old data arrives later.
 void SocketExchange::give_up(int peer, const std::string& reason) {
   failed_peers_.emplace(peer, reason);
   shutdown(mesh_.connection(peer), SHUT_RDWR);

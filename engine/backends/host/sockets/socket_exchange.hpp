@@ -38,11 +38,12 @@ class SocketExchange {
   void finish_receives();
   /// Like `finish_receives`, and waits until all sends are handed to the system.
   void finish();
-  /// Like `finish`, for receives that overlap sends: overwrites a byte only after it was sent.
+  /// Like `finish`, for receives that overlap sends: overwrites a byte only after it was sent. Each peer may have only
+  /// one send and one receive, and no send may be forwarded.
   void finish_in_place();
 
-  /// From now on, gives up a peer that is lost, or all peers of a wait if nothing moves for `idle_ticks`. Their flows
-  /// count as complete. Without this, such a wait ends with the job.
+  /// From now on, gives up a peer that is lost. If no data moves for `idle_ticks`, gives up all peers that this rank
+  /// waits for. The flows of these peers then count as complete. Without this call, such a wait ends with the job.
   void give_up_after(int idle_ticks) { max_idle_ticks_ = idle_ticks; }
   /// Peers that were given up, with the reason. Add no flow with them.
   const std::map<int, std::string>& failed_peers() const { return failed_peers_; }

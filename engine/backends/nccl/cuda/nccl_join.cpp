@@ -13,8 +13,8 @@ constexpr int kFirstVersionWithCtaPolicy = 22700;
 constexpr int kFirstVersionWithNvlinkSchedule = 22800;
 constexpr int kFirstVersionWithMaxPeers = 23000;
 
-/// ncclConfig_t of NCCL 2.30, which older headers lack. New versions only append members, and a library reads the
-/// members that `version` covers.
+/// ncclConfig_t of NCCL 2.30, because older headers have fewer members. New versions only append members, and a library
+/// reads the members that `version` covers.
 struct NcclConfigV2_30 {
   std::size_t size = sizeof(NcclConfigV2_30);
   unsigned magic = ncclConfig_t(NCCL_CONFIG_INITIALIZER).magic;
@@ -42,14 +42,15 @@ static_assert(offsetof(NcclConfigV2_30, cta_policy) == offsetof(ncclConfig_t, CT
 static_assert(sizeof(NcclConfigV2_30) == 96);
 
 /// Configuration of a communicator, for a library since kFirstVersionWithCtaPolicy.
-NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& flags) {
+NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& options) {
   NcclConfigV2_30 config;
   config.version = static_cast<unsigned>(std::min(library.version, kFirstVersionWithMaxPeers));
-  if (flags.cta_policy) config.cta_policy = *flags.cta_policy;
-  if (flags.shares_resources) config.split_share = config.shrink_share = 1;
-  // nccl-tests sets both as well; without them the same library would be measured differently.
+  if (options.cta_policy) config.cta_policy = *options.cta_policy;
+  if (options.shares_resources) config.split_share = config.shrink_share = 1;
+  // nccl-tests also sets the NVLink schedule and the maximum number of peers. With other settings, the same library
+  // would be measured differently.
   if (library.version >= kFirstVersionWithNvlinkSchedule) config.nvlink_centric_sched = 1;
-  if (library.version >= kFirstVersionWithMaxPeers && flags.max_peers) config.max_p2p_peers = *flags.max_peers;
+  if (library.version >= kFirstVersionWithMaxPeers && options.max_peers) config.max_p2p_peers = *options.max_peers;
   return config;
 }
 
@@ -68,11 +69,11 @@ SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int ro
   return shared;
 }
 
-ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, std::span<ncclUniqueId> ids,
+ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& options, std::span<ncclUniqueId> ids,
                                int rank, int ranks, ncclComm_t* comm) {
   // From 2.27 on, a library reads the members that it knows from a configuration that has more members.
   const bool has_config = library.call.comm_init_rank_config && library.version >= kFirstVersionWithCtaPolicy;
-  NcclConfigV2_30 config = make_config(library, flags);
+  NcclConfigV2_30 config = make_config(library, options);
   auto* const config_or_null = has_config ? reinterpret_cast<ncclConfig_t*>(&config) : nullptr;
   if (ids.size() > 1)
     return library.call.comm_init_rank_scalable(comm, ranks, rank, static_cast<int>(ids.size()), ids.data(),
@@ -81,9 +82,9 @@ ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& fl
   return library.call.comm_init_rank_config(comm, ranks, ids.front(), rank, config_or_null);
 }
 
-ncclResult_t grow_communicator(const NcclLibrary& library, const NcclOptions& flags, ncclComm_t parent, int ranks,
+ncclResult_t grow_communicator(const NcclLibrary& library, const NcclOptions& options, ncclComm_t parent, int ranks,
                                const ncclUniqueId* id, int rank, ncclComm_t* comm) {
-  NcclConfigV2_30 config = make_config(library, flags);
+  NcclConfigV2_30 config = make_config(library, options);
   return library.call.comm_grow(parent, ranks, id, rank, comm, reinterpret_cast<ncclConfig_t*>(&config));
 }
 

@@ -17,17 +17,21 @@ struct SharedUniqueIds {
   std::vector<ncclUniqueId> ids;
 };
 
-/// Makes the unique ids of a communicator of `group` at `roots` of its ranks, and returns all of them on every rank.
+/// Makes the unique ids of a communicator of `group`: `roots` ranks make one id each. Returns all ids on every rank.
 SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int roots);
 
-/// Joins the communicator of these ids as `rank` of `ranks`, on the current device. All ranks must call it at the same
-/// time. Stores the handle in `*comm` and returns NCCL's result.
-ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& flags, std::span<ncclUniqueId> ids,
+/// Joins the communicator of these ids as `rank` of `ranks`, on the current device. All ranks must call this function,
+/// and it returns after all have called it. Stores the handle in `*comm` and returns NCCL's result.
+ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& options, std::span<ncclUniqueId> ids,
                                int rank, int ranks, ncclComm_t* comm);
 
-/// Grows `parent` to `ranks` ranks. As ncclCommGrow requires, `parent` is null on new ranks. `rank` is -1 on ranks of
-/// the parent. `id` is null on them, except on the one that created it.
-ncclResult_t grow_communicator(const NcclLibrary& library, const NcclOptions& flags, ncclComm_t parent, int ranks,
+/// Grows `parent` to `ranks` ranks. ncclCommGrow requires these arguments:
+///
+///   calling rank                     parent   id     rank
+///   rank of the parent, made `id`    set      set    -1
+///   other rank of the parent         set      null   -1
+///   new rank                         null     set    its rank in the new communicator
+ncclResult_t grow_communicator(const NcclLibrary& library, const NcclOptions& options, ncclComm_t parent, int ranks,
                                const ncclUniqueId* id, int rank, ncclComm_t* comm);
 
 }  // namespace busbw

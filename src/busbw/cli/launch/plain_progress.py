@@ -1,6 +1,6 @@
 """Progress of a launch if stderr is not a terminal.
 
-Prints the table as it grows, and a line for each status that lasts. A status is the reason of a wait.
+Prints the table as it grows, and one line for a status of a long wait. A status is the reason why the launch waits.
 """
 
 from collections.abc import Callable
@@ -8,20 +8,23 @@ from time import monotonic
 
 from busbw.terminal.stdout_buffer import StdoutBuffer
 
-_MIN_STATUS_S = 2.0
-"""Duration after which a status is printed."""
+_MIN_WAIT_S = 2.0
+"""Time without output or a printed status after which the current status is printed."""
 
 
 class PlainProgress:
-    """Prints a status once it has lasted 2 s. A repeated status is printed only once."""
+    """Prints the current status after a wait of 2 s. The wait continues if the status changes.
+
+    A printed status starts a new wait. A status that equals the last printed one is not printed.
+    """
 
     def __init__(self, print_line: Callable[[str], None], *, now_s: Callable[[], float] = monotonic) -> None:
         self._print_line = print_line
         self._now_s = now_s
         self._status = ""
         self._printed_status = ""
-        self._status_since_s = now_s()
-        """Start of the current wait: time of the last printed status, or of the first status after output."""
+        self._wait_start_s = now_s()
+        """Time from which the 2 s count: the first status after output, or the last printed status."""
         self.stdout = StdoutBuffer(now_s=now_s)
 
     def __enter__(self) -> "PlainProgress":
@@ -42,14 +45,14 @@ class PlainProgress:
     def status(self, text: str) -> None:
         """Sets the current status; empty if the launch waits for nothing."""
         if text and not self._status:
-            self._status_since_s = self._now_s()
+            self._wait_start_s = self._now_s()
         self._status = text
 
     def refresh(self) -> None:
-        """Flushes stdout, and prints a status that has lasted. To be called regularly."""
+        """Flushes stdout, and prints the current status if the wait is long. To be called regularly."""
         self.stdout.flush()
         now_s = self._now_s()
         is_new = bool(self._status) and self._status != self._printed_status
-        if is_new and now_s - self._status_since_s >= _MIN_STATUS_S:
-            self._printed_status, self._status_since_s = self._status, now_s
+        if is_new and now_s - self._wait_start_s >= _MIN_WAIT_S:
+            self._printed_status, self._wait_start_s = self._status, now_s
             self._print_line(f"busbw: {self._status}")

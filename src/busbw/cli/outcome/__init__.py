@@ -1,1 +1,1 @@
-"""How the result of a run is told: summary, sentences about correctness and speed, possible causes."""
+"""Text of a run's result: summary, sentences about correctness and speed, possible causes."""

@@ -57,15 +57,15 @@ _MIG_MODES: Mapping[str, Literal["enabled", "disabled"] | None] = {
 class SavedDetails:
     """Properties of a machine, and of its GPUs by their index.
 
-    A set has all values that the text gives for one property. More than one value is a contradiction.
+    A set has all values that the text gives for one property. A set with more than one value is a contradiction.
     """
 
     names: dict[int, set[str]] = field(default_factory=dict)
     bus_ids: dict[int, set[str]] = field(default_factory=dict)
     pcie: dict[int, set[tuple[int | None, int | None]]] = field(default_factory=dict)
     """Maximum generation and width."""
-    links: dict[int, dict[int, float | None]] = field(default_factory=dict)
-    """Line rate in GB/s by GPU and link; None if the link is down."""
+    links: dict[int, dict[int, set[float | None]]] = field(default_factory=dict)
+    """Line rates in GB/s by GPU and link. A rate of None means that the link is down."""
     memory_bytes: dict[int, set[int]] = field(default_factory=dict)
     mig_modes: dict[int, set[str]] = field(default_factory=dict)
     """Keys of _MIG_MODES."""
@@ -117,7 +117,8 @@ def _read_links(lines: Sequence[str], details: SavedDetails) -> None:
             gpu = int(match[1])
             details.names.setdefault(gpu, set()).add(plain(match[2]))
         elif gpu is not None and (match := _NVLINK.fullmatch(line)):
-            details.links.setdefault(gpu, {})[int(match[1])] = float(match[2]) if match[2] else None
+            rate_gbps = float(match[2]) if match[2] else None
+            details.links.setdefault(gpu, {}).setdefault(int(match[1]), set()).add(rate_gbps)
         elif line.strip():
             gpu = None
 
@@ -129,7 +130,8 @@ def _read_query(lines: Sequence[str], details: SavedDetails) -> None:
             details.names.setdefault(index, set()).add(plain(name))
         if bus_id := bus_id_of(row.get("pci.bus_id", "")):
             details.bus_ids.setdefault(index, set()).add(bus_id)
-        generation, width = _parse_number(row.get("pcie.link.gen.max")), _parse_number(row.get("pcie.link.width.max"))
+        generation = _parse_one_or_two_digits(row.get("pcie.link.gen.max"))
+        width = _parse_one_or_two_digits(row.get("pcie.link.width.max"))
         if generation or width:
             details.pcie.setdefault(index, set()).add((generation, width))
         if memory := re.fullmatch(r"(\d{1,9})(?: MiB)?", row.get("memory.total", ""), re.ASCII):
@@ -144,16 +146,17 @@ def _query_rows(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yields the index of a GPU and its values by column."""
     columns: list[str] = []
     for line in lines:
-        fields = [field.strip() for field in line.split(",")]
-        if fields[0] == "index" and len(fields) > 1:
-            columns = [field.split(" ")[0] for field in fields]  # without the unit: memory.total [MiB]
-        elif columns and len(fields) == len(columns) and re.fullmatch(r"\d{1,4}", fields[0], re.ASCII):
-            yield int(fields[0]), dict(zip(columns, fields, strict=True))
+        cells = [cell.strip() for cell in line.split(",")]
+        if cells[0] == "index" and len(cells) > 1:
+            columns = [cell.split(" ")[0] for cell in cells]  # without the unit: memory.total [MiB]
+        elif columns and len(cells) == len(columns) and re.fullmatch(r"\d{1,4}", cells[0], re.ASCII):
+            yield int(cells[0]), dict(zip(columns, cells, strict=True))
         else:
             columns = []
 
 
-def _parse_number(text: str | None) -> int | None:
+def _parse_one_or_two_digits(text: str | None) -> int | None:
+    """Returns a number from 1 to 99. None for any other text."""
     return int(text) if text and re.fullmatch(r"[1-9]\d?", text, re.ASCII) else None
 
 
@@ -163,7 +166,7 @@ def index_of(gpu: Gpu) -> int:
 
 
 def with_details(topology: Topology, details: SavedDetails) -> Topology:
-    """Returns the topology with the details outside its matrix, and with notes about contradictions."""
+    """Returns the topology with the details that its matrix does not have, and with notes about contradictions."""
     gpus, notes = [], list(topology.notes)
     for gpu in topology.gpus or ():
         gpus.append(_gpu_with_details(gpu, details))
@@ -194,6 +197,7 @@ def _gpu_with_details(gpu: Gpu, details: SavedDetails) -> Gpu:
     index = index_of(gpu)
     generation, width = _single_value_of(details.pcie, index) or (None, None)
     pcie = Pcie(max_generation=generation, max_width=width, max_gbps=pcie_gbps(generation, width))
+    mig_word = _single_value_of(details.mig_modes, index)
     return replace(
         gpu,
         name=_single_value_of(details.names, index),
@@ -201,7 +205,7 @@ def _gpu_with_details(gpu: Gpu, details: SavedDetails) -> Gpu:
         memory_bytes=_single_value_of(details.memory_bytes, index),
         pcie=None if pcie == Pcie() else pcie,
         nvlinks=_summarize_links(details.links.get(index)),
-        mig_mode=_MIG_MODES[_single_value_of(details.mig_modes, index) or "N/A"],
+        mig_mode=_MIG_MODES[mig_word] if mig_word else None,
     )
 
 
@@ -214,18 +218,27 @@ def _contradictions(gpu: Gpu, details: SavedDetails) -> list[str]:
         "PCIe link": details.pcie,
         "MIG mode": details.mig_modes,
     }
-    contradictory = [name for name, values in properties.items() if len(values.get(index_of(gpu), ())) > 1]
+    index = index_of(gpu)
+    contradictory = [name for name, values in properties.items() if len(values.get(index, ())) > 1]
+    if any(len(rates) > 1 for rates in details.links.get(index, {}).values()):
+        contradictory.append("state of an NVLink")
     return [f"the text gives {gpu.label} more than one {name}" for name in contradictory]
 
 
 def _host_name(details: SavedDetails, gpus: Sequence[Gpu]) -> str | None:
-    """Returns the only host in the text if the matrix has GPUs with the names of all its GPUs; otherwise None."""
-    name = _single_value(set(details.hosts))
-    return name if name and details.hosts[name] <= {gpu.name for gpu in gpus} else None
+    """Returns the name of the host that the matrix belongs to. None if the name is uncertain.
+
+    The text must name only one host, and every GPU name that it gives for this host must occur in the matrix.
+    """
+    host = _single_value(set(details.hosts))
+    if host is None:
+        return None
+    matrix_gpu_names = {gpu.name for gpu in gpus}
+    return host if details.hosts[host] <= matrix_gpu_names else None
 
 
 def _single_value_of(values: dict[int, set[T]], index: int) -> T | None:
-    """Returns the GPU's value; None if the text has no or contradictory values."""
+    """Returns the GPU's value. None if the text has no value or contradictory values."""
     return _single_value(values.get(index, set()))
 
 
@@ -233,8 +246,12 @@ def _single_value(values: set[T]) -> T | None:
     return next(iter(values)) if len(values) == 1 else None
 
 
-def _summarize_links(links: dict[int, float | None] | None) -> NvLinks | None:
-    if links is None:
+def _summarize_links(links: dict[int, set[float | None]] | None) -> NvLinks | None:
+    """Returns the number and the rate of the active links. None if the text has no links or contradictory states.
+
+    Links may have different rates. This is no contradiction, but `line_gbps` is then None.
+    """
+    if links is None or any(len(rates) > 1 for rates in links.values()):
         return None
-    active_rates = [rate for rate in links.values() if rate is not None]
+    active_rates = [rate for rates in links.values() for rate in rates if rate is not None]
     return NvLinks(active=len(active_rates), line_gbps=_single_value(set(active_rates)))

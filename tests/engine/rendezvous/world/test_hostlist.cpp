@@ -124,6 +124,15 @@ TEST_CASE("hostlist: rejects invalid lists") {
   }
 }
 
+TEST_CASE("hostlist: the message names the list and the empty part") {
+  const auto message = [](const char* list) { return sentence_of<UsageError>([&] { expand_hostlist(list); }); };
+  check_names(message("n1 n2"), {"\"n1 n2\" has a blank"});
+  check_names(message("n1\n"), {"\"n1\\n\" has a blank or a control character"});
+  check_names(message("n1,,n2"), {"has an empty name"});
+  check_names(message("n[1,,2]"), {"has an empty range"});
+  check_names(message("n[]"), {"has an empty range"});
+}
+
 TEST_CASE("hostlist: bounds the number of hosts") {
   CHECK(expand_hostlist("n[1-65536]").size() == 65536);
   for (const char* list : {"n[1-65537]", "n[0-999999999999999999]", "a[1-60000],b[1-60000]", "a[1-300][1-300]",
