@@ -66,6 +66,12 @@ class Unreadable(Exception):  # noqa: N818 (not an error)
     """A value cannot be read, so the check cannot decide. The argument states what is missing."""
 
 
+def require(condition: object, reason: str) -> None:
+    """Raises NotApplicable with this reason if the condition of a check is not met."""
+    if not condition:
+        raise NotApplicable(reason)
+
+
 class CheckTexts(Struct, kw_only=True, frozen=True):
     """Texts of a check for `busbw doctor --list`. Tables of checks (TOML files) extend them."""
 
