@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.gpus import Gpu, Gpus
+from busbw.doctor.facts.process import Environment
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, require
 from busbw.doctor.parts import pci
 from busbw.doctor.parts.job import is_container_without_gpu

@@ -2,7 +2,7 @@
 
 import re
 
-from busbw.doctor.facts.environment import Environment
+from busbw.doctor.facts.process import Environment
 from busbw.doctor.model import Machine, NotApplicable, require
 
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")

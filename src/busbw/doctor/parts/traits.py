@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from busbw.doctor.facts.limits import Limits
+from busbw.doctor.facts.process import Limits
 from busbw.doctor.model import Machine, NotApplicable, Unreadable
 from busbw.doctor.parts.nics import rdma_ports
 from busbw.doctor.parts.pci import AMAZON, DRIVER_GPUS, MELLANOX, gpus, links_above

@@ -3,9 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from busbw.doctor.facts.environment import Environment
-from busbw.doctor.facts.filesystems import Filesystems
-from busbw.doctor.facts.limits import Limits
+from busbw.doctor.facts.process import Environment, Filesystems, Limits
 from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, absolute_path, check, require
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus

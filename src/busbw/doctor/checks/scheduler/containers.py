@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.facts.device_nodes import DeviceNodes
+from busbw.doctor.facts.process import DeviceNodes
 from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.gpus import pci_gpus
 from busbw.doctor.parts.job import variables_of_container

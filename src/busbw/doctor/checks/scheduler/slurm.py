@@ -4,8 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.facts.device_nodes import DeviceNodes
-from busbw.doctor.facts.environment import Environment
+from busbw.doctor.facts.process import DeviceNodes, Environment
 from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, check, require
 from busbw.doctor.parts.job import tasks_on_node, variables_of_slurm_job
 from busbw.doctor.parts.pci import DRIVER_GPUS
