@@ -9,9 +9,9 @@ from busbw.doctor.parts.gpus import gpu_finding, gpus_with_fields, has_nvswitch,
 from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.platform import has_just_booted, is_arm
 
-_UNREGISTERED, _REGISTERED = (1, 2), 3
-"""Fabric states. Links are inactive before the GPU is registered; fabric-state reports that."""
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
+"""States of the fabric. Links are inactive before the GPU is registered; fabric-state reports that."""
+_UNREGISTERED = (_NOT_STARTED, _IN_PROGRESS)
 _IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 _SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
 
@@ -26,7 +26,7 @@ def _state(gpu: Gpu) -> int:
 
 def _is_at_switch(gpu: Gpu) -> bool:
     """True if links lead to a switch. Virtual machines hide their ends, but not the registration."""
-    return _links(gpu).to_switch or _state(gpu) == _REGISTERED
+    return _links(gpu).to_switch or _state(gpu) == _COMPLETED
 
 
 @check(
@@ -86,7 +86,7 @@ def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     require(fabrics, "no NVLink fabric")
     has_booted = True
     for gpu, fabric in fabrics:
-        if fabric.state in (_NOT_STARTED, _IN_PROGRESS) and has_just_booted(machine):
+        if fabric.state in _UNREGISTERED and has_just_booted(machine):
             has_booted = False
         elif fabric.state != _COMPLETED:
             text = "not registered" if fabric.state == _NOT_STARTED else "still registering"
