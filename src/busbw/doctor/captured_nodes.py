@@ -57,8 +57,6 @@ def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> 
             with open_machine(path) as recording:
                 records.append(examine_node(node, Machine(recording), checks))
         except UsageError as error:
-            if len(paths) == 1:
-                raise
             records.append(NodeRecord(node=node, problem=error.problem))
     return with_unique_names(records)
 
