@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from busbw.doctor.compared_values import NodeValues
 from busbw.doctor.model import Check, Machine
 from busbw.doctor.node_record import NodeRecord, examine_node
 from busbw.doctor.open_machine import open_machine
@@ -58,9 +57,7 @@ def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> 
             with open_machine(path) as recording:
                 records.append(examine_node(node, Machine(recording), checks))
         except UsageError as error:
-            if len(paths) == 1:
-                raise
-            records.append(NodeRecord(values=NodeValues(node=node), problem=error.problem))
+            records.append(NodeRecord(node=node, problem=error.problem))
     return with_unique_names(records)
 
 
@@ -69,9 +66,7 @@ def with_unique_names(records: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
     counts: Counter[str] = Counter()
     unique: list[NodeRecord] = []
     for record in records:
-        name = record.values.node
-        counts[name] += 1
-        suffix = f" ({counts[name]})" if counts[name] > 1 else ""
-        values = msgspec.structs.replace(record.values, node=f"{name}{suffix}")
-        unique.append(msgspec.structs.replace(record, values=values))
+        counts[record.node] += 1
+        suffix = f" ({counts[record.node]})" if counts[record.node] > 1 else ""
+        unique.append(replace(record, node=f"{record.node}{suffix}"))
     return tuple(unique)

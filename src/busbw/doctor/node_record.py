@@ -6,7 +6,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Any
 
-from msgspec import UNSET, Struct, field
+from msgspec import UNSET, field
 from msgspec.structs import replace
 
 from busbw.doctor.catalog import MACHINE_AREAS, checks_of
@@ -21,10 +21,9 @@ _SYSTEM_LIMIT_S = 1.0
 """Time limit to recognize the system, for the costs."""
 
 
-class NodeRecord(Struct, kw_only=True, frozen=True):
-    """Outcome of all checks of one machine, and its values to compare."""
+class NodeRecord(NodeValues, kw_only=True, frozen=True):
+    """Values of a node to compare, and the outcome of all checks of this machine."""
 
-    values: NodeValues
     result: Result = field(default_factory=Result)
     problem: str = ""
     """Reason for which nothing could be checked. Empty if it was."""
@@ -44,7 +43,7 @@ def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> N
     own_checks = [check for check in checks if check.area in MACHINE_AREAS]
     result = examine(own_checks, machine, **scenario, limit_s=end_s - time.monotonic())
     reading.join(max(0.0, end_s - time.monotonic()))
-    return NodeRecord(values=NodeValues(node=node, values={**values.values}, missing={**values.missing}), result=result)
+    return NodeRecord(node=node, values={**values.values}, missing={**values.missing}, result=result)
 
 
 def _recognize(machine: Machine, scenario: dict[str, Any]) -> None:
@@ -63,20 +62,17 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
         return records[0].result
     examined = [record for record in records if not record.problem]
     comparing = [check for check in checks if check.area == "nodes"]
-    between = examine(comparing, [record.values for record in examined], system=None)
+    between = examine(comparing, examined, system=None)
     # The subject of a difference is the node.
     findings = [replace(finding, node=finding.subject, subject=UNSET) for finding in between.findings]
     could_not_check = [
-        Missing(check=ALL_CHECKS, missing=record.problem, node=record.values.node)
-        for record in records
-        if record.problem
+        Missing(check=ALL_CHECKS, missing=each.problem, node=each.node) for each in records if each.problem
     ]
     could_not_check += between.could_not_check
     passed, not_applicable = set(between.passed), set(between.not_applicable)
     for record in examined:
-        node = record.values.node
-        findings += [replace(finding, node=node) for finding in record.result.findings]
-        could_not_check += [replace(missing, node=node) for missing in record.result.could_not_check]
+        findings += [replace(finding, node=record.node) for finding in record.result.findings]
+        could_not_check += [replace(missing, node=record.node) for missing in record.result.could_not_check]
         passed |= set(record.result.passed)
         not_applicable |= set(record.result.not_applicable)
     undecided = {each.check for each in findings} | {each.check for each in could_not_check}
@@ -86,5 +82,5 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
         passed=tuple(name for name in names if name in passed - undecided),
         not_applicable=tuple(name for name in names if name in not_applicable - passed - undecided),
         could_not_check=tuple(could_not_check),
-        nodes=tuple(record.values.node for record in records),
+        nodes=tuple(record.node for record in records),
     )

@@ -35,12 +35,12 @@ class DetectedMachine(Struct, kw_only=True, frozen=True):
     gpus: tuple[str, ...] | None
     """Names of the GPUs. None if no driver answers; the machine may still have GPUs."""
     ports: tuple[NetworkPort, ...]
-    processor: str | None
+    processor: str | None = None
     """Model of the CPU."""
-    processors: int | None
+    processors: int | None = None
     """Number of logical CPUs."""
-    numa_nodes: int | None
-    memory_bytes: int | None
+    numa_nodes: int | None = None
+    memory_bytes: int | None = None
 
 
 def detect_machine(root: Path = Path("/")) -> DetectedMachine:

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.captured_nodes import capture_paths, this_node, with_unique_names
-from busbw.doctor.compared_values import NodeValues
 from busbw.doctor.model import Check, Machine
 from busbw.doctor.node_record import NodeRecord, examine_node
 from busbw.doctor.open_machine import open_machine
@@ -33,7 +32,7 @@ def print_own_record(roots: Sequence[Path], checks: Sequence[Check[Any]]) -> Non
         with open_machine(capture_paths(roots)[0] if roots else None) as recording:
             record = examine_node(node, Machine(recording), checks)
     except BusbwError as error:
-        record = NodeRecord(values=NodeValues(node=node), problem=error.problem)
+        record = NodeRecord(node=node, problem=error.problem)
     click.echo(msgspec.json.encode(record))
 
 
@@ -50,5 +49,5 @@ def gathered_records(lines: Iterable[bytes] | None = None) -> tuple[NodeRecord, 
             except (msgspec.DecodeError, RecursionError):
                 first_line = plain(output.output.partition("\n")[0])[:80]
                 problem = f'the command printed no record of this version of busbw but "{first_line}"'
-        records.append(NodeRecord(values=NodeValues(node=plain(output.node)), problem=problem))
+        records.append(NodeRecord(node=plain(output.node), problem=problem))
     return with_unique_names(records)

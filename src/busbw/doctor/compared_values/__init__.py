@@ -32,7 +32,7 @@ class ComparedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     """Key of the tree (model/tree.py). {} stands for each device of `each`, and * for each name in a folder.
 
     Several paths, with " & " between them, yield one text for each device. The key of a fact is followed by a field:
-    "facts/gpus.json#gpus.*.vbios".
+    "facts/gpus.json#gpus.*.nvlinks.count".
     """
     each: Literal["", "gpu", "rdma", "nic"] = ""
     """gpu: PCI addresses of GPUs; rdma: names of the NICs that NCCL_IB_HCA permits; nic: their PCI addresses."""

@@ -64,7 +64,6 @@ class Gpu(Struct, kw_only=True, frozen=True):
     """Reasons by field."""
     bus_id: Annotated[str | None, lambda n, g: bus_id_of(_text(n.nvmlDeviceGetPciInfo(g).busId))] = None
     name: Annotated[str | None, lambda n, g: _text(n.nvmlDeviceGetName(g))] = None
-    vbios: Annotated[str | None, lambda n, g: _text(n.nvmlDeviceGetVbiosVersion(g))] = None
     memory_used_bytes: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMemoryInfo(g, n.nvmlMemory_v2).used] = None
     """Without the driver's own, which version 1 of the structure includes."""
     ecc_uncorrected: Annotated[int | None, lambda n, g: n.nvmlDeviceGetTotalEccErrors(g, 1, 0)] = None

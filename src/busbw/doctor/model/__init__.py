@@ -10,6 +10,7 @@ from busbw.doctor.model.check import (
     Severity,
     Unreadable,
     check,
+    require,
 )
 from busbw.doctor.model.machine import Absent, Machine, absolute_path
 
@@ -26,4 +27,5 @@ __all__ = [
     "Unreadable",
     "absolute_path",
     "check",
+    "require",
 ]

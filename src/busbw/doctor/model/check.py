@@ -1,7 +1,7 @@
 """A check and its findings."""
 
 from collections.abc import Callable, Iterable
-from typing import Generic, Literal, TypeVar, cast
+from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -58,12 +58,22 @@ class Finding(Struct, frozen=True):
     """Commands that correct this finding. None: those of the check."""
 
 
+Examination: TypeAlias = Callable[[Subject], Iterable[Finding]]
+"""Yields the findings. Raises NotApplicable or Unreadable; findings before an Unreadable remain valid."""
+
+
 class NotApplicable(Exception):  # noqa: N818 (not an error)
     """The machine lacks what the check is about, such as a GPU. The argument is the reason."""
 
 
 class Unreadable(Exception):  # noqa: N818 (not an error)
     """A value cannot be read, so the check cannot decide. The argument states what is missing."""
+
+
+def require(condition: object, reason: str) -> None:
+    """Raises NotApplicable with this reason if the condition of a check is not met."""
+    if not condition:
+        raise NotApplicable(reason)
 
 
 class CheckTexts(Struct, kw_only=True, frozen=True):
@@ -79,19 +89,11 @@ class CheckTexts(Struct, kw_only=True, frozen=True):
     """Commands or steps that correct the problem."""
 
     def make_check(
-        self, name: str, area: Area, reads: str, examine: Callable[[Subject], Iterable[Finding]]
+        self, name: str, area: Area, reads: str, examine: "Examination[Subject]", *, needs_root: bool = False
     ) -> "Check[Subject]":
         """Returns the check with these texts."""
-        return Check(
-            name=name,
-            area=area,
-            reads=reads,
-            rule=self.rule,
-            source=self.source,
-            cost=self.cost,
-            fix=self.fix,
-            examine=examine,
-        )
+        texts = {field: getattr(self, field) for field in CheckTexts.__struct_fields__}
+        return Check(name=name, area=area, reads=reads, examine=examine, needs_root=needs_root, **texts)
 
 
 class Check(CheckTexts, Generic[Subject], kw_only=True, frozen=True):
@@ -102,29 +104,19 @@ class Check(CheckTexts, Generic[Subject], kw_only=True, frozen=True):
     area: Area
     reads: str
     """Files, commands and variables that the check reads."""
-    examine: Callable[[Subject], Iterable[Finding]]
-    """Yields the findings. Raises NotApplicable or Unreadable; findings before an Unreadable remain valid."""
+    examine: Examination[Subject]
     needs_root: bool = False
     """True if other users cannot read the values on a usual system."""
 
 
 def check(
     *, reads: str, rule: str, source: str, cost: str, fix: str, needs_root: bool = False
-) -> Callable[[Callable[[Subject], Iterable[Finding]]], Check[Subject]]:
+) -> Callable[[Examination[Subject]], Check[Subject]]:
     """Makes a check of a function: `gpu_xid` in the folder `gpu` becomes the check gpu-xid of the area gpu."""
+    texts = CheckTexts(rule=rule, source=source, cost=cost, fix=fix)
 
-    def make_check(examine: Callable[[Subject], Iterable[Finding]]) -> Check[Subject]:
+    def make_check(examine: Examination[Subject]) -> Check[Subject]:
         name, area = examine.__name__.replace("_", "-"), cast(Area, examine.__module__.split(".")[-2])
-        return Check(
-            name=name,
-            area=area,
-            reads=reads,
-            rule=rule,
-            source=source,
-            cost=cost,
-            fix=fix,
-            examine=examine,
-            needs_root=needs_root,
-        )
+        return texts.make_check(name, area, reads, examine, needs_root=needs_root)
 
     return make_check

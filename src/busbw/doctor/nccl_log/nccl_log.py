@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from busbw.doctor.model import Evidence, NotApplicable, Unreadable
+from busbw.doctor.model import Evidence, Unreadable, require
 from busbw.system import System
 from busbw.units import shorten
 
@@ -127,8 +127,7 @@ class NcclLog:
         self.require_info()
         if not self.communicators:
             raise Unreadable("the messages of ncclCommInitRank about ranks")
-        if not any(each.uses_network for each in self.communicators):
-            raise NotApplicable("the job ran on one node or NVLink domain")
+        require(any(each.uses_network for each in self.communicators), "the job ran on one node or NVLink domain")
 
     def find(self, pattern: re.Pattern[str], *, is_warning: bool = False) -> Iterator[tuple[Message, re.Match[str]]]:
         """Yields the messages that contain a pattern; with `is_warning` only those of level WARN."""

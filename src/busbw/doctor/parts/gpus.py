@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from busbw.doctor.facts.environment import Environment
 from busbw.doctor.facts.gpus import Gpu, Gpus
-from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable
+from busbw.doctor.facts.process import Environment
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, require
 from busbw.doctor.parts import pci
 from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.doctor.parts.nics import majority_value
@@ -28,10 +28,8 @@ def pci_gpus(machine: Machine) -> tuple[pci.PciDevice, ...]:
 
 def require_gpus(machine: Machine) -> None:
     """Raises NotApplicable if the machine or the container has no NVIDIA GPU."""
-    if not machine.names_or_empty(pci.DRIVER_GPUS) and not pci_gpus(machine):
-        raise NotApplicable("no NVIDIA GPU")
-    if is_container_without_gpu(machine):
-        raise NotApplicable("this container has no GPU")
+    require(machine.names_or_empty(pci.DRIVER_GPUS) or pci_gpus(machine), "no NVIDIA GPU")
+    require(not is_container_without_gpu(machine), "this container has no GPU")
 
 
 def read_nvml(machine: Machine) -> Gpus:
@@ -70,8 +68,7 @@ def gpus_with_fields(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], s
     reasons = [(gpu, field, gpu.failures.get(field.partition(".")[0])) for gpu in gpus for field in fields]
     failures = [f"{gpu.label} {field}: {reason}" for gpu, field, reason in reasons if reason is not None]
     complete = tuple(gpu for gpu in gpus if all(value_of(gpu, field) is not None for field in fields))
-    if not complete and not failures:
-        raise NotApplicable(f"no GPU reports {', '.join(fields)}")
+    require(complete or failures, f"no GPU reports {', '.join(fields)}")
     return complete, failures[0] if failures else ""
 
 

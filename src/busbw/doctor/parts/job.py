@@ -2,8 +2,8 @@
 
 import re
 
-from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model import Machine, NotApplicable
+from busbw.doctor.facts.process import Environment
+from busbw.doctor.model import Machine, NotApplicable, require
 
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 _GPU_NODE = re.compile(r"nvidia\d+|kfd")
@@ -18,8 +18,7 @@ def variables_of_slurm_job(machine: Machine) -> dict[str, str]:
         Unreadable: They cannot be read.
     """
     variables = machine.fact(Environment).variables
-    if "SLURM_JOB_ID" not in variables:
-        raise NotApplicable("this process is in no job of Slurm")
+    require("SLURM_JOB_ID" in variables, "this process is in no job of Slurm")
     return variables
 
 
@@ -59,8 +58,7 @@ def variables_of_container(machine: Machine) -> dict[str, str]:
     """
     variables = machine.fact(Environment).variables
     is_container = "KUBERNETES_SERVICE_HOST" in variables or any(machine.has(path) for path in _CONTAINER_FILES)
-    if not is_container or "SLURM_JOB_ID" in variables:
-        raise NotApplicable("this process is in no container of Docker, Podman or Kubernetes")
+    require(is_container and "SLURM_JOB_ID" not in variables, "no container of Docker, Podman or Kubernetes")
     return variables
 
 

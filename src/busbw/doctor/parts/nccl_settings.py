@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from busbw.doctor.facts.environment import Environment
-from busbw.doctor.facts.user_configuration import UserConfiguration
+from busbw.doctor.facts.process import Environment, UserConfiguration
 from busbw.doctor.model import Evidence, Machine
 
 _SYSTEM_FILE = "etc/nccl.conf"

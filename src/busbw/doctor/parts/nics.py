@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from busbw.doctor.model import Absent, Machine, NotApplicable, Unreadable, absolute_path
+from busbw.doctor.model import Absent, Machine, Unreadable, absolute_path, require
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices
 from busbw.topology.sources.pci_paths import chain_of
@@ -83,8 +83,7 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
     permitted = tuple(
         port for port in ports if setting is None or is_permitted(setting.value, port.device, port.number)
     )
-    if not permitted:
-        raise NotApplicable("no NIC with RDMA")
+    require(permitted, "no NIC with RDMA")
     return permitted
 
 
@@ -148,8 +147,7 @@ def collective_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
         if value and _is_complete(len(same), gpu_count) and not _is_complete(len(ports), gpu_count):
             ports = same
     chosen = tuple(port for port in ports if not kinds or port.kind in kinds)
-    if not chosen:
-        raise NotApplicable(f"no compute NIC of kind {' or '.join(kinds)}")
+    require(chosen, f"no compute NIC of kind {' or '.join(kinds)}")
     return chosen
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from busbw.doctor.facts.limits import Limits
+from busbw.doctor.facts.process import Limits
 from busbw.doctor.model import Machine, NotApplicable, Unreadable
 from busbw.doctor.parts.nics import rdma_ports
 from busbw.doctor.parts.pci import AMAZON, DRIVER_GPUS, MELLANOX, gpus, links_above
@@ -95,17 +95,10 @@ def has_traits(machine: Machine, traits: str) -> bool:
 
 def system_of(machine: Machine) -> System | None:
     """Returns the system with the machine's own NICs at their highest rate. None without a known GPU."""
-    try:
-        gpus = gpu_names(machine)
-    except Unreadable:
-        return None
-    if not gpus:
-        return None
+    gpus: tuple[str, ...] = ()
     ports: list[NetworkPort] = []
     with suppress(Unreadable, NotApplicable):
+        gpus = gpu_names(machine)
         ports += [NetworkPort(name=each.device, kind=each.kind, gbit=each.rate_gbit) for each in rdma_ports(machine)]
-    detected = DetectedMachine(
-        gpus=gpus, ports=tuple(ports), processor=None, processors=None, numa_nodes=None, memory_bytes=None
-    )
-    system, _ = system_of_machine(detected)
+    system, _ = system_of_machine(DetectedMachine(gpus=gpus, ports=tuple(ports)))
     return system if system.generation != "host" else None

@@ -89,7 +89,6 @@ ANSWERS: dict[str, Any] = {
     "nvmlSystemGetCudaDriverVersion": 13000,
     "nvmlDeviceGetCount": 2,
     "nvmlDeviceGetName": b"NVIDIA H100 80GB HBM3",
-    "nvmlDeviceGetVbiosVersion": "96.00.74.00.01",
     "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=85520809984, used=4194304),
     "nvmlDeviceGetTotalEccErrors": 0,
     "nvmlDeviceGetRemappedRows": (0, 3, 1, 0),

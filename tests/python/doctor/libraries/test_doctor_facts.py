@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from busbw.doctor.facts.libraries import NCCL, read_libraries
-from busbw.doctor.facts.user_configuration import read_user_configuration
+from busbw.doctor.facts.process import read_user_configuration
 from busbw.doctor.model import Unreadable
 from busbw.doctor.sources.commands import Commands
 

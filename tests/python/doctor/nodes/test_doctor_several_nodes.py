@@ -16,7 +16,6 @@ from busbw.cli.doctor.text import result_lines
 from busbw.cli.main import main
 from busbw.doctor.captured_nodes import records_of_captures
 from busbw.doctor.catalog import all_checks
-from busbw.doctor.compared_values import NodeValues
 from busbw.doctor.model import Evidence, Severity
 from busbw.doctor.node_record import NodeRecord, examine_node, merge_records
 from busbw.doctor.result import ReportedFinding, Result
@@ -38,8 +37,7 @@ def record(node: str, *severities: Severity, kernel: str = "5.15.0-1046", **cate
         )
         for severity in severities
     )
-    values = NodeValues(node=node, values={"kernel-differs": (kernel,)})
-    return NodeRecord(values=values, result=Result(findings=findings, **categories))
+    return NodeRecord(node=node, values={"kernel-differs": (kernel,)}, result=Result(findings=findings, **categories))
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +84,7 @@ def test_a_single_node_has_no_name() -> None:
 
 
 def test_a_node_without_a_record_does_not_hide_the_others() -> None:
-    lost = NodeRecord(values=NodeValues(node="n3"), problem="the command is missing")
+    lost = NodeRecord(node="n3", problem="the command is missing")
     result = merged(record("n1"), record("n2", kernel="6.8"), lost)
     assert [each.check for each in result.findings] == ["kernel-differs"]
     assert [(each.node, each.missing) for each in result.could_not_check] == [("n3", "the command is missing")]
@@ -132,16 +130,14 @@ def test_a_capture_that_cannot_be_read_does_not_hide_the_others(captures: Path) 
 def test_nodes_of_one_name_stay_apart() -> None:
     line = json.dumps({"node": "n1", "problem": "the command is missing", "output": ""}).encode()
     records = gathered_records(io.BytesIO(line + b"\n" + line + b"\n"))
-    assert [each.values.node for each in records] == ["n1", "n1 (2)"]
+    assert [each.node for each in records] == ["n1", "n1 (2)"]
 
 
-@pytest.mark.parametrize(
-    "output", ["", "bash: \x1b[31mno", "{}", "[" * 3000, '{"values":{"node":"n1"},"result":{"format":"x"}}']
-)
+@pytest.mark.parametrize("output", ["", "bash: \x1b[31mno", "{}", "[" * 3000, '{"node":"n1","result":{"format":"x"}}'])
 def test_an_output_that_is_no_record_is_a_node_that_could_not_be_checked(output: str) -> None:
     line = json.dumps({"node": "n7", "problem": "", "output": output}).encode()
     (gathered,) = gathered_records([line])
-    assert gathered.values.node == "n7"
+    assert gathered.node == "n7"
     assert "no record" in gathered.problem
     assert "\x1b" not in gathered.problem
 
@@ -152,7 +148,7 @@ def test_the_record_of_a_node_is_that_of_its_capture(
     monkeypatch.setenv("SLURMD_NODENAME", "n3")
     assert main(["doctor", "--node-record", "--root", str(captures / "{node}.tar.gz")]) == 0
     own = msgspec.json.decode(capsys.readouterr().out, type=NodeRecord)
-    assert own.values.values["kernel-differs"] == ("5.15.0-1042-nvidia",)
+    assert own.values["kernel-differs"] == ("5.15.0-1042-nvidia",)
     monkeypatch.setenv("SLURMD_NODENAME", "n9")
     assert main(["doctor", "--node-record", "--root", str(captures / "{node}.tar.gz")]) == 0
     assert "n9.tar.gz does not exist" in msgspec.json.decode(capsys.readouterr().out, type=NodeRecord).problem

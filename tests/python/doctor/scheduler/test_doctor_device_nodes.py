@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from busbw.doctor.facts import device_nodes
+from busbw.doctor.facts import process
 
 
 def test_nodes_are_usable_or_denied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_nodes, "_PATTERNS", ("null", "zer*", "shm", "missing*"))
-    assert device_nodes.read_device_nodes() == device_nodes.DeviceNodes(usable=("null", "zero"))
+    monkeypatch.setattr(process, "_NODE_PATTERNS", ("null", "zer*", "shm", "missing*"))
+    assert process.read_device_nodes() == process.DeviceNodes(usable=("null", "zero"))
     monkeypatch.setattr(os, "access", lambda path, mode: path.name == "null")
-    assert device_nodes.read_device_nodes() == device_nodes.DeviceNodes(usable=("null",), denied=("zero",))
+    assert process.read_device_nodes() == process.DeviceNodes(usable=("null",), denied=("zero",))

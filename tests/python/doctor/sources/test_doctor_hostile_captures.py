@@ -80,7 +80,7 @@ RESULTS: dict[str, Callable[[], bytes]] = {
     "a deep name": lambda: archive(PLAIN | {"d/" * 20000 + "x": b""}),
     "a file that is a folder": lambda: archive(PLAIN | {"proc": b"", "sys": b"", "sys/class": b""}),
     "a deep fact": lambda: archive(PLAIN | {"facts/limits.json": b"[" * 100_000}),
-    "a fact of another type": lambda: archive(PLAIN | {"facts/limits.json": b'{"open_files": "many"}'}),
+    "a fact of another type": lambda: archive(PLAIN | {"facts/limits.json": b'{"memlock_bytes": "many"}'}),
     "a command without an end": lambda: archive(PLAIN | {"commands/'x": b"", 'later/commands/"': b""}),
     "zeros of 200 MB": lambda: zeros(200 << 20),
 }

@@ -226,11 +226,10 @@ def test_a_check_that_fails_is_undecided(root: Path, capfd: pytest.CaptureFixtur
 
 PROGRAM = """
 import ctypes, sys, time
-from busbw.doctor import facts
-from busbw.doctor.facts.limits import Limits
+from busbw.doctor.facts.process import READERS, Limits
 from busbw.doctor.sources import commands
 libc = ctypes.CDLL(None)
-facts.read_limits = lambda: libc.sleep(1000) or Limits()   # a driver's library that hangs
+READERS[Limits] = lambda: libc.sleep(1000) or Limits()   # a driver's library that hangs
 from busbw.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check
+from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check, require
 from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
 from busbw.doctor.parts.platform import uptime_s
 
@@ -83,8 +83,7 @@ def gpu_xid(machine: Machine) -> Iterator[Finding]:
     needs_root=True,
 )
 def nvswitch_sxid(machine: Machine) -> Iterator[Finding]:
-    if not has_nvswitch(machine):
-        raise NotApplicable("no NVLink switch")
+    require(has_nvswitch(machine), "no NVLink switch")
     matches = [match for line in _recent_lines(machine) if (match := _SXID.search(line))]
     for (switch, sxid), line in {(match[1], match[2]): match.string for match in matches}.items():
         problem = f"{switch} reported fatal SXid {sxid} within the last 2 hours"

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from busbw.doctor.facts.gpus import Gpu, NvLinks
-from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Unreadable, check
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Unreadable, check, require
 from busbw.doctor.parts.gpus import gpu_finding, gpus_with_fields, has_nvswitch, require_fields
 from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.platform import has_just_booted, is_arm
 
-_UNREGISTERED, _REGISTERED = (1, 2), 3
-"""Fabric states. Links are inactive before the GPU is registered; fabric-state reports that."""
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
+"""States of the fabric. Links are inactive before the GPU is registered; fabric-state reports that."""
+_UNREGISTERED = (_NOT_STARTED, _IN_PROGRESS)
 _IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 _SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
 
@@ -26,7 +26,7 @@ def _state(gpu: Gpu) -> int:
 
 def _is_at_switch(gpu: Gpu) -> bool:
     """True if links lead to a switch. Virtual machines hide their ends, but not the registration."""
-    return _links(gpu).to_switch or _state(gpu) == _REGISTERED
+    return _links(gpu).to_switch or _state(gpu) == _COMPLETED
 
 
 @check(
@@ -40,10 +40,8 @@ def _is_at_switch(gpu: Gpu) -> bool:
 @require_fields("nvlinks")
 def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Bridges join only some of the PCIe cards, so inactive links are normal without a switch.
-    if not has_nvswitch(machine) and not any(map(_is_at_switch, gpus)):
-        raise NotApplicable("no NVLink switch")
-    if len(gpus) == 1:
-        raise NotApplicable("one GPU, which may be that of a virtual machine without NVLinks")
+    require(has_nvswitch(machine) or any(map(_is_at_switch, gpus)), "no NVLink switch")
+    require(len(gpus) != 1, "one GPU, which may be that of a virtual machine without NVLinks")
     for gpu in gpus:
         active = _links(gpu).active
         usual = max(_links(each).active for each in gpus if each.name == gpu.name) or _links(gpu).count
@@ -63,8 +61,7 @@ def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 )
 @require_fields("nvlinks")
 def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    if not any(_links(gpu).active for gpu in gpus):
-        raise NotApplicable("no active NVLink")
+    require(any(_links(gpu).active for gpu in gpus), "no active NVLink")
     for gpu in gpus:
         speed = min(_links(gpu).speeds_mbps, default=0)
         usual = max((max(_links(each).speeds_mbps, default=0) for each in gpus if each.name == gpu.name), default=0)
@@ -86,11 +83,10 @@ def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 @require_fields("fabric")
 def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fabrics = [(gpu, gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
-    if not fabrics:
-        raise NotApplicable("no NVLink fabric")
+    require(fabrics, "no NVLink fabric")
     has_booted = True
     for gpu, fabric in fabrics:
-        if fabric.state in (_NOT_STARTED, _IN_PROGRESS) and has_just_booted(machine):
+        if fabric.state in _UNREGISTERED and has_just_booted(machine):
             has_booted = False
         elif fabric.state != _COMPLETED:
             text = "not registered" if fabric.state == _NOT_STARTED else "still registering"
@@ -109,8 +105,7 @@ def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fix="end all jobs, then sudo systemctl enable --now nvidia-fabricmanager; sudo nvidia-smi --gpu-reset",
 )
 def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
-    if not has_nvswitch(machine) or not machine.has("run/systemd/system"):
-        raise NotApplicable("no NVLink switch, or no systemd")
+    require(has_nvswitch(machine) and machine.has("run/systemd/system"), "no NVLink switch, or no systemd")
     values = dict(line.split("=", 1) for line in machine.output(*_SERVICE).splitlines() if "=" in line)
     if "ActiveState" not in values:
         raise Unreadable("ActiveState of nvidia-fabricmanager")
@@ -144,8 +139,7 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
 def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     # Boards of other machines, such as HGX B200, can state a cluster as well, but NVLink ends at their switches.
     is_in_rack = is_arm(machine) and any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus)
-    if node_count(machine) == 1 or not is_in_rack:
-        raise NotApplicable("NVLink does not leave the node")
+    require(node_count(machine) != 1 and is_in_rack, "NVLink does not leave the node")
     if not machine.names_or_empty(_IMEX_CHANNELS):
         problem = "there is no IMEX channel, so NVLink between nodes cannot be used"
         yield Finding("risk", problem, (Evidence(f"/{_IMEX_CHANNELS}", "does not exist"),))

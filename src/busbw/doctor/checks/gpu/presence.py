@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from busbw.doctor.facts.device_nodes import DeviceNodes
-from busbw.doctor.facts.environment import Environment
+from busbw.doctor.facts.process import DeviceNodes, Environment
 from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path, check
 from busbw.doctor.parts.gpus import pci_gpus, read_nvml, require_gpus
 from busbw.doctor.parts.job import variables_of_container

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.pci import DEVICES, gpus, rdma_devices
 from busbw.doctor.parts.platform import allowed_cpus
 from busbw.topology.cpu_ranges import parse_ranges
@@ -23,8 +23,7 @@ _NODES, _BALANCING = "sys/devices/system/node", "proc/sys/kernel/numa_balancing"
     fix="sudo cpupower frequency-set -g performance",
 )
 def cpu_governor(machine: Machine) -> Iterator[Finding]:
-    if not gpus(machine) and not rdma_devices(machine):
-        raise NotApplicable("no GPU or RDMA device")
+    require(gpus(machine) or rdma_devices(machine), "no GPU or RDMA device")
     counts: Counter[str] = Counter()
     online = set(parse_ranges(machine.text(f"{_CPUS}/online")) or ())
     for policy in machine.names_or_empty(_POLICIES):
@@ -35,8 +34,7 @@ def cpu_governor(machine: Machine) -> Iterator[Finding]:
         is_hardware = machine.text_or_none(f"{_POLICIES}/{policy}/scaling_driver") in _HARDWARE_DRIVERS
         name = "energy_performance_preference" if is_hardware else "scaling_governor"
         counts[machine.text_or_none(f"{_POLICIES}/{policy}/{name}") or "unknown"] += 1
-    if not counts:
-        raise NotApplicable("the system cannot select frequencies, as in a virtual machine")
+    require(counts, "the system cannot select frequencies, as in a virtual machine")
     is_slow = bool({"powersave", "power"} & set(counts))
     if is_slow or len(counts) > 1:
         values = ", ".join(f"{value} on {count}" for value, count in sorted(counts.items()))
@@ -69,8 +67,7 @@ def other_load(machine: Machine) -> Iterator[Finding]:
 def numa_binding(machine: Machine) -> Iterator[Finding]:
     numbers = {machine.number(f"{DEVICES}/{gpu.bus_id}/numa_node") for gpu in gpus(machine)}
     nodes = sorted(number for number in numbers if number >= 0)
-    if not nodes:
-        raise NotApplicable("no GPU with a known NUMA node")
+    require(nodes, "no GPU with a known NUMA node")
     near: set[int] = set()
     for node in nodes:
         near |= set(parse_ranges(machine.text(f"{_NODES}/node{node}/cpulist")) or ())
@@ -96,8 +93,7 @@ def numa_binding(machine: Machine) -> Iterator[Finding]:
     fix="sudo sysctl -w kernel.numa_balancing=0",
 )
 def numa_balancing(machine: Machine) -> Iterator[Finding]:
-    if not gpus(machine) or len(parse_ranges(machine.text(f"{_NODES}/online")) or ()) < 2:
-        raise NotApplicable("no GPU, or one NUMA node")
+    require(gpus(machine) and len(parse_ranges(machine.text(f"{_NODES}/online")) or ()) > 1, "no GPU, or one NUMA node")
     if machine.number(_BALANCING) > 0:
         problem = "automatic NUMA balancing is on"
         yield Finding("risk", problem, (machine.evidence(_BALANCING),))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Severity, check
+from busbw.doctor.model import Evidence, Finding, Machine, Severity, check, require
 from busbw.doctor.parts.pci import AMAZON, AMD, DEVICES, MELLANOX, NVIDIA, device_folders, gpus, rdma_devices
 
 _NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
@@ -40,8 +40,7 @@ def kernel_modules(machine: Machine) -> Iterator[Finding]:
         # A device of a virtual machine belongs to another driver, vfio-pci.
         and not (machine.has(f"{folder}/driver") and machine.target(f"{folder}/driver").endswith("/vfio-pci"))
     }
-    if not needed or not gpus(machine):
-        raise NotApplicable("no data center GPU or RDMA device")
+    require(needed and gpus(machine), "no data center GPU or RDMA device")
     for module, severity in needed.items():
         if not machine.has(f"sys/module/{module}"):
             yield Finding(
@@ -66,8 +65,8 @@ def gdr_module(machine: Machine) -> Iterator[Finding]:
         gpu.vendor == NVIDIA and machine.word(f"{DEVICES}/{gpu.bus_id}/class").startswith("0x0302")
         for gpu in gpus(machine)
     )
-    if not has_gpu or not any(nic.vendor != AMAZON for nic in rdma_devices(machine)):
-        raise NotApplicable("no data center GPU of NVIDIA with an InfiniBand or RoCE device")
+    require(has_gpu, "no data center GPU of NVIDIA")
+    require(any(nic.vendor != AMAZON for nic in rdma_devices(machine)), "no InfiniBand or RoCE device")
     if any(machine.has(path) for path in _PEER_MEMORY):
         return
     driver, release = machine.text(_DRIVER), machine.word(_KERNEL)

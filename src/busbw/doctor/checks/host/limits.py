@@ -3,10 +3,8 @@
 import re
 from collections.abc import Callable, Iterator
 
-from busbw.doctor.facts.environment import Environment
-from busbw.doctor.facts.filesystems import Filesystems
-from busbw.doctor.facts.limits import Limits
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path, check
+from busbw.doctor.facts.process import Environment, Filesystems, Limits
+from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, absolute_path, check, require
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.pci import gpus
 from busbw.units import count_text
@@ -28,8 +26,8 @@ _GROUPS = "sys/fs/cgroup"
 )
 def memlock(machine: Machine) -> Iterator[Finding]:
     limit_bytes = machine.fact(Limits).memlock_bytes
-    if not any(name.startswith("uverbs") for name in machine.names_or_empty("dev/infiniband")):
-        raise NotApplicable("no RDMA device that this process can open")
+    has_rdma = any(name.startswith("uverbs") for name in machine.names_or_empty("dev/infiniband"))
+    require(has_rdma, "no RDMA device that this process can open")
     if limit_bytes is not None and limit_bytes < _MIN_LOCKED_BYTES and not _may_ignore_limit(machine):
         yield Finding(
             # Without a GPU, the RDMA device may serve as an ordinary network interface only.
@@ -54,8 +52,7 @@ def _may_ignore_limit(machine: Machine) -> bool:
     fix="add `* - nofile 131072` to /etc/security/limits.conf; for Slurm set LimitNOFILE=131072 for slurmd",
 )
 def nofile(machine: Machine) -> Iterator[Finding]:
-    if not gpus(machine):
-        raise NotApplicable("no GPU")
+    require(gpus(machine), "no GPU")
     limit = machine.fact(Limits).max_open_files
     if limit is not None and limit < _MIN_FILES:
         problem = f"a process may open at most {limit} files and sockets"
@@ -70,8 +67,7 @@ def nofile(machine: Machine) -> Iterator[Finding]:
     fix="docker run --shm-size=1g or --ipc=host; in Kubernetes mount an emptyDir with medium Memory on /dev/shm",
 )
 def shm_size(machine: Machine) -> Iterator[Finding]:
-    if len(gpus(machine)) < 2:
-        raise NotApplicable("fewer than two GPUs")
+    require(len(gpus(machine)) > 1, "fewer than two GPUs")
     space = machine.fact(Filesystems)
     evidence = (Evidence("df -B1 /dev/shm", f"{space.shm_free_bytes} of {space.shm_total_bytes} free"),)
     if space.shm_total_bytes < _MIN_SHARED_BYTES:

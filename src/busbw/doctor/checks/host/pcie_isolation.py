@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, Unreadable, check
+from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, Unreadable, check, require
 from busbw.doctor.parts.pci import DEVICES, PciDevice, bridges_above, gpus, rdma_devices
 from busbw.doctor.parts.platform import is_arm, is_virtual
 
@@ -29,8 +29,7 @@ def _devices(machine: Machine) -> tuple[PciDevice, ...]:
 def pcie_acs(machine: Machine) -> Iterator[Finding]:
     devices = _devices(machine)
     ports = {device.bus_id: bridges[-1] for device in devices if (bridges := bridges_above(machine, device.bus_id))}
-    if not ports or not rdma_devices(machine):
-        raise NotApplicable("no RDMA device and GPU below PCIe ports")
+    require(ports and rdma_devices(machine), "no RDMA device and GPU below PCIe ports")
     try:
         output = machine.output(*_COMMAND)
     except Absent:
@@ -67,8 +66,7 @@ def _share_groups(machine: Machine, ports: dict[str, str]) -> bool:
 )
 def iommu_mode(machine: Machine) -> Iterator[Finding]:
     devices = _devices(machine)
-    if len(devices) < 2:
-        raise NotApplicable("no two GPUs or RDMA devices that exchange data")
+    require(len(devices) > 1, "no two GPUs or RDMA devices that exchange data")
     groups = {device.label: f"{DEVICES}/{device.bus_id}/iommu_group" for device in devices}
     # Without a group the IOMMU is off.
     types = {label: f"{machine.target(group)}/type" for label, group in groups.items() if machine.has(group)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.pci import DEVICES, gpus, links_above, rdma_devices, rdma_gbit
 from busbw.doctor.parts.platform import is_virtual
 
@@ -20,8 +20,7 @@ def _examine(machine: Machine, name: str, unit: str) -> Iterator[Finding]:
         for device in reversed(devices)
         for depth, link in enumerate(links_above(machine, device.bus_id))
     }
-    if not links:
-        raise NotApplicable("no GPU or RDMA device below a PCIe port")
+    require(links, "no GPU or RDMA device below a PCIe port")
     best: dict[tuple[str, int], float] = {}
     for link, device, depth in links.values():
         best[device.model, depth] = max(getattr(link, name), best.get((device.model, depth), 0.0))

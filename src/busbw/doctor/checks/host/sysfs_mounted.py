@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
 
 
@@ -15,8 +15,7 @@ from busbw.doctor.parts.pci import DEVICES, DRIVER_GPUS
 )
 def sysfs_mounted(machine: Machine) -> Iterator[Finding]:
     bus_ids = machine.names_or_empty(DRIVER_GPUS)
-    if not bus_ids:
-        raise NotApplicable("no GPU of NVIDIA with a driver")
+    require(bus_ids, "no GPU of NVIDIA with a driver")
     listed = machine.names_or_empty(DEVICES)
     missing = [bus_id for bus_id in bus_ids if bus_id not in listed]
     if missing:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from busbw.doctor.facts.libraries import NCCL, Libraries, Library
-from busbw.doctor.model import Absent, Check, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
+from busbw.doctor.model import Absent, Check, Evidence, Finding, Machine, Severity, Unreadable, check, require
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.traits import has_traits
@@ -41,8 +41,7 @@ def installed_nccl(machine: Machine) -> tuple[Library, ...]:
     """Returns the NCCL libraries, the first one first. Raises NotApplicable if jobs must bring their own."""
     require_gpus(machine)
     libraries = machine.fact(Libraries).find(NCCL)
-    if not libraries:
-        raise NotApplicable("no NCCL library is installed")
+    require(libraries, "no NCCL library is installed")
     return libraries
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import is_permitted
 
@@ -18,8 +18,7 @@ _RDMA = "sys/class/infiniband"
 )
 def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
     devices = machine.names_or_empty(_RDMA)
-    if not devices:
-        raise NotApplicable("no RDMA device")
+    require(devices, "no RDMA device")
     setting = read_settings(machine).get("NCCL_IB_HCA")
     if setting is None or setting.value.startswith("^"):
         return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import CUDA, NET_PLUGINS, VERBS, Libraries
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, Unreadable, check
+from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check, require
 from busbw.doctor.parts.gpus import require_gpus
 from busbw.doctor.parts.traits import rdma_kinds
 
@@ -51,8 +51,7 @@ def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
 def rdma_core_version(machine: Machine) -> Iterator[Finding]:
     installed_nccl(machine)
     kinds = rdma_kinds(machine)
-    if not kinds:
-        raise NotApplicable("no RDMA device")
+    require(kinds, "no RDMA device")
     if not machine.fact(Libraries).find(VERBS):
         evidence = Evidence(_SEARCH_PATH, f"no {VERBS}")
         yield Finding("slow", f"{VERBS} is not installed", (evidence,), subject=VERBS)
@@ -74,8 +73,7 @@ def rdma_core_version(machine: Machine) -> Iterator[Finding]:
 )
 def efa_plugin(machine: Machine) -> Iterator[Finding]:
     nccl = installed_nccl(machine)
-    if "efa" not in rdma_kinds(machine):
-        raise NotApplicable("no EFA device")
+    require("efa" in rdma_kinds(machine), "no EFA device")
     if not machine.fact(Libraries).find(NET_PLUGINS) and not any(map(machine.names_or_empty, _PLUGIN_FOLDERS)):
         evidence = Evidence(_SEARCH_PATH, f"{nccl[0].path}, but no {NET_PLUGINS}")
         problem = "EFA devices are present, but NCCL finds no libnccl-net.so of aws-ofi-nccl"

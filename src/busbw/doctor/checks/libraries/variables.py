@@ -10,7 +10,7 @@ from msgspec import Struct
 from busbw.doctor.checks.libraries.harmful_variables import DOCUMENTATION
 from busbw.doctor.checks.libraries.nccl_library import installed_nccl
 from busbw.doctor.facts.libraries import Libraries
-from busbw.doctor.facts.user_configuration import UserConfiguration
+from busbw.doctor.facts.process import UserConfiguration
 from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, check
 from busbw.doctor.parts.nccl_settings import Setting, configuration_lines, is_name, read_settings
 from busbw.doctor.parts.value_patterns import matches

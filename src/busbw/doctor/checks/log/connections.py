@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from busbw.doctor.model import Finding, NotApplicable, Unreadable, check
+from busbw.doctor.model import Finding, Unreadable, check, require
 from busbw.doctor.nccl_log.nccl_log import Connection, Message, NcclLog
 
 _PEERS_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
@@ -33,8 +33,7 @@ def _by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
 def log_peers(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     inside = _by_host(each for each in log.connections if each.host == each.peer_host)
-    if not inside:
-        raise NotApplicable("the log has no connection within a node")
+    require(inside, "the log has no connection within a node")
     setting = log.setting(_PEERS_OFF)
     for host, own in inside.items():
         slow = [each for each in own if each.via.startswith(("SHM", "direct", "NET/"))]
@@ -63,8 +62,7 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
         used = {rdma["adapter"] for each in connections.get(message.host, ()) if (rdma := _RDMA.match(each.via))}
         if message.host and match["index"] in (used or {match["index"]}):  # others carry no data
             disabled.setdefault(message.host, {}).setdefault(match["name"], message)
-    if not connections and not disabled:
-        raise NotApplicable("the log has no InfiniBand or RoCE connection of known hosts")
+    require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
     for host, adapters in disabled.items():
         yield Finding(
             "slow",

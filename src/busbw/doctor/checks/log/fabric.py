@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.model import Damage, Finding, NotApplicable, check
+from busbw.doctor.model import Damage, Finding, check, require
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
@@ -20,8 +20,7 @@ _DOMAIN = re.compile(r"MNNVL busId 0x(?P<bus>\w+) fabric UUID (?P<uuid>\w+\.\w+)
 def log_nvls(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     found = list(log.find(_MULTICAST))
-    if not found:
-        raise NotApplicable("the log has no message about NVLS")
+    require(found, "the log has no message about NVLS")
     if log.uses_nvls is False or (log.uses_nvls is None and all(match["no"] for _, match in found)):
         return  # GPUs without NVLS, or too few of them
     missing = {message.host: message for message, match in reversed(found) if match["no"]}
@@ -44,8 +43,7 @@ def log_mnnvl(log: NcclLog) -> Iterator[Finding]:
         if match["uuid"].strip("0."):
             hosts.setdefault((match["uuid"], match["clique"]), set()).add(message.host)
     shared = max(hosts.values(), key=len, default=set())
-    if len(shared) < 2:
-        raise NotApplicable("no two nodes of the log share an NVLink domain")
+    require(len(shared) > 1, "no two nodes of the log share an NVLink domain")
     for each in log.communicators:
         count = len(each.hosts & shared)
         if each.uses_mnnvl is False and each.evidence and count > 1:

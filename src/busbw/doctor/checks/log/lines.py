@@ -19,7 +19,7 @@ class _Line(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
     problem: str
     rule: str = "NCCL prints no such message."
     severity: Severity = "broken"
-    source: str = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
+    source: str = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     cost: str = "The job fails."
     info: bool = False
     shown_with: str | None = None

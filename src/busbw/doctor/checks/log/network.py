@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from busbw.doctor.model import Damage, Evidence, Finding, NotApplicable, Unreadable, check
+from busbw.doctor.model import Damage, Evidence, Finding, Unreadable, check, require
 from busbw.doctor.nccl_log.nccl_log import Connection, NcclLog
 
 _REASONS = (
@@ -74,8 +74,7 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
             names = frozenset(_ADAPTER.findall(match["list"]))
             adapters[message.host] = adapters.get(message.host, frozenset()) | names
             evidence.setdefault(message.host, message.evidence)
-    if not adapters:
-        raise NotApplicable("the job uses no InfiniBand or RoCE")
+    require(adapters, "the job uses no InfiniBand or RoCE")
     # The most frequent set is the reference: on single hosts, a storage adapter can be active too.
     sets = Counter(adapters.values())
     usual = max(sets, key=lambda names: (sets[names], len(names)))
@@ -111,8 +110,7 @@ def log_rails(log: NcclLog) -> Iterator[Finding]:
             ends = (frozenset((each.host, each.peer_host)), each.ends, each.channel)
             (receivers if each.is_receive else senders).setdefault(ends, {})[adapter[1]] = each
     both = [(senders[ends], receivers[ends]) for ends in senders if ends in receivers]
-    if not both:
-        raise NotApplicable("the log has no connection by InfiniBand or RoCE with both ends")
+    require(both, "the log has no connection by InfiniBand or RoCE with both ends")
     leaving = [(sent, received) for sent, received in both if not sent.keys() & received.keys()]
     if leaving:
         (first, sent), (second, received) = (next(iter(end.items())) for end in leaving[0])

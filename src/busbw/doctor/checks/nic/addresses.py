@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.nccl_settings import read_settings
 from busbw.doctor.parts.nics import NETWORK, Port, collective_ports, is_permitted, majority_value
 
@@ -38,8 +38,7 @@ def socket_interface(machine: Machine) -> Iterator[Finding]:
 )
 def roce_gid(machine: Machine) -> Iterator[Finding]:
     ports = [port for port in collective_ports(machine, "RoCE") if port.is_active]
-    if not ports:
-        raise NotApplicable("no RoCE port is active")
+    require(ports, "no RoCE port is active")
     setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
     index = setting.value if setting and setting.value.isdecimal() else None
     reachable = {port.label: _is_reachable(machine, port) for port in ports}

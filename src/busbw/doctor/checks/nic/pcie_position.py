@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.nics import collective_ports, rdma_ports
 from busbw.doctor.parts.pci import DEVICES, INFINIBAND, gpus, links_above, location
 from busbw.topology.sources.pci_paths import pcie_level
@@ -53,8 +53,7 @@ def nic_numa_gpu_map(machine: Machine) -> Iterator[Finding]:
         gpu for gpu, own in locations.items() if all(pcie_level(own, nic, None) not in {"PIX", "PXB"} for nic in nics)
     ]
     near_count = len(locations) - len(far)
-    if near_count == 0:
-        raise NotApplicable("no GPU shares a PCIe switch with a NIC")
+    require(near_count, "no GPU shares a PCIe switch with a NIC")
     for gpu in far if near_count > len(far) else ():
         yield Finding(
             "slow",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, NotApplicable, check, require
 from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.doctor.parts.nics import collective_ports
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, device_folders, rdma_devices
@@ -70,8 +70,7 @@ def _has_other_purpose(machine: Machine, folder: str) -> bool:
 )
 def efa_present(machine: Machine) -> Iterator[Finding]:
     instance = machine.text_or_none(_PRODUCT) or ""
-    if instance not in _EFA_DEVICES:
-        raise NotApplicable("no instance of AWS with several EFA devices")
+    require(instance in _EFA_DEVICES, "no instance of AWS with several EFA devices")
     expected = _EFA_DEVICES[instance]
     count = sum(device.vendor == AMAZON for device in rdma_devices(machine))
     if count < expected:
@@ -94,8 +93,7 @@ def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
     ports = collective_ports(machine)
     if any(name.startswith("uverbs") for name in machine.names_or_empty(_DEVICE_FILES)):
         return
-    if is_container_without_gpu(machine):
-        raise NotApplicable("a container without a GPU")
+    require(not is_container_without_gpu(machine), "a container without a GPU")
     if len([name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]) == 1:
         raise NotApplicable("a container with one GPU")
     problem = f"/{_DEVICE_FILES} has no uverbs device, but the machine has {len(ports)} compute NICs"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TypeAlias
 
-from busbw.doctor.model import Damage, Evidence, Finding, Machine, NotApplicable, Severity, Unreadable, check
+from busbw.doctor.model import Damage, Evidence, Finding, Machine, Severity, Unreadable, check, require
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, collective_ports, majority_value
 from busbw.doctor.parts.pci import INFINIBAND, MELLANOX, gpus
 
@@ -35,8 +35,7 @@ def _same_on_most_ports(
         @wraps(read)
         def examine(machine: Machine) -> Iterator[Finding]:
             ports = [port for port in collective_ports(machine, *kinds) if port.is_active]
-            if not ports:
-                raise NotApplicable("no compute NIC is active")
+            require(ports, "no compute NIC is active")
             readings = {port: read(machine, port) for port in ports}
             normal = majority_value(value for _, value in readings.values())
             rate = majority_value(port.rate_gbit for port in ports) if reduces_rate else None
@@ -131,8 +130,7 @@ def roce_qos(machine: Machine, port: Port) -> tuple[str, str]:
 @_same_on_most_ports("risk", "RoCE")
 def roce_ecn(machine: Machine, port: Port) -> tuple[str, str]:
     folder = f"{NETWORK}/{port.interface}/ecn"
-    if not machine.has(folder):
-        raise NotApplicable("the driver does not state for which priorities it reacts to marked packets")
+    require(machine.has(folder), "the driver does not state for which priorities it reacts to marked packets")
     sides = ((name, f"{folder}/roce_{side}/enable") for name, side in (("sent", "rp"), ("received", "np")))
     texts = [
         f"{name}: {' '.join(each for each in machine.names(path) if machine.number(f'{path}/{each}')) or 'none'}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from busbw.doctor.compared_values import ComparedValue, Items, NodeValues, compared_values
-from busbw.doctor.model import Check, Evidence, Finding, NotApplicable, Severity, Unreadable
+from busbw.doctor.model import Check, Evidence, Finding, Severity, Unreadable, require
 from busbw.doctor.model.tree import COMMANDS, FACTS
 from busbw.units import names_text, shorten
 
@@ -16,8 +16,7 @@ _MAX_NAMES, _MAX_LENGTH = 4, 160
 
 def _examine(value: ComparedValue, severity: Severity, nodes: Sequence[NodeValues]) -> Iterator[Finding]:
     by_node = {node.node: node.values[value.check] for node in nodes if value.check in node.values}
-    if not by_node:
-        raise NotApplicable(f"no node has a value of {value.title}")
+    require(by_node, f"no node has a value of {value.title}")
     counts = Counter(by_node.values())
     usual, count = counts.most_common(1)[0]
     if count >= _MIN_MAJORITY and 2 * count > len(by_node):

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.facts.device_nodes import DeviceNodes
-from busbw.doctor.model import Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.facts.process import DeviceNodes
+from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.gpus import pci_gpus
 from busbw.doctor.parts.job import variables_of_container
 from busbw.doctor.parts.pci import DEVICES, rdma_devices
@@ -18,8 +18,7 @@ def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
     variables_of_container(machine)
     nodes = machine.fact(DeviceNodes)
     gpus = [name for name in (*nodes.usable, *nodes.denied) if re.fullmatch(r"nvidia\d+", name)]
-    if not gpus:
-        raise NotApplicable("no NVIDIA GPU in this container")
+    require(gpus, "no NVIDIA GPU in this container")
     return nodes, gpus
 
 
@@ -56,8 +55,7 @@ def k8s_rdma_resources(machine: Machine) -> Iterator[Finding]:
     # A NIC can have many virtual functions, and a container gets one of each.
     physical = [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")]
     all_gpus, all_nics = len(pci_gpus(machine)), len(physical or devices)
-    if not (gpus and nics and all_gpus and all_nics):
-        raise NotApplicable("no GPUs and RDMA devices in this container")
+    require(gpus and nics and all_gpus and all_nics, "no GPUs and RDMA devices in this container")
     # Devices for storage may be left out: up to half of all, as in a tray of GB200.
     if nics / all_nics < _MIN_SHARE * gpus / all_gpus:
         problem = f"this container has {gpus} of {all_gpus} GPUs of the node, but {nics} of {all_nics} RDMA devices"

@@ -4,9 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from busbw.doctor.facts.device_nodes import DeviceNodes
-from busbw.doctor.facts.environment import Environment
-from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, check
+from busbw.doctor.facts.process import DeviceNodes, Environment
+from busbw.doctor.model import Absent, Evidence, Finding, Machine, NotApplicable, check, require
 from busbw.doctor.parts.job import tasks_on_node, variables_of_slurm_job
 from busbw.doctor.parts.pci import DRIVER_GPUS
 from busbw.doctor.parts.platform import allowed_cpus
@@ -24,8 +23,7 @@ _CPUS = "sys/devices/system/cpu"
 )
 def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
     is_in_job = "SLURM_JOB_ID" in machine.fact(Environment).variables
-    if not is_in_job and not any(machine.has(path) for path in _DAEMON):
-        raise NotApplicable("Slurm does not run here")
+    require(is_in_job or any(machine.has(path) for path in _DAEMON), "Slurm does not run here")
     name = machine.word("proc/sys/kernel/hostname").partition(".")[0]
     try:
         text = machine.output("scontrol", "show", "node", name)
@@ -35,8 +33,7 @@ def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
     gres = line[1] if line else ""
     granted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:[^,:(]+:)?(\d{1,9})", gres)))
     gpus = machine.names_or_empty(DRIVER_GPUS)
-    if not granted or not gpus or re.search(r"\d+g\.\d+gb", gres):
-        raise NotApplicable("Slurm does not manage whole NVIDIA GPUs here")
+    require(granted and gpus and not re.search(r"\d+g\.\d+gb", gres), "Slurm does not manage whole NVIDIA GPUs here")
     models = Counter(machine.text(f"{DRIVER_GPUS}/{gpu}/information").partition("\n")[0] for gpu in gpus)
     # A GPU for the display may be left out of Slurm's configuration.
     if granted not in (len(gpus), models.most_common(1)[0][1]):
@@ -64,8 +61,8 @@ def slurm_gpu_bind(machine: Machine) -> Iterator[Finding]:
     usable = [name for name in machine.fact(DeviceNodes).usable if re.fullmatch(r"nvidia\d+", name)]
     # Slurm counts each part of a GPU with MIG, and parts have no peers.
     has_parts = "MIG" in variables.get("CUDA_VISIBLE_DEVICES", "")
-    if granted < 2 or tasks_on_node(variables) < 2 or not usable or has_parts:
-        raise NotApplicable("no tasks that share several GPUs of a node")
+    shares_gpus = granted > 1 and tasks_on_node(variables) > 1 and usable and not has_parts
+    require(shares_gpus, "no tasks that share several GPUs of a node")
     if len(usable) < granted:
         yield Finding(
             "slow",
@@ -86,8 +83,8 @@ def slurm_gpu_bind(machine: Machine) -> Iterator[Finding]:
 )
 def slurm_cpuset(machine: Machine) -> Iterator[Finding]:
     variables = variables_of_slurm_job(machine)
-    if not any(name in variables for name in ("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")):
-        raise NotApplicable("the job has no GPUs")
+    has_gpus = any(name in variables for name in ("SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"))
+    require(has_gpus, "the job has no GPUs")
     cpus = allowed_cpus(machine)
     first = re.split("[,-]", cpus)[0]
     core = machine.word(f"{_CPUS}/cpu{first}/topology/thread_siblings_list")
