@@ -153,8 +153,8 @@ class _Reader:
         communicator = self._communicators.find(process, match["handle"])
         if communicator is None or communicator.size != size:
             own_rank = int(match["own_rank"]) if match["own_rank"] else None
-            communicator = self._communicators.infer(
-                process, match["handle"], size, own_rank, match["device"], self._source
+            communicator = self._communicators.add(
+                process, match["handle"], match["device"], size, own_rank, self._source
             )
         if communicator is None:
             return
