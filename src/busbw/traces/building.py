@@ -4,7 +4,7 @@ import struct
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,7 @@ class Call(NamedTuple):
 
 
 class RankBuilder:
-    """Facts about one rank, and its operations in the order of the calls."""
+    """Facts about one rank, with the names of `RankTrace`, and its operations in the order of the calls."""
 
     def __init__(self, source: str, producer: str) -> None:
         self.source = source
@@ -156,17 +156,6 @@ class RankBuilder:
         self.start_ns = start + offset_ns if start + offset_ns >= _MIN_UNIX_NS else 0
 
 
-@dataclass
-class _CommunicatorBuilder:
-    """A communicator while the source is read."""
-
-    identity: str
-    name: str
-    size: int
-    members: dict[int, int] = field(default_factory=dict)
-    """Rank of the job by rank of the communicator."""
-
-
 class TraceBuilder:
     """Ranks and communicators of a job."""
 
@@ -175,7 +164,10 @@ class TraceBuilder:
         self._producer = producer
         self._is_modelled = is_modelled
         self._ranks: dict[Hashable, RankBuilder] = {}
-        self._communicators: list[_CommunicatorBuilder] = []
+        self._communicators: list[Communicator] = []
+        """Without members."""
+        self._members: list[dict[int, int]] = []
+        """Rank of the job by rank of the communicator, for each communicator."""
         self._total_size = 0
         self._indices: dict[str, int | None] = {}
         self._problems: Counter[str] = Counter()
@@ -206,8 +198,10 @@ class TraceBuilder:
         if identity in self._indices:
             index = self._indices[identity]
             if index is not None:
-                self._communicators[index].name = self._communicators[index].name or name
-                if self._communicators[index].size != size:
+                known = self._communicators[index]
+                if name and not known.name:
+                    self._communicators[index] = replace(known, name=name)
+                if known.size != size:
                     self.add_problem("{count} calls name another size of a communicator than the first call")
             return index
         is_possible = 0 < size <= _MAX_TOTAL_SIZE - self._total_size
@@ -216,8 +210,8 @@ class TraceBuilder:
             self._indices[identity] = None
             return None
         self._total_size += size
-        known = {number: member for number, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK}
-        self._communicators.append(_CommunicatorBuilder(identity, name, size, known))
+        self._communicators.append(Communicator(identity=identity, name=name, size=size, members=()))
+        self._members.append({place: member for place, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK})
         self._indices[identity] = len(self._communicators) - 1
         return len(self._communicators) - 1
 
@@ -249,13 +243,8 @@ class TraceBuilder:
             name=self._name,
             ranks=tuple(_make_rank(number, each) for number, each in ranks),
             communicators=tuple(
-                Communicator(
-                    identity=one.identity,
-                    name=one.name,
-                    size=one.size,
-                    members=tuple(map(one.members.get, range(one.size))),
-                )
-                for one in self._communicators
+                replace(one, members=tuple(map(members.get, range(one.size))))
+                for one, members in zip(self._communicators, self._members, strict=True)
             ),
             is_modelled=self._is_modelled,
         )
@@ -286,7 +275,7 @@ class TraceBuilder:
 
     def _join_listed(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Finds the own rank of each rank in the communicators that it uses, if the source only lists the members."""
-        places = [{member: place for place, member in one.members.items()} for one in self._communicators]
+        places = [{member: place for place, member in members.items()} for members in self._members]
         for number, rank in ranks:
             for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():
                 if number in places[index]:
@@ -297,26 +286,13 @@ class TraceBuilder:
         recorded: dict[tuple[int, int], int] = {}
         for number, rank in ranks:
             for index, own_rank in rank.own_ranks.items():
-                communicator = self._communicators[index]
-                member = communicator.members.get(own_rank, number)
+                member = self._members[index].get(own_rank, number)
                 if member != number:
-                    label = communicator.name or communicator.identity
+                    label = self._communicators[index].name or self._communicators[index].identity
                     self.add_problem(f"ranks {member} and {number} have the same place in communicator {label}")
-                communicator.members[own_rank] = recorded.setdefault((index, own_rank), number)
+                self._members[index][own_rank] = recorded.setdefault((index, own_rank), number)
 
 
 def _make_rank(number: int, rank: RankBuilder) -> RankTrace:
-    return RankTrace(
-        rank=number,
-        host=rank.host,
-        pid=rank.pid,
-        source=rank.source,
-        producer=rank.producer,
-        nccl_version=rank.nccl_version,
-        device_clock=rank.device_clock,
-        start_ns=rank.start_ns,
-        operations=rank.operations,
-        own_ranks=rank.own_ranks,
-        lost_count=rank.lost_count,
-        first_unmatched=rank.first_unmatched,
-    )
+    facts = {field.name: getattr(rank, field.name) for field in fields(RankTrace)}
+    return RankTrace(**facts | {"rank": number})
