@@ -1,6 +1,7 @@
 """Reduces a draft to fewer ranks."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,4 +49,4 @@ def _cut_rank(draft: Draft, rank: int, remaining: list[list[int]], new_indices: 
     operations["peer"][is_root_cut] = 0
     is_peer_cut = is_kept & np.isin(function, TRANSFERS) & (operations["peer"] < 0)
     draft.omitted["with a peer outside of the replay"] += int(is_peer_cut.sum())
-    draft.ranks[rank] = draft.ranks[rank].keep(is_kept & ~is_peer_cut)
+    draft.ranks[rank] = replace(draft.ranks[rank], operations=operations[is_kept & ~is_peer_cut])

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,23 +14,18 @@ from busbw.traces.replay.step import Bounds, SelectedStep, Times, device_times
 
 @dataclass(frozen=True, kw_only=True)
 class RankDraft:
-    """Operations of one rank in the order of the calls. `communicator` is an index of `Draft.communicators`."""
+    """Operations of one rank in the order of the calls."""
 
     operations: Operations
-    starts_ns: Times
-    """By the clock of the rank; 0: unknown. Without device times, start and end are the time of the call."""
-    ends_ns: Times
+    """`communicator` is an index of `Draft.communicators`.
+
+    The device times are 0 if they are unknown. Without a clock of the device, both are the time of the call.
+    """
     begin_ns: int
     """End of the step before. The first step begins with its first operation."""
     end_ns: int
     """Last end, also of operations that are left out."""
     has_device_times: bool
-
-    def keep(self, mask: NDArray[np.bool_]) -> "RankDraft":
-        """Returns a copy with the operations that the mask selects."""
-        return replace(
-            self, operations=self.operations[mask], starts_ns=self.starts_ns[mask], ends_ns=self.ends_ns[mask]
-        )
 
 
 @dataclass(kw_only=True)
@@ -110,6 +105,7 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) 
     times = device_times(rank)
     starts, ends = times or (rank.operations["enqueue_ns"].astype(np.int64),) * 2
     operations = rank.operations[selected]
+    operations["device_start_ns"], operations["device_end_ns"] = starts[selected], ends[selected]
     function, flags = operations["function"], operations["flags"]
     has_operator = np.isin(function, REDUCING)
     can_be_in_place = ~np.isin(function, (*TRANSFERS, Function.ALLTOALL))
@@ -128,8 +124,6 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) 
     first_start = starts[first:end][starts[first:end] > 0].min(initial=np.iinfo(np.int64).max)
     return RankDraft(
         operations=operations,
-        starts_ns=starts[selected],
-        ends_ns=ends[selected],
         begin_ns=int(ends[:first].max(initial=0) or first_start),
         end_ns=int(ends[first:end].max(initial=0)),
         has_device_times=times is not None,
