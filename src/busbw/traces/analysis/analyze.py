@@ -122,10 +122,10 @@ def _step_times(calls: CallTable) -> StepTimes | None:
 
 
 def _complete_group(
-    group: CommunicatorGroup, alone_us: float, trace: Trace, nodes: dict[int, str]
+    group: CommunicatorGroup, alone_us: float, trace: Trace, nodes: dict[int | None, str]
 ) -> CommunicatorGroup:
     """Adds the number of nodes of a communicator, and the time without other communication."""
-    places = [nodes.get(-1 if rank is None else rank) for rank in trace.communicators[group.communicators[0]].members]
+    places = [nodes.get(rank) for rank in trace.communicators[group.communicators[0]].members]
     return msgspec.structs.replace(
         group,
         nodes=len(set(places)) if places and None not in places else None,
