@@ -18,8 +18,7 @@ from busbw.traces.format import (
     Function,
 )
 from busbw.traces.model import Trace
-from busbw.traces.replay.cut import cut_ranks
-from busbw.traces.replay.draft import Draft, RankDraft, draft_step
+from busbw.traces.replay.draft import Draft, RankDraft, cut_ranks, draft_step
 from busbw.traces.replay.step import select_step
 from busbw.units import count_text, names_text
 
