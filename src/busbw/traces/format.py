@@ -1,7 +1,7 @@
 """Layout of a trace file, as in common/trace/format.hpp. schema/trace.md describes the fields."""
 
 from enum import IntEnum, IntFlag
-from functools import cache
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -32,14 +32,11 @@ class _NcclEnum(IntEnum):
     """Numbers of NCCL, or 255 for anything else."""
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def of_nccl(cls: type[_Numbered], name: str) -> _Numbered:
         """Returns the member of a name such as "AllReduce" or "COLLNET_DIRECT", or of a number. 255 for any other."""
-        return cls(_numbers(cls).get(name.upper().replace("_", ""), UNKNOWN_BYTE))
-
-
-@cache
-def _numbers(kind: type[_NcclEnum]) -> dict[str, int]:
-    return {key: int(one) for one in kind for key in (one.name.replace("_", ""), str(int(one)))}
+        key = name.upper().replace("_", "")
+        return next((one for one in cls if key in (one.name.replace("_", ""), str(int(one)))), cls(UNKNOWN_BYTE))
 
 
 class Function(_NcclEnum):
