@@ -5,6 +5,7 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,13 @@ class Call(NamedTuple):
     algorithm: int = Algorithm.UNKNOWN
     protocol: int = Protocol.UNKNOWN
     channels: int = layout.UNKNOWN_BYTE
+    kind: int = Kind.OPERATION
+    network_steps: int = layout.UNKNOWN_COUNT
+    host_ns: int = layout.UNKNOWN_COUNT
+
+
+_values = attrgetter(*(name.replace("count", "elements") for name in layout.OPERATION.names or ()))
+"""Returns the values of a call in the order of `_RECORD`."""
 
 
 class RankBuilder:
@@ -92,31 +100,10 @@ class RankBuilder:
         `sequence` is a number that all ranks of the communicator give the call. It shows what some dropped.
         """
         try:
-            start_ns, end_ns = call.device_start_ns, call.device_end_ns
             if call.duration_ns > 0:
-                start_ns, end_ns = 1, 1 + call.duration_ns
                 self.device_clock = DeviceClock.DURATION
-            data = _RECORD.pack(
-                Kind.OPERATION,
-                call.function,
-                call.datatype if 0 <= call.datatype < len(layout.DATATYPE_NAMES) else layout.UNKNOWN_BYTE,
-                call.redop if 0 <= call.redop < len(layout.REDOP_NAMES) else layout.UNKNOWN_BYTE,
-                call.communicator,
-                call.stream,
-                call.peer,
-                call.group,
-                call.elements if call.elements <= _MAX_COUNT else -1,
-                call.enqueue_ns,
-                start_ns,
-                end_ns,
-                call.algorithm,
-                call.protocol,
-                call.channels,
-                call.flags,
-                layout.UNKNOWN_COUNT,
-                call.thread,
-                layout.UNKNOWN_COUNT,
-            )
+                call = call._replace(device_start_ns=1, device_end_ns=1 + call.duration_ns)
+            data = _RECORD.pack(*_values(call if call.elements <= _MAX_COUNT else call._replace(elements=-1)))
             self._sequences.append(sequence)
         except (struct.error, TypeError, OverflowError):
             self.refused_count += 1
