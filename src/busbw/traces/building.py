@@ -4,7 +4,8 @@ import struct
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -52,10 +53,17 @@ class Call(NamedTuple):
     algorithm: int = Algorithm.UNKNOWN
     protocol: int = Protocol.UNKNOWN
     channels: int = layout.UNKNOWN_BYTE
+    kind: int = Kind.OPERATION
+    network_steps: int = layout.UNKNOWN_COUNT
+    host_ns: int = layout.UNKNOWN_COUNT
+
+
+_values = attrgetter(*(name.replace("count", "elements") for name in layout.OPERATION.names or ()))
+"""Returns the values of a call in the order of `_RECORD`."""
 
 
 class RankBuilder:
-    """Facts about one rank, and its operations in the order of the calls."""
+    """Facts about one rank, with the names of `RankTrace`, and its operations in the order of the calls."""
 
     def __init__(self, source: str, producer: str) -> None:
         self.source = source
@@ -92,31 +100,10 @@ class RankBuilder:
         `sequence` is a number that all ranks of the communicator give the call. It shows what some dropped.
         """
         try:
-            start_ns, end_ns = call.device_start_ns, call.device_end_ns
             if call.duration_ns > 0:
-                start_ns, end_ns = 1, 1 + call.duration_ns
                 self.device_clock = DeviceClock.DURATION
-            data = _RECORD.pack(
-                Kind.OPERATION,
-                call.function,
-                call.datatype if 0 <= call.datatype < len(layout.DATATYPE_NAMES) else layout.UNKNOWN_BYTE,
-                call.redop if 0 <= call.redop < len(layout.REDOP_NAMES) else layout.UNKNOWN_BYTE,
-                call.communicator,
-                call.stream,
-                call.peer,
-                call.group,
-                call.elements if call.elements <= _MAX_COUNT else -1,
-                call.enqueue_ns,
-                start_ns,
-                end_ns,
-                call.algorithm,
-                call.protocol,
-                call.channels,
-                call.flags,
-                layout.UNKNOWN_COUNT,
-                call.thread,
-                layout.UNKNOWN_COUNT,
-            )
+                call = call._replace(device_start_ns=1, device_end_ns=1 + call.duration_ns)
+            data = _RECORD.pack(*_values(call if call.elements <= _MAX_COUNT else call._replace(elements=-1)))
             self._sequences.append(sequence)
         except (struct.error, TypeError, OverflowError):
             self.refused_count += 1
@@ -156,17 +143,6 @@ class RankBuilder:
         self.start_ns = start + offset_ns if start + offset_ns >= _MIN_UNIX_NS else 0
 
 
-@dataclass
-class _CommunicatorBuilder:
-    """A communicator while the source is read."""
-
-    identity: str
-    name: str
-    size: int
-    members: dict[int, int] = field(default_factory=dict)
-    """Rank of the job by rank of the communicator."""
-
-
 class TraceBuilder:
     """Ranks and communicators of a job."""
 
@@ -175,7 +151,10 @@ class TraceBuilder:
         self._producer = producer
         self._is_modelled = is_modelled
         self._ranks: dict[Hashable, RankBuilder] = {}
-        self._communicators: list[_CommunicatorBuilder] = []
+        self._communicators: list[Communicator] = []
+        """Without members."""
+        self._members: list[dict[int, int]] = []
+        """Rank of the job by rank of the communicator, for each communicator."""
         self._total_size = 0
         self._indices: dict[str, int | None] = {}
         self._problems: Counter[str] = Counter()
@@ -206,8 +185,10 @@ class TraceBuilder:
         if identity in self._indices:
             index = self._indices[identity]
             if index is not None:
-                self._communicators[index].name = self._communicators[index].name or name
-                if self._communicators[index].size != size:
+                known = self._communicators[index]
+                if name and not known.name:
+                    self._communicators[index] = replace(known, name=name)
+                if known.size != size:
                     self.add_problem("{count} calls name another size of a communicator than the first call")
             return index
         is_possible = 0 < size <= _MAX_TOTAL_SIZE - self._total_size
@@ -216,8 +197,8 @@ class TraceBuilder:
             self._indices[identity] = None
             return None
         self._total_size += size
-        known = {number: member for number, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK}
-        self._communicators.append(_CommunicatorBuilder(identity, name, size, known))
+        self._communicators.append(Communicator(identity=identity, name=name, size=size, members=()))
+        self._members.append({place: member for place, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK})
         self._indices[identity] = len(self._communicators) - 1
         return len(self._communicators) - 1
 
@@ -249,13 +230,8 @@ class TraceBuilder:
             name=self._name,
             ranks=tuple(_make_rank(number, each) for number, each in ranks),
             communicators=tuple(
-                Communicator(
-                    identity=one.identity,
-                    name=one.name,
-                    size=one.size,
-                    members=tuple(map(one.members.get, range(one.size))),
-                )
-                for one in self._communicators
+                replace(one, members=tuple(map(members.get, range(one.size))))
+                for one, members in zip(self._communicators, self._members, strict=True)
             ),
             is_modelled=self._is_modelled,
         )
@@ -286,7 +262,7 @@ class TraceBuilder:
 
     def _join_listed(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Finds the own rank of each rank in the communicators that it uses, if the source only lists the members."""
-        places = [{member: place for place, member in one.members.items()} for one in self._communicators]
+        places = [{member: place for place, member in members.items()} for members in self._members]
         for number, rank in ranks:
             for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():
                 if number in places[index]:
@@ -297,26 +273,13 @@ class TraceBuilder:
         recorded: dict[tuple[int, int], int] = {}
         for number, rank in ranks:
             for index, own_rank in rank.own_ranks.items():
-                communicator = self._communicators[index]
-                member = communicator.members.get(own_rank, number)
+                member = self._members[index].get(own_rank, number)
                 if member != number:
-                    label = communicator.name or communicator.identity
+                    label = self._communicators[index].name or self._communicators[index].identity
                     self.add_problem(f"ranks {member} and {number} have the same place in communicator {label}")
-                communicator.members[own_rank] = recorded.setdefault((index, own_rank), number)
+                self._members[index][own_rank] = recorded.setdefault((index, own_rank), number)
 
 
 def _make_rank(number: int, rank: RankBuilder) -> RankTrace:
-    return RankTrace(
-        rank=number,
-        host=rank.host,
-        pid=rank.pid,
-        source=rank.source,
-        producer=rank.producer,
-        nccl_version=rank.nccl_version,
-        device_clock=rank.device_clock,
-        start_ns=rank.start_ns,
-        operations=rank.operations,
-        own_ranks=rank.own_ranks,
-        lost_count=rank.lost_count,
-        first_unmatched=rank.first_unmatched,
-    )
+    facts = {field.name: getattr(rank, field.name) for field in fields(RankTrace)}
+    return RankTrace(**facts | {"rank": number})

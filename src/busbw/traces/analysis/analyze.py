@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from busbw.expect import Estimate
 from busbw.system import System
 from busbw.traces.analysis.calls import CallTable
 from busbw.traces.analysis.changes import list_changes
@@ -17,7 +16,7 @@ from busbw.traces.analysis.prepare import PreparedTrace
 from busbw.traces.analysis.ranks import measure_ranks
 from busbw.traces.analysis.rows import summarize_rows
 from busbw.traces.analysis.transfers import measure_arrivals
-from busbw.traces.analysis.types import CommunicatorGroup, OperationRow, StepTimes, TraceAnalysis
+from busbw.traces.analysis.types import CommunicatorGroup, StepTimes, TraceAnalysis
 from busbw.traces.format import Flag
 from busbw.traces.model import Trace
 from busbw.traces.steps import count_repetitions
@@ -48,7 +47,12 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         for index, row in enumerate(rows)
         if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes))
     }
-    rows = tuple(_with_estimate(row, estimates.get(index)) for index, row in enumerate(rows))
+    rows = tuple(
+        msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
+        if (estimate := estimates.get(index))
+        else row
+        for index, row in enumerate(rows)
+    )
     findings = [
         *find_late_ranks(ranks, duration_us, prepared.period, (clocks.error_ns or 0) / 1e3),
         *find_slow_communicators(prepared, rows, duration_us),
@@ -118,10 +122,10 @@ def _step_times(calls: CallTable) -> StepTimes | None:
 
 
 def _complete_group(
-    group: CommunicatorGroup, alone_us: float, trace: Trace, nodes: dict[int, str]
+    group: CommunicatorGroup, alone_us: float, trace: Trace, nodes: dict[int | None, str]
 ) -> CommunicatorGroup:
     """Adds the number of nodes of a communicator, and the time without other communication."""
-    places = [nodes.get(-1 if rank is None else rank) for rank in trace.communicators[group.communicators[0]].members]
+    places = [nodes.get(rank) for rank in trace.communicators[group.communicators[0]].members]
     return msgspec.structs.replace(
         group,
         nodes=len(set(places)) if places and None not in places else None,
@@ -129,29 +133,15 @@ def _complete_group(
     )
 
 
-def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow:
-    if estimate is None:
-        return row
-    return msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
-
-
-def _ambiguous_steps(calls: CallTable) -> Iterator[str]:
-    """Yields a note if the steps could be shorter ones."""
-    for one in calls.ranks:
-        if one.steps:
-            repetitions = count_repetitions(one.trace.operations, one.steps)
-            if repetitions > 1:
-                yield (
-                    f"a step repeats one sequence {repetitions} times, with a small operation once: "
-                    f"if each repetition is a step of the job, divide the values per step by {repetitions}"
-                )
-            return
-
-
 def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: bool) -> Iterator[str]:
     """Yields a sentence for each thing that the analysis cannot know."""
     trace, calls = prepared.trace, prepared.calls
-    yield from _ambiguous_steps(calls)
+    repetitions = next((count_repetitions(one.trace.operations, one.steps) for one in calls.ranks if one.steps), 1)
+    if repetitions > 1:
+        yield (
+            f"a step repeats one sequence {repetitions} times, with a small operation once: "
+            f"if each repetition is a step of the job, divide the values per step by {repetitions}"
+        )
     captured = sum(int(((rank.operations["flags"] & Flag.CAPTURED) != 0).sum()) for rank in trace.ranks)
     if captured:
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"

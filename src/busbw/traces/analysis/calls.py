@@ -76,15 +76,12 @@ def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
         trace: Trace to analyze.
         clocks: Alignment of its clocks. Times of a rank that is not aligned begin at 0.
     """
-    sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
     ranks: list[RankCalls] = []
     parts: list[dict[str, Any]] = []
     end = 0
     for rank, clock, times in zip(trace.ranks, maps, _device_times(trace, maps), strict=True):
-        calls, columns = _list_rank_calls(
-            rank, sizes, times, end, is_aligned=clock is not None, is_modelled=trace.is_modelled
-        )
+        calls, columns = _list_rank_calls(trace, rank, times, end, is_aligned=clock is not None)
         ranks.append(calls)
         parts.append(columns)
         end = calls.span.stop
@@ -110,20 +107,13 @@ def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Val
 
 
 def _list_rank_calls(
-    rank: RankTrace,
-    sizes: Indices,
-    times: Values,
-    first_call: int,
-    *,
-    is_aligned: bool,
-    is_modelled: bool,
+    trace: Trace, rank: RankTrace, times: Values, first_call: int, *, is_aligned: bool
 ) -> tuple[RankCalls, dict[str, Any]]:
     """Returns the calls of a rank, and its columns of the table. `first_call`: number of its first call."""
     operations = rank.operations
     indices = np.arange(len(operations))
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
-    is_exchange = np.isin(operations["function"], TRANSFERS) & (operations["group"] != 0)
-    is_exchange &= ~is_captured
+    is_exchange = np.isin(operations["function"], TRANSFERS) & (operations["group"] != 0) & ~is_captured
     leaders = indices.copy()
     pairs = operations["communicator"].astype(np.int64) << 32 | operations["group"]
     _, first, inverse = np.unique(pairs[is_exchange], return_index=True, return_inverse=True)
@@ -144,7 +134,7 @@ def _list_rank_calls(
     function = operations["function"][is_leader].astype(np.int64)
     function[call_of[exchanged]] = EXCHANGE
     enqueue_ns = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"].astype(np.float64), np.nan)
-    clock_ns = enqueue_ns if np.isnan(start_ns).all() and not is_modelled else start_ns
+    clock_ns = enqueue_ns if np.isnan(start_ns).all() and not trace.is_modelled else start_ns
     step_of, analyzed = _complete_steps(rank.steps, len(operations))
     step_starts_ns = clock_ns[rank.steps.starts] if rank.steps else np.array([np.nan])
     calls = RankCalls(
@@ -160,7 +150,7 @@ def _list_rank_calls(
     return calls, {
         "communicator": operations["communicator"][is_leader].astype(np.int64),
         "function": function,
-        "size_bytes": _call_sizes(operations, call_of, is_leader, is_exchange, sizes),
+        "size_bytes": _call_sizes(trace, operations, call_of, is_leader, is_exchange),
         "start_ns": call_start_ns,
         "end_ns": call_end_ns,
         "duration_ns": durations_ns,
@@ -168,15 +158,14 @@ def _list_rank_calls(
     }
 
 
-def _call_sizes(
-    operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask, communicator_sizes: Indices
-) -> Indices:
+def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask) -> Indices:
     """Returns the size of each call. That of an exchange is the larger of all sent and of all received bytes."""
     datatype = operations["datatype"]
     element_bytes = np.append(DATATYPE_BYTES, np.zeros(256 - len(DATATYPE_BYTES), dtype=np.int64))[datatype]
     sizes = operations["count"].astype(np.int64) * element_bytes
     shares = [int(one) for one in Function if (known := collectives().get(one.name.lower())) and known.size == "shares"]
     has_shares = np.isin(operations["function"], shares)
+    communicator_sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
     sizes[has_shares] *= communicator_sizes[operations["communicator"][has_shares]]
     sizes[datatype >= len(DATATYPE_BYTES)] = UNKNOWN_SIZE
     call_sizes: Indices = sizes[is_leader]

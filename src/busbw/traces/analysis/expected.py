@@ -10,23 +10,23 @@ from busbw.traces.analysis.types import CommunicatorGroup, OperationRow
 from busbw.traces.model import Trace
 
 
-def nodes_of_ranks(trace: Trace, system: System | None) -> dict[int, str]:
-    """Returns the known nodes, by rank of the job.
+def nodes_of_ranks(trace: Trace, system: System | None) -> dict[int | None, str]:
+    """Returns the known nodes, by rank of the job. That of an unknown rank, None, is unknown.
 
     If no host is known, a system says how many consecutive ranks are assumed to share a node.
     """
-    hosts = {rank.rank: rank.host for rank in trace.ranks if rank.host}
+    hosts: dict[int | None, str] = {rank.rank: rank.host for rank in trace.ranks if rank.host}
     if hosts or system is None:
         return hosts
     return {rank: str(rank // system.ranks_per_node) for rank in range(trace.size)}
 
 
 def estimate_row(
-    row: OperationRow, group: CommunicatorGroup, trace: Trace, system: System, nodes: dict[int, str]
+    row: OperationRow, group: CommunicatorGroup, trace: Trace, system: System, nodes: dict[int | None, str]
 ) -> Estimate | None:
     """Returns the estimate for a row. None without an expectation, such as for unknown nodes."""
     member_lists = [trace.communicators[index].members for index in group.communicators]
-    places = [[nodes.get(-1 if rank is None else rank) for rank in members] for members in member_lists]
+    places = [[nodes.get(rank) for rank in members] for members in member_lists]
     size = row.max_size_bytes
     if row.function not in collectives() or not size or any(place is None for place in places[0]):
         return None

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from busbw.collectives import collectives
-from busbw.traces.analysis.calls import FUNCTION_NAMES, UNKNOWN_SIZE, CallTable
+from busbw.traces.analysis.calls import FUNCTION_NAMES, UNKNOWN_SIZE
 from busbw.traces.analysis.intervals import Indices
 from busbw.traces.analysis.prepare import PreparedTrace, group_of_communicator
 from busbw.traces.analysis.transfers import transfers_by_row
@@ -40,71 +40,37 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
     for number, (begin, end) in enumerate(pairwise(bounds)):
         chosen = order[begin:end]
         group = int(group_of[calls.communicator[chosen[0]]])
+        function = FUNCTION_NAMES[int(calls.function[chosen[0]])]
+        sizes, durations = calls.size_bytes[chosen], calls.duration_ns[chosen]
+        known_sizes, known_us = sizes[sizes != UNKNOWN_SIZE], durations[~np.isnan(durations)] / 1e3
+        max_size_bytes = int(known_sizes.max()) if len(known_sizes) else None
+        calls_per_step = len(chosen) / max(steps_of_all_ranks[group], 1)
+        time_per_step_us = float(known_us.mean()) * calls_per_step if len(known_us) else None
+        transfer_us, is_transfer_bound = transfers.get(number, (None, False))
+        algbw_gbps, busbw_gbps = _bandwidths(function, max_size_bytes, transfer_us, groups[group].size)
+        datatypes, algorithms, protocols, channels = (fields[name][chosen] for name in _FIELDS)
         rows.append(
-            _summarize_calls(
-                calls,
-                chosen,
-                {name: fields[name][chosen] for name in _FIELDS},
+            OperationRow(
                 group=group,
-                ranks=groups[group].size,
-                calls_per_step=len(chosen) / max(steps_of_all_ranks[group], 1),
-                transfer=transfers.get(number, (None, False)),
-                period_us=period_us,
+                function=function,
+                min_size_bytes=int(known_sizes.min()) if len(known_sizes) else None,
+                max_size_bytes=max_size_bytes,
+                dtypes=tuple(DATATYPE_NAMES[code] for code in np.unique(datatypes) if code < len(DATATYPE_NAMES)),
+                calls_per_step=calls_per_step,
+                bytes_per_step=float(known_sizes.mean()) * calls_per_step if len(known_sizes) == len(chosen) else None,
+                timed_fraction=len(known_us) / len(chosen),
+                time_us=float(np.median(known_us)) if len(known_us) else None,
+                transfer_us=transfer_us,
+                is_transfer_bound=is_transfer_bound,
+                time_per_step_us=time_per_step_us,
+                share=time_per_step_us / period_us if period_us and time_per_step_us is not None else None,
+                algbw_gbps=algbw_gbps,
+                busbw_gbps=busbw_gbps,
+                algorithms=_algorithm_names(algorithms, protocols),
+                max_channels=max((int(count) for count in np.unique(channels) if count != UNKNOWN_BYTE), default=None),
             )
         )
     return tuple(rows)
-
-
-def _summarize_calls(
-    calls: CallTable,
-    chosen: Indices,
-    fields: dict[str, Indices],
-    *,
-    group: int,
-    ranks: int,
-    calls_per_step: float,
-    transfer: tuple[float | None, bool],
-    period_us: float | None,
-) -> OperationRow:
-    """Makes the row of the chosen calls.
-
-    Args:
-        calls: Calls of all ranks.
-        chosen: Numbers of the calls of the row.
-        fields: `_FIELDS` of the chosen calls.
-        group: Index of the group of communicators.
-        ranks: Ranks of each communicator.
-        calls_per_step: Calls of one rank in a step.
-        transfer: Transfer time in us, and true if it is only an upper bound.
-        period_us: Mean duration of a step. None: unknown.
-    """
-    function = FUNCTION_NAMES[int(calls.function[chosen[0]])]
-    sizes, durations = calls.size_bytes[chosen], calls.duration_ns[chosen]
-    known_sizes, known_us = sizes[sizes != UNKNOWN_SIZE], durations[~np.isnan(durations)] / 1e3
-    max_size_bytes = int(known_sizes.max()) if len(known_sizes) else None
-    time_per_step_us = float(known_us.mean()) * calls_per_step if len(known_us) else None
-    transfer_us, is_transfer_upper_bound = transfer
-    algbw_gbps, busbw_gbps = _bandwidths(function, max_size_bytes, transfer_us, ranks)
-    channels = [int(count) for count in np.unique(fields["channels"]) if count != UNKNOWN_BYTE]
-    return OperationRow(
-        group=group,
-        function=function,
-        min_size_bytes=int(known_sizes.min()) if len(known_sizes) else None,
-        max_size_bytes=max_size_bytes,
-        dtypes=_dtype_names(fields["datatype"]),
-        calls_per_step=calls_per_step,
-        bytes_per_step=float(known_sizes.mean()) * calls_per_step if len(known_sizes) == len(chosen) else None,
-        timed_fraction=len(known_us) / len(chosen),
-        time_us=float(np.median(known_us)) if len(known_us) else None,
-        transfer_us=transfer_us,
-        is_transfer_bound=is_transfer_upper_bound,
-        time_per_step_us=time_per_step_us,
-        share=time_per_step_us / period_us if period_us and time_per_step_us is not None else None,
-        algbw_gbps=algbw_gbps,
-        busbw_gbps=busbw_gbps,
-        algorithms=_algorithm_names(fields["algorithm"], fields["protocol"]),
-        max_channels=max(channels, default=None),
-    )
 
 
 def _bandwidths(
@@ -116,10 +82,6 @@ def _bandwidths(
         return None, None
     factors = collective.algbw_factor_of(ranks), collective.bus_factor_of(ranks)
     return bandwidth_gbps(size_bytes, transfer_us, factors[0]), bandwidth_gbps(size_bytes, transfer_us, factors[1])
-
-
-def _dtype_names(codes: Indices) -> tuple[str, ...]:
-    return tuple(DATATYPE_NAMES[code] for code in np.unique(codes) if code < len(DATATYPE_NAMES))
 
 
 def _algorithm_names(algorithms: Indices, protocols: Indices) -> tuple[str, ...]:

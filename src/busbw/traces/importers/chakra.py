@@ -12,10 +12,9 @@ from typing import NamedTuple
 from busbw.files import path_text
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import Flag, Function
-from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
+from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.recording import BufferedFile, add_damage, open_recording, read_block
 from busbw.traces.importers.torch_operations import group_index, read_groups
-from busbw.traces.model import Trace
 
 _RANK = re.compile(r"(\d{1,7})\.et(?:\.gz)?\Z")
 _MAX_MESSAGE_BYTES = 1 << 26
@@ -58,13 +57,9 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     )
 
 
-def read(paths: Sequence[Path]) -> Trace:
-    """Reads the traces of one job.
-
-    Raises:
-        UsageError: No trace has an operation, or one cannot be read.
-    """
-    builder = begin_trace(paths, "chakra")
+@importer_of("chakra")
+def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
+    """Reads the traces of one job."""
     numbers = [int(match[1]) if (match := _RANK.search(path.name)) else number for number, path in enumerate(paths)]
     groups: dict[str, list[int]] = {}
     users: dict[str, list[int]] = {}
@@ -85,10 +80,7 @@ def read(paths: Sequence[Path]) -> Trace:
         for node in _nodes(builder, path):
             if node.kind in (_SEND, _RECV, _COLLECTIVE):
                 _add(builder, number, node, groups[_group_name(node)])
-    return finish_trace(
-        builder,
-        "Chakra tells only bytes and durations of operations, and no times, operators, groups and algorithms",
-    )
+    return ["Chakra tells only bytes and durations of operations, and no times, operators, groups and algorithms"]
 
 
 def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) -> None:

@@ -12,7 +12,7 @@ from busbw.errors import UsageError
 from busbw.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Call, RankBuilder, TraceBuilder
 from busbw.traces.format import Function
-from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
+from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.json_stream import stream_json
 from busbw.traces.importers.recording import open_recording, read_block
 from busbw.traces.importers.torch_operations import (
@@ -22,7 +22,6 @@ from busbw.traces.importers.torch_operations import (
     list_calls,
     read_groups,
 )
-from busbw.traces.model import Trace
 
 _RANK = re.compile(r"(\d{1,7})(?:\.[a-z]+)*\Z", re.IGNORECASE)
 _PAIR = re.compile(r"(?P<function>send|recv) \d{1,7}(?:->|<-)(?P<peer>\d{1,7})")
@@ -49,13 +48,9 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return (is_pickle or beginning.lstrip()[:1] in (b"{", b"[")) and any(key in beginning for key in _KEYS)
 
 
-def read(paths: Sequence[Path]) -> Trace:
-    """Reads the dumps of one job.
-
-    Raises:
-        UsageError: No dump has an operation, or one cannot be read.
-    """
-    builder = begin_trace(paths, "flight recorder")
+@importer_of("flight recorder")
+def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
+    """Reads the dumps of one job."""
     for path in paths:
         rank = builder.rank(path, path_text(path))
         match = _RANK.search(path.name)
@@ -67,7 +62,7 @@ def read(paths: Sequence[Path]) -> Trace:
             for key, value in stream_json(builder, path, "entries") if dump is None else _flatten(dump):
                 read_item(key, value)
         rank.start_at_first_time()
-    return finish_trace(builder, "the flight recorder does not tell operator, root, stream and algorithm of operations")
+    return ["the flight recorder does not tell operator, root, stream and algorithm of operations"]
 
 
 def _flatten(dump: Any) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,8 @@
-"""Begins and finishes the trace of a foreign recording."""
+"""The steps that all importers share: begin a trace, fill it from the files, and complete it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import numpy as np
@@ -10,26 +11,39 @@ from busbw.files import path_text
 from busbw.traces.building import NO_SEQUENCE, Numbers, RankBuilder, TraceBuilder
 from busbw.traces.model import Trace
 
-
-def begin_trace(paths: Sequence[Path], source_format: str) -> TraceBuilder:
-    """Returns the builder of a trace with the name of the only file, or of the directory."""
-    name = path_text(paths[0].name if len(paths) == 1 else paths[0].absolute().parent.name)
-    return TraceBuilder(name, f"import {source_format}")
+FillTrace = Callable[[TraceBuilder, Sequence[Path]], Sequence[str]]
+"""Adds the recordings of one job to a trace. Returns sentences on what their format does not tell."""
 
 
-def finish_trace(builder: TraceBuilder, *limitations: str) -> Trace:
-    """Returns the trace. `limitations` are sentences on what its source does not tell.
+def importer_of(source_format: str) -> Callable[[FillTrace], Callable[[Sequence[Path]], Trace]]:
+    """Makes a function that returns the trace of files in this format from one that fills it.
 
-    Raises:
-        UsageError: There is no operation.
+    The trace has the name of the only file, or of the directory. The function raises UsageError if the trace has no
+    operation, or a file cannot be read.
     """
+
+    def decorate(fill_trace: FillTrace) -> Callable[[Sequence[Path]], Trace]:
+        @wraps(fill_trace)
+        def read(paths: Sequence[Path]) -> Trace:
+            name = path_text(paths[0].name if len(paths) == 1 else paths[0].absolute().parent.name)
+            builder = TraceBuilder(name, f"import {source_format}")
+            limitations = fill_trace(builder, paths)
+            _complete_groups(builder)
+            trace = builder.build()
+            return replace(trace, problems=(*trace.problems, *limitations))
+
+        return read
+
+    return decorate
+
+
+def _complete_groups(builder: TraceBuilder) -> None:
+    """Leaves out operations that another rank dropped, and the numbers of groups with one operation."""
     _cut_to_common_sequences(builder)
     for rank in builder.ranks:
         groups = rank.operations["group"]
         _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
         groups[counts[places] == 1] = 0
-    trace = builder.build()
-    return replace(trace, problems=(*trace.problems, *limitations))
 
 
 def _cut_to_common_sequences(builder: TraceBuilder) -> None:

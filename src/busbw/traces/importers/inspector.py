@@ -10,9 +10,8 @@ import numpy as np
 from busbw.files import path_text
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import Algorithm, Flag, Function, Protocol
-from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
+from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.recording import open_recording, read_lines
-from busbw.traces.model import Trace
 
 _KEYS = (b'"coll_perf"', b'"p2p_perf"', b'"inspector_output_format_version"')
 _INT8 = 0
@@ -48,13 +47,9 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return beginning.lstrip()[:1] == b"{" and any(key in beginning for key in _KEYS)
 
 
-def read(paths: Sequence[Path]) -> Trace:
-    """Reads the logs of one job.
-
-    Raises:
-        UsageError: No log has an operation, or one cannot be read.
-    """
-    builder = begin_trace(paths, "inspector")
+@importer_of("inspector")
+def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
+    """Reads the logs of one job."""
     decode = msgspec.json.Decoder(_Record).decode
     for path in paths:
         with open_recording(path) as file:
@@ -64,7 +59,7 @@ def read(paths: Sequence[Path]) -> Trace:
                 except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
                     builder.add_problem("{count} lines are damaged or have another form", int(bool(line.strip())))
     _order_by_time(builder)
-    return finish_trace(builder, "the Inspector tells bytes instead of element types, and no streams, roots and groups")
+    return ["the Inspector tells bytes instead of element types, and no streams, roots and groups"]
 
 
 def _add(builder: TraceBuilder, record: _Record, source: str) -> None:

@@ -59,10 +59,13 @@ class _Text:
         if not self.skip(expected):
             raise _DamageError
 
-    def end_item(self, closing: str) -> None:
-        """Skips a comma, unless the object or list ends."""
-        if not self.skip(",") and self.peek() != closing:
-            raise _DamageError
+    def items(self, opening: str, closing: str) -> Iterator[None]:
+        """Yields at each item of a list or an object. The caller must read the item before the next one."""
+        self.require(opening)
+        while not self.skip(closing):
+            yield
+            if not self.skip(",") and self.peek() != closing:
+                raise _DamageError
 
     def value(self) -> Any:
         """Returns the next value."""
@@ -92,23 +95,14 @@ def stream_json(builder: TraceBuilder, path: Path, list_key: str) -> Iterator[tu
         text = _Text(file)
         try:
             if text.peek() == "[":
-                yield from _elements(text, list_key)
+                yield from ((list_key, text.value()) for _ in text.items("[", "]"))
                 return
-            text.require("{")
-            while not text.skip("}"):
+            for _ in text.items("{", "}"):
                 key = text.value()
                 text.require(":")
                 if key == list_key and text.peek() == "[":
-                    yield from _elements(text, list_key)
+                    yield from ((list_key, text.value()) for _ in text.items("[", "]"))
                 else:
                     yield str(key), text.value()
-                text.end_item("}")
         except _DamageError:
             add_damage(builder, path)
-
-
-def _elements(text: _Text, key: str) -> Iterator[tuple[str, Any]]:
-    text.require("[")
-    while not text.skip("]"):
-        yield key, text.value()
-        text.end_item("]")

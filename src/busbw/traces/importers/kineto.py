@@ -12,7 +12,7 @@ from busbw.files import path_text
 from busbw.traces import format as layout
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import DeviceClock, Function
-from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
+from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.json_stream import stream_json
 from busbw.traces.importers.torch_operations import (
     MAX_RANKS,
@@ -23,7 +23,6 @@ from busbw.traces.importers.torch_operations import (
     parse_ranks,
     read_groups,
 )
-from busbw.traces.model import Trace
 
 _FILE_RANK = re.compile(r"rank[-_]?(\d{1,7})", re.IGNORECASE)
 _NO_ID = -1
@@ -37,16 +36,12 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return start == b"{" and (b'"traceEvents"' in beginning or b'"schemaVersion"' in beginning)
 
 
-def read(paths: Sequence[Path]) -> Trace:
-    """Reads the traces of one job.
-
-    Raises:
-        UsageError: No trace has an operation, or one cannot be read.
-    """
-    builder = begin_trace(paths, "kineto")
+@importer_of("kineto")
+def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
+    """Reads the traces of one job."""
     for path in paths:
         _RankReader(builder, path).read()
-    return finish_trace(builder, "PyTorch's profiler does not tell the operator and the algorithm of operations")
+    return ["PyTorch's profiler does not tell the operator and the algorithm of operations"]
 
 
 class _RankReader:

@@ -53,30 +53,30 @@ class NcclCommunicators:
         if not is_start and known and known.is_starting and (known.size, known.own_rank) == (size, own_rank):
             known.is_starting = False
             return
-        rank = self._rank(process, (match["device"] or "").encode(), source)
-        identity = self._identity(match["split_id"] or match["id"])
+        device = (match["device"] or "").encode()
+        number = int(match["split_id"] or match["id"] or "0", 16)
+        identity = f"{number:016x}" if number else ""
         if match["split"] and not identity:
             split = int(match["split_count"]) if match["split_count"] else None
             identity = self._split_identity(process, match["parent"].encode(), split, match["color"] or "")
-        self._add(process, handle, rank, size, own_rank, identity, is_starting=is_start)
+        self.add(process, handle, device, size, own_rank, source, identity, is_starting=is_start)
 
-    def infer(
-        self, process: Process, handle: bytes, size: int, own_rank: int | None, device: bytes, source: str
-    ) -> NcclCommunicator | None:
-        """Adds a communicator that the log did not introduce. None if its size is impossible."""
-        return self._add(process, handle, self._rank(process, device, source), size, own_rank, "")
-
-    def _add(
+    def add(
         self,
         process: Process,
         handle: bytes,
-        rank: RankBuilder,
+        device: bytes,
         size: int,
         own_rank: int | None,
-        identity: str,
+        source: str,
+        identity: str = "",
         *,
         is_starting: bool = False,
     ) -> NcclCommunicator | None:
+        """Adds a communicator. None if its size is impossible. Without identity, the log did not introduce it."""
+        host, pid = process
+        rank = self._builder.rank((host, pid, device), source)
+        rank.host, rank.pid = host.decode(errors="replace"), int(pid) if pid else None
         identity = identity or self._inferred_identity(rank, size, own_rank)
         index = self._builder.communicator(identity, size)
         if index is None:
@@ -86,18 +86,6 @@ class NcclCommunicators:
         added = NcclCommunicator(index, identity, rank, size, own_rank, is_starting)
         self._known[process, handle] = added
         return added
-
-    def _rank(self, process: Process, device: bytes, source: str) -> RankBuilder:
-        host, pid = process
-        rank = self._builder.rank((host, pid, device), source)
-        rank.host, rank.pid = host.decode(errors="replace"), int(pid) if pid else None
-        return rank
-
-    @staticmethod
-    def _identity(text: str | None) -> str:
-        """Returns the id of a communicator without leading 0x. Empty if it is zero or missing."""
-        number = int(text, 16) if text else 0
-        return f"{number:016x}" if number else ""
 
     def _split_identity(self, process: Process, parent: bytes, split: int | None, color: str) -> str:
         """Returns an identity that is equal for all ranks with the same color. Empty if the parent is not known."""

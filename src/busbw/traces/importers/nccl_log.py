@@ -14,10 +14,9 @@ from busbw.nccl_log_lines import COMMUNICATOR, HEADER
 from busbw.traces import format as layout
 from busbw.traces.building import Call, RankBuilder, TraceBuilder
 from busbw.traces.format import REDUCING, ROOTED, TRANSFERS, Algorithm, Flag, Function, Protocol
-from busbw.traces.importers.foreign_trace import begin_trace, finish_trace
+from busbw.traces.importers.foreign_trace import importer_of
 from busbw.traces.importers.nccl_communicators import NcclCommunicator, NcclCommunicators, Process
 from busbw.traces.importers.recording import open_recording, read_lines
-from busbw.traces.model import Trace
 
 _HEADER = re.compile(HEADER)
 _TIME = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)([.,]\d{1,9})?\] \Z")
@@ -74,13 +73,9 @@ def recognizes(beginning: bytes, path: Path) -> bool:
     return any(pattern.search(line) for line in lines for pattern in patterns)
 
 
-def read(paths: Sequence[Path]) -> Trace:
-    """Reads the logs of one job.
-
-    Raises:
-        UsageError: No log has a call, or one cannot be read.
-    """
-    builder = begin_trace(paths, "NCCL log")
+@importer_of("NCCL log")
+def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
+    """Reads the logs of one job."""
     reader = _Reader(builder)
     for path in paths:
         reader.read(path)
@@ -88,14 +83,13 @@ def read(paths: Sequence[Path]) -> Trace:
     for rank in builder.ranks:
         rank.nccl_version = reader.version
         rank.start_at_first_time()
-    return finish_trace(
-        builder,
+    return [
         "the log has times without a time zone; they are read as UTC"
         if has_times
         else "the log has no times of calls with fractions of a second",
         "the log does not show groups; they are inferred from the order of calls",
         "a log shows a call in a CUDA graph once, when it is captured",
-    )
+    ]
 
 
 class _Reader:
@@ -153,8 +147,8 @@ class _Reader:
         communicator = self._communicators.find(process, match["handle"])
         if communicator is None or communicator.size != size:
             own_rank = int(match["own_rank"]) if match["own_rank"] else None
-            communicator = self._communicators.infer(
-                process, match["handle"], size, own_rank, match["device"], self._source
+            communicator = self._communicators.add(
+                process, match["handle"], match["device"], size, own_rank, self._source
             )
         if communicator is None:
             return
@@ -162,13 +156,14 @@ class _Reader:
         thread, datatype, peer = self._thread(process, match), int(match["datatype"]), int(match["root"])
         has_type = 0 <= datatype < len(layout.DATATYPE_NAMES)
         size_bytes = count * int(layout.DATATYPE_BYTES[datatype]) if has_type else None
+        has_operator = function in REDUCING and 0 <= int(match["redop"]) < len(layout.REDOP_NAMES)
         operation = rank.add(
             Call(
                 function=function,
                 communicator=communicator.index,
                 elements=count,
-                datatype=datatype,
-                redop=int(match["redop"]) if function in REDUCING else layout.UNKNOWN_BYTE,
+                datatype=datatype if has_type else layout.UNKNOWN_BYTE,
+                redop=int(match["redop"]) if has_operator else layout.UNKNOWN_BYTE,
                 stream=rank.stream(match["stream"]),
                 peer=peer if function in (*ROOTED, *TRANSFERS) else -1,
                 group=self._group(thread, function, peer, match),

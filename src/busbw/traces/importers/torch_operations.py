@@ -8,43 +8,24 @@ from busbw.traces import format as layout
 from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 
-_FUNCTIONS = {
-    "allreduce": Function.ALL_REDUCE,
-    "allgather": Function.ALL_GATHER,
-    "reducescatter": Function.REDUCE_SCATTER,
-    "alltoall": Function.ALLTOALL,
-    "broadcast": Function.BROADCAST,
-    "reduce": Function.REDUCE,
-    "gather": Function.GATHER,
-    "scatter": Function.SCATTER,
-    "send": Function.SEND,
-    "recv": Function.RECV,
-}
+_FUNCTIONS = {one.name.lower().replace("_", ""): one for one in Function if one <= Function.RECV}
 """Beginnings of names without underscores; longer ones precede."""
-_DATATYPES = {
-    "char": 0,
-    "int8": 0,
-    "byte": 1,
-    "uint8": 1,
-    "bool": 1,
-    "int": 2,
-    "int32": 2,
-    "uint32": 3,
-    "long": 4,
-    "int64": 4,
-    "uint64": 5,
-    "half": 6,
-    "float16": 6,
-    "float": 7,
-    "float32": 7,
-    "double": 8,
-    "float64": 8,
-    "bfloat16": 9,
-    "float8_e4m3fn": 10,
-    "float8_e4m3fnuz": 10,
-    "float8_e5m2": 11,
-    "float8_e5m2fnuz": 11,
-}
+_DATATYPE_NAMES = (
+    "char int8",
+    "byte uint8 bool",
+    "int int32",
+    "uint32",
+    "long int64",
+    "uint64",
+    "half float16",
+    "float float32",
+    "double float64",
+    "bfloat16",
+    "float8_e4m3fn float8_e4m3fnuz",
+    "float8_e5m2 float8_e5m2fnuz",
+)
+"""PyTorch's names of an element type, by NCCL's number."""
+_DATATYPES = {name: number for number, names in enumerate(_DATATYPE_NAMES) for name in names.split()}
 _NOT_OPERATIONS = ("wait", "init", "coalesced", "startcoalescing", "endcoalescing", "monitoredbarrier")
 _IN_PLACE = Flag.IS_IN_PLACE_KNOWN | Flag.IN_PLACE
 _NUMBERS = re.compile(r"-?\d{1,12}")

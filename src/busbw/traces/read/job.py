@@ -1,7 +1,7 @@
 """Joins the files of processes into the trace of their job: ranks, and communicators with their members."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from busbw.traces.building import RankBuilder, TraceBuilder
 from busbw.traces.format import DeviceClock
 from busbw.traces.read.process_file import ProcessFile
-from busbw.traces.read.process_ranks import split_ranks
 from busbw.units import count_text, names_text
 
 _MAX_NAMES = 8
@@ -39,13 +38,54 @@ def _list_parts(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[_Ra
     """Returns the ranks of all files. They have the numbers of the launcher if each process is one rank."""
     parts: list[_RankPart] = []
     for file in sorted(files, key=lambda one: int(one.header["rank"])):
-        for indices in split_ranks(builder, file):
+        for indices in _split_ranks(builder, file):
             parts.append(_RankPart(file, builder.rank(len(parts), file.name), indices))
     numbers = [int(part.file.header["rank"]) for part in parts]
     if min(numbers, default=-1) >= 0 and len(set(numbers)) == len(numbers):
         for part, number in zip(parts, numbers, strict=True):
             part.rank.rank = number
     return parts
+
+
+def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int]]:
+    """Returns the communicators of each rank of a process, by their indices.
+
+    A process has several ranks if it has several ranks of one communicator. A thread, or else a stream, that uses two
+    communicators shows that they belong to one rank. What remains ambiguous is left out, which is a problem.
+    """
+    entries = file.communicators
+    ranks = defaultdict[int, dict[int, int]](dict)
+    for index, entry in entries.items():
+        ranks[entry.id][entry.rank] = index
+    base = max(ranks.values(), key=len)
+    if len(base) == 1:
+        return [frozenset(entries)]
+    sets = {index: {index} for index in entries}
+    proven: set[int] = set()
+    for user in ("thread", "stream"):
+        for users in _users(file, user):
+            merged = set[int]().union(*(sets[index] for index in users))
+            if len({entries[index].id for index in merged}) == len(merged):
+                proven |= merged if user == "thread" else set()
+                sets.update(dict.fromkeys(merged, merged))
+    distinct = {min(indices): frozenset(indices) for indices in sets.values()}
+    parts = [indices for indices in distinct.values() if indices & proven.union(base.values())]
+    ambiguous = sorted(set(entries) - set().union(*parts))
+    if lost := int(np.isin(file.operations["communicator"], ambiguous).sum()):
+        builder.add_problem(
+            f"{file.name} has several ranks in one thread, and {count_text(lost, 'operation')} on"
+            f" {count_text(len(ambiguous), 'communicator')} belong to an unknown one; they are left out"
+        )
+    return parts
+
+
+def _users(file: ProcessFile, user: str) -> Iterator[set[int]]:
+    """Yields the communicators that each user, a thread or a stream, uses."""
+    operations = file.operations
+    pairs = np.unique(operations[user].astype(np.uint64) << np.uint64(16) | operations["communicator"])
+    _, starts = np.unique(pairs >> np.uint64(16), return_index=True)
+    for part in np.split(pairs, starts[1:]):
+        yield set((part & np.uint64(0xFFFF)).tolist())
 
 
 def _add_communicators(builder: TraceBuilder, parts: Sequence[_RankPart]) -> None:

@@ -150,13 +150,11 @@ def _find_valid_operations(
 ) -> tuple[NDArray[np.bool_], int]:
     """Returns true for each valid operation, and the number of those that are left out."""
     is_operation = records["kind"] == layout.Kind.OPERATION
-    is_declared = np.zeros(2**16, bool)
-    is_declared[declared] = True
     is_valid = is_operation.copy()
     invalid = 0
     for fault, mask in (
         ("of unknown kinds", records["kind"] > max(layout.Kind)),
-        ("on communicators that were not declared", is_operation & ~is_declared[records["communicator"]]),
+        ("on communicators that were not declared", is_operation & ~np.isin(records["communicator"], declared)),
         (f"with counts over 2^{_MAX_COUNT_BITS}", is_operation & (records["count"] > 2**_MAX_COUNT_BITS)),
     ):
         is_valid &= ~mask
@@ -174,11 +172,11 @@ def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], decl
 
     None: there is no such record, or no valid operation follows it.
     """
-    is_declaration = np.isin(records["kind"], (layout.Kind.COMMUNICATOR, layout.Kind.MEMBERS))
-    is_rejected = np.zeros(2**16, bool)
-    is_rejected[records[records["kind"] == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR)["communicator"]] = True
-    is_rejected[declared] = False
-    is_of_rejected = (records["kind"] == layout.Kind.OPERATION) & is_rejected[records["communicator"]]
+    kinds = records["kind"]
+    is_declaration = np.isin(kinds, (layout.Kind.COMMUNICATOR, layout.Kind.MEMBERS))
+    declarations = records[kinds == layout.Kind.COMMUNICATOR].view(layout.COMMUNICATOR)
+    rejected = np.setdiff1d(declarations["communicator"], declared)
+    is_of_rejected = (kinds == layout.Kind.OPERATION) & np.isin(records["communicator"], rejected)
     missing = np.flatnonzero(~is_valid & ~is_declaration & ~is_of_rejected)
     if not len(missing) or not is_valid[missing[0] :].any():
         return None
@@ -203,9 +201,8 @@ def _clear_invalid_fields(builder: TraceBuilder, name: str, header: np.void, ope
                 operations[field][is_invalid] = unknown
 
     for field, values, fault in _KNOWN_VALUES:
-        is_invalid = np.ones(256, bool)
-        is_invalid[[*values, layout.UNKNOWN_BYTE]] = False
-        clear(is_invalid[operations[field]], (field,), layout.UNKNOWN_BYTE, fault)
+        is_valid = np.isin(operations[field], [*values, layout.UNKNOWN_BYTE])
+        clear(~is_valid, (field,), layout.UNKNOWN_BYTE, fault)
     clear(operations["enqueue_ns"] >= _MAX_TIME_NS, ("enqueue_ns",), 0, "times of the call")
     starts, ends = operations["device_start_ns"], operations["device_end_ns"]
     if header["device_clock"] not in list(layout.DeviceClock):

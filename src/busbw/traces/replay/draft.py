@@ -1,4 +1,4 @@
-"""Operations of a step on each rank, before they are a program, and what was left out or assumed."""
+"""Operations of a step on the ranks of the replay, before they are a program, and what was left out or assumed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,27 +10,23 @@ from numpy.typing import NDArray
 from busbw.traces.format import DATATYPE_NAMES, REDOP_NAMES, REDUCING, ROOTED, TRANSFERS, Flag, Function, Operations
 from busbw.traces.model import RankTrace, Trace
 from busbw.traces.replay.step import Bounds, SelectedStep, Times, device_times
+from busbw.units import count_text
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankDraft:
-    """Operations of one rank in the order of the calls. `communicator` is an index of `Draft.communicators`."""
+    """Operations of one rank in the order of the calls."""
 
     operations: Operations
-    starts_ns: Times
-    """By the clock of the rank; 0: unknown. Without device times, start and end are the time of the call."""
-    ends_ns: Times
+    """`communicator` is an index of `Draft.communicators`.
+
+    The device times are 0 if they are unknown. Without a clock of the device, both are the time of the call.
+    """
     begin_ns: int
     """End of the step before. The first step begins with its first operation."""
     end_ns: int
     """Last end, also of operations that are left out."""
     has_device_times: bool
-
-    def keep(self, mask: NDArray[np.bool_]) -> "RankDraft":
-        """Returns a copy with the operations that the mask selects."""
-        return replace(
-            self, operations=self.operations[mask], starts_ns=self.starts_ns[mask], ends_ns=self.ends_ns[mask]
-        )
 
 
 @dataclass(kw_only=True)
@@ -72,6 +68,28 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
     return draft
 
 
+def cut_ranks(draft: Draft, ranks: int) -> None:
+    """Keeps the first `ranks` ranks of the job, and the communicators that have at least two of them.
+
+    Counts stay as recorded, because they are those of one rank or of one peer.
+    """
+    draft.ranks = {rank: draft.ranks[rank] for rank in range(ranks)}
+    remaining = [
+        [index for index, member in enumerate(members) if member is not None and member < ranks]
+        for members in draft.communicators
+    ]
+    used = np.unique(np.concatenate([rank.operations["communicator"] for rank in draft.ranks.values()])).tolist()
+    new_indices = {index: new for new, index in enumerate(one for one in used if len(remaining[one]) > 1)}
+    for rank in range(ranks):
+        _cut_rank(draft, rank, remaining, new_indices)
+    changes = Counter((len(draft.communicators[index]), len(remaining[index])) for index in used)
+    for (before, after), count in sorted(changes.items()):
+        change = f"with {after} ranks" if after > 1 else "left out, because one rank remains"
+        if after < before:
+            draft.notes.append(f"{count_text(count, 'communicator')} of {before:,} ranks: {change}.")
+    draft.communicators = [tuple(draft.communicators[index][one] for one in remaining[index]) for index in new_indices]
+
+
 def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) -> NDArray[np.bool_]:
     """Returns the sends and receives with peers that were not recorded. They have no match, but are in the step."""
     leaves = np.zeros(len(rank.operations), bool)
@@ -110,6 +128,7 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) 
     times = device_times(rank)
     starts, ends = times or (rank.operations["enqueue_ns"].astype(np.int64),) * 2
     operations = rank.operations[selected]
+    operations["device_start_ns"], operations["device_end_ns"] = starts[selected], ends[selected]
     function, flags = operations["function"], operations["flags"]
     has_operator = np.isin(function, REDUCING)
     can_be_in_place = ~np.isin(function, (*TRANSFERS, Function.ALLTOALL))
@@ -128,9 +147,27 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) 
     first_start = starts[first:end][starts[first:end] > 0].min(initial=np.iinfo(np.int64).max)
     return RankDraft(
         operations=operations,
-        starts_ns=starts[selected],
-        ends_ns=ends[selected],
         begin_ns=int(ends[:first].max(initial=0) or first_start),
         end_ns=int(ends[first:end].max(initial=0)),
         has_device_times=times is not None,
     )
+
+
+def _cut_rank(draft: Draft, rank: int, remaining: list[list[int]], new_indices: dict[int, int]) -> None:
+    """Keeps the operations of a rank that remain, with the new numbers of communicators, roots and peers."""
+    operations = draft.ranks[rank].operations
+    communicators, function = operations["communicator"].copy(), operations["function"]
+    for index in np.unique(communicators).tolist():
+        new_ranks = np.full(len(draft.communicators[index]), -1)
+        new_ranks[remaining[index]] = np.arange(len(remaining[index]))
+        has_peer = (communicators == index) & np.isin(function, (*TRANSFERS, *ROOTED))
+        operations["peer"][has_peer] = new_ranks[operations["peer"][has_peer]]
+        operations["communicator"][communicators == index] = new_indices.get(index, 0)
+    is_kept = np.isin(communicators, list(new_indices))
+    draft.omitted["of communicators with one rank"] += int((~is_kept).sum())
+    is_root_cut = is_kept & np.isin(function, ROOTED) & (operations["peer"] < 0)
+    draft.assumed["rooted in rank 0, because their root is not in the replay"] += int(is_root_cut.sum())
+    operations["peer"][is_root_cut] = 0
+    is_peer_cut = is_kept & np.isin(function, TRANSFERS) & (operations["peer"] < 0)
+    draft.omitted["with a peer outside of the replay"] += int(is_peer_cut.sum())
+    draft.ranks[rank] = replace(draft.ranks[rank], operations=operations[is_kept & ~is_peer_cut])

@@ -18,8 +18,7 @@ from busbw.traces.format import (
     Function,
 )
 from busbw.traces.model import Trace
-from busbw.traces.replay.cut import cut_ranks
-from busbw.traces.replay.draft import Draft, RankDraft, draft_step
+from busbw.traces.replay.draft import Draft, RankDraft, cut_ranks, draft_step
 from busbw.traces.replay.step import select_step
 from busbw.units import count_text, names_text
 
@@ -152,7 +151,7 @@ def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperati
 def _gaps_ns(rank: RankDraft, groups: Iterable[Sequence[int]]) -> dict[int, int]:
     """Returns the gap of the first operation of each group and communicator, by position. Unknown gaps are absent."""
     communicators = rank.operations["communicator"].tolist()
-    starts, ends = rank.starts_ns.tolist(), rank.ends_ns.tolist()
+    starts, ends = (rank.operations[name].tolist() for name in ("device_start_ns", "device_end_ns"))
     previous_ends: dict[int, int] = {}
     gaps = {}
     for positions in groups:
@@ -172,20 +171,18 @@ def _notes(trace: Trace, draft: Draft, divisor: int) -> Iterator[str]:
     if reductions:
         yield f"The time of the replay says nothing about the time of the job: it runs {' and '.join(reductions)}."
     yield from draft.notes
-    omitted = {reason: count for reason, count in draft.omitted.most_common() if count}
-    if omitted:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in omitted.items())
-        yield f"{count_text(sum(omitted.values()), 'call')} left out: {reasons}."
-    for assumption, count in draft.assumed.most_common():
-        if count:
-            yield f"{count_text(count, 'call')} replayed as {assumption}."
+    if omitted := +draft.omitted:  # without zeros
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in omitted.most_common())
+        yield f"{count_text(omitted.total(), 'call')} left out: {reasons}."
+    for assumption, count in (+draft.assumed).most_common():
+        yield f"{count_text(count, 'call')} replayed as {assumption}."
     ranks = draft.ranks.values()
     if not trace.is_modelled and not all(rank.has_device_times for rank in ranks):
         yield (
             "The trace has no device times: gaps are differences of the times of calls on the host, which include the "
             "time of operations."
         )
-    if untimed := sum(int((rank.starts_ns == 0).sum()) for rank in ranks):
+    if untimed := sum(int((rank.operations["device_start_ns"] == 0).sum()) for rank in ranks):
         yield f"{count_text(untimed, 'call')} without a recorded time, replayed without a gap."
     if len(draft.communicators) > 1:
         yield (

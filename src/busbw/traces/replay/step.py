@@ -46,7 +46,8 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         UsageError: The trace has no such step.
     """
     matched = trace.matching.operations
-    reference, steps = (0, None) if whole else _find_steps(trace)
+    with_steps = ((index, rank.steps) for index, rank in enumerate(trace.ranks) if not whole and rank.steps)
+    reference, steps = next(with_steps, (0, None))
     count = len(steps.starts) if steps else 0
     if number is not None and not 1 <= number <= count:
         problem = f"--step {number}: {trace.name} has {count_text(count, 'repeated step')}"
@@ -73,11 +74,6 @@ def device_times(rank: RankTrace) -> tuple[Times, Times] | None:
     if rank.device_clock not in (DeviceClock.HOST, DeviceClock.GPU) or not is_known.any():
         return None
     return np.where(is_known, starts, 0), np.where(is_known, ends, 0)
-
-
-def _find_steps(trace: Trace) -> tuple[int, Steps | None]:
-    """Returns the first rank with steps, and its steps."""
-    return next(((reference, rank.steps) for reference, rank in enumerate(trace.ranks) if rank.steps), (0, None))
 
 
 def _median_step(rank: RankTrace, steps: Steps) -> int:
