@@ -1,5 +1,6 @@
 """Rounds of disjoint flows: every GPU sends to at most one GPU and receives from at most one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -54,9 +55,9 @@ class Round:
         return NVLINK_BYTES if self.load is Load.INSIDE else NETWORK_BYTES
 
 
-def reversed_round(forward: Round) -> Round:
-    """Returns the round with every flow in the other direction."""
-    return Round(load=forward.load, source=forward.target, target=forward.source)
+def with_flows(rounds: Iterable[Round]) -> list[Round]:
+    """Returns the rounds that have a flow."""
+    return [one for one in rounds if len(one.source)]
 
 
 def both_ways_round(load: Load, pairs: Indices) -> Round:

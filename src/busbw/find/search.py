@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from busbw.errors import BusbwError
 from busbw.find.cluster import Indices
 from busbw.find.explanation import Explanation, explain
+from busbw.find.matchings import join_pairs
 from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
 from busbw.find.round_planner import RoundPlanner
@@ -179,13 +180,13 @@ class Search:
         for end in ("source", "target"):
             other = "target" if end == "source" else "source"
             ended = np.zeros(gpus, dtype=bool)
-            failures = [np.empty((0, 2), dtype=np.int64)]
+            failures = []
             for one, result in zip(self.rounds, self.results, strict=True):
                 if (one.load is Load.INSIDE) == (planned.load is Load.INSIDE):
                     ended[getattr(one, end)[~result.is_dead]] = True
                     failures.append(np.stack([getattr(one, end), getattr(one, other)], axis=1)[result.is_dead])
             # Failures with one partner only could be the fault of the partner.
-            partners = np.bincount(np.unique(np.concatenate(failures), axis=0)[:, 0], minlength=gpus)
+            partners = np.bincount(np.unique(join_pairs(failures), axis=0)[:, 0], minlength=gpus)
             kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
         return replace(planned, source=planned.source[kept], target=planned.target[kept], chosen_bytes=self.size_bytes)
 
