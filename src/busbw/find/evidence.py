@@ -9,6 +9,7 @@ most, also if the search looks at it repeatedly (Wang and Ramdas, arXiv 2009.028
 """
 
 import numpy as np
+from scipy.stats import binom
 
 from busbw.find.cluster import Indices
 from busbw.find.observations import Values
@@ -134,15 +135,8 @@ def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used:
         # The share within each flow adds to the slow iterations that a healthy flow has.
         within = np.zeros((most + 1, len(shares)))
         for already in counts:
-            within[already:] += healthy[already] * _binomial(counts[: most + 1 - already], most - already, shares)
+            added = counts[: most + 1 - already, None]
+            within[already:] += healthy[already] * binom.pmf(added, most - already, shares)
         table = np.log(np.hstack([0.95 * within + 0.05 * healthy, (1 - shares) * healthy + shares * whole]) / healthy)
         evidence[members] = table[slow[members]]
     return evidence
-
-
-def _binomial(counts: Indices, total: int, shares: Values) -> Values:
-    """Returns the probability of each count (row) for each share (column)."""
-    from scipy.special import comb
-
-    ways = comb(total, counts)[:, None]
-    return np.asarray(ways * shares ** counts[:, None] * (1 - shares) ** (total - counts)[:, None])

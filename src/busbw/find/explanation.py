@@ -72,19 +72,19 @@ class Culprit:
         others = [
             score - self.score
             for part, score in self.rivals
-            if not (part.is_same_hardware(self.part) or part in synonyms)
+            if part.hardware != self.part.hardware and part not in synonyms
         ]
         return float(1 / (1 + np.sum(np.exp(np.minimum(others, 50)))) * (1 - np.exp(-max(self.score, 0))))
 
     @property
     def close_rivals(self) -> list[Part]:
         """Parts that explain the same flows almost as well."""
-        return [part for part in self._close if not part.is_same_hardware(self.part)]
+        return [part for part in self._close if part.hardware != self.part.hardware]
 
     @property
     def has_open_direction(self) -> bool:
         """True if the part in another direction explains the flows almost as well."""
-        return any(part.is_same_hardware(self.part) for part in self._close)
+        return any(part.hardware == self.part.hardware for part in self._close)
 
     @property
     def _close(self) -> list[Part]:

@@ -42,27 +42,18 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
     number, direction = part.number, part.direction
     match part.kind:
         case "gpu":
-            node, gpu = cluster.gpu_name(number)
-            return NamedPart(kind="gpu", node=node, gpu=gpu)
+            node, local = cluster.gpu_name(number)
+            return NamedPart(kind="gpu", node=node, gpu=local)
         case "nvlink":
             names = [cluster.gpu_name(one) for one in (gpus_of(part, cluster) if part.is_between else (number,))]
             return NamedPart(kind="nvlink", node=names[0][0], gpus=tuple(gpu for _, gpu in names))
         case "nic":
             if part.is_between:
                 raise ValueError("two NICs have two names")
-            port = cluster.nics[number]
-            node = cluster.nodes[int(cluster.nic_node[number])].name
-            gpu_numbers = port.gpus if len(port.gpus) > 1 else None
-            gpu_number = None if gpu_numbers else port.gpus[0]
-            return NamedPart(
-                kind="nic",
-                node=node,
-                nic=port.name,
-                gpu=gpu_number,
-                gpus=gpu_numbers,
-                rail=port.rail,
-                direction=direction,
-            )
+            port, node = cluster.nics[number], cluster.nodes[int(cluster.nic_node[number])].name
+            gpu, gpus = (None, port.gpus) if len(port.gpus) > 1 else (port.gpus[0], None)
+            rail = port.rail
+            return NamedPart(kind="nic", node=node, nic=port.name, gpu=gpu, gpus=gpus, rail=rail, direction=direction)
         case "numa":
             node_number, numa = cluster.numa_nodes[number]
             return NamedPart(kind="numa", node=cluster.nodes[node_number].name, numa=numa)

@@ -202,10 +202,10 @@ class Part:
         """True if the part is two GPUs or two NICs."""
         return FAMILIES[self.family].is_between
 
-    def is_same_hardware(self, other: "Part") -> bool:
-        """True if both parts differ at most in the direction."""
-        mine = (self.kind, self.is_between, self.number)
-        return mine == (other.kind, other.is_between, other.number)
+    @property
+    def hardware(self) -> tuple[Kind, bool, int]:
+        """Key that parts share if they differ at most in the direction."""
+        return self.kind, self.is_between, self.number
 
 
 def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
