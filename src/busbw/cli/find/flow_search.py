@@ -11,7 +11,7 @@ from busbw.cli.find.export_options import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.search_destination import keep_flows
 from busbw.cli.find.sources import open_measurer
-from busbw.cli.find.summary import print_summary, result_exit_code, summarize
+from busbw.cli.find.summary import print_plain, result_exit_code, summarize, summary_lines
 from busbw.cli.find.topology_option import complete_cluster
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.export_options import write_exports
@@ -63,7 +63,7 @@ def search_flows(options: FindOptions) -> int:
             except BusbwError as error:
                 outcome = replace(outcome, failure=outcome.failure or error)
             if not options.as_json:
-                print_summary(summary, search, system)
+                print_plain(summary_lines(summary, search, system))
         write_exports(EXPORTS, summary, options.exports)
         if options.as_json or options.also_json:
             click.echo(json_object(summary))

@@ -5,9 +5,7 @@ import math
 from busbw.cli.find.summary import FindSummary
 from busbw.exporters.prometheus import Labels, metrics_text
 from busbw.find.findings import Finding
-
-_LABELS = ("kind", "node", "numa", "nodes", "nic", "gpu", "gpus", "rail", "leaf", "direction")
-"""Fields of a finding that name the part."""
+from busbw.find.naming import NamedPart
 
 
 def prometheus_text(summary: FindSummary, end_s: float) -> bytes:
@@ -26,7 +24,7 @@ def prometheus_text(summary: FindSummary, end_s: float) -> bytes:
 
 
 def _labels(finding: Finding) -> Labels:
-    values = {name: getattr(finding, name) for name in _LABELS}
+    values = {name: getattr(finding, name) for name in NamedPart.__struct_fields__}
     return tuple(
         (name, " ".join(map(str, value)) if isinstance(value, tuple) else str(value))
         for name, value in values.items()

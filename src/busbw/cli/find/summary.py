@@ -26,22 +26,15 @@ _MIN_CHANCE = 0.01
 _MAX_ACCUSED_SHARE = 0.25
 """Share of the nodes with findings from which the assumption that few parts are slow is doubtful."""
 _NOUNS = {
-    "gpu": "GPU",
-    "nvlink": "NVLink pair",
-    "nic": "NIC",
-    "numa": "NUMA node with some of the NICs",
-    "node": "node",
-    "pair": "pair of nodes",
-    "rail": "rail",
-    "leaf": "leaf switch",
-    "uplink": "leaf switch's uplinks",
-}
-_PLURALS = {
-    "nvlink": "NVLink pairs",
-    "numa": "NUMA nodes with some of the NICs",
-    "pair": "pairs of nodes",
-    "leaf": "leaf switches",
-    "uplink": "leaf switches' uplinks",
+    "gpu": ("GPU", "GPUs"),
+    "nvlink": ("NVLink pair", "NVLink pairs"),
+    "nic": ("NIC", "NICs"),
+    "numa": ("NUMA node with some of the NICs", "NUMA nodes with some of the NICs"),
+    "node": ("node", "nodes"),
+    "pair": ("pair of nodes", "pairs of nodes"),
+    "rail": ("rail", "rails"),
+    "leaf": ("leaf switch", "leaf switches"),
+    "uplink": ("leaf switch's uplinks", "leaf switches' uplinks"),
 }
 _NEXT_STEPS = {
     "gpu": "compare nvidia-smi -q -d CLOCK,PERFORMANCE,ECC of this GPU with another one, then reset it",
@@ -135,11 +128,6 @@ def result_exit_code(summary: FindSummary) -> int:
     return UNDECIDED if summary.undecided else ExitCode.GOOD
 
 
-def print_summary(summary: SearchSummary, search: Search, system: System | None) -> None:
-    """Prints the result for people."""
-    print_plain(_lines(summary, search, system))
-
-
 def print_plain(lines: Iterable[str]) -> None:
     """Prints lines that contain names of a program or a log."""
     out = console()
@@ -147,7 +135,8 @@ def print_plain(lines: Iterable[str]) -> None:
         out.print(plain(line))
 
 
-def _lines(summary: SearchSummary, search: Search, system: System | None) -> Iterator[str]:
+def summary_lines(summary: SearchSummary, search: Search, system: System | None) -> Iterator[str]:
+    """Yields the result for people."""
     if not summary.complete:
         yield f"The search ended early. This is the result of its first {count_text(summary.rounds, 'round')}."
     yield from answer_lines(summary, lambda finding: cost_sentence(finding, search.measurer.cluster, system))
@@ -212,8 +201,7 @@ def power_lines(summary: FindSummary) -> Iterator[str]:
 
 def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
     """Returns the chance to find a slow part of a kind. `is_accused` if some part of the kind is slow or undecided."""
-    noun = _NOUNS[power.kind]
-    parts = count_text(power.all_parts, noun, _PLURALS.get(power.kind, ""))
+    parts = count_text(power.all_parts, *_NOUNS[power.kind])
     if power.parts < power.all_parts:
         parts = f"{power.parts:,} of {parts}"
     percent = f"{POWER_SLOWDOWN - 1:.0%}".replace("%", " %")
