@@ -114,10 +114,6 @@ class Cluster:
         """True if the GPU has a NIC, and another node has one, too."""
         return bool(self.gpu_nic[gpu] != UNKNOWN and (self.nic_node != self.gpu_node[gpu]).any())
 
-    def nic_gpu(self, nic: int) -> int:
-        """Returns the first GPU that sends and receives through a NIC."""
-        return int(self.first_gpu[self.nic_node[nic]]) + self.nics[nic].gpus[0]
-
 
 def _numbers(values: Sequence[int | None]) -> Indices:
     return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)

@@ -41,11 +41,11 @@ class FlowPaths:
         # A leaf with one NIC is no part of its own: no flow tells them apart.
         shared_leaf = np.where(np.bincount(cluster.nic_leaf + 1)[cluster.nic_leaf + 1] > 1, cluster.nic_leaf, UNKNOWN)
         self.shared_leaves: Columns = tuple(_property(shared_leaf, nic) for nic in self.nics)
-        self.source_leaf, self.target_leaf = (_property(cluster.nic_leaf, nic) for nic in self.nics)
+        leaves = [_property(cluster.nic_leaf, nic) for nic in self.nics]
         rails = [_property(cluster.nic_rail, nic) for nic in self.nics]
         self.rail = np.where(rails[0] == rails[1], rails[0], UNKNOWN)
-        knows_leaves = (self.source_leaf != UNKNOWN) & (self.target_leaf != UNKNOWN)
-        self.is_across: NDArray[np.bool_] = knows_leaves & (self.source_leaf != self.target_leaf)
+        knows_leaves = (leaves[0] != UNKNOWN) & (leaves[1] != UNKNOWN)
+        self.is_across: NDArray[np.bool_] = knows_leaves & (leaves[0] != leaves[1])
         self._columns: dict[int, Columns] = {}
 
     def columns(self, family: int) -> Columns:

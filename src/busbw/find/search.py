@@ -23,17 +23,6 @@ _MAX_FAILURES = 3
 """Partners with which a GPU has failed, and never succeeded, after which it is left out."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchProgress:
-    """State of a search between two rounds."""
-
-    done: int
-    planned: int
-    """Rounds that are planned so far, with the measured ones."""
-    measured_s: float | None
-    """Duration of the measured rounds. None if the measurer does not state it."""
-
-
 @dataclass
 class Search:
     """Measured rounds and what they show."""
@@ -45,8 +34,10 @@ class Search:
     """Maximum number of rounds. None: 2 log2(nodes) + 20, and as many again while questions are open."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
-    on_progress: Callable[[SearchProgress], None] = lambda _progress: None
-    """Called before each round. An exception ends the search; the measured rounds are kept."""
+    on_progress: Callable[[int, int], None] = lambda _done, _planned: None
+    """Called before each round with the number of measured rounds, and with that of all rounds planned so far.
+
+    An exception ends the search; the measured rounds are kept."""
     on_round: Callable[[Round, RoundResult], None] = lambda _round, _result: None
     """Called after each round that counts. An exception ends the search; the measured rounds are kept."""
     rounds: list[Round] = field(default_factory=list)
@@ -146,7 +137,7 @@ class Search:
     def _measure(self, rounds: list[Round], limit: int) -> None:
         end = min(len(self.rounds) + len(rounds), limit)
         for planned in rounds[: end - len(self.rounds)]:
-            self.on_progress(SearchProgress(done=len(self.rounds), planned=end, measured_s=self.measured_s))
+            self.on_progress(len(self.rounds), end)
             one = self._without_dead(planned)
             if len(one.source):
                 result = self.measurer.measure(one, ITERATIONS)
