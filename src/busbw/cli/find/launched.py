@@ -8,7 +8,7 @@ from itertools import chain
 
 import click
 
-from busbw.cli.find.export_options import EXPORTS
+from busbw.cli.find.exports import EXPORTS
 from busbw.cli.find.summary import SearchSummary
 from busbw.cli.lazy import LazyGroup
 from busbw.cli.options.engine_flags import reject_near_miss_options

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import click
 
-from busbw.cli.find.export_options import EXPORTS
+from busbw.cli.find.exports import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.group_logs import read_group_runs
 from busbw.cli.find.summary import (

@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec import Struct
 
-from busbw.cli.find.cost import cost_sentence
-from busbw.cli.find.expected_rate import doubts_of_all_flows, healthy_rate_gbps
+from busbw.cli.find.expectations import cost_sentence, doubts_of_all_flows, healthy_rate_gbps
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
 from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, lost_findings, make_findings
