@@ -97,20 +97,6 @@ def slow_iteration_limit(noise: Values) -> Values:
     return np.maximum(_SLOW_ITERATION_DEVIATIONS * noise, MIN_SLOW_ITERATION)
 
 
-def slow_iterations(iterations: Values, expected: Values, noise: Values) -> tuple[Indices, Indices]:
-    """Returns for each flow the number of slow iterations and of all iterations.
-
-    Args:
-        iterations: Log time per byte of each iteration of each flow.
-        expected: Expected log time per byte of each flow.
-        noise: Standard deviation of each flow.
-    """
-    limit = expected + slow_iteration_limit(noise)
-    present = ~np.isnan(iterations)
-    with np.errstate(invalid="ignore"):
-        return (iterations > limit[:, None]).sum(axis=1), present.sum(axis=1)
-
-
 def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used: Values) -> Values:
     """Returns the evidence of each flow (row) for a part that is slow now and then (columns: hypotheses).
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.matchings import circle_count, circle_matching, join_pairs, light_matching, matching_between
-from busbw.find.rounds import Load, Round, both_ways_round
+from busbw.find.rounds import Load, Round
 
 MAX_INSIDE_ROUNDS = 7
 """Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
@@ -46,7 +46,8 @@ class RoundPlanner:
                 first_gpus = self.cluster.first_gpu[:-1][sizes == size]
                 local = circle_matching(np.arange(size), turn % circle_count(int(size)))
                 pairs.append((first_gpus[:, None, None] + local[None]).reshape(-1, 2))
-            rounds.append(both_ways_round(Load.INSIDE, join_pairs(pairs)))
+            source, target = join_pairs(pairs).T
+            rounds.append(Round(load=Load.INSIDE, source=source, target=target).both_ways())
         return rounds
 
     def within_leaves(self, turn: int, load: Load) -> Round:
@@ -58,7 +59,7 @@ class RoundPlanner:
     def one_way_rounds(self, turn: int) -> list[Round]:
         """Returns both rounds within leaves in which the flows of a pair of NICs have one direction."""
         forward = self.within_leaves(turn, Load.ONE_WAY)
-        return [forward, Round(load=forward.load, source=forward.target, target=forward.source)]
+        return [forward, forward.reversed()]
 
     def across_leaves(self, turn: int) -> Round:
         """Returns a round between nodes of different leaves, with as many NICs as possible."""
@@ -138,9 +139,7 @@ class RoundPlanner:
 
     def _round(self, pairs: Indices, turn: int, load: Load) -> Round:
         one_way = self.network_round(load, pairs, turn)
-        if load is not Load.BOTH:
-            return one_way
-        return both_ways_round(load, np.stack([one_way.source, one_way.target], axis=1))
+        return one_way.both_ways() if load is Load.BOTH else one_way
 
     def _gpus(self, nics: Indices, turn: int) -> Indices:
         """Returns a GPU for each NIC. A NIC of several GPUs uses another one in each turn."""
