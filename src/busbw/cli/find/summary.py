@@ -96,7 +96,6 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     findings = [*lost_findings(search.lost, cluster), *slow]
     power = search_power(observed, explanation)
     undecided += doubts_of_all_flows(search, system, power)
-    suspected = suspected_nodes(findings, undecided)
     return SearchSummary(
         findings=findings,
         undecided=undecided,
@@ -107,17 +106,19 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
         flows=len(observed),
         measured_s=None if search.measured_s is None else round(search.measured_s, 3),
         simulated=is_simulated,
-        unsuspected_nodes=[each.name for each in cluster.nodes if each.name not in suspected],
+        unsuspected_nodes=unsuspected_nodes((node.name for node in cluster.nodes), findings, undecided),
         complete=not ended_early,
         seed=search.seed,
         gpu_types=dict(zip(cluster.gpu_types, np.bincount(cluster.gpu_type).tolist(), strict=True)),
     )
 
 
-def suspected_nodes(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> set[str]:
-    """Returns the nodes of all findings and of all parts that could not be told apart."""
-    accused = accused_parts(findings, undecided)
-    return {name for part in accused for name in (part.node, *(part.nodes or ())) if name is not None}
+def unsuspected_nodes(
+    names: Iterable[str], findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]
+) -> list[str]:
+    """Returns the names of the nodes without a finding, and without a part that could not be told apart."""
+    suspected = {name for part in accused_parts(findings, undecided) for name in (part.node, *(part.nodes or ()))}
+    return [name for name in names if name not in suspected]
 
 
 def result_exit_code(summary: FindSummary) -> int:
@@ -141,7 +142,12 @@ def summary_lines(summary: SearchSummary, search: Search, system: System | None)
     yield from answer_lines(summary, lambda finding: cost_sentence(finding, search.measurer.cluster, system))
     if summary.healthy:
         yield _healthy_sentence(summary)
-    yield from _warnings(summary, len(search.measurer.cluster.nodes))
+    nodes = len(search.measurer.cluster.nodes)
+    if nodes - len(summary.unsuspected_nodes) > max(_MAX_ACCUSED_SHARE * nodes, 2):
+        yield (
+            "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
+            "compare the rates below with the rated ones."
+        )
     if len(summary.gpu_types) > 1:
         types = ", ".join(f"{count:,} {name or 'of unknown type'}" for name, count in summary.gpu_types.items())
         yield f"Unlike GPUs: {types}. Flows are compared with flows between GPUs of the same types only."
@@ -210,14 +216,6 @@ def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
     result = f"{parts}: none is slower" if not is_accused else f"{parts}: apart from the above, none is slower"
     chance = f"{min(np.floor(power.found * 100), 99):.0f} %"
     return f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches {flows}."
-
-
-def _warnings(summary: SearchSummary, nodes: int) -> Iterator[str]:
-    if nodes - len(summary.unsuspected_nodes) > max(_MAX_ACCUSED_SHARE * nodes, 2):
-        yield (
-            "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
-            "compare the rates below with the rated ones."
-        )
 
 
 def _rates_text(search: Search) -> str:
