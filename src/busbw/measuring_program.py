@@ -10,7 +10,7 @@ from types import TracebackType
 from busbw.errors import BusbwError
 from busbw.find.cluster import Cluster
 from busbw.find.observations import RoundResult
-from busbw.find.protocol import cluster_request, end_request, measure_request, parse_cluster, parse_result
+from busbw.find.protocol import CLUSTER_REQUEST, END_REQUEST, measure_request, parse_cluster, parse_result
 from busbw.find.rounds import Round
 from busbw.program_pipes import ProgramPipes
 
@@ -38,7 +38,7 @@ class MeasuringProgram:
         try:
             self.cluster: Cluster
             self.lost: Mapping[int, str]
-            self.cluster, self.lost = parse_cluster(self._ask(cluster_request(), "the question for the cluster"))
+            self.cluster, self.lost = parse_cluster(self._ask(CLUSTER_REQUEST, "the question for the cluster"))
         except BaseException:
             self._stop()
             raise
@@ -110,5 +110,5 @@ class MeasuringProgram:
     def _stop(self) -> None:
         """Asks the program to end, and closes the pipes."""
         with suppress(OSError):
-            os.write(self._pipes.requests, end_request())
+            os.write(self._pipes.requests, END_REQUEST)
         self._pipes.close()

@@ -5,7 +5,7 @@ An unknown rail or leaf is -1.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -69,7 +69,8 @@ class Cluster:
         Raises:
             BusbwError: The description is empty or contradictory, or has no two GPUs to connect.
         """
-        _reject_contradictions(nodes)
+        for problem, remedy in _contradictions(nodes):
+            raise BusbwError(problem, remedy=remedy)
         ports = [_ports(node) for node in nodes]
         self.nodes = tuple(nodes)
         self.node_gpus: Indices = np.array([node.gpus for node in nodes])
@@ -113,10 +114,6 @@ class Cluster:
         """True if the GPU has a NIC, and another node has one, too."""
         return bool(self.gpu_nic[gpu] != UNKNOWN and (self.nic_node != self.gpu_node[gpu]).any())
 
-    def nic_gpu(self, nic: int) -> int:
-        """Returns the first GPU that sends and receives through a NIC."""
-        return int(self.first_gpu[self.nic_node[nic]]) + self.nics[nic].gpus[0]
-
 
 def _numbers(values: Sequence[int | None]) -> Indices:
     return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
@@ -155,58 +152,47 @@ def _common(values: Sequence[_Value]) -> _Value | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _reject_contradictions(nodes: Sequence[NodeDescription]) -> None:
+def _contradictions(nodes: Sequence[NodeDescription]) -> Iterator[tuple[str, str]]:
+    """Yields the problems of a description, each with its remedy."""
     for node in nodes:
-        _reject_node(node)
-    repeated = [name for name, count in Counter(node.name for node in nodes).items() if count > 1]
-    if repeated:
-        raise BusbwError(f"the cluster has two nodes with the name {repeated[0]}", remedy="give each node its own name")
+        if not node.name:
+            yield "the cluster has a node without a name", "give each node its own name"
+        yield from ((f"node {node.name}{problem}", remedy) for problem, remedy in _node_contradictions(node))
+    for repeated in _repeated(node.name for node in nodes):
+        yield f"the cluster has two nodes with the name {repeated}", "give each node its own name"
     gpus = sum(node.gpus for node in nodes)
     if gpus > _MAX_GPUS:
-        raise BusbwError(f"the cluster has {gpus:,} GPUs", remedy=f"describe at most {_MAX_GPUS:,}")
+        yield f"the cluster has {gpus:,} GPUs", f"describe at most {_MAX_GPUS:,}"
     if gpus < 2:
-        count = "no GPU" if gpus == 0 else "one GPU"
-        raise BusbwError(f"the cluster has {count}, so there is no flow to measure", remedy="give at least two GPUs")
+        count = "one GPU" if gpus else "no GPU"
+        yield f"the cluster has {count}, so there is no flow to measure", "give at least two GPUs"
 
 
-def _reject_node(node: NodeDescription) -> None:
-    if not node.name:
-        raise BusbwError("the cluster has a node without a name", remedy="give each node its own name")
+def _node_contradictions(node: NodeDescription) -> Iterator[tuple[str, str]]:
+    """Yields the problems of a node, as text after its name, each with its remedy."""
     if not 0 <= node.gpus <= _MAX_NODE_GPUS:
-        raise BusbwError(
-            f"node {node.name}: the number of GPUs is {node.gpus}", remedy=f"describe 0 to {_MAX_NODE_GPUS:,} GPUs"
-        )
+        yield f": the number of GPUs is {node.gpus}", f"describe 0 to {_MAX_NODE_GPUS:,} GPUs"
     for field, values in (("gpu_types", node.gpu_types), ("gpu_numa", node.gpu_numa)):
         if len(values) not in (0, node.gpus):
-            raise BusbwError(
-                f"node {node.name}: {field} has {len(values)} entries for {node.gpus} GPUs",
-                remedy="state one for each GPU, or none",
-            )
-    names = [nic.name for nic in node.nics]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BusbwError(f"node {node.name} has two NICs with the name {twice}", remedy="give each NIC its own name")
+            yield f": {field} has {len(values)} entries for {node.gpus} GPUs", "state one for each GPU, or none"
+    for repeated in _repeated(nic.name for nic in node.nics):
+        yield f" has two NICs with the name {repeated}", "give each NIC its own name"
     owners: dict[int, NicDescription] = {}
     for nic in node.nics:
         if nic.rail is not None and not 0 <= nic.rail <= _MAX_RAIL:
-            raise BusbwError(
-                f"node {node.name}: the rail of NIC {nic.name} is {nic.rail}",
-                remedy=f"number rails from 0 to {_MAX_RAIL}",
-            )
+            yield f": the rail of NIC {nic.name} is {nic.rail}", f"number rails from 0 to {_MAX_RAIL}"
         if nic.leaf is not None and node.leaf is not None and nic.leaf != node.leaf:
-            raise BusbwError(
-                f"node {node.name} is on leaf {node.leaf}, but its NIC {nic.name} on {nic.leaf}",
-                remedy="state the leaf of the node or of its NICs",
-            )
+            problem = f" is on leaf {node.leaf}, but its NIC {nic.name} on {nic.leaf}"
+            yield problem, "state the leaf of the node or of its NICs"
         for gpu in nic.gpus:
             if not 0 <= gpu < node.gpus:
-                raise BusbwError(
-                    f"node {node.name}: NIC {nic.name} serves GPU {gpu}, but the node has {node.gpus} GPUs",
-                    remedy="correct the list of GPUs",
-                )
+                problem = f": NIC {nic.name} serves GPU {gpu}, but the node has {node.gpus} GPUs"
+                yield problem, "correct the list of GPUs"
             owner = owners.setdefault(gpu, nic)
             if set(owner.gpus) != set(nic.gpus):
-                raise BusbwError(
-                    f"node {node.name}: GPU {gpu} uses NICs {owner.name} and {nic.name}, which serve different GPUs",
-                    remedy="correct the lists of GPUs",
-                )
+                problem = f": GPU {gpu} uses NICs {owner.name} and {nic.name}, which serve different GPUs"
+                yield problem, "correct the lists of GPUs"
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]

@@ -9,6 +9,7 @@ most, also if the search looks at it repeatedly (Wang and Ramdas, arXiv 2009.028
 """
 
 import numpy as np
+from scipy.stats import binom
 
 from busbw.find.cluster import Indices
 from busbw.find.observations import Values
@@ -96,20 +97,6 @@ def slow_iteration_limit(noise: Values) -> Values:
     return np.maximum(_SLOW_ITERATION_DEVIATIONS * noise, MIN_SLOW_ITERATION)
 
 
-def slow_iterations(iterations: Values, expected: Values, noise: Values) -> tuple[Indices, Indices]:
-    """Returns for each flow the number of slow iterations and of all iterations.
-
-    Args:
-        iterations: Log time per byte of each iteration of each flow.
-        expected: Expected log time per byte of each flow.
-        noise: Standard deviation of each flow.
-    """
-    limit = expected + slow_iteration_limit(noise)
-    present = ~np.isnan(iterations)
-    with np.errstate(invalid="ignore"):
-        return (iterations > limit[:, None]).sum(axis=1), present.sum(axis=1)
-
-
 def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used: Values) -> Values:
     """Returns the evidence of each flow (row) for a part that is slow now and then (columns: hypotheses).
 
@@ -134,15 +121,8 @@ def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used:
         # The share within each flow adds to the slow iterations that a healthy flow has.
         within = np.zeros((most + 1, len(shares)))
         for already in counts:
-            within[already:] += healthy[already] * _binomial(counts[: most + 1 - already], most - already, shares)
+            added = counts[: most + 1 - already, None]
+            within[already:] += healthy[already] * binom.pmf(added, most - already, shares)
         table = np.log(np.hstack([0.95 * within + 0.05 * healthy, (1 - shares) * healthy + shares * whole]) / healthy)
         evidence[members] = table[slow[members]]
     return evidence
-
-
-def _binomial(counts: Indices, total: int, shares: Values) -> Values:
-    """Returns the probability of each count (row) for each share (column)."""
-    from scipy.special import comb
-
-    ways = comb(total, counts)[:, None]
-    return np.asarray(ways * shares ** counts[:, None] * (1 - shares) ** (total - counts)[:, None])

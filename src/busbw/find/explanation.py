@@ -5,7 +5,7 @@ other parts on their paths. This repeats until no part has enough evidence; part
 removed. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,7 +24,6 @@ from busbw.find.evidence import (
     intermittent_evidence,
     persistent_evidence,
     slow_iteration_limit,
-    slow_iterations,
 )
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Part, count_per_part, flows_of
@@ -72,19 +71,19 @@ class Culprit:
         others = [
             score - self.score
             for part, score in self.rivals
-            if not (part.is_same_hardware(self.part) or part in synonyms)
+            if part.hardware != self.part.hardware and part not in synonyms
         ]
         return float(1 / (1 + np.sum(np.exp(np.minimum(others, 50)))) * (1 - np.exp(-max(self.score, 0))))
 
     @property
     def close_rivals(self) -> list[Part]:
         """Parts that explain the same flows almost as well."""
-        return [part for part in self._close if not part.is_same_hardware(self.part)]
+        return [part for part in self._close if part.hardware != self.part.hardware]
 
     @property
     def has_open_direction(self) -> bool:
         """True if the part in another direction explains the flows almost as well."""
-        return any(part.is_same_hardware(self.part) for part in self._close)
+        return any(part.hardware == self.part.hardware for part in self._close)
 
     @property
     def _close(self) -> list[Part]:
@@ -113,12 +112,12 @@ def explain(observed: Observations) -> Explanation:
         peers = compare_with_peers(observed, explained, used)
         excess = np.where(observed.is_dead, DEAD_LEVEL, peers.excess)
         persistent = _PersistentModel(observed, peers, excess)
-        culprits, suspects = _greedy(observed, persistent.candidates(), persistent)
+        culprits, suspects = _find_culprits(persistent)
         if not culprits:
             break  # another pass would compare with the same peers
         explained = persistent.explained(culprits)
     intermittent = _IntermittentModel(observed, peers, explained)
-    more, more_suspects = _greedy(observed, intermittent.candidates(), intermittent)
+    more, more_suspects = _find_culprits(intermittent)
     return Explanation(
         culprits=(*culprits, *more),
         suspects=tuple(sorted((*suspects, *more_suspects), key=lambda suspect: -suspect[1])),
@@ -247,11 +246,13 @@ class _IntermittentModel(_PersistentModel):
             if np.isfinite(values).any():
                 class_noise[number] = NORMAL_MAD * np.nanmedian(values)
         noise = np.maximum(class_noise, peers.noise)[self._classes]
-        self._slow, self._total = slow_iterations(observed.iterations, peers.reference + explained, noise)
+        limit = slow_iteration_limit(noise)
+        excess = observed.iterations - peers.reference[:, None]
+        self._slow = (observed.iterations > (peers.reference + explained + limit)[:, None]).sum(axis=1)
+        self._total = (~np.isnan(observed.iterations)).sum(axis=1)
         used = (explained == 0) & (self._total > 0) & self._is_usable
         self._evidence = intermittent_evidence(self._slow, self._total, self._classes, used.astype(np.float64))
-        excess = observed.iterations - peers.reference[:, None]
-        self._iteration_excess = np.where(excess > slow_iteration_limit(noise)[:, None], excess, np.nan)
+        self._iteration_excess = np.where(excess > limit[:, None], excess, np.nan)
 
     def candidates(self) -> _Candidates:
         """Returns parts with several flows that support an intermittent fault."""
@@ -322,76 +323,70 @@ def _scores(totals: Values, penalty: Values) -> Values:
     return np.asarray(logsumexp(totals, axis=1) - np.log(totals.shape[1]) - penalty)
 
 
-def _greedy(
-    observed: Observations, candidates: _Candidates, model: _PersistentModel
-) -> tuple[list[Culprit], list[tuple[Part, float]]]:
+def _find_culprits(model: _PersistentModel) -> tuple[list[Culprit], list[tuple[Part, float]]]:
     """Returns the parts that explain the flows, and the remaining parts with some evidence."""
-    if not candidates.parts:
-        return [], []
-    threshold = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
-    explained = np.zeros(len(observed))
-    allowed = np.ones(len(candidates.parts), dtype=bool)
-    before = explained.copy()
-    evidence = model.evidence(candidates.crossing, explained)
-    total = candidates.totals(evidence, np.arange(len(candidates.parts)))
-    known = _scores(total, candidates.penalty)
+    candidates = model.candidates()
+    return _GreedySearch(candidates, model).run() if candidates.parts else ([], [])
 
-    def scores(now: Values) -> Values:
-        """Returns the scores if the culprits explain this excess. Updates `total` and the scores that change."""
-        changed = now[candidates.crossing] != before[candidates.crossing]
+
+class _GreedySearch:
+    """Search for the parts of one model that explain the flows."""
+
+    def __init__(self, candidates: _Candidates, model: _PersistentModel) -> None:
+        self._candidates, self._model = candidates, model
+        self._threshold = float(np.log(len(FAMILIES) / FALSE_ACCUSATION))
+        self._explained = np.zeros(candidates.membership.shape[1])
+        self._evidence = model.evidence(candidates.crossing, self._explained)
+        self._totals = candidates.totals(self._evidence, np.arange(len(candidates.parts)))
+        self._known_scores = _scores(self._totals, candidates.penalty)
+
+    def run(self) -> tuple[list[Culprit], list[tuple[Part, float]]]:
+        """Returns the parts that explain the flows, and the remaining parts with some evidence."""
+        parts = self._candidates.parts
+        is_allowed = np.ones(len(parts), dtype=bool)
+        culprits: list[Culprit] = []
+        while True:
+            scores = np.where(is_allowed, self._explain(culprits), -np.inf)
+            best = int(np.argmax(scores))
+            if scores[best] < self._threshold or len(culprits) >= _MAX_PARTS:
+                break
+            is_allowed[best] = False
+            hypothesis = int(np.argmax(self._totals[best]))
+            culprit = self._model.culprit(parts[best], self._candidates.flows(best), self._explained, hypothesis)
+            if culprit is not None:
+                culprits.append(replace(culprit, score=float(scores[best]), rivals=self._rivals(best, scores)))
+        culprits = self._without_superfluous(culprits)
+        scores = np.where(is_allowed, self._explain(culprits), -np.inf)
+        order = np.argsort(-scores)[:64]
+        return culprits, [(parts[row], float(scores[row])) for row in order if scores[row] > SUSPECT_SCORE]
+
+    def _explain(self, culprits: Iterable[Culprit]) -> Values:
+        """Returns the scores of all parts if the culprits explain their flows. Computes only those that change."""
+        candidates, explained = self._candidates, self._model.explained(culprits)
+        changed = (explained != self._explained)[candidates.crossing]
+        self._explained = explained
         if changed.any():
-            evidence[changed] = model.evidence(candidates.crossing[changed], now)
-            before[:] = now
+            self._evidence[changed] = self._model.evidence(candidates.crossing[changed], explained)
             rows = candidates.rows(changed)
-            total[rows] = candidates.totals(evidence, rows)
-            known[rows] = _scores(total[rows], candidates.penalty[rows])
-        return known
+            self._totals[rows] = candidates.totals(self._evidence, rows)
+            self._known_scores[rows] = _scores(self._totals[rows], candidates.penalty[rows])
+        return self._known_scores
 
-    culprits: list[Culprit] = []
-    while True:
-        score = np.where(allowed, scores(explained), -np.inf)
-        best = int(np.argmax(score))
-        if score[best] < threshold or len(culprits) >= _MAX_PARTS:
-            break
-        allowed[best] = False
-        culprit = model.culprit(candidates.parts[best], candidates.flows(best), explained, int(np.argmax(total[best])))
-        if culprit is None:
-            continue
-        rivals = _rivals(candidates, best, score, model, explained)
-        culprits.append(replace(culprit, score=float(score[best]), rivals=rivals))
-        explained = model.explained(culprits)
-    culprits = _without_superfluous(culprits, candidates, scores, model, threshold)
-    score = np.where(allowed, scores(model.explained(culprits)), -np.inf)
-    order = np.argsort(-score)[:64]
-    return culprits, [(candidates.parts[row], float(score[row])) for row in order if score[row] > SUSPECT_SCORE]
+    def _rivals(self, best: int, scores: Values) -> tuple[tuple[Part, float], ...]:
+        """Returns the other parts that share most of the evidence of the best one."""
+        candidates, flows = self._candidates, self._candidates.flows(best)
+        support = np.zeros(candidates.membership.shape[1])
+        support[flows] = self._model.evidence(flows, self._explained).max(axis=1) > 1
+        shared = candidates.membership @ support
+        rows = np.flatnonzero((shared >= 0.5 * support.sum()) & (scores > scores[best] - 20))
+        rivals = [(candidates.parts[row], float(scores[row])) for row in rows if row != best]
+        return tuple(sorted(rivals, key=lambda rival: -rival[1])[:8])
 
-
-def _rivals(
-    candidates: _Candidates, best: int, score: Values, model: _PersistentModel, explained: Values
-) -> tuple[tuple[Part, float], ...]:
-    """Returns the other parts that share most of the evidence of the best one."""
-    flows = candidates.flows(best)
-    support = np.zeros(candidates.membership.shape[1])
-    support[flows] = model.evidence(flows, explained).max(axis=1) > 1
-    shared = candidates.membership @ support
-    rows = np.flatnonzero((shared >= 0.5 * support.sum()) & (score > score[best] - 20))
-    rivals = [(candidates.parts[row], float(score[row])) for row in rows if row != best]
-    return tuple(sorted(rivals, key=lambda rival: -rival[1])[:8])
-
-
-def _without_superfluous(
-    culprits: list[Culprit],
-    candidates: _Candidates,
-    scores: Callable[[Values], Values],
-    model: _PersistentModel,
-    threshold: float,
-) -> list[Culprit]:
-    """Removes culprits, first found first, that the others leave nothing to explain."""
-    kept = list(culprits)
-    for culprit in culprits:
-        others = [one for one in kept if one is not culprit]
-        if others and len(kept) > 1:
-            row = candidates.parts.index(culprit.part)
-            if scores(model.explained(others))[row] < threshold:
+    def _without_superfluous(self, culprits: list[Culprit]) -> list[Culprit]:
+        """Removes culprits, first found first, that the others leave nothing to explain."""
+        kept = culprits
+        for culprit in culprits:
+            others = [one for one in kept if one is not culprit]
+            if others and self._explain(others)[self._candidates.parts.index(culprit.part)] < self._threshold:
                 kept = others
-    return kept
+        return kept

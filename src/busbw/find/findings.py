@@ -73,17 +73,23 @@ def make_findings(
     shared = [culprit for culprit in explanation.culprits if culprit.part.kind == "nic" and culprit.part.is_between]
     undecided += [_shared_port(culprit, observed, cluster) for culprit in shared]
     ports = [port for culprit in shared for port in ports_of(culprit.part, cluster)]
+    shared_hardware = {part.hardware for part in (*ports, *(culprit.part for culprit in shared))}
     loaded_leaves = {int(cluster.nic_leaf[port.number]) for port in ports}
-    for group in _join_directions(explanation.culprits):
+    directions: dict[object, list[Culprit]] = {}
+    for culprit in explanation.culprits:
+        directions.setdefault(culprit.part.hardware, []).append(culprit)
+    for hardware, group in directions.items():
         culprit = group[0]
-        if culprit in shared or any(culprit.part.is_same_hardware(port) for port in ports):
+        if hardware in shared_hardware:
             continue
         if culprit.part.kind in ("uplink", "leaf") and culprit.part.number in loaded_leaves:
             continue  # the additional traffic of the shared port loads its uplinks
-        rivals = _close_rivals(culprit)
-        synonyms = [part for part in rivals if is_synonym(part, culprit.part, cluster)]
+        rivals: dict[object, Part] = {}
+        for part in culprit.close_rivals:
+            rivals.setdefault(part.hardware, part)
+        synonyms = [part for part in rivals.values() if is_synonym(part, culprit.part, cluster)]
         if len(synonyms) < len(rivals):
-            undecided.append(_undecided([culprit.part, *rivals], culprit, cluster))
+            undecided.append(_undecided([culprit.part, *rivals.values()], culprit, cluster))
         else:
             findings.append(_finding(group, synonyms, observed, explanation, cluster))
     return sorted(findings, key=lambda one: -(one.slowdown or np.inf)), undecided
@@ -129,27 +135,6 @@ def answers(findings: Sequence[Finding], undecided: Sequence[UndecidedParts]) ->
     slow = [f"{'LOST' if finding.lost else 'SLOW'}: {finding.says.partition('; ')[0]}." for finding in findings]
     open_questions = [f"UNDECIDED: {parts.says}" for parts in undecided]
     return [*slow, *open_questions]
-
-
-def _join_directions(culprits: Sequence[Culprit]) -> list[list[Culprit]]:
-    """Returns groups of culprits that are the same hardware in different directions."""
-    groups: list[list[Culprit]] = []
-    for culprit in culprits:
-        group = next((one for one in groups if one[0].part.is_same_hardware(culprit.part)), None)
-        if group is None:
-            groups.append([culprit])
-        else:
-            group.append(culprit)
-    return groups
-
-
-def _close_rivals(culprit: Culprit) -> list[Part]:
-    """Returns one part per rival hardware that is not told apart from the culprit."""
-    close: list[Part] = []
-    for part in culprit.close_rivals:
-        if not any(part.is_same_hardware(other) for other in close):
-            close.append(part)
-    return close
 
 
 def _shared_port(culprit: Culprit, observed: Observations, cluster: Cluster) -> UndecidedParts:

@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from scipy.stats import norm
 
 from busbw.find.cluster import Indices
 from busbw.find.evidence import LEVELS, SHARES, persistent_evidence
@@ -21,7 +20,7 @@ from busbw.find.findings import MAX_CONFIDENCE, Finding, UndecidedParts
 from busbw.find.naming import NamedPart
 from busbw.find.observations import Values
 from busbw.find.peers import MIN_SLOW, healthy_level, healthy_spread
-from busbw.find.power import KindPower, evidence_moments
+from busbw.find.power import KindPower, evidence_moments, kind_power
 from busbw.statistics.bands import find_plateau_start
 from busbw.units import count_text
 
@@ -288,12 +287,4 @@ def run_power(runs: GroupRuns, compared: RunComparison) -> KindPower:
     counts = runs.usable.sum(axis=1)
     usable = runs.usable[counts > 0]
     limit = np.log(2 * (len(LEVELS) + len(_SHARES)) * len(counts) / FALSE_ACCUSATION)
-    chance = norm.cdf((usable @ means[kind] - limit) / np.sqrt(np.maximum(usable @ variances[kind], 1e-9)))
-    return KindPower(
-        kind="node",
-        parts=len(usable),
-        all_parts=len(counts),
-        min_flows=int(usable.sum(axis=1).min()),
-        median_flows=int(np.median(usable.sum(axis=1))),
-        found=float(np.median(chance)),
-    )
+    return kind_power("node", len(counts), counts[counts > 0], usable @ means[kind], usable @ variances[kind], limit)

@@ -1,10 +1,15 @@
 """Disjoint pairs: the circle method, within groups and between groups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from busbw.find.cluster import Indices
+
+
+def join_pairs(parts: Iterable[Indices]) -> Indices:
+    """Returns the pairs (rows) of all parts."""
+    return np.concatenate([np.empty((0, 2), dtype=np.int64), *parts])
 
 
 def circle_count(items: int) -> int:
@@ -36,12 +41,12 @@ def matching_between(groups: Sequence[Indices], turn: int) -> Indices:
     another shift.
     """
     cycle = max(circle_count(len(groups)), 1)
-    pairs = [np.empty((0, 2), dtype=np.int64)]
+    pairs = []
     for left, right in circle_matching(np.arange(len(groups)), turn % cycle):
         first, second = groups[left], groups[right]
         size = min(len(first), len(second))
         pairs.append(np.stack([first[:size], np.roll(second, -(turn // cycle))[:size]], axis=1))
-    return np.concatenate(pairs)
+    return join_pairs(pairs)
 
 
 def light_matching(groups: Sequence[Indices], turn: int, count: int) -> Indices:
@@ -51,7 +56,7 @@ def light_matching(groups: Sequence[Indices], turn: int, count: int) -> Indices:
     direction, before pairs repeat.
     """
     cycle = max(circle_count(len(groups)), 1)
-    pairs = [np.empty((0, 2), dtype=np.int64)]
+    pairs = []
     for left, right in circle_matching(np.arange(len(groups)), turn % cycle):
         first, second = groups[left], groups[right]
         kept = min(count, len(first), len(second))
@@ -60,4 +65,4 @@ def light_matching(groups: Sequence[Indices], turn: int, count: int) -> Indices:
             item = (start + np.arange(kept)) % len(first)
             pair = np.stack([first[item], second[(item + start // len(first)) % len(second)]], axis=1)
             pairs.append(pair[:, ::-1] if direction else pair)
-    return np.concatenate(pairs)
+    return join_pairs(pairs)

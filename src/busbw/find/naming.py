@@ -1,11 +1,24 @@
 """Names of parts: the fields of `busbw find --json`, and text for people."""
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from busbw.find.cluster import Cluster
 from busbw.find.parts import Direction, Kind, Part, gpus_of, nodes_of
 
 _DIRECTION_TEXT: dict[Direction, str] = {"send": ", sending only", "receive": ", receiving only", "both": ""}
+_TEXTS: dict[Kind, str] = {
+    "gpu": "GPU {gpu} of {node}",
+    "nvlink": "NVLink of GPUs {gpus[0]} and {gpus[1]} of {node}",
+    "nic": "NIC {nic} of {node} ({served}{rail_suffix})",
+    "numa": "NICs of NUMA node {numa} of {node}",
+    "node": "node {node}",
+    "pair": "network between {nodes[0]} and {nodes[1]}",
+    "rail": "rail {rail}",
+    "leaf": "leaf switch {leaf}",
+    "uplink": "uplinks of leaf {leaf}",
+}
+"""Text of a part in both directions, from the fields of `NamedPart`."""
 
 
 class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,7 +42,12 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Text such as "NIC mlx5_3 of n3 (GPU 3), sending only"."""
         if self.kind == "pair" and self.nodes and self.direction == "send":
             return f"network from {self.nodes[0]} to {self.nodes[1]}"
-        return f"{_text(self)}{_DIRECTION_TEXT[self.direction or 'both']}"
+        is_all_links = self.kind == "nvlink" and len(self.gpus or ()) == 1
+        template = "NVLinks of GPU {gpus[0]} of {node}" if is_all_links else _TEXTS[self.kind]
+        served = f"GPU {self.gpu}" if self.gpus is None else f"GPUs {', '.join(map(str, self.gpus))}"
+        rail_suffix = "" if self.rail is None else f", rail {self.rail}"
+        text = template.format(**asdict(self), served=served, rail_suffix=rail_suffix)
+        return text + _DIRECTION_TEXT[self.direction or "both"]
 
     @property
     def is_plural(self) -> bool:
@@ -42,27 +60,18 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
     number, direction = part.number, part.direction
     match part.kind:
         case "gpu":
-            node, gpu = cluster.gpu_name(number)
-            return NamedPart(kind="gpu", node=node, gpu=gpu)
+            node, local = cluster.gpu_name(number)
+            return NamedPart(kind="gpu", node=node, gpu=local)
         case "nvlink":
             names = [cluster.gpu_name(one) for one in (gpus_of(part, cluster) if part.is_between else (number,))]
             return NamedPart(kind="nvlink", node=names[0][0], gpus=tuple(gpu for _, gpu in names))
         case "nic":
             if part.is_between:
                 raise ValueError("two NICs have two names")
-            port = cluster.nics[number]
-            node = cluster.nodes[int(cluster.nic_node[number])].name
-            gpu_numbers = port.gpus if len(port.gpus) > 1 else None
-            gpu_number = None if gpu_numbers else port.gpus[0]
-            return NamedPart(
-                kind="nic",
-                node=node,
-                nic=port.name,
-                gpu=gpu_number,
-                gpus=gpu_numbers,
-                rail=port.rail,
-                direction=direction,
-            )
+            port, node = cluster.nics[number], cluster.nodes[int(cluster.nic_node[number])].name
+            gpu, gpus = (None, port.gpus) if len(port.gpus) > 1 else (port.gpus[0], None)
+            rail = port.rail
+            return NamedPart(kind="nic", node=node, nic=port.name, gpu=gpu, gpus=gpus, rail=rail, direction=direction)
         case "numa":
             node_number, numa = cluster.numa_nodes[number]
             return NamedPart(kind="numa", node=cluster.nodes[node_number].name, numa=numa)
@@ -79,32 +88,3 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
             return NamedPart(kind="leaf", leaf=cluster.leaf_names[number])
         case "uplink":
             return NamedPart(kind="uplink", leaf=cluster.leaf_names[number], direction=direction)
-
-
-def _text(part: NamedPart) -> str:
-    match part.kind:
-        case "gpu":
-            return f"GPU {part.gpu} of {part.node}"
-        case "nvlink":
-            gpus = part.gpus or ()
-            if len(gpus) == 1:
-                return f"NVLinks of GPU {gpus[0]} of {part.node}"
-            return f"NVLink of GPUs {' and '.join(map(str, gpus))} of {part.node}"
-        case "nic":
-            gpus = part.gpus or ((part.gpu,) if part.gpu is not None else ())
-            rail = "" if part.rail is None else f", rail {part.rail}"
-            noun = "GPU" if len(gpus) == 1 else "GPUs"
-            return f"NIC {part.nic} of {part.node} ({noun} {', '.join(map(str, gpus))}{rail})"
-        case "numa":
-            return f"NICs of NUMA node {part.numa} of {part.node}"
-        case "node":
-            return f"node {part.node}"
-        case "pair":
-            left, right = part.nodes or ("", "")
-            return f"network between {left} and {right}"
-        case "rail":
-            return f"rail {part.rail}"
-        case "leaf":
-            return f"leaf switch {part.leaf}"
-        case "uplink":
-            return f"uplinks of leaf {part.leaf}"

@@ -41,11 +41,11 @@ class FlowPaths:
         # A leaf with one NIC is no part of its own: no flow tells them apart.
         shared_leaf = np.where(np.bincount(cluster.nic_leaf + 1)[cluster.nic_leaf + 1] > 1, cluster.nic_leaf, UNKNOWN)
         self.shared_leaves: Columns = tuple(_property(shared_leaf, nic) for nic in self.nics)
-        self.source_leaf, self.target_leaf = (_property(cluster.nic_leaf, nic) for nic in self.nics)
+        leaves = [_property(cluster.nic_leaf, nic) for nic in self.nics]
         rails = [_property(cluster.nic_rail, nic) for nic in self.nics]
         self.rail = np.where(rails[0] == rails[1], rails[0], UNKNOWN)
-        knows_leaves = (self.source_leaf != UNKNOWN) & (self.target_leaf != UNKNOWN)
-        self.is_across: NDArray[np.bool_] = knows_leaves & (self.source_leaf != self.target_leaf)
+        knows_leaves = (leaves[0] != UNKNOWN) & (leaves[1] != UNKNOWN)
+        self.is_across: NDArray[np.bool_] = knows_leaves & (leaves[0] != leaves[1])
         self._columns: dict[int, Columns] = {}
 
     def columns(self, family: int) -> Columns:
@@ -202,10 +202,10 @@ class Part:
         """True if the part is two GPUs or two NICs."""
         return FAMILIES[self.family].is_between
 
-    def is_same_hardware(self, other: "Part") -> bool:
-        """True if both parts differ at most in the direction."""
-        mine = (self.kind, self.is_between, self.number)
-        return mine == (other.kind, other.is_between, other.number)
+    @property
+    def hardware(self) -> tuple[Kind, bool, int]:
+        """Key that parts share if they differ at most in the direction."""
+        return self.kind, self.is_between, self.number
 
 
 def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:

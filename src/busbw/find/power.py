@@ -37,7 +37,6 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
 
     A part is found if its flows suffice to suspect it, because more rounds then follow. The evidence of one flow
     against a slow part has a mean and a variance, which follow from the model of the noise.
-    The sum over the flows of a part is approximately normal.
     """
     classes = observed.classes
     means, variances = evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
@@ -62,18 +61,31 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
             mean += means[class_number] * comparable
             variance += variances[class_number] * comparable
         limit = SUSPECT_SCORE + np.log(np.count_nonzero(crossed)) + np.log(len(LEVELS))
-        chance = norm.cdf((mean[crossed] - limit) / np.sqrt(np.maximum(variance[crossed], 1e-9)))
-        found.append(
-            KindPower(
-                kind=kind,
-                parts=int(np.count_nonzero(crossed)),
-                all_parts=_part_count(kind, observed.paths.cluster),
-                min_flows=int(flows[crossed].min()),
-                median_flows=int(np.median(flows[crossed])),
-                found=float(np.median(chance)),
-            )
-        )
+        all_parts = _part_count(kind, observed.paths.cluster)
+        found.append(kind_power(kind, all_parts, flows[crossed], mean[crossed], variance[crossed], limit))
     return found
+
+
+def kind_power(kind: Kind, all_parts: int, flows: Values, mean: Values, variance: Values, limit: float) -> KindPower:
+    """Returns the power for a kind of part.
+
+    Args:
+        kind: Kind of the parts.
+        all_parts: Number of parts, with those that no flow crosses.
+        flows: Number of flows that cross each of the other parts.
+        mean: Mean of the sum of the evidence of these flows.
+        variance: Variance of this sum, which is approximately normal.
+        limit: Evidence from which a part is found.
+    """
+    chance = norm.cdf((mean - limit) / np.sqrt(np.maximum(variance, 1e-9)))
+    return KindPower(
+        kind=kind,
+        parts=len(flows),
+        all_parts=all_parts,
+        min_flows=int(flows.min()),
+        median_flows=int(np.median(flows)),
+        found=float(np.median(chance)),
+    )
 
 
 def _part_count(kind: Kind, cluster: Cluster) -> int:

@@ -46,6 +46,11 @@ class Request(Struct, frozen=True, omit_defaults=True):
     iterations: int | None = None
     flows: tuple[FlowRequest, ...] = ()
 
+    @property
+    def line(self) -> bytes:
+        """The request as a line of JSON."""
+        return msgspec.json.encode(self) + b"\n"
+
 
 class FlowAnswer(Struct, frozen=True, omit_defaults=True):
     """Times of one flow, or the reason why it has none."""
@@ -82,14 +87,8 @@ class MeasureAnswer(Struct, frozen=True, omit_defaults=True):
 _Answer = TypeVar("_Answer", ClusterAnswer, MeasureAnswer)
 
 
-def cluster_request() -> bytes:
-    """Returns the line that asks for the description of the cluster."""
-    return _line(Request("cluster", protocol=PROTOCOL))
-
-
-def end_request() -> bytes:
-    """Returns the line that ends the program."""
-    return _line(Request("end"))
+CLUSTER_REQUEST, END_REQUEST = Request("cluster", protocol=PROTOCOL).line, Request("end").line
+"""Lines that ask for the description of the cluster, and that end the program."""
 
 
 def measure_request(number: int, one_round: Round, iterations: int, cluster: Cluster) -> bytes:
@@ -99,7 +98,7 @@ def measure_request(number: int, one_round: Round, iterations: int, cluster: Clu
         FlowRequest(ends[source], ends[target])
         for source, target in zip(one_round.source, one_round.target, strict=True)
     )
-    return _line(Request("measure", id=number, size_bytes=one_round.size_bytes, iterations=iterations, flows=flows))
+    return Request("measure", id=number, size_bytes=one_round.size_bytes, iterations=iterations, flows=flows).line
 
 
 def parse_cluster(line: bytes) -> tuple[Cluster, dict[int, str]]:
@@ -169,10 +168,6 @@ def _gpu_number(end: FlowEnd, cluster: Cluster) -> int:
             remedy="name GPUs of the cluster",
         )
     return int(cluster.first_gpu[node]) + end.gpu
-
-
-def _line(message: Struct) -> bytes:
-    return msgspec.json.encode(message) + b"\n"
 
 
 def _decode(line: bytes, kind: type[_Answer], question: str) -> _Answer:

@@ -9,8 +9,8 @@ from collections import Counter
 import numpy as np
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
-from busbw.find.matchings import circle_count, circle_matching, light_matching, matching_between
-from busbw.find.rounds import Load, Round, both_ways_round
+from busbw.find.matchings import circle_count, circle_matching, join_pairs, light_matching, matching_between
+from busbw.find.rounds import Load, Round
 
 MAX_INSIDE_ROUNDS = 7
 """Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
@@ -41,29 +41,31 @@ class RoundPlanner:
         sizes = self.cluster.node_gpus
         rounds = []
         for turn in range(min(circle_count(int(sizes.max())), MAX_INSIDE_ROUNDS)):
-            pairs = [np.empty((0, 2), dtype=np.int64)]
+            pairs = []
             for size in np.unique(sizes[sizes > 1]):
                 first_gpus = self.cluster.first_gpu[:-1][sizes == size]
                 local = circle_matching(np.arange(size), turn % circle_count(int(size)))
                 pairs.append((first_gpus[:, None, None] + local[None]).reshape(-1, 2))
-            rounds.append(both_ways_round(Load.INSIDE, np.concatenate(pairs)))
+            source, target = join_pairs(pairs).T
+            rounds.append(Round(load=Load.INSIDE, source=source, target=target).both_ways())
         return rounds
 
     def within_leaves(self, turn: int, load: Load) -> Round:
         """Returns a round between nodes of the same leaf, or of the cluster if no leaf is known."""
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        for lane, groups in enumerate(self._groups):
-            for nics in groups:
-                pairs.append(circle_matching(nics, turn * len(self._lanes) + lane))
-        return self._round(np.concatenate(pairs), turn, load)
+        turns = range(turn * len(self._groups), (turn + 1) * len(self._groups))
+        pairs = (circle_matching(nics, at) for at, groups in zip(turns, self._groups, strict=True) for nics in groups)
+        return self._round(join_pairs(pairs), turn, load)
 
-    def across_leaves(self, turn: int, load: Load) -> Round:
+    def one_way_rounds(self, turn: int) -> list[Round]:
+        """Returns both rounds within leaves in which the flows of a pair of NICs have one direction."""
+        forward = self.within_leaves(turn, Load.ONE_WAY)
+        return [forward, forward.reversed()]
+
+    def across_leaves(self, turn: int) -> Round:
         """Returns a round between nodes of different leaves, with as many NICs as possible."""
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        for lane, groups in enumerate(self._groups):
-            if len(groups) > 1:
-                pairs.append(matching_between(groups, turn * len(self._lanes) + lane))
-        return self._round(np.concatenate(pairs), turn, load)
+        turns = range(turn * len(self._groups), (turn + 1) * len(self._groups))
+        pairs = (matching_between(groups, at) for at, groups in zip(turns, self._groups, strict=True))
+        return self._round(join_pairs(pairs), turn, Load.BOTH)
 
     def light(self, turn: int, load: Load, first: Indices | None = None) -> Round:
         """Returns a round between leaves with a part of their NICs (LIGHT), or one NIC in each direction (SPARSE).
@@ -78,26 +80,20 @@ class RoundPlanner:
         leaf_sizes = np.bincount(self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN], minlength=1)
         limit = max(int(leaf_sizes.max()) // LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
         count = len(self._groups)
-        pairs = [np.empty((0, 2), dtype=np.int64) if first is None else first]
+        pairs = [] if first is None else [first]
         for step in range(count):
             lane = (step + turn) % count
             groups = self._groups[lane]
-            if len(groups) > 1:
-                # On a leaf of several lanes, `thin` keeps the first one. Lanes with their own leaves are all kept.
-                own_turn = turn * (count // self.leaf_lanes) + step // self.leaf_lanes
-                pairs.append(light_matching(groups, own_turn, limit))
-        found = self.thin(np.concatenate(pairs), limit)
+            # On a leaf of several lanes, `thin` keeps the first one. Lanes with their own leaves are all kept.
+            own_turn = turn * (count // self.leaf_lanes) + step // self.leaf_lanes
+            pairs.append(light_matching(groups, own_turn, limit))
+        found = self.thin(join_pairs(pairs), limit)
         return self.network_round(Load.SPARSE if limit == 1 else load, found, turn)
 
     def sparse_across_rails(self, turn: int) -> Round:
         """Returns a sparse round in which the rail changes, so that each leaf meets leaves of other rails."""
-        lanes = len(self.lane_nics)
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        for lane, nics in enumerate(self.lane_nics):
-            others = np.roll(self.lane_nics[(lane + 1 + turn % max(lanes - 1, 1)) % lanes], turn + 1)
-            size = min(len(nics), len(others))
-            pairs.append(np.stack([nics[:size], others[:size]], axis=1))
-        found = self._random.permutation(np.concatenate(pairs))
+        lane_step = 1 + turn % max(len(self.lane_nics) - 1, 1)
+        found = self._random.permutation(self._pairs_of_lanes(lane_step, turn + 1))
         leaf, node = self.cluster.nic_leaf[found], self.cluster.nic_node[found]
         found = found[(leaf[:, 0] != leaf[:, 1]) & (leaf != UNKNOWN).all(axis=1) & (node[:, 0] != node[:, 1])]
         return self.network_round(Load.SPARSE, self.thin(found), turn)
@@ -118,22 +114,24 @@ class RoundPlanner:
 
     def rail_pairs(self, turn: int) -> Round:
         """Returns matching `turn` of all nodes, on all rails, both directions."""
-        pairs = [circle_matching(nics, turn) for nics in self.lane_nics]
-        return self._round(np.concatenate(pairs), turn, Load.BOTH)
+        return self._round(join_pairs(circle_matching(nics, turn) for nics in self.lane_nics), turn, Load.BOTH)
 
     def across_rails(self, turn: int) -> Round:
         """Returns a round between NICs of different rails of different nodes."""
-        lanes = len(self.lane_nics)
-        pairs = [np.empty((0, 2), dtype=np.int64)]
-        for lane, nics in enumerate(self.lane_nics):
-            others = self.lane_nics[(lane + turn + 1) % lanes]
-            if lanes > 1:
-                size = min(len(nics), len(others))
-                pairs.append(np.stack([nics[:size], np.roll(others, 1)[:size]], axis=1))
-        found = np.concatenate(pairs)
-        found = found[self.cluster.nic_node[found[:, 0]] != self.cluster.nic_node[found[:, 1]]]
+        found = self._pairs_of_lanes(turn + 1, 1) if len(self.lane_nics) > 1 else join_pairs([])
+        node = self.cluster.nic_node[found]
+        found = found[node[:, 0] != node[:, 1]]
         # Each NIC is once a sender and once a receiver already, so the pairs are used in one direction.
         return self.network_round(Load.CROSS, found, turn)
+
+    def _pairs_of_lanes(self, lane_step: int, shift: int) -> Indices:
+        """Returns pairs of the NICs of each lane with those, shifted, of the lane that is `lane_step` later."""
+        pairs = []
+        for lane, nics in enumerate(self.lane_nics):
+            others = np.roll(self.lane_nics[(lane + lane_step) % len(self.lane_nics)], shift)
+            size = min(len(nics), len(others))
+            pairs.append(np.stack([nics[:size], others[:size]], axis=1))
+        return join_pairs(pairs)
 
     def network_round(self, load: Load, pairs: Indices, turn: int) -> Round:
         """Returns the round in which the first NIC of each pair sends to the second one."""
@@ -141,9 +139,7 @@ class RoundPlanner:
 
     def _round(self, pairs: Indices, turn: int, load: Load) -> Round:
         one_way = self.network_round(load, pairs, turn)
-        if load is not Load.BOTH:
-            return one_way
-        return both_ways_round(load, np.stack([one_way.source, one_way.target], axis=1))
+        return one_way.both_ways() if load is Load.BOTH else one_way
 
     def _gpus(self, nics: Indices, turn: int) -> Indices:
         """Returns a GPU for each NIC. A NIC of several GPUs uses another one in each turn."""

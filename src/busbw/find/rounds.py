@@ -1,6 +1,7 @@
 """Rounds of disjoint flows: every GPU sends to at most one GPU and receives from at most one."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -53,16 +54,16 @@ class Round:
             return self.chosen_bytes
         return NVLINK_BYTES if self.load is Load.INSIDE else NETWORK_BYTES
 
+    def reversed(self) -> "Round":
+        """Returns the round with every flow in the other direction."""
+        return replace(self, source=self.target, target=self.source)
 
-def reversed_round(forward: Round) -> Round:
-    """Returns the round with every flow in the other direction."""
-    return Round(load=forward.load, source=forward.target, target=forward.source)
+    def both_ways(self) -> "Round":
+        """Returns the round with every flow in both directions."""
+        ends = (self.source, self.target)
+        return replace(self, source=np.concatenate(ends), target=np.concatenate(ends[::-1]))
 
 
-def both_ways_round(load: Load, pairs: Indices) -> Round:
-    """Returns the round in which both GPUs of each pair (row) send to each other."""
-    return Round(
-        load=load,
-        source=np.concatenate([pairs[:, 0], pairs[:, 1]]),
-        target=np.concatenate([pairs[:, 1], pairs[:, 0]]),
-    )
+def with_flows(rounds: Iterable[Round]) -> list[Round]:
+    """Returns the rounds that have a flow."""
+    return [one for one in rounds if len(one.source)]

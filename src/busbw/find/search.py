@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from busbw.errors import BusbwError
 from busbw.find.cluster import Indices
 from busbw.find.explanation import Explanation, explain
+from busbw.find.matchings import join_pairs
 from busbw.find.measurer import Measurer
 from busbw.find.observations import Observations, RoundResult
 from busbw.find.round_planner import RoundPlanner
@@ -22,17 +23,6 @@ _MAX_FAILURES = 3
 """Partners with which a GPU has failed, and never succeeded, after which it is left out."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchProgress:
-    """State of a search between two rounds."""
-
-    done: int
-    planned: int
-    """Rounds that are planned so far, with the measured ones."""
-    measured_s: float | None
-    """Duration of the measured rounds. None if the measurer does not state it."""
-
-
 @dataclass
 class Search:
     """Measured rounds and what they show."""
@@ -44,8 +34,10 @@ class Search:
     """Maximum number of rounds. None: 2 log2(nodes) + 20, and as many again while questions are open."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
-    on_progress: Callable[[SearchProgress], None] = lambda _progress: None
-    """Called before each round. An exception ends the search; the measured rounds are kept."""
+    on_progress: Callable[[int, int], None] = lambda _done, _planned: None
+    """Called before each round with the number of measured rounds, and with that of all rounds planned so far.
+
+    An exception ends the search; the measured rounds are kept."""
     on_round: Callable[[Round, RoundResult], None] = lambda _round, _result: None
     """Called after each round that counts. An exception ends the search; the measured rounds are kept."""
     rounds: list[Round] = field(default_factory=list)
@@ -145,7 +137,7 @@ class Search:
     def _measure(self, rounds: list[Round], limit: int) -> None:
         end = min(len(self.rounds) + len(rounds), limit)
         for planned in rounds[: end - len(self.rounds)]:
-            self.on_progress(SearchProgress(done=len(self.rounds), planned=end, measured_s=self.measured_s))
+            self.on_progress(len(self.rounds), end)
             one = self._without_dead(planned)
             if len(one.source):
                 result = self.measurer.measure(one, ITERATIONS)
@@ -179,13 +171,13 @@ class Search:
         for end in ("source", "target"):
             other = "target" if end == "source" else "source"
             ended = np.zeros(gpus, dtype=bool)
-            failures = [np.empty((0, 2), dtype=np.int64)]
+            failures = []
             for one, result in zip(self.rounds, self.results, strict=True):
                 if (one.load is Load.INSIDE) == (planned.load is Load.INSIDE):
                     ended[getattr(one, end)[~result.is_dead]] = True
                     failures.append(np.stack([getattr(one, end), getattr(one, other)], axis=1)[result.is_dead])
             # Failures with one partner only could be the fault of the partner.
-            partners = np.bincount(np.unique(np.concatenate(failures), axis=0)[:, 0], minlength=gpus)
+            partners = np.bincount(np.unique(join_pairs(failures), axis=0)[:, 0], minlength=gpus)
             kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
         return replace(planned, source=planned.source[kept], target=planned.target[kept], chosen_bytes=self.size_bytes)
 

@@ -14,7 +14,7 @@ import numpy as np
 from busbw.find.cluster import Cluster
 from busbw.find.matchings import circle_count
 from busbw.find.round_planner import RoundPlanner
-from busbw.find.rounds import Load, Round, reversed_round
+from busbw.find.rounds import Load, Round, with_flows
 
 BOTH_ROUNDS, ONE_WAY_PAIRS, ACROSS_ROUNDS, SPARSE_ROUNDS = 3, 2, 2, 2
 RESERVED_ROUNDS = 4
@@ -33,16 +33,14 @@ def first_rounds(planner: RoundPlanner) -> list[Round]:
     """Returns the rounds that measure every part of the cluster before anything is suspected."""
     cluster = planner.cluster
     rounds = planner.inside()
-    for turn in range(BOTH_ROUNDS):
-        rounds.append(planner.within_leaves(turn, Load.BOTH))
+    rounds += [planner.within_leaves(turn, Load.BOTH) for turn in range(BOTH_ROUNDS)]
     for turn in range(BOTH_ROUNDS, BOTH_ROUNDS + ONE_WAY_PAIRS):
-        forward = planner.within_leaves(turn, Load.ONE_WAY)
-        rounds += [forward, reversed_round(forward)]
-    rounds += [planner.across_leaves(turn, Load.BOTH) for turn in range(ACROSS_ROUNDS)]
+        rounds += planner.one_way_rounds(turn)
+    rounds += [planner.across_leaves(turn) for turn in range(ACROSS_ROUNDS)]
     rounds += [planner.light(turn, Load.SPARSE) for turn in range(SPARSE_ROUNDS)]
     if len(cluster.nodes) <= SMALL_CLUSTER_NODES:
         rounds += [planner.across_rails(turn) for turn in range(2)]
-    return [one for one in rounds if len(one.source)]
+    return with_flows(rounds)
 
 
 def remaining_rounds(planner: RoundPlanner, done: int, *, collides: bool) -> list[Round]:
@@ -56,14 +54,13 @@ def remaining_rounds(planner: RoundPlanner, done: int, *, collides: bool) -> lis
     left = max(first_answer_rounds(planner.cluster) - RESERVED_ROUNDS - done, MIN_LIGHT_ROUNDS)
     if collides:
         return light_rounds(planner, 0, left)
-    rounds = [planner.across_leaves(ACROSS_ROUNDS + turn, Load.BOTH) for turn in range(left)]
-    return [one for one in rounds if len(one.source)]
+    return with_flows(planner.across_leaves(ACROSS_ROUNDS + turn) for turn in range(left))
 
 
 def light_rounds(planner: RoundPlanner, first: int, count: int) -> list[Round]:
     """Returns rounds between leaves with few flows, beginning with the turn `first`."""
-    rounds = [planner.light(SPARSE_ROUNDS + turn, Load.LIGHT) for turn in range(first, first + count)]
-    return [one for one in rounds if len(one.source)]
+    turns = range(SPARSE_ROUNDS + first, SPARSE_ROUNDS + first + count)
+    return with_flows(planner.light(turn, Load.LIGHT) for turn in turns)
 
 
 def all_pair_rounds(planner: RoundPlanner) -> list[Round]:

@@ -7,14 +7,16 @@ flows improve the level that the suspects are compared with.
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.explanation import Explanation
+from busbw.find.matchings import join_pairs
 from busbw.find.observations import Observations
 from busbw.find.parts import Kind, Part, flows_of, gpus_of, node_pair_numbers, nodes_of, ports_of
 from busbw.find.peers import MIN_SLOW
 from busbw.find.round_planner import MAX_INSIDE_ROUNDS, RoundPlanner
-from busbw.find.rounds import Load, Round, reversed_round
+from busbw.find.rounds import Load, Round, with_flows
 from busbw.find.search_plan import BOTH_ROUNDS, ONE_WAY_PAIRS, SMALL_CLUSTER_NODES
 
 _MAX_PAIRS = 256
@@ -73,14 +75,13 @@ def separating_rounds(
     if kinds & {"nic", "numa", "node", "gpu"}:
         next_turn = BOTH_ROUNDS + ONE_WAY_PAIRS + 2 * turn
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
-        forward = planner.within_leaves(next_turn + 1, Load.ONE_WAY)
-        rounds += [forward, reversed_round(forward)]
+        rounds += planner.one_way_rounds(next_turn + 1)
         rounds += [_partner_round(planner, questions, 2 * turn + step) for step in range(2)]
     if len(repeats) and (turn < _REPEATS or "uplink" in kinds):
         rounds.append(planner.light(_LATER_TURNS + turn, Load.SPARSE, repeats))
     if kinds & {"uplink", "leaf", "rail"} or (kinds and len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES):
         rounds += [planner.light(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
-    return [one for one in rounds if len(one.source)]
+    return with_flows(rounds)
 
 
 def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
@@ -97,14 +98,14 @@ def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
 def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) -> Round:
     """Returns a round in which suspected NICs and GPUs exchange data with nodes of other leaves."""
     cluster = planner.cluster
-    pairs = [np.empty((0, 2), dtype=np.int64)]
+    pairs = []
     for nic in dict.fromkeys(nic for part in questions for nic in _suspected_nics(part, cluster)):
         lane = next(nics for nics in planner.lane_nics if nic in nics)
         others = lane[cluster.nic_leaf[lane] != cluster.nic_leaf[nic]]
         if len(others):
             partners = others[(np.arange(2) + 2 * turn + nic) % len(others)]
             pairs.append(np.array([[nic, partners[0]], [partners[1], nic]]))
-    return planner.light(2 * _LATER_TURNS + turn, Load.LIGHT, np.concatenate(pairs))
+    return planner.light(2 * _LATER_TURNS + turn, Load.LIGHT, join_pairs(pairs))
 
 
 def _suspected_nics(part: Part, cluster: Cluster) -> list[int]:
@@ -123,8 +124,7 @@ def _slow_pairs(observed: Observations, explanation: Explanation, questions: lis
     Flows of suspected NICs, GPUs and nodes are left to the rounds for these.
     """
     paths, peers, classes = observed.paths, explanation.peers, observed.classes
-    limit = np.maximum(_SLOW_DEVIATIONS * peers.noise[classes], MIN_SLOW)
-    is_slow = explanation.excess - explanation.explained > limit
+    is_slow = _is_unexplained(observed, explanation)
     is_known = paths.is_network & (peers.slow_share[classes] < _MAX_SLOW_SHARE) & peers.is_usable[classes]
     is_cause = is_known & is_slow
     for part in questions:
@@ -137,10 +137,16 @@ def _slow_pairs(observed: Observations, explanation: Explanation, questions: lis
     return [nodes_of(int(pair), paths.cluster) for pair in suspected]
 
 
+def _is_unexplained(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+    """Returns True for each flow that is slower than the culprits explain."""
+    limit = np.maximum(_SLOW_DEVIATIONS * explanation.peers.noise[observed.classes], MIN_SLOW)
+    return np.asarray(explanation.excess - explanation.explained > limit)
+
+
 def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int, load: Load) -> list[Round]:
     """Returns rounds for suspected pairs of nodes: on all rails below one leaf, otherwise few flows per leaf."""
     cluster = planner.cluster
-    pairs = [np.empty((0, 2), dtype=np.int64)]
+    pairs = []
     lanes = np.roll(np.arange(len(planner.lane_nics)), -turn)
     for left, right in list(node_pairs)[:_MAX_PAIRS]:
         for nics in (planner.lane_nics[lane] for lane in lanes):
@@ -150,7 +156,7 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
             pairs.append(np.stack(ends, axis=1))
             if planner.leaf_lanes > 1 and cluster.nic_leaf[ends[0][0]] != cluster.nic_leaf[ends[1][0]]:
                 break  # a second flow of the pair would use the same uplinks, and could collide with the first one
-    both = np.concatenate(pairs)
+    both = join_pairs(pairs)
     both = np.concatenate([both, both[:, ::-1]])
     is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
     return [
@@ -165,8 +171,7 @@ def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanatio
     A collision of hashed flows disappears if the flow is alone. A slow uplink does not.
     """
     paths, peers, classes = observed.paths, explanation.peers, observed.classes
-    limit = np.maximum(_SLOW_DEVIATIONS * peers.noise[classes], MIN_SLOW)
-    is_slow = (explanation.excess - explanation.explained > limit) & ~observed.is_dead
+    is_slow = _is_unexplained(observed, explanation) & ~observed.is_dead
     is_alone = paths.is_across & (observed.load == int(Load.SPARSE))
     connections, count = observed.connections, int(observed.connections.max(initial=0)) + 1
     is_cleared = np.bincount(connections, is_alone & ~is_slow, count) > 0

@@ -9,7 +9,7 @@ from busbw.simulator.fabric import Fabric
 
 FORMS = {
     "gpu": "NODE/GPU",
-    "nvlink": "NODE/GPU-GPU",
+    "nvlink": "NODE/GPU[-GPU]",
     "nic": "NODE/NIC",
     "nic-send": "NODE/NIC",
     "nic-receive": "NODE/NIC",
@@ -21,9 +21,11 @@ FORMS = {
     "one-uplink": "LEAF/UPLINK",
     "failover": "NODE/NIC",
 }
-"""Every kind of fault and the form of its place. LEAF is a number in the order of the leaf names of the simulator."""
+"""Every kind of fault and the form of its place, with the optional part in brackets.
+
+LEAF is a number in the order of the leaf names of the simulator. A single GPU of nvlink stands for its links to all
+others."""
 KINDS = tuple(FORMS)
-_PLACE = re.compile(r"(\d+)(?:([/-])(\d+))?(?:-(\d+))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +69,9 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
 
 
 def _parse_place(text: str, form: str) -> tuple[int, ...] | None:
-    match = _PLACE.fullmatch(text)
-    if not match:
-        return None
-    separators = re.sub(r"[A-Z]", "", form)
-    given = (match[2] or "") + ("-" if match[4] else "")
-    # A single GPU of nvlink stands for its links to all others.
-    if given != separators and not (form == FORMS["nvlink"] and given == "/"):
-        return None
-    return tuple(int(number) for number in (match[1], match[3], match[4]) if number is not None)
+    pattern = re.sub("[A-Z]+", r"(\\d+)", form).replace("[", "(?:").replace("]", ")?")
+    match = re.fullmatch(pattern, text)
+    return match and tuple(int(number) for number in match.groups() if number is not None)
 
 
 def _reject_outside(text: str, kind: str, place: tuple[int, ...], fabric: Fabric) -> None:

@@ -144,52 +144,38 @@ class Simulation:
 
     def _crosses_fault(self, fault: SimulatedFault, source: Numbers, target: Numbers, is_network: Mask) -> Mask:
         """Returns True for each flow that crosses the slow part."""
-        if fault.kind == "failover":  # the carrying NIC shares its rate
-            return np.zeros(len(source), dtype=bool)
-        if fault.kind in ("gpu", "nvlink", "nic", "nic-send", "nic-receive"):
-            return self._crosses_part_of_node(fault, source, target, is_network)
-        if fault.kind in ("leaf", "uplink", "one-uplink"):
-            return is_network & self._crosses_leaf(fault, source, target)
         gpus, place = self.fabric.gpus, fault.place
-        source_node, target_node = source // gpus, target // gpus
-        if fault.kind == "node":
-            return np.asarray(is_network & ((source_node == place[0]) | (target_node == place[0])))
-        if fault.kind == "pair":
-            return np.asarray(is_network & np.isin(source_node, place) & np.isin(target_node, place))
-        rail = place[0]
-        return np.asarray(is_network & (source % gpus == rail) & (target % gpus == rail))
-
-    def _crosses_part_of_node(self, fault: SimulatedFault, source: Numbers, target: Numbers, is_network: Mask) -> Mask:
-        """Returns True for each flow from or to a slow GPU, by its slow links or by its slow NIC."""
-        first_of_node = fault.place[0] * self.fabric.gpus
-        slow = first_of_node + fault.place[1]  # a NIC has the number of its GPU
-        is_sent: Mask = source == slow
-        is_received: Mask = target == slow
-        if fault.kind == "gpu":
-            return is_sent | is_received
-        if fault.kind == "nic-send":
-            return is_network & is_sent
-        if fault.kind == "nic-receive":
-            return is_network & is_received
-        if fault.kind == "nic":
-            return is_network & (is_sent | is_received)
-        if len(fault.place) > 2:  # one link of the GPU, to this peer
-            peer = first_of_node + fault.place[2]
-            is_sent, is_received = is_sent & (target == peer), is_received & (source == peer)
-        return ~is_network & (is_sent | is_received)
-
-    def _crosses_leaf(self, fault: SimulatedFault, source: Numbers, target: Numbers) -> Mask:
-        """Returns True for each flow between nodes that crosses the leaf, its uplinks or one of them."""
-        leaf = fault.place[0]
-        source_leaf, target_leaf = self._leaf[source], self._leaf[target]
-        touches_leaf: Mask = (source_leaf == leaf) | (target_leaf == leaf)
-        if fault.kind == "leaf":
-            return touches_leaf
-        uses_uplink: Mask = touches_leaf & (source_leaf != target_leaf)
-        if fault.kind == "uplink":
-            return uses_uplink
-        is_on_uplink: Mask = self._hashed_uplink(source, target) == fault.place[1]
-        return uses_uplink & is_on_uplink
+        ends = np.stack([source, target])
+        nodes, rails, leaves = ends // gpus, ends % gpus, self._leaf[ends]
+        is_at_leaf = is_network & (leaves == place[0]).any(axis=0)
+        is_slow_end = (nodes == place[0]) & np.isin(rails, place[1:2])  # a NIC has the number of its GPU
+        match fault.kind:
+            case "gpu":
+                is_crossing = is_slow_end.any(axis=0)
+            case "nvlink":  # to the other GPUs, or to one of them
+                peers = place[2:] or tuple(range(gpus))
+                is_crossing = ~is_network & (is_slow_end & np.isin(rails[::-1], peers)).any(axis=0)
+            case "nic":
+                is_crossing = is_network & is_slow_end.any(axis=0)
+            case "nic-send":
+                is_crossing = is_network & is_slow_end[0]
+            case "nic-receive":
+                is_crossing = is_network & is_slow_end[1]
+            case "node":
+                is_crossing = is_network & (nodes == place[0]).any(axis=0)
+            case "pair":
+                is_crossing = is_network & np.isin(nodes, place).all(axis=0)
+            case "rail":
+                is_crossing = is_network & (rails == place[0]).all(axis=0)
+            case "leaf":
+                is_crossing = is_at_leaf
+            case "uplink":
+                is_crossing = is_at_leaf & (leaves[0] != leaves[1])
+            case "one-uplink":
+                is_crossing = is_at_leaf & (leaves[0] != leaves[1]) & (self._hashed_uplink(source, target) == place[1])
+            case _:  # failover: the carrying NIC shares its rate
+                is_crossing = np.zeros(len(source), dtype=bool)
+        return np.asarray(is_crossing)
 
     def _noise_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
         random, noise = self._random, self.noise

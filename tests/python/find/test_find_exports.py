@@ -8,8 +8,7 @@ import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
 
-from busbw.cli.find.junit import junit_document
-from busbw.cli.find.prometheus import prometheus_text
+from busbw.cli.find.exports import junit_document, prometheus_text
 from busbw.cli.find.summary import SearchSummary
 from busbw.cli.main import main
 from busbw.find.findings import Finding, UndecidedParts

@@ -5,18 +5,12 @@ prints the result, because launchers only follow the output of process 0.
 """
 
 import shlex
-from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import click
-import msgspec
 
 from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.lazy import LazyGroup
-from busbw.cli.options.export_options import write_exports
-from busbw.cli.options.launcher_options import option_words, split_launcher_options
+from busbw.cli.options.launcher_options import Words, launched_command
 from busbw.doctor.result import Result
 from busbw.engine import EACH_NODE
 
@@ -43,51 +37,28 @@ class DoctorGroup(LazyGroup):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Returns the checks with this launcher. None if there is no such launcher."""
-        command = super().get_command(context, name)
-        options = [each for each in self.params if each.name in _NODE_OPTIONS | _RESULT_OPTIONS]
-        export_options = [each for each in self.params if each.opts[0] in EXPORTS]
-        return command and _doctor_command(command, options, export_options)
+        launch_command = super().get_command(context, name)
+        if launch_command is None:
+            return None
+        command = launched_command(
+            launch_command,
+            self.params,
+            passed_on=_NODE_OPTIONS | _RESULT_OPTIONS,
+            exports=EXPORTS,
+            result_type=Result,
+            fixed_values=_FIXED_VALUES,
+            make_engine_words=_engine_words,
+        )
+        command.help = f"Checks each node of a job of `busbw launch {name}`, and compares the nodes."
+        command.epilog = "{node} in --root stands for the name of the node. Each node needs the busbw command."
+        return command
 
 
-def _doctor_command(
-    launch_command: click.Command, options: Sequence[click.Parameter], export_options: Sequence[click.Parameter]
-) -> click.Command:
-    launch = launch_command.callback
-    assert launch is not None
-    launcher_options, fixed_values = split_launcher_options(launch_command, _FIXED_VALUES)
-
-    def start(**values: Any) -> int:
-        words: dict[str, list[str]] = {
-            each.name or "": option_words(each, values.pop(each.name or "")) for each in options
-        }
-        node_command = ["busbw", "doctor", "--node-record", *_chosen(words, _NODE_OPTIONS)]
-        result_command = ["busbw", "doctor", "--merge", *_chosen(words, _RESULT_OPTIONS)]
-        export_paths = {each.opts[0]: values.pop(each.name or "") for each in export_options}
-        if any(export_paths.values()):
-            result_command.append("--also-json")
-
-        def handle_result(line: bytes) -> bool:
-            """Writes the requested export files. Returns True if the JSON result is printed too."""
-            write_exports(EXPORTS, msgspec.json.decode(line, type=Result), export_paths)
-            return "--json" in result_command
-
-        engine_words = (EACH_NODE, shlex.join(node_command), shlex.join(result_command))
-        with TemporaryDirectory(prefix="busbw-") as folder:  # for the run's folder; checks write no record
-            if "store" in fixed_values:
-                fixed_values["store"] = Path(folder)
-            code: int = launch(
-                words=(), engine_words=engine_words, handle_result=handle_result, **fixed_values, **values
-            )
-        return code
-
-    return click.Command(
-        launch_command.name,
-        callback=start,
-        params=[*launcher_options, *options, *export_options],
-        help=f"Checks each node of a job of `busbw launch {launch_command.name}`, and compares the nodes.",
-        epilog="{node} in --root stands for the name of the node. Each node needs the busbw command.",
-    )
+def _engine_words(words: Words) -> tuple[str, ...]:
+    node_command = ["busbw", "doctor", "--node-record", *_chosen(words, _NODE_OPTIONS)]
+    result_command = ["busbw", "doctor", "--merge", *_chosen(words, _RESULT_OPTIONS | {"also_json"})]
+    return EACH_NODE, shlex.join(node_command), shlex.join(result_command)
 
 
-def _chosen(words: dict[str, list[str]], names: set[str]) -> list[str]:
+def _chosen(words: Words, names: set[str]) -> list[str]:
     return [word for name in words if name in names for word in words[name]]

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from busbw.cli.find.export_options import EXPORTS
+from busbw.cli.find.exports import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.flow_search import search_flows
 from busbw.cli.find.launched import SearchGroup

@@ -2,22 +2,21 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from time import monotonic
 
 import click
 
-from busbw.cli.find.export_options import EXPORTS
+from busbw.cli.find.exports import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.search_destination import keep_flows
 from busbw.cli.find.sources import open_measurer
-from busbw.cli.find.summary import print_summary, result_exit_code, summarize
+from busbw.cli.find.summary import print_plain, result_exit_code, summarize, summary_lines
 from busbw.cli.find.topology_option import complete_cluster
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.export_options import write_exports
 from busbw.cli.options.system_option import find_system
-from busbw.errors import BusbwError, ExitCode, interrupt_exit_code
-from busbw.find.search import Search, SearchProgress
+from busbw.errors import BusbwError, interrupt_exit_code
+from busbw.find.search import Search
 from busbw.json_output import json_object
 from busbw.launchers.machine_types.named_system import named_system
 from busbw.network_topology.topology_file import read_attachments
@@ -52,25 +51,29 @@ def search_flows(options: FindOptions) -> int:
                 size_bytes=options.size_bytes,
             )
             on_end = open_record.enter_context(keep_flows(search, options))
-            outcome = _run(search, check_interrupt)
+            end = _run(search, check_interrupt)
+            error = end if isinstance(end, BusbwError) else None
+            # A lost part is a finding.
+            failure = None if search.lost else error
             # Processes of a job end with the measuring program. They would not wait long for this result.
-            summary = summarize(
-                search, system, is_simulated=options.shape is not None, ended_early=outcome != _Outcome()
-            )
-            exit_code = outcome.failure.exit_code if outcome.failure else outcome.exit_code or result_exit_code(summary)
+            summary = summarize(search, system, is_simulated=options.shape is not None, ended_early=end is not None)
+            if isinstance(end, KeyboardInterrupt):
+                exit_code = interrupt_exit_code(end)
+            else:
+                exit_code = failure.exit_code if failure else result_exit_code(summary)
             try:
-                on_end(summary, exit_code, outcome.failure or outcome.loss)
-            except BusbwError as error:
-                outcome = replace(outcome, failure=outcome.failure or error)
+                on_end(summary, exit_code, error)
+            except BusbwError as record_error:
+                failure = failure or record_error
             if not options.as_json:
-                print_summary(summary, search, system)
+                print_plain(summary_lines(summary, search, system))
         write_exports(EXPORTS, summary, options.exports)
         if options.as_json or options.also_json:
             click.echo(json_object(summary))
-    if outcome.failure:
-        raise outcome.failure
-    if outcome.loss:
-        click.echo(f"busbw find: {outcome.loss}", err=True)
+    if failure:
+        raise failure
+    if error:
+        click.echo(f"busbw find: {error}", err=True)
     return exit_code
 
 
@@ -84,38 +87,28 @@ def _system(options: FindOptions) -> System | None:
     return find_system("here") if measures_own_gpus else None
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """End of a search: the reason why it ended early, if it did."""
+def _run(search: Search, check_interrupt: Callable[[], None]) -> BusbwError | KeyboardInterrupt | None:
+    """Runs a search with its progress. Returns the reason why it ended early. None if it did not.
 
-    failure: BusbwError | None = None
-    loss: BusbwError | None = None
-    """Failure because a part was lost, which is a finding."""
-    exit_code: int = ExitCode.GOOD
-    """Exit code of an interrupt."""
-
-
-def _run(search: Search, check_interrupt: Callable[[], None]) -> _Outcome:
-    """Runs a search with its progress. An error or an interrupt keeps the measured rounds, if there are any."""
+    Raises:
+        BusbwError: No round could be measured.
+        KeyboardInterrupt: A signal came before the first round.
+    """
     with live_line(plain_interval_s=_PLAIN_INTERVAL_S) as draw:
         start_s = monotonic()
 
-        def show(progress: SearchProgress) -> None:
+        def show(done: int, planned: int) -> None:
             check_interrupt()
             spent_s = monotonic() - start_s
-            if spent_s > _SHOW_PROGRESS_AFTER_S and progress.done:
-                left_s = spent_s / progress.done * (progress.planned - progress.done)
-                draw(f"measuring: round {progress.done + 1} of {progress.planned}, {duration_text(left_s)} left")
+            if spent_s > _SHOW_PROGRESS_AFTER_S and done:
+                left_s = spent_s / done * (planned - done)
+                draw(f"measuring: round {done + 1} of {planned}, {duration_text(left_s)} left")
 
         search.on_progress = show
         try:
             search.run()
-        except BusbwError as error:
+        except (BusbwError, KeyboardInterrupt) as reason:
             if not search.rounds:
                 raise
-            return _Outcome(loss=error) if search.lost else _Outcome(failure=error)
-        except KeyboardInterrupt as interrupt:
-            if not search.rounds:
-                raise
-            return _Outcome(exit_code=interrupt_exit_code(interrupt))
-    return _Outcome()
+            return reason
+    return None

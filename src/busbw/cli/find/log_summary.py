@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import click
 
-from busbw.cli.find.export_options import EXPORTS
+from busbw.cli.find.exports import EXPORTS
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.group_logs import read_group_runs
 from busbw.cli.find.summary import (
@@ -14,7 +14,7 @@ from busbw.cli.find.summary import (
     power_lines,
     print_plain,
     result_exit_code,
-    suspected_nodes,
+    unsuspected_nodes,
 )
 from busbw.cli.options.export_options import write_exports
 from busbw.errors import BusbwError
@@ -78,13 +78,12 @@ def summarize_logs(names: Sequence[str]) -> LogSummary:
         )
     with activity("comparing runs"):
         search = find_slow_nodes(runs)
-    suspected = suspected_nodes(search.findings, search.undecided)
     return LogSummary(
         findings=sorted(search.findings, key=lambda one: -(one.slowdown or 0)),
         undecided=search.undecided,
         healthy=not search.findings and not search.undecided,
         power=[run_power(runs, search.compared)],
-        unsuspected_nodes=[name for name in runs.nodes if name not in suspected],
+        unsuspected_nodes=unsuspected_nodes(runs.nodes, search.findings, search.undecided),
         rounds=None,
         measured_s=None,
         complete=True,

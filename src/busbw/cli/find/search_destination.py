@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timezone
 
 import click
@@ -22,7 +22,8 @@ from busbw.search_records import SearchEndRecord, SearchLine, SearchRecord
 
 OnEnd = Callable[[SearchSummary, int, BusbwError | None], None]
 """Receives the result, the exit code, and the error that ended the search early, if there was one."""
-_Write = Callable[[Sequence[SearchLine]], None]
+_Destination = tuple[Callable[[Sequence[SearchLine]], None], Callable[[int], None]]
+"""Functions that write to a record, and that end its run in the store."""
 
 
 @contextmanager
@@ -36,12 +37,13 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
         BusbwError: The file exists or cannot be written, or the folder cannot be made.
     """
     waiting: list[SearchLine] = [_header(search, is_simulated=options.shape is not None)]
-    is_kept = options.shape is None or options.records_path is not None or options.store is not None
-    with ExitStack() as stack:
-        write: _Write = _print_lines if is_kept else _discard
-        on_exit: Callable[[int], None] = _ignore_exit
-        if is_kept and options.descriptors is None:
-            write, on_exit = stack.enter_context(_open_file(options))
+    if options.descriptors is not None:
+        destination: AbstractContextManager[_Destination] = nullcontext((_print_lines, _ignore))
+    elif options.shape is not None and options.records_path is None and options.store is None:
+        destination = nullcontext((_ignore, _ignore))
+    else:
+        destination = _open_file(options)
+    with destination as (write, on_exit):
 
         def append(line: SearchLine) -> None:
             write([*waiting, line])  # the header comes with the first round: without one there is no record
@@ -63,8 +65,8 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
 
 
 @contextmanager
-def _open_file(options: FindOptions) -> Iterator[tuple[_Write, Callable[[int], None]]]:
-    """Yields the functions that write to a new record, and that end its run in the store."""
+def _open_file(options: FindOptions) -> Iterator[_Destination]:
+    """Yields the functions for a new record."""
     with open_destination(options.records_path, options.store, "find") as destination:
         path = destination.path
         if path.exists():
@@ -80,11 +82,7 @@ def _print_lines(lines: Sequence[SearchLine]) -> None:
         click.echo(encode(line))
 
 
-def _discard(_lines: Sequence[SearchLine]) -> None:
-    pass
-
-
-def _ignore_exit(_exit_code: int) -> None:
+def _ignore(_value: object) -> None:
     pass
 
 

@@ -4,9 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from busbw import engine
 from busbw.cli.find.find_options import FindOptions
-from busbw.cli.find.this_machine import flows_command
+from busbw.cli.launched_process import refuse_launched_process
 from busbw.cli.options.command_words import split_command
+from busbw.errors import BusbwError
 from busbw.find.measurer import Measurer
 from busbw.measuring_program import MeasuringProgram
 from busbw.program_pipes import ProgramPipes, StartedProgram
@@ -34,7 +36,7 @@ def open_measurer(options: FindOptions, check_interrupt: Callable[[], None]) -> 
     if options.program is not None:
         words = split_command("--measure-with", options.program)
     else:
-        words = flows_command(options.backend, options.ranks)
+        words = _flows_command(options.backend, options.ranks)
     return MeasuringProgram(StartedProgram(words), options.answer_timeout_s, check_interrupt)
 
 
@@ -49,3 +51,24 @@ def _simulated_measurer(options: FindOptions, shape: str) -> Measurer:
     )
     faults = [parse_fault(text, fabric) for text in options.fault_texts]
     return SimulatedMeasurer(Simulation(fabric, faults, Noise(), options.seed))
+
+
+def _flows_command(backend: str | None, ranks: int | None) -> list[str]:
+    """Returns the words that start the engine with one rank per GPU of this machine.
+
+    Args:
+        backend: Backend of the user. None: the GPUs.
+        ranks: Number of ranks. None: the engine's default.
+
+    Raises:
+        BusbwError: There is no GPU, or no engine.
+        UsageError: A launcher started this process as one of several.
+    """
+    refuse_launched_process("find", "use busbw find LAUNCHER, such as busbw find slurm -N 2")
+    if backend is None and not engine.gpu_count():
+        raise BusbwError(
+            "this machine has no GPU that the engine can use",
+            remedy="try --simulate 16x8 or --backend host, or search in a job: busbw find slurm -N 16",
+        )
+    rank_count = ranks or engine.default_ranks()
+    return [str(engine.program(engine.ENGINE)), engine.FLOWS, "--backend", backend or "auto", "-t", str(rank_count)]

@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec import Struct
 
-from busbw.cli.find.cost import cost_sentence
-from busbw.cli.find.expected_rate import doubts_of_all_flows, healthy_rate_gbps
+from busbw.cli.find.expectations import cost_sentence, doubts_of_all_flows, healthy_rate_gbps
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
 from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, lost_findings, make_findings
@@ -26,22 +25,15 @@ _MIN_CHANCE = 0.01
 _MAX_ACCUSED_SHARE = 0.25
 """Share of the nodes with findings from which the assumption that few parts are slow is doubtful."""
 _NOUNS = {
-    "gpu": "GPU",
-    "nvlink": "NVLink pair",
-    "nic": "NIC",
-    "numa": "NUMA node with some of the NICs",
-    "node": "node",
-    "pair": "pair of nodes",
-    "rail": "rail",
-    "leaf": "leaf switch",
-    "uplink": "leaf switch's uplinks",
-}
-_PLURALS = {
-    "nvlink": "NVLink pairs",
-    "numa": "NUMA nodes with some of the NICs",
-    "pair": "pairs of nodes",
-    "leaf": "leaf switches",
-    "uplink": "leaf switches' uplinks",
+    "gpu": ("GPU", "GPUs"),
+    "nvlink": ("NVLink pair", "NVLink pairs"),
+    "nic": ("NIC", "NICs"),
+    "numa": ("NUMA node with some of the NICs", "NUMA nodes with some of the NICs"),
+    "node": ("node", "nodes"),
+    "pair": ("pair of nodes", "pairs of nodes"),
+    "rail": ("rail", "rails"),
+    "leaf": ("leaf switch", "leaf switches"),
+    "uplink": ("leaf switch's uplinks", "leaf switches' uplinks"),
 }
 _NEXT_STEPS = {
     "gpu": "compare nvidia-smi -q -d CLOCK,PERFORMANCE,ECC of this GPU with another one, then reset it",
@@ -104,7 +96,6 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     findings = [*lost_findings(search.lost, cluster), *slow]
     power = search_power(observed, explanation)
     undecided += doubts_of_all_flows(search, system, power)
-    suspected = suspected_nodes(findings, undecided)
     return SearchSummary(
         findings=findings,
         undecided=undecided,
@@ -115,17 +106,19 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
         flows=len(observed),
         measured_s=None if search.measured_s is None else round(search.measured_s, 3),
         simulated=is_simulated,
-        unsuspected_nodes=[each.name for each in cluster.nodes if each.name not in suspected],
+        unsuspected_nodes=unsuspected_nodes((node.name for node in cluster.nodes), findings, undecided),
         complete=not ended_early,
         seed=search.seed,
         gpu_types=dict(zip(cluster.gpu_types, np.bincount(cluster.gpu_type).tolist(), strict=True)),
     )
 
 
-def suspected_nodes(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> set[str]:
-    """Returns the nodes of all findings and of all parts that could not be told apart."""
-    accused = accused_parts(findings, undecided)
-    return {name for part in accused for name in (part.node, *(part.nodes or ())) if name is not None}
+def unsuspected_nodes(
+    names: Iterable[str], findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]
+) -> list[str]:
+    """Returns the names of the nodes without a finding, and without a part that could not be told apart."""
+    suspected = {name for part in accused_parts(findings, undecided) for name in (part.node, *(part.nodes or ()))}
+    return [name for name in names if name not in suspected]
 
 
 def result_exit_code(summary: FindSummary) -> int:
@@ -135,11 +128,6 @@ def result_exit_code(summary: FindSummary) -> int:
     return UNDECIDED if summary.undecided else ExitCode.GOOD
 
 
-def print_summary(summary: SearchSummary, search: Search, system: System | None) -> None:
-    """Prints the result for people."""
-    print_plain(_lines(summary, search, system))
-
-
 def print_plain(lines: Iterable[str]) -> None:
     """Prints lines that contain names of a program or a log."""
     out = console()
@@ -147,13 +135,19 @@ def print_plain(lines: Iterable[str]) -> None:
         out.print(plain(line))
 
 
-def _lines(summary: SearchSummary, search: Search, system: System | None) -> Iterator[str]:
+def summary_lines(summary: SearchSummary, search: Search, system: System | None) -> Iterator[str]:
+    """Yields the result for people."""
     if not summary.complete:
         yield f"The search ended early. This is the result of its first {count_text(summary.rounds, 'round')}."
     yield from answer_lines(summary, lambda finding: cost_sentence(finding, search.measurer.cluster, system))
     if summary.healthy:
         yield _healthy_sentence(summary)
-    yield from _warnings(summary, len(search.measurer.cluster.nodes))
+    nodes = len(search.measurer.cluster.nodes)
+    if nodes - len(summary.unsuspected_nodes) > max(_MAX_ACCUSED_SHARE * nodes, 2):
+        yield (
+            "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
+            "compare the rates below with the rated ones."
+        )
     if len(summary.gpu_types) > 1:
         types = ", ".join(f"{count:,} {name or 'of unknown type'}" for name, count in summary.gpu_types.items())
         yield f"Unlike GPUs: {types}. Flows are compared with flows between GPUs of the same types only."
@@ -212,8 +206,7 @@ def power_lines(summary: FindSummary) -> Iterator[str]:
 
 def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
     """Returns the chance to find a slow part of a kind. `is_accused` if some part of the kind is slow or undecided."""
-    noun = _NOUNS[power.kind]
-    parts = count_text(power.all_parts, noun, _PLURALS.get(power.kind, ""))
+    parts = count_text(power.all_parts, *_NOUNS[power.kind])
     if power.parts < power.all_parts:
         parts = f"{power.parts:,} of {parts}"
     percent = f"{POWER_SLOWDOWN - 1:.0%}".replace("%", " %")
@@ -223,14 +216,6 @@ def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
     result = f"{parts}: none is slower" if not is_accused else f"{parts}: apart from the above, none is slower"
     chance = f"{min(np.floor(power.found * 100), 99):.0f} %"
     return f"{result} than its peers by {percent} or more; such a part would be found in {chance} of searches {flows}."
-
-
-def _warnings(summary: SearchSummary, nodes: int) -> Iterator[str]:
-    if nodes - len(summary.unsuspected_nodes) > max(_MAX_ACCUSED_SHARE * nodes, 2):
-        yield (
-            "Warning: many nodes are slow. A search compares parts with their peers and expects that most are healthy; "
-            "compare the rates below with the rated ones."
-        )
 
 
 def _rates_text(search: Search) -> str:

@@ -1,34 +1,78 @@
 """Passes options of `busbw launch` on to commands that start a job of their own: `busbw doctor` and `busbw find`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+import msgspec
 
+from busbw.cli.options.export_options import Exports, Result, write_exports
 from busbw.errors import UsageError
 
+Words = Mapping[str, Sequence[str]]
+"""Words of each option on the command line, by the name of its parameter. Empty if the option is not set."""
 
-def split_launcher_options(
-    launch_command: click.Command, fixed_values: Mapping[str, object]
-) -> tuple[list[click.Parameter], dict[str, object]]:
-    """Separates the options of a launcher that have no effect on a job without a collective.
+
+def launched_command(
+    launch_command: click.Command,
+    own_parameters: Sequence[click.Parameter],
+    *,
+    passed_on: Collection[str],
+    exports: Exports[Result],
+    result_type: type[Result],
+    fixed_values: Mapping[str, object],
+    make_engine_words: Callable[[Words], tuple[str, ...]],
+) -> click.Command:
+    """Returns a command that starts a job of a launcher with other engine words than those of a collective.
+
+    Its options are those of the launcher, the options that process 0 gets, and those of files for the result.
 
     Args:
         launch_command: Command of the launcher.
-        fixed_values: Values of such options, by parameter name. The launcher may lack some of them.
-
-    Returns:
-        The other options, and the values of those in `fixed_values` that the launcher has.
+        own_parameters: Parameters of the command without a launcher.
+        passed_on: Names of those that process 0 gets, with `as_json`.
+        exports: Files for the result, which process 0 sends as JSON.
+        result_type: Type of the result.
+        fixed_values: Values, by parameter name, of options of the launcher that have no effect on such a job. The
+            launcher may lack some of them. `store` gets a folder that exists as long as the job.
+        make_engine_words: Returns the words of the engine. The entry `also_json` is not empty if process 0 must print
+            the result as JSON, too.
     """
-    options = [
+    launch = launch_command.callback
+    assert launch is not None
+    launcher_options = [
         option
         for option in launch_command.params
         if isinstance(option, click.Option) and not option.hidden and option.expose_value
     ]
-    names = {option.name for option in options}
-    own_values = {name: value for name, value in fixed_values.items() if name in names}
-    return [option for option in options if option.name not in own_values], own_values
+    own_values = {
+        option.name or "": fixed_values[option.name] for option in launcher_options if option.name in fixed_values
+    }
+    options = [each for each in own_parameters if each.name in passed_on]
+    export_options = [each for each in own_parameters if each.opts[0] in exports]
+
+    def start(**values: Any) -> int:
+        words = {each.name or "": _option_words(each, values.pop(each.name or "")) for each in options}
+        export_paths = {each.opts[0]: values.pop(each.name or "") for each in export_options}
+        words["also_json"] = ["--also-json"] if any(export_paths.values()) else []
+
+        def handle_result(line: bytes) -> bool:
+            """Writes the requested export files. Returns True if the JSON result is printed too."""
+            write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
+            return bool(words["as_json"])
+
+        with TemporaryDirectory(prefix="busbw-") as folder:
+            if "store" in own_values:
+                own_values["store"] = Path(folder)
+            # Only some commands have further words for the engine.
+            job = {"words": (), **own_values, **values, "engine_words": make_engine_words(words)}
+            code: int = launch(handle_result=handle_result, **job)
+        return code
+
+    own_options = [option for option in launcher_options if option.name not in own_values]
+    return click.Command(launch_command.name, callback=start, params=[*own_options, *options, *export_options])
 
 
 def refuse_options_before(context: click.Context) -> None:
@@ -43,13 +87,13 @@ def refuse_options_before(context: click.Context) -> None:
             raise UsageError(f"{option} is before {context.invoked_subcommand}", remedy="put it after, or remove it")
 
 
-def option_words(option: click.Parameter, value: Any) -> list[str]:
+def _option_words(option: click.Parameter, value: Any) -> list[str]:
     """Returns an option with its value or values as words of a command line, none if it is not set."""
     if value is None or value is False:
         return []
     if value is True:
         return [option.opts[0]]
     if isinstance(value, tuple):
-        return [word for single_value in value for word in option_words(option, single_value)]
+        return [word for single_value in value for word in _option_words(option, single_value)]
     # Process 0 runs in another folder.
     return [option.opts[0], str(value.absolute() if isinstance(value, Path) else value)]

@@ -1,15 +1,20 @@
-"""Comparison of all flows with the expected rate. If all parts are equally slow, peers do not show it."""
+"""Comparison with `expect`: the cost of a finding, and the rate of all flows.
+
+If all parts are equally slow, peers do not show it.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from busbw.expect import Scenario, expect
-from busbw.find.findings import UndecidedParts
+from busbw.expect import Scenario, expect, with_nics
+from busbw.find.cluster import Cluster
+from busbw.find.findings import Finding, UndecidedParts
 from busbw.find.power import KindPower
 from busbw.find.search import Search
 from busbw.system import System
 
+_COST_SIZE_BYTES = 1 << 30
 _MIN_RATIO = 0.7
 """Healthy flows of 64 MiB reach more than this part of the rate of a NIC (400 Gb/s: 46 to 49 of 50 GB/s)."""
 _MIN_SIZE_BYTES = 1 << 24
@@ -73,3 +78,29 @@ def healthy_rate_gbps(search: Search, *, is_network: bool) -> float | None:
     references = explanation.peers.reference[chosen]
     # The reference is the log of microseconds per byte.
     return float(np.exp(-np.median(references)) / 1e3) if len(references) else None
+
+
+def cost_sentence(finding: Finding, cluster: Cluster, system: System | None) -> str:
+    """Returns the expected times of a 1 GiB all-reduce over all GPUs. Empty if they are not known.
+
+    A ring is as slow as its slowest link, so the prediction reduces the rate of all NICs by the slow-down.
+    """
+    gpus = int(cluster.node_gpus[0])
+    is_uniform = (cluster.node_gpus == gpus).all()
+    if finding.dead:
+        return "Cost: an all-reduce over all nodes fails or hangs."
+    if system is None or system.nics is None or finding.kind == "nvlink":
+        return ""
+    if finding.slowdown is None or finding.intermittent or not is_uniform or len(cluster.nodes) < 2:
+        return ""
+    scenario = Scenario(collective="all_reduce", ranks=len(cluster.gpu_node), ranks_per_node=gpus)
+    slow_gbit = system.nics.gbit / finding.slowdown
+    slow_system = with_nics(system, system.nics.count, slow_gbit, "rate of the slow part")
+    healthy, slow = (expect(scenario, one, [_COST_SIZE_BYTES]).at(_COST_SIZE_BYTES) for one in (system, slow_system))
+    if healthy is None or slow is None:
+        return ""
+    return (
+        f"Cost: a 1 GiB all-reduce over {scenario.ranks:,} GPUs is expected to take "
+        f"{slow.time_us.typical / 1e3:.1f} ms, and {healthy.time_us.typical / 1e3:.1f} ms without the fault "
+        f"({system.name})."
+    )
