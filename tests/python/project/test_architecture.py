@@ -166,6 +166,11 @@ def test_python_keeps_the_rules() -> None:
     assert python_violations(ROOT) == []
 
 
+@pytest.mark.parametrize("language", ["cpp", "python"])
+def test_each_allowed_dependency_is_listed_once(language: str) -> None:
+    assert {name for name, listed in ALLOWED[language].items() if len(set(listed)) < len(listed)} == set()
+
+
 @pytest.mark.parametrize(("language", "dependencies"), [("cpp", cpp_dependencies), ("python", python_dependencies)])
 def test_every_allowed_dependency_is_used(language: str, dependencies: object) -> None:
     assert callable(dependencies)
