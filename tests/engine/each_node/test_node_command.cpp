@@ -1,6 +1,7 @@
 #include "each_node/node_command.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <string>
@@ -11,6 +12,9 @@
 
 namespace busbw {
 namespace {
+
+/// Waits for the shell of a killed command, because a later test expects that this process has no children.
+void wait_for_killed_shell() { waitpid(-1, nullptr, 0); }
 
 TEST_CASE("the output of a command is complete") {
   const NodeOutput result = run_node_command("seq 20000");
@@ -39,6 +43,7 @@ TEST_CASE("a command that hangs is killed with its children") {
   const double start_s = monotonic_s();
   const NodeOutput result =
       run_node_command("sh -c 'trap \"\" TERM INT; (sleep 1; touch " + marker + ") & sleep 30'", {.time_s = 0.3});
+  wait_for_killed_shell();
   CHECK(result.problem == "the command did not end within 0.3 s");
   CHECK(monotonic_s() - start_s < 5);
   CHECK(run_node_command("sleep 1.2").problem.empty());
@@ -47,6 +52,7 @@ TEST_CASE("a command that hangs is killed with its children") {
 
 TEST_CASE("a command with an endless output is killed") {
   const NodeOutput result = run_node_command("yes", {.time_s = 30, .output_bytes = 1000});
+  wait_for_killed_shell();
   CHECK(result.problem == "the command printed more than 1000 bytes");
 }
 
