@@ -1,11 +1,11 @@
-"""NICs and their device files that programs need, but do not find."""
+"""Missing NICs, and missing device files of NICs."""
 
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, NotApplicable, check, require
-from busbw.doctor.parts.job import is_container_without_gpu
+from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, check, require
+from busbw.doctor.parts.job import is_container_without_gpu, is_in_container, is_in_slurm_job
 from busbw.doctor.parts.nics import collective_ports
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, device_folders, rdma_devices
 
@@ -94,7 +94,9 @@ def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
     if any(name.startswith("uverbs") for name in machine.names_or_empty(_DEVICE_FILES)):
         return
     require(not is_container_without_gpu(machine), "a container without a GPU")
-    if len([name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]) == 1:
-        raise NotApplicable("a container with one GPU")
+    gpu_files = [name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]
+    # A job that requests one GPU of a node often runs on one node only, so it has no NICs.
+    may_be_share_of_node = is_in_container(machine) or is_in_slurm_job(machine)
+    require(len(gpu_files) != 1 or not may_be_share_of_node, "a container or a job of Slurm with one GPU")
     problem = f"/{_DEVICE_FILES} has no uverbs device, but the machine has {len(ports)} compute NICs"
     yield Finding("slow", problem, (Evidence(f"/{_DEVICE_FILES}/uverbs*", "does not exist"),))
