@@ -58,7 +58,7 @@ def tasks_on_node(variables: dict[str, str]) -> int:
 def variables_of_container(machine: Machine) -> dict[str, str]:
     """Returns the environment variables of a process in a container that is not in a job of Slurm.
 
-    Containers of Slurm share the devices of the host, and Slurm decides on the access to them.
+    Containers of Slurm share the devices of the host, and Slurm decides which devices a job may open.
 
     Raises:
         NotApplicable: This process is in no such container.
@@ -80,7 +80,7 @@ def is_in_container(machine: Machine) -> bool:
 
 
 def is_container_without_gpu(machine: Machine) -> bool:
-    """True in a container without device nodes of GPUs, although it sees the host's GPUs in /sys and /proc.
+    """True in a container without device nodes of GPUs. /sys and /proc show the host's GPUs also in such a container.
 
     Raises:
         Unreadable: The environment variables or the names of device nodes cannot be read.

@@ -1,4 +1,4 @@
-"""Settings of communication libraries: variables of the process, and those that NCCL's configuration files set."""
+"""Settings of communication libraries: variables of the process, and variables in NCCL's configuration files."""
 
 import re
 from collections.abc import Iterable, Iterator

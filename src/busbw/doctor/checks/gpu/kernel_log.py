@@ -8,7 +8,7 @@ from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
 from busbw.doctor.parts.platform import uptime_s
 
 _WINDOW_S = 7200
-"""Older events are ignored, because a reset in the meantime may have corrected them."""
+"""Older events are ignored, because a later reset may have corrected the error."""
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)[^)]*\): (\d+),(.*)")
 _SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), Fatal")
 _RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")

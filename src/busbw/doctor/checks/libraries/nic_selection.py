@@ -1,4 +1,4 @@
-"""NICs that NCCL_IB_HCA selects: names that are missing, or that select others as well."""
+"""Names in NCCL_IB_HCA that select no device, or more devices than the named one."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _RDMA = "sys/class/infiniband"
 
 @check(
     reads="NCCL_IB_HCA in the environment and in NCCL's configuration files; /sys/class/infiniband",
-    rule="NCCL_IB_HCA names existing devices, and selects no others by a common prefix.",
+    rule="NCCL_IB_HCA names existing devices, and selects no further device by a common prefix.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     cost="NCCL uses other NICs than intended, fewer of them, or TCP sockets.",
     fix="export NCCL_IB_HCA==DEVICE,DEVICE with the exact names of /sys/class/infiniband",

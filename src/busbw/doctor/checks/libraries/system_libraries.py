@@ -18,7 +18,7 @@ _PLUGIN_FOLDERS = tuple(
     for root in ("amazon/ofi-nccl", "aws-ofi-nccl")
     for folder in ("", "64", "/x86_64-linux-gnu", "/aarch64-linux-gnu")
 )
-"""Folders of Amazon's installer. Jobs often add them to LD_LIBRARY_PATH themselves."""
+"""Folders of Amazon's installer. Jobs often add these folders to LD_LIBRARY_PATH themselves."""
 
 
 @check(

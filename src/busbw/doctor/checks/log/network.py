@@ -105,7 +105,7 @@ def log_rails(log: NcclLog) -> Iterator[Finding]:
     receivers: dict[_Ends, dict[str, Connection]] = {}
     for each in log.connections:
         adapter = _RAIL.match(each.via)
-        # A number means the same adapter on two hosts only if they list the same ones.
+        # A number means the same adapter on two hosts only if both hosts list the same adapters.
         if adapter and listed.get(each.host, "") == listed.get(each.peer_host):
             ends = (frozenset((each.host, each.peer_host)), each.ends, each.channel)
             (receivers if each.is_receive else senders).setdefault(ends, {})[adapter[1]] = each
