@@ -43,7 +43,7 @@ def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
 
 @check(
     reads=f"{VERBS} in the search path of the dynamic linker; names in /{_PROVIDERS}",
-    rule="libibverbs and its drivers for the RDMA devices are installed where NCCL is.",
+    rule="If NCCL is installed, libibverbs and its drivers for the RDMA devices are installed too.",
     source="https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
     cost="NCCL finds no RDMA device and uses TCP sockets between nodes.",
     fix="install rdma-core (libibverbs1 and ibverbs-providers) in the image, for EFA the EFA installer",

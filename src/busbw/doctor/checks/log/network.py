@@ -44,15 +44,16 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
         return
     host, message = next(iter(on_sockets.items()))
     reason = next((each for pattern in _REASONS for each, _ in log.find(pattern)), None)
-    others = {name for name, _ in log.networks.values()} - {"Socket"}
+    other_networks = {name for name, _ in log.networks.values()} - {"Socket"}
     hosts_text = host
     if len(log.networks) > 1:
         hosts_text = f"{len(on_sockets)} of {len(log.networks)} hosts, such as {host}"
     is_chosen = reason is not None and " set " in reason.text
     expects_rdma = is_chosen or any(True for _ in log.find(_EXPECTS_RDMA))
     yield Finding(
-        "broken" if others else "slow" if expects_rdma else "risk",
-        f"NCCL uses TCP sockets on {hosts_text}" + (f"; others use {', '.join(sorted(others))}" if others else ""),
+        "broken" if other_networks else "slow" if expects_rdma else "risk",
+        f"NCCL uses TCP sockets on {hosts_text}"
+        + (f"; others use {', '.join(sorted(other_networks))}" if other_networks else ""),
         (*((reason.evidence,) if reason else ()), message.evidence),
         subject=host if len(on_sockets) == 1 else None,
     )
