@@ -270,6 +270,7 @@ def test_a_word_is_no_number(variable: str, value: str, number: str) -> None:
         ("NCCL_SOCKET_IFNAME", "4K"),
         ("NCCL_COMM_ID", "yes"),
         ("NCCL_NET_PLUGIN", "off"),
+        ("NCCL_NET_MERGE_LEVEL", "off"),
     ],
 )
 def test_a_text_may_look_like_a_number(variable: str, value: str) -> None:
