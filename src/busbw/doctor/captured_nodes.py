@@ -1,4 +1,4 @@
-"""Captures of nodes: those that files and folders name, and their examination."""
+"""Finds the captures of nodes in files and folders, and examines the captures."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Estimates what a finding costs: the expected busbw of a job with the damage and without it."""
+"""Estimates the cost of a finding: the expected busbw of a job with the damage and without the damage."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ _EXAMPLE_NODES = 4
 
 
 class Cost(Struct, kw_only=True, frozen=True):
-    """Bandwidth of a job as it is, and after the fix."""
+    """Expected bandwidth of a job with the problem, and after the fix."""
 
     busbw_now_gbps: float
     busbw_fixed_gbps: float
@@ -35,7 +35,7 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     """Returns the cost of a damage for an all_reduce on all GPUs. None if the model does not cover the system.
 
     Args:
-        damage: What the finding takes from the machine.
+        damage: Bandwidth that the finding takes from the machine.
         system: System of the nodes. None if unknown.
         nodes: Number of nodes of the job. Damage to the NICs of a single node is estimated for a job of four.
     """

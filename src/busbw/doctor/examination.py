@@ -17,7 +17,7 @@ LIMIT_S = 4.0
 
 
 class _Outcome(Generic[Subject]):
-    """Findings of one check so far. Its thread changes it."""
+    """Findings of one check so far. Only the thread of this check changes the object."""
 
     def __init__(self, check: Check[Subject], limit_s: float) -> None:
         self.check = check
@@ -36,7 +36,7 @@ class _Outcome(Generic[Subject]):
         except Unreadable as error:
             self.missing = str(error)
         except Exception as error:
-            # The input may be of any kind, and one check must not end the others.
+            # The input may be of any kind, and one check must not end the other checks.
             reason = f"{type(error).__name__} {plain(str(error))[:80]}"
             self.missing = f"values in a form that the check understands: {reason.rstrip()}"
 
@@ -53,14 +53,14 @@ def examine(
 
     Args:
         checks: Checks to run.
-        subject: What they examine.
+        subject: Object that the checks examine.
         system: System of the nodes, for the costs. None if unknown.
         nodes: Number of nodes of the job, for the costs.
         limit_s: Time limit of all checks together.
     """
     end = time.monotonic() + limit_s
     outcomes = [_Outcome(check, limit_s) for check in checks]
-    # A reading can block for ever in the kernel, so the program must be able to end without these threads.
+    # A read can block forever in the kernel, so the threads must not keep the program from ending.
     threads = [Thread(target=outcome.run, args=(subject,), daemon=True) for outcome in outcomes]
     for thread in threads:
         thread.start()

@@ -26,11 +26,11 @@ class NodeRecord(NodeValues, kw_only=True, frozen=True):
 
     result: Result = field(default_factory=Result)
     problem: str = ""
-    """Reason for which nothing could be checked. Empty if it was."""
+    """Reason for which nothing could be checked. Empty if checks ran."""
 
 
 def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> NodeRecord:
-    """Returns the record of a machine after those of the checks that concern one machine."""
+    """Runs the checks that concern one machine, and returns the record of the machine."""
     end_s = time.monotonic() + LIMIT_S
     values = NodeValues(node=node)
     scenario: dict[str, Any] = {"system": None}
@@ -54,9 +54,9 @@ def _recognize(machine: Machine, scenario: dict[str, Any]) -> None:
 
 
 def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -> Result:
-    """Returns the result of several nodes, after those of the checks that compare nodes.
+    """Runs the checks that compare nodes, and returns the result of all nodes.
 
-    A check passed if it did on a node, and on no other one it had a finding.
+    A check passed if it passed on at least one node, and no node has a finding or could not decide.
     """
     if len(records) == 1 and not records[0].problem:
         return records[0].result

@@ -26,7 +26,7 @@ class ReportedFinding(Struct, kw_only=True, frozen=True):
     problem: str
     evidence: tuple[Evidence, ...]
     cost: Cost | UnsetType = UNSET
-    """Set if it can be estimated."""
+    """Estimated bandwidth with the problem and after the fix. Set if it can be estimated."""
     cost_text: str = ""
     """Sentence of the check about the effect."""
     fix: str
@@ -47,34 +47,40 @@ class Result(Struct, kw_only=True, frozen=True):
 
     format: int = FORMAT
     findings: tuple[ReportedFinding, ...] = ()
-    """The worst first."""
+    """Sorted from the worst to the least."""
     passed: tuple[str, ...] = ()
     not_applicable: tuple[str, ...] = ()
     could_not_check: tuple[Missing, ...] = ()
     nodes: tuple[str, ...] | UnsetType = UNSET
-    """Names of the nodes. Set if several were examined."""
+    """Names of the nodes. Set if several nodes were examined."""
 
 
-def make_reported_finding(check: Check[Subject], finding: Finding, cost: Cost | None) -> ReportedFinding:
-    """Returns a finding with the texts of its check."""
+def make_reported_finding(check: Check[Subject], finding: Finding, estimate: Cost | None) -> ReportedFinding:
+    """Returns a finding with the texts of its check.
+
+    Args:
+        check: Check with the finding.
+        finding: Finding to report.
+        estimate: Estimated cost. None if it cannot be estimated.
+    """
     fix = finding.fix or check.fix
     if finding.subject is not None and check.area in {"gpu", "nic"}:
-        fix = _with_part(fix, finding.subject)
+        fix = _fill_placeholder(fix, finding.subject)
     return ReportedFinding(
         check=check.name,
         severity=finding.severity,
         subject=finding.subject if finding.subject is not None else UNSET,
         problem=finding.problem,
         evidence=finding.evidence,
-        cost=cost if cost is not None else UNSET,
+        cost=estimate if estimate is not None else UNSET,
         cost_text=finding.cost or check.cost,
         fix=fix,
         source=check.source,
     )
 
 
-def _with_part(fix: str, part: str) -> str:
-    """Returns commands with the part for INDEX (of a GPU), BDF (of a PCI device) or DEVICE (of a NIC)."""
+def _fill_placeholder(fix: str, part: str) -> str:
+    """Replaces a placeholder in commands by the part: INDEX by a GPU, BDF by a PCI device, DEVICE by a NIC."""
     if gpu := re.fullmatch(r"GPU(\d+)", part):
         return re.sub(r"\bINDEX\b", gpu[1], fix)
     if re.fullmatch(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.\d", part):
@@ -84,5 +90,5 @@ def _with_part(fix: str, part: str) -> str:
 
 def sort_key(finding: ReportedFinding) -> tuple[int, float]:
     """Returns the key that sorts the worst finding first: by severity, then by lost bandwidth."""
-    lost = finding.cost.lost_share if isinstance(finding.cost, Cost) else 0.0
-    return SEVERITIES.index(finding.severity), -lost
+    lost_share = finding.cost.lost_share if isinstance(finding.cost, Cost) else 0.0
+    return SEVERITIES.index(finding.severity), -lost_share

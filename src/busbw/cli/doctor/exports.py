@@ -12,7 +12,7 @@ from busbw.exporters.prometheus import Labels, metrics_text
 
 
 def junit_document(result: Result) -> bytes:
-    """Returns the document. Findings fail their case, undecided checks are errors, others pass or are skipped."""
+    """Returns the document. A case fails by findings, is an error if undecided, and otherwise passes or is skipped."""
     return suite_document("busbw doctor", _cases(result))
 
 
@@ -36,7 +36,7 @@ def _name(of: ReportedFinding | Missing) -> str:
 
 
 def _case(name: str, outcome: str = "", **attributes: str) -> Element:
-    """Returns a case with an element of its outcome. Without one, the case passes."""
+    """Returns a case with an element of its outcome. A case without an outcome passes."""
     case = Element("testcase", classname="doctor", name=xml_text(name))
     if outcome:
         SubElement(case, outcome, attributes)

@@ -33,7 +33,7 @@ The user cannot set them here.
 
 
 class DoctorGroup(LazyGroup):
-    """`busbw doctor`: its commands are those of `busbw launch`, which start the checks instead of a collective."""
+    """Group `busbw doctor` with the commands of `busbw launch`. The commands start checks instead of a collective."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Returns the checks with this launcher. None if there is no such launcher."""

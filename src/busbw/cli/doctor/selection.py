@@ -20,7 +20,7 @@ _COST = "cost:"
 
 
 class Condition(Struct, kw_only=True, frozen=True):
-    """Findings that make the command fail: those that one of the fields matches."""
+    """Findings that make the command fail: each finding that one of the fields matches."""
 
     names: frozenset[str] = frozenset()
     severities: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ def select(only: Sequence[str], ignored: Sequence[str], areas: Collection[Area])
     """Returns the selected checks of these areas.
 
     Raises:
-        UsageError: There is none.
+        UsageError: No check is selected.
     """
     checks = [each for each in all_checks() if each.area in areas and each.name not in frozenset(ignored)]
     selected = tuple(each for each in checks if not only or each.name in only)
@@ -70,7 +70,7 @@ def select(only: Sequence[str], ignored: Sequence[str], areas: Collection[Area])
 
 
 def condition_of(words: Sequence[str]) -> Condition | None:
-    """Returns the condition of `--fail-on`. None without words."""
+    """Returns the condition of `--fail-on`. None if there are no words."""
     if not words:
         return None
     names = frozenset(word for word in words if not word.startswith(_COST))

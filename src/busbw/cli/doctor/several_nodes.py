@@ -26,7 +26,7 @@ class _NodeOutput(Struct, frozen=True):
 
 
 def print_own_record(roots: Sequence[Path], checks: Sequence[Check[Any]]) -> None:
-    """Prints the record of this node, or of the capture that stands for it, as JSON."""
+    """Prints the record of this node as JSON. With `roots`, examines the first capture instead of the node."""
     node = this_node()
     try:
         with open_machine(capture_paths(roots)[0] if roots else None) as recording:
@@ -37,7 +37,7 @@ def print_own_record(roots: Sequence[Path], checks: Sequence[Check[Any]]) -> Non
 
 
 def gathered_records(lines: Iterable[bytes] | None = None) -> tuple[NodeRecord, ...]:
-    """Returns the records of all nodes of a job from the engine's lines. Default: those on stdin."""
+    """Returns the records of all nodes of a job from the engine's lines. Reads stdin if `lines` is None."""
     records: list[NodeRecord] = []
     for line in sys.stdin.buffer if lines is None else lines:
         output = msgspec.json.decode(line, type=_NodeOutput)

@@ -71,7 +71,7 @@ def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_
 
 
 def _names_text(names: Sequence[str]) -> str:
-    """Returns the names, with those of variables as a number: there are dozens, and most variables are not set."""
+    """Returns the names. Checks of variables appear as a number: they are dozens, and most variables are not set."""
     variables = [name for name in names if name.startswith(_VARIABLE_PREFIX)]
     others = [name for name in names if name not in variables]
     return ", ".join([*others, *([f"{_VARIABLE_PREFIX}... ({len(variables)})"] if variables else [])]) or "none"

@@ -1,6 +1,6 @@
 """ADD A VALUE TO COMPARE in values.toml: values that all nodes of a job should share, such as the driver's version.
 
-Each is a check of the area nodes (checks/nodes/differences.py).
+Each value is a check of the area nodes (checks/nodes/differences.py).
 """
 
 import re
@@ -73,7 +73,7 @@ def compared_values() -> tuple[tuple[ComparedValue, _Group], ...]:
 
 
 def read_values(machine: Machine, node: NodeValues) -> None:
-    """Adds the values of a machine to `node`. Those in files are first, because commands and facts may take long."""
+    """Adds the values of a machine to `node`. Reads files first, because commands and facts may take long."""
     for value, _ in sorted(compared_values(), key=lambda each: each[0].path.startswith(("commands/", "facts/"))):
         try:
             node.values[value.check] = _read_value(machine, value)

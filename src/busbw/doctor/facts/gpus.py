@@ -31,7 +31,7 @@ class NvLinks(Struct, kw_only=True, frozen=True):
     speeds_mbps: tuple[int, ...] = ()
     """Different speeds of the active links in 10^6 bytes/s, ascending."""
     recoveries: int | None = None
-    """Times that links stopped and trained again within a second. None without counters."""
+    """Number of times that links stopped and trained again within a second. None if the GPU has no counters."""
 
     @property
     def active(self) -> int:
@@ -65,7 +65,7 @@ class Gpu(Struct, kw_only=True, frozen=True):
     bus_id: Annotated[str | None, lambda n, g: bus_id_of(_text(n.nvmlDeviceGetPciInfo(g).busId))] = None
     name: Annotated[str | None, lambda n, g: _text(n.nvmlDeviceGetName(g))] = None
     memory_used_bytes: Annotated[int | None, lambda n, g: n.nvmlDeviceGetMemoryInfo(g, n.nvmlMemory_v2).used] = None
-    """Without the driver's own, which version 1 of the structure includes."""
+    """Used memory without the driver's own memory, which version 1 of NVML's structure includes."""
     ecc_uncorrected: Annotated[int | None, lambda n, g: n.nvmlDeviceGetTotalEccErrors(g, 1, 0)] = None
     """Errors since the last reset."""
     remap_pending: Annotated[bool | None, lambda n, g: bool(n.nvmlDeviceGetRemappedRows(g)[2])] = None
@@ -111,7 +111,7 @@ _VALUES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def read_gpus() -> Gpus:
-    """Returns the GPUs of this machine. Takes a second if they have NVLinks with error counters.
+    """Returns the GPUs of this machine. Takes a second if NVLinks have error counters.
 
     Raises:
         Unreadable: NVML is not available, or does not report the number of GPUs.
@@ -172,7 +172,7 @@ def _nvlinks(nvml: Any, gpu: Any) -> NvLinks | None:
 
 
 def _recoveries(nvml: Any, gpu: Any) -> int | None:
-    """Returns the recoveries of all links since the last reset. None without counters."""
+    """Returns the recoveries of all links since the last reset. None if the GPU has no counters."""
     links = [
         attempt(nvml, field_values, nvml, gpu, [(field, link) for field in _RECOVERIES])[0] or []
         for link in range(_MAX_LINKS)

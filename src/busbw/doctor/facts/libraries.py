@@ -18,8 +18,8 @@ _NAMES = re.compile(r"libnccl\.so\.2|libnccl-.*\.so|lib(?:cuda|ibverbs)\.so\.1")
 _CACHE_LINE = re.compile(r"^\s+(\S+) \([^)]*64[^)]*\) => (/.+)$", re.MULTILINE)
 """Line of `ldconfig -p` for a 64-bit library."""
 _CONTENT_BYTES = 16 << 20
-"""Length of the beginning that is read. It has the code and texts of the host; compiled kernels, 400 MB, follow."""
-# Patterns that begin with plain text are a hundred times faster than others.
+"""Length of the part of a library that is read: the host's code and texts. 400 MB of compiled kernels follow them."""
+# Patterns that begin with plain text are a hundred times faster than other patterns.
 _NCCL_VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+)")
 _VARIABLE = re.compile(rb"NCCL_[A-Z][A-Z0-9_]{1,60}")
 
@@ -34,7 +34,7 @@ class Library(Struct, kw_only=True, frozen=True):
     origin: str
     """LD_PRELOAD, LD_LIBRARY_PATH, wheel or ldconfig."""
     version: str | None = None
-    """From the content of NCCL, else from the file name. None if neither states it."""
+    """Version in the content of NCCL, else in the file name. None if neither states a version."""
 
 
 class Libraries(Fact, kw_only=True, frozen=True):

@@ -52,7 +52,7 @@ def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | 
 
 
 def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int | None]:
-    """Returns values of NVML's fields, each with its scope, such as a link. None for one that is not supported.
+    """Returns values of NVML's fields, each with its scope, such as a link. None for an unsupported field.
 
     Raises:
         NVMLError: A value cannot be read.

@@ -26,7 +26,7 @@ _MAX_CONFIGURATION_BYTES = 1 << 16
 
 
 class Environment(Fact, kw_only=True, frozen=True):
-    """Variables that concern communication, except those that may be secret."""
+    """Variables that concern communication, except variables that may be secret."""
 
     variables: dict[str, str]
 
@@ -62,7 +62,7 @@ class DeviceNodes(Fact, kw_only=True, frozen=True):
 
     usable: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
-    """Those that this process may not open: by file mode, or by the device rules of its cgroup."""
+    """Names that this process may not open, because of the file mode or the device rules of its cgroup."""
 
 
 def read_device_nodes() -> DeviceNodes:
@@ -77,7 +77,7 @@ def read_device_nodes() -> DeviceNodes:
 
 
 class Filesystems(Fact, kw_only=True, frozen=True):
-    """Space in /dev/shm. NCCL's processes of one node exchange data through files in it."""
+    """Space in /dev/shm. NCCL's processes of one node exchange data through files in this folder."""
 
     shm_total_bytes: int
     shm_free_bytes: int
@@ -87,7 +87,7 @@ def read_filesystems() -> Filesystems:
     """Returns the space on this machine.
 
     Raises:
-        Unreadable: There is no /dev/shm, or it cannot be read.
+        Unreadable: /dev/shm does not exist, or cannot be read.
     """
     try:
         space = os.statvfs(_SHARED_MEMORY)

@@ -28,7 +28,7 @@ class Evidence(Struct, frozen=True):
 class Damage(Struct, kw_only=True, frozen=True):
     """Effect of a finding on collectives, in the terms of the expectation's model (`busbw.expect`).
 
-    The slowest member determines a ring, so one bad part sets the rate of a job.
+    The slowest rank determines the rate of a ring, so one bad part determines the rate of a job.
     """
 
     nic_share: float = 1.0
@@ -42,20 +42,20 @@ class Damage(Struct, kw_only=True, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """One problem of one part. A check yields one for each part with the problem."""
+    """One problem of one part. A check yields one finding for each part with the problem."""
 
     severity: Severity
     problem: str
-    """Clause with the part, its value and the value that it should have: "mlx5_3 runs at x8 instead of x16"."""
+    """Clause with the part, its present value and its right value: "mlx5_3 runs at x8 instead of x16"."""
     evidence: tuple[Evidence, ...]
     subject: str | None = None
     """The part: mlx5_3, GPU2, NCCL_P2P_DISABLE. None for the whole machine."""
     damage: Damage | None = None
-    """Effect on collectives, from which the cost in bandwidth is computed. None if it cannot be estimated."""
+    """Effect on collectives, from which the cost in bandwidth is computed. None if this effect cannot be estimated."""
     cost: str | None = None
-    """Sentence with the effect of this finding. None: that of the check."""
+    """Sentence with the effect of this finding. If None, the sentence of the check holds."""
     fix: str | None = None
-    """Commands that correct this finding. None: those of the check."""
+    """Commands that correct this finding. If None, the commands of the check do."""
 
 
 Examination: TypeAlias = Callable[[Subject], Iterable[Finding]]
@@ -77,7 +77,7 @@ def require(condition: object, reason: str) -> None:
 
 
 class CheckTexts(Struct, kw_only=True, frozen=True):
-    """Texts of a check for `busbw doctor --list`. Tables of checks (TOML files) extend them."""
+    """Texts of a check for `busbw doctor --list`. Rows of TOML tables add fields to this type."""
 
     rule: str
     """Sentence with the condition that a healthy machine meets."""

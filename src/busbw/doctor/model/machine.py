@@ -44,7 +44,7 @@ class Machine:
 
         Raises:
             Absent: There is no such file.
-            Unreadable: It cannot be read.
+            Unreadable: The file cannot be read.
         """
         content = self._tree.read(path).decode(errors="replace")
         return "\n".join(plain(line.expandtabs()) for line in content.strip().splitlines())
@@ -53,7 +53,7 @@ class Machine:
         """Returns the content of a file with one value.
 
         Raises:
-            Unreadable: It cannot be read, or is empty.
+            Unreadable: The file cannot be read, or is empty.
         """
         text = self.text(path)
         if not text:
@@ -64,7 +64,7 @@ class Machine:
         """Returns the whole number with which a file begins.
 
         Raises:
-            Unreadable: It cannot be read, or holds no number.
+            Unreadable: The file cannot be read, or holds no number.
         """
         word = self.word(path)
         match = re.match(r"-?[0-9]{1,20}(?![\w.])", word)
@@ -77,15 +77,15 @@ class Machine:
 
         Raises:
             Absent: There is no such folder.
-            Unreadable: It cannot be read.
+            Unreadable: The folder cannot be read.
         """
         return tuple(sorted(map(plain, self._tree.names(folder)), key=_sort_key))
 
     def names_or_empty(self, folder: str) -> tuple[str, ...]:
-        """Returns the names in a folder. Empty if it does not exist.
+        """Returns the names in a folder. Empty if the folder does not exist.
 
         Raises:
-            Unreadable: It cannot be read.
+            Unreadable: The folder cannot be read.
         """
         try:
             return self.names(folder)
@@ -100,10 +100,10 @@ class Machine:
         return False
 
     def text_or_none(self, path: str) -> str | None:
-        """Returns the content of a file. None if it does not exist or is empty.
+        """Returns the content of a file. None if the file does not exist or is empty.
 
         Raises:
-            Unreadable: It exists but cannot be read.
+            Unreadable: The file exists but cannot be read.
         """
         try:
             return self.text(path) or None
@@ -123,7 +123,7 @@ class Machine:
 
         Raises:
             Absent: There is no such command.
-            Unreadable: It failed or did not end in time.
+            Unreadable: The command failed or did not end in time.
         """
         return self.text(command_key(words))
 
@@ -131,7 +131,7 @@ class Machine:
         """Returns a fact of this type.
 
         Raises:
-            Unreadable: It cannot be determined.
+            Unreadable: The fact cannot be determined.
         """
         content = self._tree.read(fact_key(fact_type))
         try:

@@ -15,7 +15,7 @@ _CHANNEL = re.compile(
     r"Channel (?P<channel>\d+)(?:/0)? : (?P<ends>(?P<sender>\d+)\[(?P<sender_gpu>[0-9a-f]+)\] -> "
     r"(?P<receiver>\d+)\[(?P<receiver_gpu>[0-9a-f]+)\])(?: \[(?P<side>send|receive)\])? via (?P<via>.+)"
 )
-"""Connection for collectives. Those of send and receive operations have index 1 instead of 0."""
+"""Connection for collectives, with index 0 after the channel. Send and receive operations have index 1."""
 _VARIABLE = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
 _VERSION = re.compile(r"NCCL version 2\.(\d{1,3})")
 _NETWORK = re.compile(r"Using network (\S.*)$")
@@ -55,12 +55,12 @@ class Rank(NamedTuple):
 
     process: Process
     gpu_names: frozenset[str]
-    """Index of the GPU and its bus id, as connections name it."""
+    """Index and bus id of the GPU. A connection names the GPU by one of them."""
 
 
 @dataclass
 class Communicator:
-    """Ranks that initialized together. Only those that the log contains."""
+    """Ranks that initialized together, as far as the log contains them."""
 
     size: int
     ranks: dict[int, Rank] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Communicator:
     """Number of nodes in NCCL's count. None before version 2.20."""
     uses_mnnvl: bool | None = None
     is_ambiguous: bool = False
-    """True if two processes have the same rank: the log mixes communicators that it does not name."""
+    """True if two processes have the same rank: the log mixes communicators without a name."""
     evidence: Evidence | None = None
 
     @property
@@ -86,7 +86,7 @@ class Connection(NamedTuple):
     """Connection of two ranks on known hosts, for collectives."""
 
     host: str
-    """Host of the side that printed it."""
+    """Host of the side that printed the connection."""
     peer_host: str
     ends: str
     """Ranks and GPUs of sender and receiver: "3[3] -> 8[0]"."""
@@ -103,12 +103,12 @@ class NcclLog:
     """Content of a log."""
 
     messages: list[Message] = field(default_factory=list)
-    """Messages other than those about ranks and connections. Equal ones of a host occur once."""
+    """Messages that are not about ranks and connections. Equal messages of a host occur once."""
     communicators: list[Communicator] = field(default_factory=list)
     channels: list[Message] = field(default_factory=list)
-    """Messages about connections, with different endpoints or transport."""
+    """Messages about connections, one for each pair of endpoints and transport."""
     unread: str | None = None
-    """Reason for which the rest of the log was not read. None if all was."""
+    """Reason for which the rest of the log was not read. None if the whole log was read."""
     system: System | None = None
     """System of the nodes, if the user named it."""
 
@@ -130,7 +130,7 @@ class NcclLog:
         require(any(each.uses_network for each in self.communicators), "the job ran on one node or NVLink domain")
 
     def find(self, pattern: re.Pattern[str], *, is_warning: bool = False) -> Iterator[tuple[Message, re.Match[str]]]:
-        """Yields the messages that contain a pattern; with `is_warning` only those of level WARN."""
+        """Yields the messages that contain a pattern. With `is_warning`, yields only messages of level WARN."""
         for message in self.messages:
             match = None if is_warning and message.level != "WARN" else pattern.search(message.text)
             if match:

@@ -1,4 +1,4 @@
-"""Reads logs of NCCL, with any launcher's prefixes and other programs' lines between them."""
+"""Reads logs of NCCL. Lines may have prefixes of any launcher, and lines of other programs may lie between them."""
 
 import re
 import time
@@ -14,12 +14,12 @@ from busbw.system import System
 from busbw.units import plain
 
 READ_LIMIT_S = 3.0
-"""Time limit of the reading. The checks need the rest of the 5 s."""
+"""Time limit of the reading. The checks need the rest of the 5 s of `busbw doctor`."""
 MAX_MESSAGES = 100_000
-"""Maximum number of different messages. A job of 10,000 ranks has fewer that matter."""
+"""Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
 
 _MAX_GLUED_RATIO = 10
-"""Text and a host together, as "17node1", have fewer messages than the host by more than this factor."""
+"""A name such as "17node1" is text and a host if node1 has more than this factor of its messages."""
 
 _HEADER = re.compile(HEADER)
 _VERSION = re.compile(rb"NCCL version \d")
@@ -51,7 +51,7 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
                 messages.append(message)
         except UnfinishedError as error:
             unread = unread or f"the rest of {name}: {error}"
-    # A line that begins with a part of another line has text in front of its host.
+    # If a line begins with a part of another line, text stands directly before the host, as in "17node1".
     counts = Counter(message.host for message in messages)
     glued = {
         host
@@ -92,7 +92,7 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
 def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
     """Returns the key that lines with the same message share. None if no check reads the message.
 
-    Most lines repeat others, or are of no interest, so this saves most of the time.
+    Most lines repeat earlier lines, or no check reads them, so the keys save most of the time.
     """
     writer = line[:mark].rpartition(b" [")[0].rpartition(b" ")[2]
     if line.startswith(b"INFO ", mark + 5):

@@ -1,4 +1,4 @@
-"""A measured run in the form of a log of NCCL, so that the checks of variables examine its record as well."""
+"""A measured run in the form of a log of NCCL, so that the checks of variables also examine the record of a run."""
 
 from busbw.doctor.nccl_log.nccl_log import Communicator, Message, NcclLog, Process, Rank
 from busbw.logs import Table
@@ -6,7 +6,7 @@ from busbw.system import find_in_text
 
 
 def log_of_run(table: Table) -> NcclLog:
-    """Returns the variables and ranks of a run. Messages on networks and connections are missing: they are unknown."""
+    """Returns the variables and ranks of a run. The log has no messages about networks and connections."""
     host = table.hosts[0] if table.hosts else ""
     messages = [
         Message(Process(host, ""), "INFO", f"{name} set by environment to {value}", "environment of the run")

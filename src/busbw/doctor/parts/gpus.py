@@ -1,4 +1,4 @@
-"""NVIDIA GPUs of an examined machine: on the bus, as the driver lists them, and as NVML reports them."""
+"""NVIDIA GPUs of an examined machine: GPUs on the bus, in the list of the driver, and in the values of NVML."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
@@ -18,7 +18,7 @@ Rule = Callable[[Machine, Sequence[Gpu]], Iterator[Finding]]
 
 
 def pci_gpus(machine: Machine) -> tuple[pci.PciDevice, ...]:
-    """Returns all NVIDIA GPUs on the bus. In a container these are the GPUs of the host.
+    """Returns all NVIDIA GPUs on the bus. In a container, the bus shows the GPUs of the host.
 
     Raises:
         Unreadable: The devices cannot be read.
@@ -44,7 +44,7 @@ def read_nvml(machine: Machine) -> Gpus:
 
 
 def used_gpus(machine: Machine) -> tuple[Gpu, ...]:
-    """Returns the GPUs that a job uses: those in CUDA_VISIBLE_DEVICES if it lists indexes, otherwise all."""
+    """Returns the GPUs that a job uses: the GPUs in CUDA_VISIBLE_DEVICES if it lists indexes, otherwise all GPUs."""
     gpus = read_nvml(machine).gpus
     words = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return tuple(gpu for gpu in gpus if str(gpu.index) in map(str.strip, words)) or gpus
@@ -59,10 +59,10 @@ def value_of(gpu: Gpu, field: str) -> Any:
 
 
 def gpus_with_fields(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
-    """Returns the used GPUs with all these fields, and the reason for which others lack them, or an empty text.
+    """Returns the used GPUs with all these fields, and the reason why another used GPU lacks a field, or an empty text.
 
     Raises:
-        NotApplicable: No GPU has these fields, and none failed to report them.
+        NotApplicable: No GPU has these fields, and no GPU failed to report them.
     """
     gpus = used_gpus(machine)
     reasons = [(gpu, field, gpu.failures.get(field.partition(".")[0])) for gpu in gpus for field in fields]
@@ -73,7 +73,10 @@ def gpus_with_fields(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], s
 
 
 def require_fields(*fields: str) -> Callable[[Rule], Callable[[Machine], Iterator[Finding]]]:
-    """Makes an examination of a rule: it judges the GPUs that report these fields. The others are undecided."""
+    """Makes an examination of a rule for the GPUs that report these fields.
+
+    If the reading of a field of another GPU fails, the check remains undecided after its findings.
+    """
 
     def make_examination(rule: Rule) -> Callable[[Machine], Iterator[Finding]]:
         @wraps(rule)

@@ -1,4 +1,4 @@
-"""Where a process runs: in a job of Slurm, in a container, in a pod of Kubernetes."""
+"""Surroundings of this process: a job of Slurm, a container, or a pod of Kubernetes."""
 
 import re
 
@@ -14,12 +14,20 @@ def variables_of_slurm_job(machine: Machine) -> dict[str, str]:
     """Returns the environment variables of a process in a job of Slurm.
 
     Raises:
-        NotApplicable: It is in none.
-        Unreadable: They cannot be read.
+        NotApplicable: This process is in no job of Slurm.
+        Unreadable: The variables cannot be read.
     """
-    variables = machine.fact(Environment).variables
-    require("SLURM_JOB_ID" in variables, "this process is in no job of Slurm")
-    return variables
+    require(is_in_slurm_job(machine), "this process is in no job of Slurm")
+    return machine.fact(Environment).variables
+
+
+def is_in_slurm_job(machine: Machine) -> bool:
+    """True if this process is in a job of Slurm.
+
+    Raises:
+        Unreadable: The environment variables cannot be read.
+    """
+    return "SLURM_JOB_ID" in machine.fact(Environment).variables
 
 
 _SIZES = (
@@ -27,11 +35,11 @@ _SIZES = (
     ("BUSBW_SIZE", "BUSBW_LOCAL_SIZE"),
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
 )
-"""Variables with the size of a job, and with the part of it that is on one node."""
+"""Variables with the number of nodes or processes of a job, and with the number of its processes on this node."""
 
 
 def node_count(machine: Machine) -> int | None:
-    """Returns the number of nodes of this process's job. None without a launcher that states it."""
+    """Returns the number of nodes of this job. None if no launcher states its size."""
     variables = machine.fact(Environment).variables
     for total, local in _SIZES:
         counts = variables.get(total, ""), variables.get(local, "1")
@@ -50,20 +58,29 @@ def tasks_on_node(variables: dict[str, str]) -> int:
 def variables_of_container(machine: Machine) -> dict[str, str]:
     """Returns the environment variables of a process in a container that is not in a job of Slurm.
 
-    Containers of Slurm share the devices of the host, and Slurm decides on the access to them.
+    Containers of Slurm share the devices of the host, and Slurm decides which devices a job may open.
 
     Raises:
-        NotApplicable: It is in none.
-        Unreadable: They cannot be read.
+        NotApplicable: This process is in no such container.
+        Unreadable: The variables cannot be read.
     """
-    variables = machine.fact(Environment).variables
-    is_container = "KUBERNETES_SERVICE_HOST" in variables or any(machine.has(path) for path in _CONTAINER_FILES)
-    require(is_container and "SLURM_JOB_ID" not in variables, "no container of Docker, Podman or Kubernetes")
-    return variables
+    is_outside_slurm = is_in_container(machine) and not is_in_slurm_job(machine)
+    require(is_outside_slurm, "no container of Docker, Podman or Kubernetes")
+    return machine.fact(Environment).variables
+
+
+def is_in_container(machine: Machine) -> bool:
+    """True if this process is in a container of Docker, Podman or Kubernetes, also within a job of Slurm.
+
+    Raises:
+        Unreadable: The environment variables cannot be read.
+    """
+    is_in_pod = "KUBERNETES_SERVICE_HOST" in machine.fact(Environment).variables
+    return is_in_pod or any(machine.has(path) for path in _CONTAINER_FILES)
 
 
 def is_container_without_gpu(machine: Machine) -> bool:
-    """True in a container without device nodes of GPUs, although it sees the host's GPUs in /sys and /proc.
+    """True in a container without device nodes of GPUs. /sys and /proc show the host's GPUs also in such a container.
 
     Raises:
         Unreadable: The environment variables or the names of device nodes cannot be read.

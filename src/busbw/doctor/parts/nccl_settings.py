@@ -1,4 +1,4 @@
-"""Settings of communication libraries: variables of the process, and those that NCCL's configuration files set."""
+"""Settings of communication libraries: variables of the process, and variables in NCCL's configuration files."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -52,14 +52,14 @@ def read_settings(machine: Machine) -> dict[str, Setting]:
 
 
 def configuration_lines(machine: Machine) -> Iterator[tuple[str, str]]:
-    """Yields path and text of each line in NCCL's configuration files that is no comment."""
+    """Yields path and text of each line in NCCL's configuration files that is neither empty nor a comment."""
     user = machine.fact(UserConfiguration)
     yield from _with_origin(user.path, user.lines or ())
     yield from _with_origin(f"/{_SYSTEM_FILE}", (machine.text_or_none(_SYSTEM_FILE) or "").splitlines())
 
 
 def _with_origin(path: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    return ((path, line) for line in lines if line.strip() and not line.startswith("#"))
+    return ((path, line) for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
 def is_name(text: str) -> bool:

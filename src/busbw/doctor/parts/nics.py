@@ -1,4 +1,4 @@
-"""NICs with RDMA, and those over which a job communicates between nodes."""
+"""NICs with RDMA, and compute NICs: the NICs over which a job communicates between nodes."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -69,7 +69,7 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
     """Returns the ports that NCCL_IB_HCA permits. Virtual functions count only if no physical one has an RDMA device.
 
     Raises:
-        NotApplicable: There is none.
+        NotApplicable: There is no such port.
     """
     devices = tuple(each for each in rdma_devices(machine) if not _is_other_protocol(machine, each))
     devices = tuple(each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")) or devices
@@ -123,17 +123,18 @@ def _interfaces(machine: Machine) -> dict[str, tuple[str, ...]]:
 
 
 def collective_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
-    """Returns the ports that a job uses for collectives, without those for storage and management.
+    """Returns the ports that a job uses for collectives, without the ports for storage and management.
 
-    These are the ports of one model, at the same place of each card, that have the highest rate together. If they are
-    too many for the GPUs, those that differ from a complete set have another purpose.
+    The ports of one model, at the same place of each card, are a group. The group with the highest total rate is used.
+    If the GPUs can share equally only the ports with the most frequent value of a trait, the other ports have another
+    purpose.
 
     Args:
         machine: Machine with the NICs.
         kinds: Kinds of ports to return. If none is given: all kinds.
 
     Raises:
-        NotApplicable: There is none.
+        NotApplicable: There is no such port.
     """
     groups: dict[tuple[str, ...], list[Port]] = {}
     for port in rdma_ports(machine):

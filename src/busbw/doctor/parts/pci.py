@@ -37,7 +37,7 @@ class PciLink(Struct, kw_only=True, frozen=True):
     """Link between a device and the port above it. Values that the kernel does not know are 0."""
 
     lower: str
-    """Bus id of the device or bridge at its lower end."""
+    """Bus id of the device or bridge at the lower end of the link."""
     width: float
     max_width: float
     """Smaller one of the widths that both ends support."""
@@ -82,14 +82,14 @@ def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
 
 
 def _has_node(machine: Machine, folder: str) -> bool:
-    """True if /dev has the node of an AMD GPU, or if that is unknown. A container has only those of its own GPUs."""
+    """True if /dev has the node of an AMD GPU, or is unknown. A container has only the nodes of its own GPUs."""
     nodes = {name for name in machine.names_or_empty(f"{folder}/drm") if name.startswith("renderD")}
     present = machine.names_or_empty("dev/dri") if nodes else ()
     return not present or not nodes.isdisjoint(present)
 
 
 def rdma_devices(machine: Machine) -> tuple[PciDevice, ...]:
-    """Returns the RDMA devices on PCI. Devices of software, such as rxe0, are not among them."""
+    """Returns the RDMA devices on PCI, without software devices such as rxe0."""
     found: list[PciDevice] = []
     for name in machine.names_or_empty(INFINIBAND):
         try:
@@ -127,7 +127,7 @@ def bridges_above(machine: Machine, bus_id: str) -> tuple[str, ...]:
 def links_above(machine: Machine, bus_id: str) -> tuple[PciLink, ...]:
     """Returns the links from a device up to the root port. Empty if the device has no port above it."""
     chain = (*bridges_above(machine, bus_id), bus_id)
-    # The upstream and the downstream port of a switch are two elements, and the connection between them is no link.
+    # The upstream and downstream ports of a switch are two elements of the chain, but no link connects them.
     pairs = zip(chain[-1::-2], chain[-2::-2], strict=False)
     return tuple(_link(machine, lower, upper) for lower, upper in pairs)
 

@@ -1,4 +1,4 @@
-"""Traits of a machine on which the effect of a setting or of a library depends, and its system."""
+"""System of a machine, and traits: properties on which the effect of a setting or of a library depends."""
 
 import re
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def _has_nvlink(machine: Machine) -> bool:
 
 
 def _has_nvls(machine: Machine) -> bool:
-    """True for GPUs on switches that reduce. Boards with 4 GPUs have no switch, unless they belong to a rack."""
+    """True for GPUs on switches that reduce. A board with 4 GPUs has no switch, unless it belongs to a rack."""
     system = _system(machine)
     if system is None or system.nvls is None:
         return False
@@ -85,7 +85,7 @@ TRAITS: dict[str, Callable[[Machine], bool]] = {
     "other than Google Cloud": lambda machine: not _is_vendor(machine, "Google"),
     "other than Azure": lambda machine: not _is_vendor(machine, "Microsoft"),
 }
-"""Predicates by the text that completes "on machines with"; they raise Unreadable."""
+"""Predicates by name. The name completes "on machines with". A predicate may raise Unreadable."""
 
 
 def has_traits(machine: Machine, traits: str) -> bool:
@@ -94,7 +94,7 @@ def has_traits(machine: Machine, traits: str) -> bool:
 
 
 def system_of(machine: Machine) -> System | None:
-    """Returns the system with the machine's own NICs at their highest rate. None without a known GPU."""
+    """Returns the system with the machine's own NICs at their highest rate. None if no GPU is known."""
     gpus: tuple[str, ...] = ()
     ports: list[NetworkPort] = []
     with suppress(Unreadable, NotApplicable):

@@ -30,8 +30,8 @@ def members(path: Path, index: str) -> Iterator[Member]:
         index: File that a folder must contain.
 
     Raises:
-        ValueError: It is too large, or no archive.
-        OSError: It cannot be read.
+        ValueError: The archive or folder is too large, or the file is no archive.
+        OSError: The archive or folder cannot be read.
     """
     length = 0
     for count, (name, size, content) in enumerate(_folder(path, index) if path.is_dir() else _archive(path)):

@@ -27,7 +27,7 @@ FORMAT = 1
 
 
 class Manifest(Struct, kw_only=True, frozen=True):
-    """Values of a capture that are no files, and reasons for missing ones."""
+    """Values of a capture that are no files, and reasons for missing values."""
 
     format: int = FORMAT
     busbw_version: str = ""
@@ -41,7 +41,7 @@ class Manifest(Struct, kw_only=True, frozen=True):
 
 
 class Capture:
-    """Tree of a capture. A key that is not in it was absent on the machine."""
+    """Tree of a capture. A key that the capture does not have was absent on the machine."""
 
     def __init__(self, files: dict[str, bytes], manifest: Manifest) -> None:
         self.files = files
@@ -125,7 +125,7 @@ def read_capture(path: Path) -> Capture:
     """Reads an archive, or the folder of an unpacked one. Nothing is written to disk.
 
     Raises:
-        UsageError: It cannot be read, or is no capture.
+        UsageError: The file cannot be read, or is no capture.
     """
     files: dict[str, bytes] = {}
     too_long: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Runs commands for checks with a time limit. No process of a command remains after it."""
+"""Runs commands for checks with a time limit. After a command, none of its processes remains."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ MAX_OUTPUT_BYTES = 4 << 20
 COMMAND_LIMIT_S = 3.0
 """Time limit of one command."""
 ALL_COMMANDS_LIMIT_S = 3.7
-"""Time after which all commands end. It is shorter than the time limit of the checks, so that these still decide."""
+"""Time limit of all commands together. The checks have a longer limit, so that they can still decide."""
 _POLL_S, _REAP_S = 0.005, 0.1
 _FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/amazon/efa/bin")
 """Folders of commands in addition to PATH, which often lacks them for users other than root."""
@@ -35,7 +35,7 @@ class Commands:
 
         Raises:
             Absent: There is no such command.
-            Unreadable: It failed, printed too much, or did not end in time.
+            Unreadable: The command failed, printed too much, or did not end in time.
         """
         command = shlex.join(words)
         with self._lock:  # `close` must know each started process
@@ -75,7 +75,7 @@ def _start(words: list[str]) -> _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=os.environ | {"PATH": path, "LC_ALL": "C"},
-            start_new_session=True,  # its children can then be killed with it
+            start_new_session=True,  # to kill the process with its children
         )
     except (FileNotFoundError, IndexError) as error:
         raise Absent(f"the command {shlex.join(words)}") from error
@@ -84,7 +84,7 @@ def _start(words: list[str]) -> _Process:
 
 
 def _read(process: _Process, limit_s: float) -> tuple[bytes, bool]:
-    """Returns the output of a process, and whether it ended in time. Otherwise kills it with its children."""
+    """Returns the output of a process, and True if it ended in time. Otherwise kills the process and its children."""
     assert process.stdout is not None
     end_s = time.monotonic() + limit_s
     output = bytearray()
@@ -110,6 +110,6 @@ def _read(process: _Process, limit_s: float) -> tuple[bytes, bool]:
 def _kill(process: _Process) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, SIGKILL)
-    # A process that waits for a device does not end, so nobody waits for it any longer.
+    # A process that waits for a device may never end, so this wait has a limit.
     with suppress(subprocess.TimeoutExpired):
         process.wait(_REAP_S)

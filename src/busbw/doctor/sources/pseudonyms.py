@@ -1,4 +1,4 @@
-"""Pseudonyms for names and addresses: the same for equal names, and of the same class for addresses."""
+"""Pseudonyms for names and addresses. Equal names have the same pseudonym; an address keeps its class."""
 
 from ipaddress import IPv4Address, IPv6Address
 

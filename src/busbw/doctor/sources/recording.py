@@ -1,4 +1,4 @@
-"""Keeps everything that checks read, so that a capture holds all of it, and nothing is read twice."""
+"""Keeps everything that checks read. A capture then has all values, and no value is read twice."""
 
 from collections.abc import Callable, Container
 from threading import Lock
@@ -24,7 +24,7 @@ class Recording:
         self.targets: dict[str, Outcome[str]] = {}
 
     def unfinished(self) -> tuple[str, ...]:
-        """Returns the keys that a thread still reads, such as those of a device that hangs."""
+        """Returns the keys that a thread still reads, such as keys of a device that hangs."""
         outcomes: dict[str, Container[str]] = {"file": self.files, "folder": self.folders, "target": self.targets}
         return tuple(key for kind, key in tuple(self._key_locks) if key not in outcomes[kind])
 

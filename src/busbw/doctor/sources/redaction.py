@@ -63,7 +63,7 @@ def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
 
     Args:
         capture: Values of a machine.
-        names: Kind ("host", "domain" or "user") and text of further names than those that the capture states.
+        names: Kind ("host", "domain" or "user") and text of names that the capture does not state.
     """
     redaction = _Redaction([*names, *_stated_names(capture)])
     key, manifest = redaction.key, capture.manifest
@@ -101,7 +101,7 @@ def _stated_names(capture: Capture) -> list[tuple[str, str]]:
 
 
 def _host_names(text: str) -> list[tuple[str, str]]:
-    """Returns a host name and its domain separately, so that the first part of the redacted text is the name's too."""
+    """Returns a host name and its domain separately, so that the redacted text still has a host and a domain."""
     host, _, domain = text.partition(".")
     return [("host", host), *([("domain", domain)] if "." in domain else [])]
 

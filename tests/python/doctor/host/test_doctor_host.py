@@ -104,12 +104,24 @@ def test_a_limit_of_a_control_group_that_is_too_low_is_a_risk(name: str, path: s
 def test_a_quota_below_one_cpu_is_slow() -> None:
     machine = load("container").with_file("sys/fs/cgroup/cpu.max", "50000 100000")
     assert_only(machine, "cpu-cores-available", severity="slow")
-    assert "may use 0.5 CPUs" in machine.examine("cpu-cores-available").findings[0].problem
+    assert "may use 0.5 CPUs for 2 GPUs;" in machine.examine("cpu-cores-available").findings[0].problem
 
 
 def test_a_limit_is_judged_by_the_gpus_that_the_job_uses() -> None:
     machine = load("dgx-h100").with_file(f"{GROUP}/memory.max", str(8 << 30)).with_variables(CUDA_VISIBLE_DEVICES="3")
     assert machine.examine("cgroup-memory-limit").passed
+
+
+def test_limits_for_each_gpu_do_not_concern_a_machine_without_gpus() -> None:
+    machine = (
+        load("laptop").with_file(f"{GROUP}/cpu.max", "100000 100000").with_file(f"{GROUP}/memory.max", "100000000")
+    )
+    result = machine.examine("cpu-cores-available", "cgroup-memory-limit")
+    assert (result.passed, result.not_applicable) == (("cpu-cores-available",), ("cgroup-memory-limit",))
+    stat = "nr_periods 90\nnr_throttled {}\n"
+    machine = machine.with_file(f"{GROUP}/cpu.stat", stat.format(70))
+    machine = machine.with_file(f"later/{GROUP}/cpu.stat", stat.format(75))
+    assert "5 periods" in machine.examine("cpu-cores-available").findings[0].problem
 
 
 def test_a_quota_that_stops_threads_is_slow() -> None:

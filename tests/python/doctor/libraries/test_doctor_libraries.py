@@ -125,6 +125,12 @@ def test_a_line_that_nccl_ignores_is_found(line: str) -> None:
     assert_only(machine, "hidden-nccl-conf", severity="risk")
 
 
+@pytest.mark.parametrize("comment", ["# site", "  # site", "\t#NCCL_IB_TC=106"])
+def test_a_comment_in_the_configuration_file_is_no_finding(comment: str) -> None:
+    machine = load("dgx-h100").with_file("etc/nccl.conf", f"NCCL_IB_SL=1\n{comment}")
+    assert machine.examine("hidden-nccl-conf").passed
+
+
 def test_a_named_file_that_does_not_exist_is_found() -> None:
     machine = load("dgx-h100").with_variables(NCCL_CONF_FILE="/opt/nccl.conf")
     assert_only(machine.with_fact("userconfiguration", path="/opt/nccl.conf"), "hidden-nccl-conf")

@@ -262,6 +262,21 @@ def test_a_word_is_no_number(variable: str, value: str, number: str) -> None:
     assert machine.examine("env-not-number").findings[0].problem.endswith(f"takes it for {number}")
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("NCCL_HOSTID", "3g"),
+        ("NCCL_DEBUG_FILE", "on"),
+        ("NCCL_SOCKET_IFNAME", "4K"),
+        ("NCCL_COMM_ID", "yes"),
+        ("NCCL_NET_PLUGIN", "off"),
+        ("NCCL_NET_MERGE_LEVEL", "off"),
+    ],
+)
+def test_a_text_may_look_like_a_number(variable: str, value: str) -> None:
+    assert load("dgx-h100").with_variables(**{variable: value}).examine("env-not-number").passed
+
+
 def test_a_removed_variable_has_no_effect() -> None:
     assert_only(load("dgx-h100").with_variables(NCCL_LL_THRESHOLD="0"), "env-obsolete", subject="NCCL_LL_THRESHOLD")
 

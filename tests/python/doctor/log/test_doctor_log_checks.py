@@ -236,6 +236,25 @@ def test_too_few_ranks_do_not_reduce_in_the_switch(tmp_path: Path) -> None:
     assert finding.cost.busbw_now_gbps < finding.cost.busbw_fixed_gbps
 
 
+@pytest.mark.parametrize("values", [("Ring", "NVLS,NVLSTree"), ("NVLS,NVLSTree", "Ring")])
+def test_hosts_with_different_values_of_a_variable(tmp_path: Path, values: tuple[str, str]) -> None:
+    lines = [*IB, *_setting_lines("NCCL_PROTO", ("^LL128", "LL")), *_setting_lines("NCCL_ALGO", values)]
+    findings = examine(tmp_path, lines, system="h100-sxm").findings
+    assert sorted((each.problem.partition(":")[0], each.severity) for each in findings) == [
+        ("NCCL_ALGO=NVLS,NVLSTree", "risk"),
+        ("NCCL_ALGO=Ring", "slow"),
+        ("NCCL_PROTO=LL", "slow"),
+    ]
+
+
+def _setting_lines(name: str, values: tuple[str, str]) -> list[str]:
+    """Returns the messages of two hosts about a variable with different values."""
+    hosts = ("node0:1000:3000", "node1:1009:3009")
+    return [
+        f"{host} [0] NCCL INFO {name} set by environment to {value}" for host, value in zip(hosts, values, strict=True)
+    ]
+
+
 @pytest.mark.parametrize(("hosts", "text"), [(1, "on node0"), (2, "on 2 of 2 hosts, such as node0")])
 def test_hosts_with_sockets_are_named(tmp_path: Path, hosts: int, text: str) -> None:
     lines = [line for line in SOCKETS if hosts == 2 or "node0:" in line or "Using network" not in line]

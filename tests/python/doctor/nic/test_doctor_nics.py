@@ -3,6 +3,9 @@
 import pytest
 from doctor_machines import TestMachine, assert_only, load
 
+from busbw.doctor.checks.nic.presence import EFA_COUNTS_WITHOUT_MACHINE_TYPE
+from busbw.launchers.machine_types.machine_type import built_in_types
+
 DGX, ROCE, EFA = load("dgx-h100"), load("hgx-h100-roce"), load("p5-efa")
 INFINIBAND = "sys/class/infiniband"
 ALL = "mlx5_{0,3,4,5,6,9,10,11}"
@@ -190,7 +193,9 @@ def test_a_container_without_device_files() -> None:
     machine = DGX.without("dev/infiniband").with_file("dev/nvidia{0..7}", "")
     assert_only(machine, "ib-verbs-char-devices", severity="slow")
     one_gpu = DGX.without("dev/infiniband").with_file("dev/nvidia0", "").with_file("dev/nvidiactl", "")
-    assert not one_gpu.examine("ib-verbs-char-devices").findings
+    for share in (one_gpu.with_file(".dockerenv", ""), one_gpu.with_variables(SLURM_JOB_ID="7")):
+        assert share.examine("ib-verbs-char-devices").not_applicable
+    assert_only(one_gpu, "ib-verbs-char-devices", severity="slow")
 
 
 def test_a_roce_nic_without_an_address() -> None:
@@ -298,6 +303,25 @@ def test_missing_efa_devices() -> None:
     assert [finding.problem for finding in findings] == ["28 EFA devices work; p5.48xlarge has 32"]
     without = EFA.without(INFINIBAND)
     assert_only(without, "efa-present", severity="slow")
+
+
+@pytest.mark.parametrize(
+    ("instance", "count"),
+    [*EFA_COUNTS_WITHOUT_MACHINE_TYPE.items(), ("p4d.24xlarge", 4), ("p5en.48xlarge", 16), ("p6-b200.48xlarge", 8)],
+)
+def test_the_efa_devices_of_an_instance_type(instance: str, count: int) -> None:
+    machine = EFA.without(INFINIBAND).with_file("sys/class/dmi/id/product_name", instance)
+    assert machine.examine("efa-present").findings[0].problem == f"0 EFA devices work; {instance} has {count}"
+
+
+def test_each_efa_count_has_one_source() -> None:
+    assert EFA_COUNTS_WITHOUT_MACHINE_TYPE.keys().isdisjoint(built_in_types())
+
+
+@pytest.mark.parametrize("instance", ["hgx-h100", "p5", "", "c5.large"])
+def test_no_efa_device_is_expected_of_other_machines(instance: str) -> None:
+    machine = EFA.without(INFINIBAND).with_file("sys/class/dmi/id/product_name", instance)
+    assert machine.examine("efa-present").not_applicable
 
 
 def test_the_interface_for_sockets() -> None:

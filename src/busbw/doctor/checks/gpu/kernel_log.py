@@ -8,14 +8,14 @@ from busbw.doctor.parts.gpus import has_nvswitch, require_gpus
 from busbw.doctor.parts.platform import uptime_s
 
 _WINDOW_S = 7200
-"""Older events are ignored, because a reset in the meantime may have corrected them."""
+"""Older events are ignored, because a later reset may have corrected the error."""
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)[^)]*\): (\d+),(.*)")
 _SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), Fatal")
 _RESET = re.compile(r"NVRM: loading NVIDIA UNIX|nvidia-nvswitch\d*: Probing device")
-_RECOVERED = "to 0x0 (None)"
-"""End of Xid 154 after a reset."""
-_LINK_XIDS = range(144, 151)
-"""NVLink of Blackwell. Only lines with "Fatal" matter."""
+_NO_ACTION_NEEDED = "to 0x0 (None)"
+"""End of a line with Xid 154, which reports a new recovery action: after a reset, the GPU needs no action."""
+_BLACKWELL_LINK_XIDS = range(144, 151)
+"""Errors of NVLink on Blackwell. Only lines with "Fatal" matter."""
 _XIDS: dict[int, str] = {
     48: "uncorrectable memory error",
     62: "internal controller halted",
@@ -28,14 +28,14 @@ _XIDS: dict[int, str] = {
     120: "GSP error",
     140: "unrecovered ECC error",
     143: "GPU initialization failed",
-    **dict.fromkeys(_LINK_XIDS, "fatal NVLink error"),
+    **dict.fromkeys(_BLACKWELL_LINK_XIDS, "fatal NVLink error"),
 }
-"""Errors of hardware and driver. Applications cause 13, 31, 43, 45 and often 109, so they are missing here."""
+"""Errors of hardware and driver, by Xid. Xids 13, 31, 43, 45 and often 109 are missing: applications cause them."""
 _LINE = re.compile(r"(?:<\d+>)?\[ *(\d{1,12})\.\d+\] *(.*)")
 
 
 def _recent_lines(machine: Machine) -> list[str]:
-    """Returns the lines of the kernel log within the window and after the last reset, without time.
+    """Returns the lines of the kernel log within the window and after the last reset, without their times.
 
     Raises:
         Unreadable: The log cannot be read, or its lines have no time.
@@ -63,19 +63,20 @@ def gpu_xid(machine: Machine) -> Iterator[Finding]:
     for line in _recent_lines(machine):
         if match := _XID.search(line):
             bus_id, xid = f"{match[1].lower()}.0", int(match[2])
-            if line.endswith(_RECOVERED):
+            is_harmless_link_error = xid in _BLACKWELL_LINK_XIDS and not re.search(r"\bFatal\b", match[3])
+            if line.endswith(_NO_ACTION_NEEDED):
                 errors = {key: text for key, text in errors.items() if key[0] != bus_id}
-            elif xid in _XIDS and (xid not in _LINK_XIDS or re.search(r"\bFatal\b", match[3])):
+            elif xid in _XIDS and not is_harmless_link_error:
                 errors[bus_id, xid] = line
     for (bus_id, xid), line in errors.items():
-        # Not every driver logs the reset of one GPU, so the error may be corrected. Other checks judge its state.
+        # Not every driver logs the reset of one GPU, so a reset may have corrected the error: it is only a risk.
         problem = f"the GPU {bus_id} reported Xid {xid} within the last 2 hours: {_XIDS[xid]}"
         yield Finding("risk", problem, (Evidence("dmesg", line),), subject=bus_id)
 
 
 @check(
     reads="dmesg, /proc/uptime, /proc/driver/nvidia-nvswitch/devices",
-    rule="The kernel log has no fatal error of an NVLink switch within 2 hours. Others come with each GPU reset.",
+    rule="The kernel log has no fatal error of an NVLink switch within 2 hours. A GPU reset causes non-fatal errors.",
     source="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
     cost="NVLink traffic through the switch stops until all GPUs are reset; jobs fail or hang.",
     fix="drain the node, then sudo systemctl stop nvidia-fabricmanager; sudo nvidia-smi --gpu-reset; "

@@ -50,7 +50,7 @@ def gpu_persistence(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 
 
 def _is_display(machine: Machine, gpu: Gpu) -> bool:
-    """True if a GPU can have a monitor, unlike those of servers."""
+    """True if a GPU can have a monitor. GPUs of servers cannot."""
     return not (machine.text_or_none(f"{DEVICES}/{gpu.bus_id}/class") or "").startswith("0x0302")
 
 

@@ -73,7 +73,7 @@ def numa_binding(machine: Machine) -> Iterator[Finding]:
         near |= set(parse_ranges(machine.text(f"{_NODES}/node{node}/cpulist")) or ())
     allowed = allowed_cpus(machine)
     own = set(parse_ranges(allowed) or ())
-    # A job may bind each process to the node of its own GPU, so only a distance from all GPUs is certain.
+    # A job may bind each process to the node of its own GPU, so only CPUs far from all GPUs are certainly wrong.
     if near and own and not near & own:
         yield Finding(
             "slow",

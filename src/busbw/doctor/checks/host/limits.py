@@ -1,4 +1,4 @@
-"""Limits of this process: locked memory, open files, shared memory, and those of its control groups."""
+"""Limits of this process: locked memory, open files, shared memory, and the limits of its control groups."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,6 +14,8 @@ _MIN_FILES = 65536
 _IPC_LOCK = 14
 """Number of the capability that ignores the limit of locked memory."""
 _MIN_SHARED_BYTES = 128 << 20
+_MIN_CPUS_PER_GPU = 2
+_MIN_BYTES_PER_GPU = 2 << 30
 _GROUPS = "sys/fs/cgroup"
 
 
@@ -38,10 +40,10 @@ def memlock(machine: Machine) -> Iterator[Finding]:
 
 
 def _may_ignore_limit(machine: Machine) -> bool:
-    """True with the capability in the first user namespace, the only one in which the kernel accepts it."""
+    """True if the process has the capability, in the first user namespace: the kernel ignores it in any other."""
     capabilities = re.search(r"^CapEff: *([0-9a-f]{1,16})$", machine.text("proc/self/status"), re.MULTILINE)
-    is_first = machine.text("proc/self/uid_map").split() == ["0", "0", "4294967295"]
-    return capabilities is not None and is_first and bool(int(capabilities[1], 16) >> _IPC_LOCK & 1)
+    is_first_namespace = machine.text("proc/self/uid_map").split() == ["0", "0", "4294967295"]
+    return capabilities is not None and is_first_namespace and bool(int(capabilities[1], 16) >> _IPC_LOCK & 1)
 
 
 @check(
@@ -83,7 +85,10 @@ def shm_size(machine: Machine) -> Iterator[Finding]:
 
 
 def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
-    """Returns the folders of the groups, from the root to the process's own. Those above a container are absent."""
+    """Returns the folders of the groups, from the root to the group of this process.
+
+    A container does not show the groups above it.
+    """
     is_unified = machine.has(f"{_GROUPS}/cgroup.controllers")
     root = _GROUPS if is_unified else f"{_GROUPS}/{controller}"
     for line in machine.text("proc/self/cgroup").splitlines():
@@ -95,7 +100,7 @@ def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
 
 
 def _group_limit(machine: Machine, path: str) -> float | None:
-    """Returns a limit: of cpu.max in CPUs. None without one."""
+    """Returns a limit in bytes, or in CPUs if the file has a quota and a period. None if there is no limit."""
     words = (machine.text_or_none(path) or "max").split()
     if path.endswith("cpu.cfs_quota_us"):
         words.append(machine.text_or_none(path.replace("quota", "period")) or "100000")
@@ -104,19 +109,25 @@ def _group_limit(machine: Machine, path: str) -> float | None:
     return int(words[0]) / (int(words[1]) if len(words) > 1 else 1)
 
 
+def _used_gpu_count(machine: Machine) -> int:
+    """Returns the number of GPUs that the job uses. 0 without a GPU."""
+    gpu_count = len(gpus(machine))
+    selected = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
+    return len(selected.split(",")) if gpu_count and selected else gpu_count
+
+
 def _group_findings(
     machine: Machine, controller: str, names: tuple[str, ...], min_per_gpu: float, text: Callable[[float], str]
 ) -> Iterator[Finding]:
-    """Yields a finding if the strictest limit of the groups allows less than `min_per_gpu` for each GPU."""
+    """Yields a finding if the strictest limit of the groups allows less than `min_per_gpu` for each used GPU."""
     paths = [f"{folder}/{name}" for folder in _group_folders(machine, controller) for name in names]
     limits = [(number, path) for path in paths if (number := _group_limit(machine, path)) is not None]
-    used = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
-    gpu_count = len(used.split(",")) if used else max(1, len(gpus(machine)))
+    gpu_count = _used_gpu_count(machine)
     if limits and min(limits)[0] < min_per_gpu * gpu_count:
         yield Finding(
-            # A rank has a thread for its network that never sleeps, so less than one CPU always stops it.
+            # The network thread of a rank never sleeps, so a quota below one CPU always stops this thread.
             severity="slow" if controller == "cpu" and min(limits)[0] < 1 else "risk",
-            problem=f"the job may use {text(min(limits)[0])} for {count_text(gpu_count, 'rank')}; "
+            problem=f"the job may use {text(min(limits)[0])} for {count_text(gpu_count, 'GPU')}; "
             f"it needs {text(min_per_gpu * gpu_count)}",
             evidence=(machine.evidence(min(limits)[1]),),
         )
@@ -124,13 +135,14 @@ def _group_findings(
 
 @check(
     reads="cpu.max and cpu.stat of the process's control groups",
-    rule="The quota allows at least 2 CPUs for each GPU, and stops no thread.",
+    rule="The quota allows at least 2 CPUs for each GPU that the job uses, and stops no thread.",
     source="kubernetes/kubernetes#67577",
     cost="Proxy threads wait for a CPU, so bandwidth between nodes drops to a fraction, with a long tail.",
     fix="remove the CPU limit of the pod, or give it Guaranteed QoS with whole CPUs",
 )
 def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
-    yield from _group_findings(machine, "cpu", ("cpu.max", "cpu.cfs_quota_us"), 2, lambda cpus: f"{cpus:g} CPUs")
+    names = ("cpu.max", "cpu.cfs_quota_us")
+    yield from _group_findings(machine, "cpu", names, _MIN_CPUS_PER_GPU, lambda cpus: f"{cpus:g} CPUs")
     paths = [f"{folder}/cpu.stat" for folder in _group_folders(machine, "cpu")]
     # A group without a quota has no such counter.
     paths = [path for path in paths if "nr_throttled" in (machine.text_or_none(path) or "")]
@@ -143,11 +155,12 @@ def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
 
 @check(
     reads="memory.max of the process's control groups",
-    rule="The limit allows at least 2 GiB for each GPU.",
+    rule="The limit allows at least 2 GiB for each GPU that the job uses.",
     source="https://docs.kernel.org/admin-guide/cgroup-v2.html",
     cost="Pinned buffers and /dev/shm count as memory of the job, and the kernel ends it at the limit.",
     fix="raise or remove the memory limit of the pod, container or service; for Slurm, of --mem",
 )
 def cgroup_memory_limit(machine: Machine) -> Iterator[Finding]:
+    require(_used_gpu_count(machine), "no GPU")
     names = ("memory.max", "memory.limit_in_bytes")
-    yield from _group_findings(machine, "memory", names, 2 << 30, lambda size: f"{size / 2**30:g} GiB")
+    yield from _group_findings(machine, "memory", names, _MIN_BYTES_PER_GPU, lambda size: f"{size / 2**30:g} GiB")

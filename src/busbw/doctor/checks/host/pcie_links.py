@@ -27,7 +27,7 @@ def _examine(machine: Machine, name: str, unit: str) -> Iterator[Finding]:
     trusts_ports = not is_virtual(machine)
     for link, device, depth in links.values():
         now, possible = getattr(link, name), getattr(link, f"max_{name}")
-        # A slot can be narrower by design. It is a defect if an equal device has more, or on a physical NIC.
+        # A slot can be narrower by design. A low value is a defect if an equal device has more, or on a physical NIC.
         is_defect = now < best[device.model, depth] or (depth == 0 and device in nics and trusts_ports)
         if 0 < now < possible and is_defect:
             label = device.label if depth == 0 else f"the bridge {link.lower} above {device.label}"

@@ -1,4 +1,4 @@
-"""Variables that slow collectives or put them at risk if they are left in place: one check for each."""
+"""Variables with values that slow down collectives or put jobs at risk: one check for each variable."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

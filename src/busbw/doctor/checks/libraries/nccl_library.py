@@ -1,4 +1,4 @@
-"""NCCL that programs load, its known defects, and its plugins."""
+"""NCCL library that programs load, known defects of its version, and its plugins."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def installed_nccl(machine: Machine) -> tuple[Library, ...]:
-    """Returns the NCCL libraries, the first one first. Raises NotApplicable if jobs must bring their own."""
+    """Returns the NCCL libraries. A program loads the first one. Raises NotApplicable if jobs must bring their own."""
     require_gpus(machine)
     libraries = machine.fact(Libraries).find(NCCL)
     require(libraries, "no NCCL library is installed")
@@ -96,7 +96,7 @@ def _missing_plugins(kind: str, variables: tuple[str, ...], machine: Machine) ->
         setting = settings.get(variable)
         for word in setting.value.split(",") if setting else ():
             is_path = "/" in word or variable.endswith("FILE")
-            # The fact lists no libraries with other names.
+            # `Libraries` has only names of this form, so another name may exist.
             is_listed = re.fullmatch(r"libnccl-.*\.so|(?!none$|static_plugin$|lib)[\w-]+", word, re.IGNORECASE)
             is_present = _exists(machine, word) if is_path else bool({word, f"libnccl-{kind}-{word}.so"} & names)
             if setting and (is_path or is_listed) and not is_present:

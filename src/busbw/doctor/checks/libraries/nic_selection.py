@@ -1,4 +1,4 @@
-"""NICs that NCCL_IB_HCA selects: names that are missing, or that select others as well."""
+"""Names in NCCL_IB_HCA that select no device, or more devices than the named one."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _RDMA = "sys/class/infiniband"
 
 @check(
     reads="NCCL_IB_HCA in the environment and in NCCL's configuration files; /sys/class/infiniband",
-    rule="NCCL_IB_HCA names existing devices, and selects no others by a common prefix.",
+    rule="NCCL_IB_HCA names existing devices, and selects no further device by a common prefix.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     cost="NCCL uses other NICs than intended, fewer of them, or TCP sockets.",
     fix="export NCCL_IB_HCA==DEVICE,DEVICE with the exact names of /sys/class/infiniband",
@@ -27,13 +27,15 @@ def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
     names = {word.partition(":")[0] for word in words}
     selected = {word: [each for each in devices if is_permitted(f"{exact}{word}", each)] for word in words}
     for word, found in selected.items():
-        others = sorted({*found} - names)
-        if found and not (others and word.partition(":")[0] in found):
+        unnamed = sorted({*found} - names)
+        # A word that is no device, such as mlx5, is meant as a prefix.
+        is_device = word.partition(":")[0] in found
+        if found and not (unnamed and is_device):
             continue
-        others_text = ", ".join(others)
+        unnamed_text = ", ".join(unnamed)
         yield Finding(
             "risk" if any(selected.values()) else "slow",
-            f"{word} in NCCL_IB_HCA selects {f'also {others_text}' if found else 'no device of this machine'}",
+            f"{word} in NCCL_IB_HCA selects {f'also {unnamed_text}' if found else 'no device of this machine'}",
             (setting.evidence, Evidence(f"/{_RDMA}", ", ".join(devices))),
             subject=setting.name,
         )

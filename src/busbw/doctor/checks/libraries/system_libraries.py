@@ -18,7 +18,7 @@ _PLUGIN_FOLDERS = tuple(
     for root in ("amazon/ofi-nccl", "aws-ofi-nccl")
     for folder in ("", "64", "/x86_64-linux-gnu", "/aarch64-linux-gnu")
 )
-"""Folders of Amazon's installer. Jobs often add them to LD_LIBRARY_PATH themselves."""
+"""Folders of Amazon's installer. Jobs often add these folders to LD_LIBRARY_PATH themselves."""
 
 
 @check(
@@ -43,7 +43,7 @@ def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
 
 @check(
     reads=f"{VERBS} in the search path of the dynamic linker; names in /{_PROVIDERS}",
-    rule="libibverbs and its drivers for the RDMA devices are installed where NCCL is.",
+    rule="If NCCL is installed, libibverbs and its drivers for the RDMA devices are installed too.",
     source="https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
     cost="NCCL finds no RDMA device and uses TCP sockets between nodes.",
     fix="install rdma-core (libibverbs1 and ibverbs-providers) in the image, for EFA the EFA installer",

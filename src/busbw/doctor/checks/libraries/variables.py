@@ -17,14 +17,20 @@ from busbw.doctor.parts.value_patterns import matches
 from busbw.near_misses import near_misses
 
 _MIN_SIMILARITY = 0.88
-"""Similarity of a misspelled name to the right one. Names of sites that resemble no name of NCCL are ignored."""
+"""Similarity of a misspelled name to the right one. Other names may be variables of a site, and are ignored."""
 _OTHER_PROGRAMS = re.compile(
     r"NCCL_(?:(?:FASTRAK|GIB|GPUDIRECTTCPX|IBEXT|INSPECTOR|LLCM|PLUGIN|PROFILER?|SHARP|SHIMNET|TESTS|TUNER)_.*"
     "|ASYNC_ERROR_HANDLING|BLOCKING_WAIT|DESYNC_DEBUG|ENABLE_TIMING|USE_TENSOR_REGISTER_ALLOCATOR_HOOK|TIMEOUT)"
 )
-"""Names of plugins and tools, and of PyTorch."""
-_NO_NUMBER = re.compile(r"true|false|yes|no|on|off|(\d+) ?[KMG](?:i?B)?", re.IGNORECASE)
-"""Values that users mean as a number. No variable of NCCL that holds a text has such a value."""
+"""Variables of plugins and tools, and of PyTorch."""
+_TEXT_VARIABLES = re.compile(
+    r"NCCL_(?:ALGO|CHECK_MODE|COMM_ID|DEBUG|DEBUG_SUBSYS|DEBUG_TIMESTAMP_(?:FORMAT|LEVELS)|HOSTID|IBVERBS_LIB|IB_HCA"
+    "|IB_ADDR_(?:FAMILY|RANGE)|LAUNCH_MODE|NET|NETDEVS_POLICY|NET_FORCE_MERGE|NET_MERGE_(?:LEVEL|POLICY)|PROTO|PROXY_CPUSET"
+    "|RAS_ADDR|SOCKET_FAMILY|SYM_KERNEL|THREAD_THRESHOLDS|.*_(?:FILE|IFNAME|PLUGIN))"
+)
+"""Variables with a value that NCCL does not read as a number."""
+_INTENDED_NUMBER = re.compile(r"true|false|yes|no|on|off|(\d+) ?[KMG](?:i?B)?", re.IGNORECASE)
+"""Values that users mean as a number, but that NCCL cannot read as the intended number."""
 
 
 class _Contradiction(Struct, array_like=True, frozen=True):
@@ -38,7 +44,7 @@ class _Contradiction(Struct, array_like=True, frozen=True):
 
 
 class _Table(Struct, frozen=True):
-    """Tables of variables.toml for this module."""
+    """Tables of variables.toml that this module uses."""
 
     contradictory: tuple[_Contradiction, ...]
     obsolete: dict[str, str]
@@ -48,11 +54,12 @@ _READS = "variables in the environment and in NCCL's configuration files"
 _TABLE = msgspec.toml.decode(Path(__file__).with_name("variables.toml").read_bytes(), type=_Table)
 
 
-def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None = None) -> Finding:
+def _finding(setting: Setting, problem: str, *related: Setting, fix: str | None = None) -> Finding:
+    """Returns a finding about a setting. The evidence also has the related settings."""
     return Finding(
         "risk",
         problem,
-        (setting.evidence, *(each.evidence for each in others)),
+        (setting.evidence, *(each.evidence for each in related)),
         subject=setting.name,
         fix=fix or setting.fix,
     )
@@ -60,7 +67,7 @@ def _finding(setting: Setting, problem: str, *others: Setting, fix: str | None =
 
 @check(
     reads=_READS,
-    rule="NCCL or one of its plugins knows each variable with their prefix.",
+    rule="NCCL or a plugin of NCCL knows each variable with the prefix NCCL_ or OFI_NCCL_.",
     source=DOCUMENTATION,
     cost="The library ignores the variable silently, so the job runs with the default.",
     fix="correct the name",
@@ -82,15 +89,16 @@ def env_unknown(machine: Machine) -> Iterator[Finding]:
 
 @check(
     reads=_READS,
-    rule="No variable of NCCL has a word such as true, or a number with a unit such as 8M.",
+    rule="No numeric variable of NCCL has a word such as true, or a number with a unit such as 8M.",
     source=DOCUMENTATION,
     cost="NCCL reads the leading digits, and 0 for words.",
     fix="set the variable to a number",
 )
 def env_not_number(machine: Machine) -> Iterator[Finding]:
     for name, setting in read_settings(machine).items():
-        match = _NO_NUMBER.fullmatch(setting.value)
-        if match and name.startswith("NCCL_") and not _OTHER_PROGRAMS.fullmatch(name):
+        match = _INTENDED_NUMBER.fullmatch(setting.value)
+        is_other = _OTHER_PROGRAMS.fullmatch(name) or _TEXT_VARIABLES.fullmatch(name)
+        if match and name.startswith("NCCL_") and not is_other:
             problem = f"{setting.text} is no number; NCCL takes it for {match[1] or 0}"
             yield _finding(setting, problem, fix=f"set {name} to a number, or {setting.fix}")
 
@@ -110,7 +118,7 @@ def env_obsolete(machine: Machine) -> Iterator[Finding]:
 
 @check(
     reads=_READS,
-    rule="No setting disables what another one demands.",
+    rule="No setting disables what another setting demands.",
     source=DOCUMENTATION,
     cost="NCCL ignores one of the settings, or fails.",
     fix="remove one of the settings",

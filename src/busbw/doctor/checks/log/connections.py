@@ -60,7 +60,7 @@ def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     disabled: dict[str, dict[str, Message]] = {}
     for message, match in log.find(_DISABLED):
         used = {rdma["adapter"] for each in connections.get(message.host, ()) if (rdma := _RDMA.match(each.via))}
-        if message.host and match["index"] in (used or {match["index"]}):  # others carry no data
+        if message.host and match["index"] in (used or {match["index"]}):  # an unused adapter carries no data
             disabled.setdefault(message.host, {}).setdefault(match["name"], message)
     require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
     for host, adapters in disabled.items():

@@ -44,15 +44,16 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
         return
     host, message = next(iter(on_sockets.items()))
     reason = next((each for pattern in _REASONS for each, _ in log.find(pattern)), None)
-    others = {name for name, _ in log.networks.values()} - {"Socket"}
+    other_networks = {name for name, _ in log.networks.values()} - {"Socket"}
     hosts_text = host
     if len(log.networks) > 1:
         hosts_text = f"{len(on_sockets)} of {len(log.networks)} hosts, such as {host}"
     is_chosen = reason is not None and " set " in reason.text
     expects_rdma = is_chosen or any(True for _ in log.find(_EXPECTS_RDMA))
     yield Finding(
-        "broken" if others else "slow" if expects_rdma else "risk",
-        f"NCCL uses TCP sockets on {hosts_text}" + (f"; others use {', '.join(sorted(others))}" if others else ""),
+        "broken" if other_networks else "slow" if expects_rdma else "risk",
+        f"NCCL uses TCP sockets on {hosts_text}"
+        + (f"; others use {', '.join(sorted(other_networks))}" if other_networks else ""),
         (*((reason.evidence,) if reason else ()), message.evidence),
         subject=host if len(on_sockets) == 1 else None,
     )
@@ -105,7 +106,7 @@ def log_rails(log: NcclLog) -> Iterator[Finding]:
     receivers: dict[_Ends, dict[str, Connection]] = {}
     for each in log.connections:
         adapter = _RAIL.match(each.via)
-        # A number means the same adapter on two hosts only if they list the same ones.
+        # A number means the same adapter on two hosts only if both hosts list the same adapters.
         if adapter and listed.get(each.host, "") == listed.get(each.peer_host):
             ends = (frozenset((each.host, each.peer_host)), each.ends, each.channel)
             (receivers if each.is_receive else senders).setdefault(ends, {})[adapter[1]] = each

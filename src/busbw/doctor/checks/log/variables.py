@@ -1,4 +1,4 @@
-"""Variables that NCCL read from the environment or a configuration file, and that do harm on the job's machines."""
+"""Variables of a job that slow down NCCL on the machines of the job, or put the job at risk."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from busbw.doctor.model import Damage, Finding, check
 from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.parts.value_patterns import matches
 
-_OTHER_CHECKS = {
+_VARIABLES_OF_OTHER_CHECKS = {
     "NCCL_P2P_DISABLE",
     "NCCL_P2P_LEVEL",
     "NCCL_IB_DISABLE",
@@ -16,13 +16,17 @@ _OTHER_CHECKS = {
     "NCCL_NET_GDR_LEVEL",
     "NCCL_DMABUF_ENABLE",
 }
-"""Variables with an effect that another check finds in the log."""
-_PXN = {"NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"}
-"""Variables without effect on two nodes."""
+"""Variables with an effect that another check finds in the messages about networks and connections."""
+_PXN_VARIABLES = {"NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"}
+"""Variables without an effect on fewer than three nodes."""
+_MIN_PXN_NODES = 3
 
 
 def _has(pattern: str) -> Callable[[NcclLog], bool | None]:
-    """Returns a predicate on messages about the network. It is None if a log of several nodes has no such messages."""
+    """Returns a predicate: True if a log of several nodes has a message with this pattern.
+
+    The predicate returns None if a log of several nodes does not name the network.
+    """
 
     def has(log: NcclLog) -> bool | None:
         if log.node_count > 1 and not log.networks:
@@ -47,7 +51,7 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
     ),
     "other than Azure": lambda _log: None,
 }
-"""Predicates of parts/traits.py for the machines of a log. None if the log does not tell."""
+"""Predicates for the traits of parts/traits.py. A predicate returns None if the log does not show the trait."""
 
 
 @check(
@@ -59,22 +63,35 @@ TRAITS: dict[str, Callable[[NcclLog], bool | None]] = {
 )
 def log_variables(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    done = (_PXN if log.node_count < 3 else set()) | (_OTHER_CHECKS if log.channels or log.networks else set())
+    ignored = _ignored_variables(log)
+    decided: set[tuple[str, str]] = set()
     for row in HARMFUL_VALUES:
-        values = [(value, message) for (name, value), message in log.variables.items() if name == row.variable]
-        if row.variable in done or not values or not matches(values[0][0], row.values):
+        # Hosts can have different values of a variable. The first row that matches a value decides.
+        harmful = [
+            (name, value)
+            for name, value in log.variables
+            if name == row.variable and (name, value) not in decided and matches(value, row.values)
+        ]
+        if not harmful or row.variable in ignored:
             continue
-        value, message = values[0]
         traits = [trait in TRAITS and TRAITS[trait](log) for trait in row.traits.split(", ") if trait]
         if False in traits:
             continue
-        done.add(row.variable)
+        decided.update(harmful)
+        value = harmful[0][1]
         yield Finding(
             "risk" if None in traits else row.severity,
             f"{row.variable}={value}: {row.effect}",
-            (message.evidence,),
+            (log.variables[row.variable, value].evidence,),
             subject=row.variable,
             cost=row.effect_sentence,
             damage=Damage(nvls=False) if row.damage == "nvls" else None,
             fix=f"unset {row.variable}; it can also be in /etc/nccl.conf or ~/.nccl.conf",
         )
+
+
+def _ignored_variables(log: NcclLog) -> set[str]:
+    """Returns the variables without an effect on this job, and those that another check of this log judges."""
+    without_effect = _PXN_VARIABLES if log.node_count < _MIN_PXN_NODES else set()
+    judged_elsewhere = _VARIABLES_OF_OTHER_CHECKS if log.channels or log.networks else set()
+    return without_effect | judged_elsewhere

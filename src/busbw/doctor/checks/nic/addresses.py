@@ -71,6 +71,6 @@ def _is_reachable(machine: Machine, port: Port) -> bool:
 
 
 def _type(machine: Machine, port: Port, index: str) -> str | None:
-    """Returns the type of a GID. None if there is no GID: the kernel then refuses to read its type."""
+    """Returns the type of a GID. None if the index has no GID, because the kernel then refuses to read a type."""
     gid = machine.text_or_none(f"{port.folder}/gids/{index}")
     return machine.word(f"{port.folder}/gid_attrs/types/{index}") if gid not in {None, _ZERO} else None

@@ -24,7 +24,7 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
     ports = collective_ports(machine, *entry.kinds)
-    # All first readings come before the second ones, because each of these waits until a second has passed.
+    # All counters are first read once. Each second reading waits until a second has passed since the first reading.
     for port in ports:
         for key in (*_files(entry, port), *_commands(entry, port)):
             with suppress(Unreadable):
@@ -48,7 +48,7 @@ def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
 
 
 def _growths(entry: _Entry, machine: Machine, port: Port) -> Iterator[tuple[str, str, int, int]]:
-    """Yields the source, the name, the growth and its limit of each counter that the driver of a port has."""
+    """Yields source, name, growth and maximum healthy growth of each counter that the driver of a port has."""
     limits = _files(entry, port)
     for path, growth in growths(machine, limits).items():
         yield absolute_path(path), Path(path).name, growth, limits[path]

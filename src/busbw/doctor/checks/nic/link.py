@@ -1,4 +1,4 @@
-"""Links of compute NICs: those that are down, those of InfiniBand without a subnet manager, and bonds."""
+"""Links of compute NICs: links that are down, InfiniBand links without a subnet manager, and bonds."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from busbw.doctor.parts.pci import gpus
 from busbw.doctor.parts.platform import has_just_booted
 
 _MIN_PORTS = 4
-"""Number of NICs from which on a node with GPUs is one of a cluster, and not a workstation without a cable."""
+"""A node with GPUs and at least this number of NICs belongs to a cluster, and is no workstation without a cable."""
 
 
 @check(

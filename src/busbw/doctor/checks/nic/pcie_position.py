@@ -21,12 +21,12 @@ _MAX_GBIT = 400
 def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
     ports = collective_ports(machine)
     links = {port: links_above(machine, port.bus_id)[:1] for port in ports}
-    # A card in several slots, such as that of DGX Spark, appears once for each, and its port needs them together.
+    # A card in several slots, such as in DGX Spark, appears once for each slot, and its port uses all these slots.
     cards = {port: machine.text_or_none(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in ports}
     for port in ports:
         for link in links[port]:
             gbit = 8 * sum(each.gbps for other in ports if cards[other] == cards[port] for each in links[other])
-            # pcie-width and pcie-speed report a link below what both ends can do.
+            # pcie-width and pcie-speed report a link that is slower than both ends permit.
             is_slot = link.width >= link.max_width and link.speed >= link.max_speed
             if port.is_active and is_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
                 folder = f"{DEVICES}/{port.bus_id}"

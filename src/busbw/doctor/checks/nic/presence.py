@@ -1,61 +1,68 @@
-"""NICs and their device files that programs need, but do not find."""
+"""Missing NICs, and missing device files of NICs."""
 
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, NotApplicable, check, require
-from busbw.doctor.parts.job import is_container_without_gpu
+from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, check, require
+from busbw.doctor.parts.job import is_container_without_gpu, is_in_container, is_in_slurm_job
 from busbw.doctor.parts.nics import collective_ports
 from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, device_folders, rdma_devices
+from busbw.launchers.machine_types.machine_type import built_in_types
 
 _PRODUCT = "sys/class/dmi/id/product_name"
-_EFA_DEVICES = {
-    "p4d.24xlarge": 4,
-    "p4de.24xlarge": 4,
-    "p5.48xlarge": 32,
-    "p5e.48xlarge": 32,
-    "p5en.48xlarge": 16,
-    "p6-b200.48xlarge": 8,
-    "p6-b300.48xlarge": 16,
-}
+_EFA_RESOURCE = "vpc.amazonaws.com/efa"
+EFA_COUNTS_WITHOUT_MACHINE_TYPE = {"p5e.48xlarge": 32, "p6-b300.48xlarge": 16}
+"""EFA devices of instance types that are not in busbw.launchers.machine_types."""
 _DEVICE_FILES = "dev/infiniband"
 
 
 @check(
     reads="/sys/class/infiniband; vendor, device, class and driver in /sys/bus/pci/devices/BDF",
-    rule="Each NIC of the model of the compute NICs has an RDMA device.",
+    rule="All NICs of the same model as the compute NICs have an RDMA device.",
     source="https://github.com/facebookresearch/gcm",
     cost="One of 8 NICs lost takes 1/8 of the bandwidth between nodes, or half if two GPUs then share a NIC.",
     fix="sudo dmesg | grep -e mlx5 -e bnxt; sudo mlxfwreset -d BDF reset; sudo reboot",
 )
 def nic_count(machine: Machine) -> Iterator[Finding]:
-    working = [f"{DEVICES}/{port.bus_id}" for port in collective_ports(machine, "InfiniBand", "RoCE")]
-    offered = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
-    kinds = {_kind(machine, folder) for folder in working}
-    equal = [each for each in device_folders(machine) if each not in offered and _kind(machine, each) in kinds]
-    lost = [folder for folder in equal if not _has_other_purpose(machine, folder)]
-    for folder in lost if len(lost) < len(working) else ():
+    compute_nics = [f"{DEVICES}/{port.bus_id}" for port in collective_ports(machine, "InfiniBand", "RoCE")]
+    compute_kinds = {_kind(machine, folder) for folder in compute_nics}
+    with_rdma = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
+    missing = [
+        folder
+        for folder in device_folders(machine)
+        if folder not in with_rdma
+        and _kind(machine, folder) in compute_kinds
+        and not _has_other_purpose(machine, folder)
+    ]
+    if len(missing) >= len(compute_nics):
+        return  # At least half of the NICs have no RDMA device, which is probably intended.
+    for folder in missing:
         bus_id = folder.rpartition("/")[2]
         yield Finding(
             "slow",
-            f"the NIC at {bus_id} has no RDMA device; {len(working)} NICs of its model have one",
+            f"the NIC at {bus_id} has no RDMA device; {len(compute_nics)} NICs of its model have one",
             (Evidence(f"/{folder}/infiniband", "does not exist"),),
             subject=bus_id,
-            damage=Damage(nic_share=len(working) / (len(working) + len(lost))),
+            damage=Damage(nic_share=len(compute_nics) / (len(compute_nics) + len(missing))),
         )
 
 
 def _kind(machine: Machine, folder: str) -> tuple[str | None, ...]:
-    """Returns what equal ports of equal cards share; the last digit is the function, usually one for each port."""
-    return (*(machine.text_or_none(f"{folder}/{name}") for name in ("vendor", "device", "class")), folder[-1])
+    """Returns vendor, device, class and PCI function. Ports at the same place of equal cards have equal kinds."""
+    function_number = folder[-1]
+    return (*(machine.text_or_none(f"{folder}/{name}") for name in ("vendor", "device", "class")), function_number)
 
 
 def _has_other_purpose(machine: Machine, folder: str) -> bool:
-    """True if the function belongs to another network namespace, to a virtual machine, or is virtual itself."""
-    # With a driver, the folder "infiniband" exists in all network namespaces.
-    if machine.has(f"{folder}/infiniband") or machine.has(f"{folder}/physfn"):
-        return True
+    """True if the NIC belongs to another network namespace or to a virtual machine, or is a virtual function."""
+    # The driver of a NIC creates this folder in /sys, also if the RDMA device is in another network namespace.
+    is_in_other_namespace = machine.has(f"{folder}/infiniband")
+    is_virtual_function = machine.has(f"{folder}/physfn")
+    return is_in_other_namespace or is_virtual_function or _belongs_to_virtual_machine(machine, folder)
+
+
+def _belongs_to_virtual_machine(machine: Machine, folder: str) -> bool:
     with suppress(Absent):
         return machine.target(f"{folder}/driver").endswith(("/vfio-pci", "/pci-stub"))
     return False
@@ -63,15 +70,15 @@ def _has_other_purpose(machine: Machine, folder: str) -> bool:
 
 @check(
     reads="/sys/class/infiniband, /sys/class/dmi/id/product_name",
-    rule="All EFA devices that the type of the instance offers have a driver.",
+    rule="All EFA devices that the instance type offers have a driver.",
     source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
     cost="Each missing device takes its share of the bandwidth; without any, NCCL uses TCP.",
     fix="sudo modprobe efa; if lspci -d 1d0f: shows too few, launch the instance with an EFA interface for each card",
 )
 def efa_present(machine: Machine) -> Iterator[Finding]:
     instance = machine.text_or_none(_PRODUCT) or ""
-    require(instance in _EFA_DEVICES, "no instance of AWS with several EFA devices")
-    expected = _EFA_DEVICES[instance]
+    expected = _efa_count(instance)
+    require(expected, "no instance of AWS with several EFA devices")
     count = sum(device.vendor == AMAZON for device in rdma_devices(machine))
     if count < expected:
         yield Finding(
@@ -80,6 +87,14 @@ def efa_present(machine: Machine) -> Iterator[Finding]:
             (machine.evidence(_PRODUCT), Evidence(f"/{INFINIBAND}", f"{count} EFA devices")),
             damage=Damage(nic_share=count / expected) if count else None,
         )
+
+
+def _efa_count(instance: str) -> int:
+    """Returns the number of EFA devices that an instance type offers. 0 if unknown."""
+    machine_type = built_in_types().get(instance)
+    resources = machine_type.resources if machine_type else []
+    counts = {resource.name: resource.count for resource in resources}
+    return counts.get(_EFA_RESOURCE, EFA_COUNTS_WITHOUT_MACHINE_TYPE.get(instance, 0))
 
 
 @check(
@@ -94,7 +109,9 @@ def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
     if any(name.startswith("uverbs") for name in machine.names_or_empty(_DEVICE_FILES)):
         return
     require(not is_container_without_gpu(machine), "a container without a GPU")
-    if len([name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]) == 1:
-        raise NotApplicable("a container with one GPU")
+    gpu_files = [name for name in machine.names("dev") if re.fullmatch(r"nvidia\d+", name)]
+    # A job that requests one GPU of a node often runs on one node only, so it has no NICs.
+    may_be_share_of_node = is_in_container(machine) or is_in_slurm_job(machine)
+    require(len(gpu_files) != 1 or not may_be_share_of_node, "a container or a job of Slurm with one GPU")
     problem = f"/{_DEVICE_FILES} has no uverbs device, but the machine has {len(ports)} compute NICs"
     yield Finding("slow", problem, (Evidence(f"/{_DEVICE_FILES}/uverbs*", "does not exist"),))

@@ -22,7 +22,7 @@ def _same_on_most_ports(
 ) -> Callable[[Reading], Examination]:
     """Turns a function that reads one port into an examination of all active compute ports.
 
-    It reports each port with another value than most ports. `collective_ports` returns ports of one model.
+    The examination reports each port with another value than most ports. `collective_ports` returns ports of one model.
 
     Args:
         severity: Severity of a difference.

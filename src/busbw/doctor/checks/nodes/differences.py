@@ -10,7 +10,7 @@ from busbw.doctor.model.tree import COMMANDS, FACTS
 from busbw.units import names_text, shorten
 
 _MIN_MAJORITY = 3
-"""Number of equal nodes from which on another one is the odd one. Of two nodes, either may be wrong."""
+"""Minimum number of equal nodes to name a node as different. Of two different nodes, either may be wrong."""
 _MAX_NAMES, _MAX_LENGTH = 4, 160
 
 
@@ -59,7 +59,7 @@ def _disagreement(value: ComparedValue, by_node: dict[str, Items]) -> Finding:
 
 
 def _place(value: ComparedValue) -> str:
-    """Returns where a value is read, as users know it: a file, a command, or a fact."""
+    """Returns the file, command or fact with a value, as users know it."""
     places = []
     for path in value.path.replace("{}", "*").split(" & "):
         is_file = not path.startswith((COMMANDS, FACTS))
@@ -69,7 +69,7 @@ def _place(value: ComparedValue) -> str:
 
 
 def _without(items: Items, others: Items) -> Items:
-    """Returns the items that the others lack: of long lists, only the difference matters."""
+    """Returns the items that `others` does not have. Only the difference of long lists matters."""
     return tuple(item for item in items if item not in others)
 
 

@@ -14,7 +14,7 @@ _MIN_SHARE = 0.4
 
 
 def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
-    """Returns the device nodes and those of GPUs."""
+    """Returns all device nodes of the container, and the names of the device nodes of its GPUs."""
     variables_of_container(machine)
     nodes = machine.fact(DeviceNodes)
     gpus = [name for name in (*nodes.usable, *nodes.denied) if re.fullmatch(r"nvidia\d+", name)]
@@ -32,7 +32,7 @@ def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
 )
 def cgroup_devices(machine: Machine) -> Iterator[Finding]:
     nodes, gpus = _nodes(machine)
-    # A container with all of the host's /dev may open only the nodes of its own GPUs.
+    # A container with all of the host's /dev has device nodes of all GPUs, but may open only the nodes of its own GPUs.
     lost = gpus if not set(gpus) & set(nodes.usable) else []
     lost = [*lost, *(name for name in _CONTROL if name in nodes.denied)]
     if lost:

@@ -12,11 +12,15 @@ from busbw.doctor.parts.platform import allowed_cpus
 
 _DAEMON = ("var/run/slurmd.pid", "sys/fs/cgroup/system.slice/slurmd.service")
 _CPUS = "sys/devices/system/cpu"
+_MIG_PROFILE = re.compile(r"\d+g\.\d+gb")
+"""Name of a part of a GPU in Slurm's GRES, such as 1g.10gb."""
+_MAX_CORE_THREADS = 2
+"""Number of CPUs of one core with hyperthreads."""
 
 
 @check(
     reads="scontrol show node (Gres), /proc/driver/nvidia/gpus",
-    rule="Slurm's GRES of the node counts as many GPUs as the driver.",
+    rule="Slurm's GRES of the node counts all GPUs of the driver, or all GPUs of the most frequent model.",
     source="https://slurm.schedmd.com/gres.conf.html",
     cost="Jobs never get the GPUs that are left out; too many drain the node at its next registration.",
     fix="compare slurmd -C and slurmd -G with Gres= in slurm.conf and gres.conf, then scontrol reconfigure",
@@ -33,10 +37,11 @@ def slurm_gres_count(machine: Machine) -> Iterator[Finding]:
     gres = line[1] if line else ""
     granted = sum(map(int, re.findall(r"(?:^|,)gpu:(?:[^,:(]+:)?(\d{1,9})", gres)))
     gpus = machine.names_or_empty(DRIVER_GPUS)
-    require(granted and gpus and not re.search(r"\d+g\.\d+gb", gres), "Slurm does not manage whole NVIDIA GPUs here")
+    require(granted and gpus and not _MIG_PROFILE.search(gres), "Slurm does not manage whole NVIDIA GPUs here")
     models = Counter(machine.text(f"{DRIVER_GPUS}/{gpu}/information").partition("\n")[0] for gpu in gpus)
-    # A GPU for the display may be left out of Slurm's configuration.
-    if granted not in (len(gpus), models.most_common(1)[0][1]):
+    # Sites may leave out the GPU for the display, which is of another model than the other GPUs.
+    most_frequent_model_count = models.most_common(1)[0][1]
+    if granted not in (len(gpus), most_frequent_model_count):
         yield Finding(
             "risk",
             f"Slurm may grant {granted} GPUs of this node, but the driver has {len(gpus)}",
@@ -59,7 +64,7 @@ def slurm_gpu_bind(machine: Machine) -> Iterator[Finding]:
     variables = variables_of_slurm_job(machine)
     granted = int(variables.get("SLURM_GPUS_ON_NODE", "0"))
     usable = [name for name in machine.fact(DeviceNodes).usable if re.fullmatch(r"nvidia\d+", name)]
-    # Slurm counts each part of a GPU with MIG, and parts have no peers.
+    # Slurm counts each part of a GPU with MIG as a GPU, and MIG parts cannot access each other.
     has_parts = "MIG" in variables.get("CUDA_VISIBLE_DEVICES", "")
     shares_gpus = granted > 1 and tasks_on_node(variables) > 1 and usable and not has_parts
     require(shares_gpus, "no tasks that share several GPUs of a node")
@@ -88,21 +93,22 @@ def slurm_cpuset(machine: Machine) -> Iterator[Finding]:
     cpus = allowed_cpus(machine)
     first = re.split("[,-]", cpus)[0]
     core = machine.word(f"{_CPUS}/cpu{first}/topology/thread_siblings_list")
-    is_single_core = cpus in (first, core) and core != machine.word(f"{_CPUS}/online")
+    has_node_one_core = core == machine.word(f"{_CPUS}/online")
+    is_limited_to_core = cpus in (first, core) and not has_node_one_core
     requested = variables.get("SLURM_CPUS_PER_TASK", "not set")
-    has_requested = requested.isdecimal() and int(requested) > 2
-    # A step with one task on a node may be this examination alone; other steps of the job may have more cores.
-    is_rank = tasks_on_node(variables) > 1
-    if is_single_core and (has_requested or is_rank):
-        is_lost = has_requested and "SRUN_CPUS_PER_TASK" not in variables
-        wanted = f"{requested} CPUs (SLURM_CPUS_PER_TASK)" if has_requested else "several cores"
+    requests_several_cores = requested.isdecimal() and int(requested) > _MAX_CORE_THREADS
+    # A single task on a node may be only this examination, and other steps of the job may have more cores.
+    has_several_tasks = tasks_on_node(variables) > 1
+    if is_limited_to_core and (requests_several_cores or has_several_tasks):
+        is_request_ignored = requests_several_cores and "SRUN_CPUS_PER_TASK" not in variables
+        wanted = f"{requested} CPUs (SLURM_CPUS_PER_TASK)" if requests_several_cores else "several cores"
         yield Finding(
-            severity="slow" if is_rank else "risk",
+            severity="slow" if has_several_tasks else "risk",
             problem=f"this task may run only on CPU {cpus}, one core, instead of {wanted}",
             evidence=(
                 Evidence("/proc/self/status", f"Cpus_allowed_list: {cpus}"),
                 Evidence("SLURM_CPUS_PER_TASK", requested),
             ),
             # srun of Slurm 22.05 and 23.02 ignores the number of CPUs that the job requested.
-            fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun" if is_lost else None,
+            fix="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun" if is_request_ignored else None,
         )
