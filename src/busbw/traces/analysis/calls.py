@@ -1,7 +1,7 @@
 """Calls of each rank: the operations that ran, with their size, their device times and their step."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from busbw.traces.steps import Steps
 EXCHANGE = 13
 """Function number of a call that consists of the point-to-point operations of one group on one communicator."""
 UNKNOWN_SIZE = -1
+_MAX_STEP_RATIO = 1.5
+"""Maximum ratio of the same steps on two ranks. If the step of one rank is two steps of the other, the ratio is 2."""
 FUNCTION_NAMES = {int(function): function.name.lower() for function in Function} | {EXCHANGE: "send/recv"}
 
 
@@ -37,7 +39,9 @@ class RankCalls:
     step_durations_ns: Values
     """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
     analyzed: Mask
-    """True for each complete step. Without steps, the whole recording is one."""
+    """True for each complete step. If no rank has steps, the whole recording is one step."""
+    has_job_steps: bool = True
+    """False if the steps are missing or differ from those of most ranks. Then no step of the rank is analyzed."""
 
     @property
     def steps(self) -> Steps | None:
@@ -86,7 +90,47 @@ def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
         parts.append(columns)
         end = calls.span.stop
     columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
+    for index, has_job_steps in enumerate(_have_job_steps(ranks)):
+        if not has_job_steps:
+            ranks[index] = _without_steps(ranks[index])
+            columns["step"][ranks[index].span] = -1
     return CallTable(ranks=tuple(ranks), **columns)
+
+
+def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
+    """Returns true for each rank with the steps of most ranks, and for all ranks if none has steps.
+
+    Steps are the same if the ranks have about as many of them, or if the steps take about as long. A recording that
+    ends early has fewer steps. Ranks that do not communicate with each other can take different times.
+    """
+    if not any(one.steps for one in ranks):
+        return [True] * len(ranks)
+    counts = np.array([one.step_count if one.steps else 0 for one in ranks], dtype=np.float64)
+    durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
+    is_like_most = _is_like_most(durations_ns) | _is_like_most(np.where(counts > 0, counts, np.nan))
+    result: list[bool] = ((counts > 0) & is_like_most).tolist()
+    return result
+
+
+def _is_like_most(values: Values) -> Mask:
+    """Returns true for each value near the median. An unknown value (NaN) is not near."""
+    ratios = values / _median(values)
+    return (ratios >= 1 / _MAX_STEP_RATIO) & (ratios <= _MAX_STEP_RATIO)
+
+
+def _median(values: Values) -> float:
+    """Returns the median of the known values, of two middle ones the lower. NaN if none is known."""
+    known = values[~np.isnan(values)]
+    return float(np.percentile(known, 50, method="lower")) if len(known) else np.nan
+
+
+def _without_steps(calls: RankCalls) -> RankCalls:
+    return replace(
+        calls,
+        step_durations_ns=np.full(len(calls.analyzed), np.nan),
+        analyzed=np.zeros(len(calls.analyzed), dtype=bool),
+        has_job_steps=False,
+    )
 
 
 def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Values]:

@@ -46,9 +46,10 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
     """
     calls = prepared.calls
     timed = [index for index, one in enumerate(calls.ranks) if not np.isnan(calls.start_ns[one.span]).all()]
-    if not timed:
+    with_job_steps = [index for index in timed if calls.ranks[index].has_job_steps]
+    if not with_job_steps:
         return None
-    reference = calls.ranks[timed[0]]
+    reference = calls.ranks[with_job_steps[0]]
     if reference.steps is None:
         number = 0
         begin_ns, end_ns = np.nanmin(calls.start_ns[reference.span]), np.nanmax(calls.end_ns[reference.span])
@@ -61,7 +62,7 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
         begin_ns = reference.step_starts_ns[number]
         end_ns = begin_ns + durations[number]
         title = f"Timeline of step {number + 1}"
-    chosen = timed[:1]
+    chosen = with_job_steps[:1]
     if reference.is_aligned:
         timed = [index for index in timed if calls.ranks[index].is_aligned]
         ordered = sorted(timed, key=lambda index: -(analysis.ranks[index].late_us or 0))
