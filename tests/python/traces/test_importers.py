@@ -277,6 +277,8 @@ def test_chakra(tmp_path: Path) -> None:
         assert np.array_equal(rank.operations["count"], sizes)
         is_pair = np.isin(rank.operations["function"], [Function.SEND, Function.RECV])
         assert np.array_equal(rank.operations["peer"][is_pair], original.operations["peer"][is_pair])
+        assert (rank.operations["peer"][~is_pair] == -1).all()
+    assert [problem for problem in trace.problems if "no times, operators, roots" in problem]
     assert_durations(trace)
     assert_unknown(trace, "redop", "algorithm", "enqueue_ns")
 
