@@ -124,7 +124,7 @@ def _step_times(calls: CallTable) -> StepTimes | None:
 def _complete_group(
     group: CommunicatorGroup, alone_us: float, trace: Trace, nodes: dict[int | None, str]
 ) -> CommunicatorGroup:
-    """Adds the number of nodes of a communicator, and the time without other communication."""
+    """Adds the number of nodes of one communicator, and the time in which only this group communicates."""
     places = [nodes.get(rank) for rank in trace.communicators[group.communicators[0]].members]
     return msgspec.structs.replace(
         group,

@@ -27,17 +27,17 @@ class RankCalls:
 
     trace: RankTrace
     is_aligned: bool
-    """True if its times are comparable with those of other aligned ranks."""
+    """True if the times of the rank are comparable with the times of other aligned ranks."""
     span: slice
     """Calls of the rank in the table."""
     call_of: Indices
-    """Number in the table of the call of each operation. -1: it did not run, because it was captured."""
+    """For each operation, the number of its call in the table. -1: the operation was captured and did not run."""
     first_operations: Indices
     """First operation of each call of the rank."""
     step_starts_ns: Values
     """Start of each step on the common clock. NaN: unknown."""
     step_durations_ns: Values
-    """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
+    """Time from the start of each step to the start of the next step. NaN: unknown, or not analyzed."""
     analyzed: Mask
     """True for each complete step. If no rank has steps, the whole recording is one step."""
     has_job_steps: bool = True
@@ -78,7 +78,7 @@ def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
 
     Args:
         trace: Trace to analyze.
-        clocks: Alignment of its clocks. Times of a rank that is not aligned begin at 0.
+        clocks: Alignment of the clocks of the trace. Times of a rank that is not aligned begin at 0.
     """
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
     ranks: list[RankCalls] = []
@@ -136,7 +136,7 @@ def _without_steps(calls: RankCalls) -> RankCalls:
 def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Values]:
     """Yields starts and ends of the operations of each rank, as an array [2, operations].
 
-    They are subtracted in integers, because a float64 has a resolution of 256 ns at present Unix times.
+    The first time is subtracted in integers, because a float64 has a resolution of 256 ns at present Unix times.
     """
     times, first_ns = [], []
     for rank, clock in zip(trace.ranks, maps, strict=True):
@@ -153,7 +153,7 @@ def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Val
 def _list_rank_calls(
     trace: Trace, rank: RankTrace, times: Values, first_call: int, *, is_aligned: bool
 ) -> tuple[RankCalls, dict[str, Any]]:
-    """Returns the calls of a rank, and its columns of the table. `first_call`: number of its first call."""
+    """Returns the calls of a rank, and the part of the table with them. `first_call`: number of the first of them."""
     operations = rank.operations
     indices = np.arange(len(operations))
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
@@ -168,7 +168,7 @@ def _list_rank_calls(
 
     start_ns, end_ns = times
     call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]
-    with np.errstate(invalid="ignore"):  # the result with NaN is NaN: a call with an unknown part is unknown
+    with np.errstate(invalid="ignore"):  # NaN stays NaN: one unknown time makes the time of the call unknown
         np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
         np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
     durations_ns = call_end_ns - call_start_ns
@@ -203,7 +203,7 @@ def _list_rank_calls(
 
 
 def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask) -> Indices:
-    """Returns the size of each call. That of an exchange is the larger of all sent and of all received bytes."""
+    """Returns the size of each call. The size of an exchange is its sent or its received bytes, the larger sum."""
     datatype = operations["datatype"]
     element_bytes = np.append(DATATYPE_BYTES, np.zeros(256 - len(DATATYPE_BYTES), dtype=np.int64))[datatype]
     sizes = operations["count"].astype(np.int64) * element_bytes
@@ -226,7 +226,7 @@ def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leade
 def _complete_steps(steps: Steps | None, count: int) -> tuple[Indices, Mask]:
     """Returns the step of each of `count` operations, and true for each complete step.
 
-    A step is complete if the next one follows at once.
+    A step is complete if the next step follows immediately.
     """
     if steps is None:
         return np.zeros(count, dtype=np.int64), np.array([True])

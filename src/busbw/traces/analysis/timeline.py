@@ -42,7 +42,7 @@ class Timeline:
 def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline | None:
     """Returns the timeline of the analyzed step with the median duration. None without device times.
 
-    Ranks that are late come first, then the lowest ones. Without a common clock, only one rank is shown.
+    Late ranks are chosen first, then the ranks with the lowest numbers. Without a common clock, only one rank is shown.
     """
     calls = prepared.calls
     timed = [index for index, one in enumerate(calls.ranks) if not np.isnan(calls.start_ns[one.span]).all()]
@@ -95,7 +95,7 @@ def _lanes(prepared: PreparedTrace, ranks: Sequence[int], begin_ns: float, end_n
 
 
 def _wait_ends(prepared: PreparedTrace) -> Values:
-    """Returns the time at which each call ends to wait for other ranks: its start if that is unknown."""
+    """Returns the time at which the wait of each call for other ranks ends. If unknown: the start of the call."""
     calls = prepared.calls
     wait_ends_ns: Values = calls.start_ns.copy()
     for one in prepared.matched:

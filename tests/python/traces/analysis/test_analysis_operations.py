@@ -117,18 +117,18 @@ def test_transfer_is_a_bound_if_a_rank_was_not_recorded() -> None:
     partial = replace(trace, ranks=(*trace.ranks[:2], trace.ranks[3]))
     analysis = analysis_of(partial)
     reduce = row_of(analysis, "all_reduce")
-    assert reduce.is_transfer_bound
+    assert reduce.is_transfer_upper_bound
     assert reduce.transfer_us == pytest.approx(700)  # the late rank is missing, so all recorded ranks wait
     assert all(one.late_us is None for one in analysis.ranks)
     assert [note for note in analysis.notes if "not recorded" in note]
-    assert not row_of(analysis_of(trace), "all_reduce").is_transfer_bound
+    assert not row_of(analysis_of(trace), "all_reduce").is_transfer_upper_bound
 
 
 def test_missing_records_of_a_rank_do_not_change_the_transfer() -> None:
     trace = make_trace(ranks=4, calls=CALLS, steps=20, late_ns={2: 300_000})
     analysis = analysis_of(select_operations(trace, 2, lambda operations: np.arange(len(operations)) < 40))
     assert row_of(analysis, "all_reduce").transfer_us == pytest.approx(400)
-    assert not row_of(analysis, "all_reduce").is_transfer_bound
+    assert not row_of(analysis, "all_reduce").is_transfer_upper_bound
 
 
 def test_a_missing_device_time_is_not_zero() -> None:
