@@ -79,7 +79,7 @@ class RankBuilder:
         self.first_unmatched: int | None = None
         self.refused_count = 0
         """Calls with impossible values."""
-        self.own_ranks: dict[int, int] = {}
+        self.own_rank_by_communicator: dict[int, int] = {}
         self._operations: Operations | None = None
         self._records = bytearray()
         self._sequences = array("q")
@@ -205,7 +205,7 @@ class TraceBuilder:
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
         """Records the rank of a rank in a communicator. It is not needed if the communicator has known members."""
         if 0 <= own_rank < self._communicators[communicator].size:
-            rank.own_ranks.setdefault(communicator, own_rank)
+            rank.own_rank_by_communicator.setdefault(communicator, own_rank)
         else:
             self.add_problem("{count} ranks are outside of their communicator")
 
@@ -246,9 +246,11 @@ class TraceBuilder:
 
     def _numbered_ranks(self) -> list[tuple[int, RankBuilder]]:
         """Returns the ranks in order, without repetitions. Some get their number from the largest communicator."""
-        covered = Counter(index for each in self.ranks for index in each.own_ranks)
+        covered = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
         largest = max(covered, key=lambda index: (covered[index], self._communicators[index].size), default=-1)
-        numbers = [each.own_ranks.get(largest) if each.rank is None else each.rank for each in self.ranks]
+        numbers = [
+            each.own_rank_by_communicator.get(largest) if each.rank is None else each.rank for each in self.ranks
+        ]
         next_number = max([-1, *(number for number in numbers if number is not None)]) + 1
         best: dict[int, RankBuilder] = {}
         for number, each in zip(numbers, self.ranks, strict=True):
@@ -266,13 +268,13 @@ class TraceBuilder:
         for number, rank in ranks:
             for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():
                 if number in places[index]:
-                    rank.own_ranks.setdefault(index, places[index][number])
+                    rank.own_rank_by_communicator.setdefault(index, places[index][number])
 
     def _fill_members(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
         """Sets the members that were recorded. They count more than those that the source only lists."""
         recorded: dict[tuple[int, int], int] = {}
         for number, rank in ranks:
-            for index, own_rank in rank.own_ranks.items():
+            for index, own_rank in rank.own_rank_by_communicator.items():
                 member = self._members[index].get(own_rank, number)
                 if member != number:
                     label = self._communicators[index].name or self._communicators[index].identity

@@ -42,7 +42,7 @@ class RankTrace:
     """Unix time of `enqueue_ns` 0, by the clock of the host. 0: unknown."""
     operations: Operations = field(repr=False)
     """In the order of the calls. `communicator` is an index of `Trace.communicators`."""
-    own_ranks: dict[int, int] = field(default_factory=dict)
+    own_rank_by_communicator: dict[int, int] = field(default_factory=dict)
     """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
     lost_count: int = 0
     """Operations that the recorder could not store, or that are not valid."""

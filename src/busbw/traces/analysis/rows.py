@@ -75,7 +75,7 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
 
 def _is_in_group(rank: RankCalls, group: CommunicatorGroup) -> bool:
     """True if a communicator of the group has the rank."""
-    return any(communicator in rank.trace.own_ranks for communicator in group.communicators)
+    return any(communicator in rank.trace.own_rank_by_communicator for communicator in group.communicators)
 
 
 def _bandwidths(

@@ -76,7 +76,7 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
         return
     process = record.metadata.hostname, record.metadata.pid
     rank = builder.rank(process, source)
-    if rank.own_ranks.get(index, header.rank) != header.rank:
+    if rank.own_rank_by_communicator.get(index, header.rank) != header.rank:
         builder.add_problem("a process has several ranks; operations of small communicators may be at another of them")
         rank = builder.rank((*process, header.rank), source)
     rank.host, rank.pid = process

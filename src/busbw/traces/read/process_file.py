@@ -94,8 +94,8 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     operations = records[is_valid]
     _clear_invalid_fields(builder, name, header, operations)
     if header["device_clock"] == layout.DeviceClock.GPU:
-        own_ranks = {index: entry.rank for index, entry in communicators.items()}
-        if stale := clear_stale_times(operations, own_ranks):
+        own_rank_by_communicator = {index: entry.rank for index, entry in communicators.items()}
+        if stale := clear_stale_times(operations, own_rank_by_communicator):
             builder.add_problem(
                 f"{name}: {count_text(stale, 'operation')} without device times, because NCCL may report others"
                 " after a rank sent to itself"

@@ -94,7 +94,7 @@ def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) ->
     """Returns the sends and receives with peers that were not recorded. They have no match, but are in the step."""
     leaves = np.zeros(len(rank.operations), bool)
     is_paired = np.isin(rank.operations["function"], TRANSFERS)
-    for index in rank.own_ranks:
+    for index in rank.own_rank_by_communicator:
         members = trace.communicators[index].members
         unrecorded = [peer for peer, member in enumerate(members) if member not in recorded]
         is_here = rank.operations["communicator"] == index
@@ -106,8 +106,8 @@ def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
     """Counts the operations of a rank that cannot be replayed. Returns 0 for each of its operations that can."""
     operations = rank.operations
     function, peer = operations["function"], operations["peer"]
-    own_ranks = np.full(1 << 16, -1)
-    own_ranks[list(rank.own_ranks)] = list(rank.own_ranks.values())
+    own_rank_by_communicator = np.full(1 << 16, -1)
+    own_rank_by_communicator[list(rank.own_rank_by_communicator)] = list(rank.own_rank_by_communicator.values())
     is_paired = np.isin(function, TRANSFERS)
     reasons = {
         "one-sided": np.isin(function, (Function.PUT_SIGNAL, Function.SIGNAL, Function.WAIT_SIGNAL)),
@@ -115,7 +115,7 @@ def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
         "of an unknown element type": operations["datatype"] >= len(DATATYPE_NAMES),
         "only captured in a graph": (operations["flags"] & Flag.CAPTURED) > 0,
         "with an unknown peer": is_paired & (peer < 0),
-        "to the rank itself": is_paired & (peer == own_ranks[operations["communicator"]]),
+        "to the rank itself": is_paired & (peer == own_rank_by_communicator[operations["communicator"]]),
     }
     codes = np.select(list(reasons.values()), range(1, len(reasons) + 1), 0).astype(np.uint8)
     for reason, count in zip(reasons, np.bincount(codes[slice(*bounds)], minlength=len(reasons) + 1)[1:], strict=True):
