@@ -71,7 +71,7 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
     operations = rank.operations
     functions = operations["function"][indices]
     functions[functions == Function.RECV] = Function.SEND
-    # Recordings of frameworks call it all_to_all also if each rank sends another count.
+    # Recordings of frameworks name an operation all_to_all even if each rank sends a different count.
     signatures = np.where(functions == Function.ALLTOALL, 0, operations["count"][indices]).astype(np.uint64)
     for values in (
         functions,

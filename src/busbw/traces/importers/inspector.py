@@ -102,7 +102,7 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
 
 
 def _order_by_time(builder: TraceBuilder) -> None:
-    """Sorts the operations by the times of their calls, and counts those that are missing between others."""
+    """Sorts the operations by the times of their calls, and counts the missing operations between them."""
     for rank in builder.ranks:
         operations = rank.operations
         for communicator, function in np.unique(operations[["communicator", "function"]]).tolist():
