@@ -141,7 +141,7 @@ def _unknown_alltoall(builder: TraceBuilder, operation: TorchOperation, base: Ca
 
 
 def _list_pairs(builder: TraceBuilder, operation: TorchOperation, base: Call) -> list[Call]:
-    """Returns an alltoall with unequal sizes as PyTorch calls it: one group of sends and receives that are not empty."""
+    """Returns an alltoall with unequal sizes as PyTorch calls it: one group of non-empty sends and receives."""
     counts = []
     for splits, elements in ((operation.input_splits, operation.inputs), (operation.output_splits, operation.outputs)):
         splits = splits or [1] * operation.size
