@@ -51,7 +51,7 @@ class ClockMap:
 
 @dataclass(frozen=True, kw_only=True)
 class ClockAlignment:
-    """Conversion of the times of all ranks to a common clock, which is that of the first rank."""
+    """Conversion of the times of all ranks to a common clock: the clock of the first rank."""
 
     maps: tuple[ClockMap | None, ...]
     """For the device times of each rank, or for `enqueue_ns` without device times. None: the clock cannot be aligned.

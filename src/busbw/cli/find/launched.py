@@ -28,7 +28,7 @@ The user cannot set them here.
 
 
 class SearchGroup(LazyGroup):
-    """`busbw find`: its commands are those of `busbw launch`, which start a search instead of a collective."""
+    """`busbw find`: it has the commands of `busbw launch`, which here start a search instead of a collective."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Returns the search with this launcher. None if there is no such launcher."""

@@ -27,7 +27,7 @@ _MAX_NOTES, _MAX_NODES = 10, 16
 
 
 class LogSummary(FindSummary, frozen=True, kw_only=True):
-    """Slow nodes of existing runs. The field names are those of `--json`."""
+    """Slow nodes of existing runs. The field names are keys of `--json`."""
 
     unit: ClassVar[str] = "run"
     runs: int

@@ -51,7 +51,7 @@ _LOST_NEXT_STEP = "read the output of its process and the log of its node, then 
 
 
 class FindSummary(Struct, frozen=True, kw_only=True):
-    """Slow parts from any source. The field names are those of `--json`."""
+    """Slow parts from any source. The field names are keys of `--json`."""
 
     schema: str = SCHEMA
     findings: list[Finding]

@@ -41,7 +41,7 @@ class RankCalls:
     analyzed: Mask
     """True for each complete step. If no rank has steps, the whole recording is one step."""
     has_job_steps: bool = True
-    """False if the steps are missing or differ from those of most ranks. Then no step of the rank is analyzed."""
+    """False if the steps are missing, or differ from the steps of most ranks. Then no step of the rank is analyzed."""
 
     @property
     def steps(self) -> Steps | None:

@@ -14,7 +14,7 @@ from busbw.units import count_text, milliseconds_text
 _MIN_LATE_RATIO = 3.0
 """Ratio to the median lateness of the other ranks. Even without a straggler, each rank is sometimes the last."""
 _MIN_SLOW_RATIO = 1.2
-"""Ratio of the transfer time to that of similar communicators."""
+"""Ratio of the transfer time of a communicator to the transfer time of similar communicators."""
 _MIN_COST = 0.001
 """Fraction of the step below which nothing is reported."""
 

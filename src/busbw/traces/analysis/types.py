@@ -1,4 +1,7 @@
-"""Result of an analysis of a trace. Field names are keys of `busbw show --json`. None: unknown."""
+"""Result of an analysis of a trace. Field names are keys of `busbw show --json`, unless a field states another key.
+
+None: unknown.
+"""
 
 from typing import Literal
 

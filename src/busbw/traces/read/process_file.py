@@ -167,8 +167,8 @@ def _find_valid_operations(
 def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], declared: list[int]) -> int | None:
     """Returns the number of valid operations before the first record that is missing or left out.
 
-    Operations on a communicator whose declaration is not valid are no gap: all of them are left out, and those of other
-    communicators are complete.
+    Operations on a communicator without a valid declaration are no gap: all of them are left out. The operations on
+    other communicators are complete.
 
     None: there is no such record, or no valid operation follows it.
     """
