@@ -76,7 +76,7 @@ def nccl_log(trace: Trace, *, prefix: str = "", has_ids: bool = True) -> str:
     for rank in trace.ranks:
         head = f"{prefix}{rank.host}:{rank.pid}:{rank.pid} [0] NCCL INFO "
         lines.append(f"{prefix}{rank.host}:{rank.pid}:{rank.pid} [0] NCCL INFO NCCL version 2.28.9+cuda12.9")
-        for index, own_rank in rank.own_ranks.items():
+        for index, own_rank in rank.own_rank_by_communicator.items():
             one = trace.communicators[index]
             for state in ("START", "COMPLETE") if has_ids else ():
                 lines.append(
@@ -95,7 +95,7 @@ def nccl_log(trace: Trace, *, prefix: str = "", has_ids: bool = True) -> str:
             f" root {max(0, call['peer'])} comm {0x1000 + int(call['communicator']):#x} [nranks={one.size}]"
             f" stream {0x9000 + int(call['stream']):#x}"
         )
-        if rank.own_ranks[int(call["communicator"])] == 0 and not pair:
+        if rank.own_rank_by_communicator[int(call["communicator"])] == 0 and not pair:
             size = count * int(layout.DATATYPE_BYTES[call["datatype"]])
             lines.append(f"{head}{name}: {size} Bytes -> Algo RING proto SIMPLE channel{{Lo..Hi}}={{0..7}}")
     return "\n".join(lines) + "\n"
@@ -134,7 +134,7 @@ def write_inspector(trace: Trace, folder: Path, *, version: str, is_verbose: boo
                 }
             header = {
                 "id": f"0x{int(one.identity, 16):x}",
-                "rank": rank.own_ranks[key[0]],
+                "rank": rank.own_rank_by_communicator[key[0]],
                 "n_ranks": one.size,
                 "nnodes": 1,
             }
@@ -182,7 +182,7 @@ def kineto_document(trace: Trace, rank: RankTrace, *, has_calls: bool = True, ha
             values["Dst Rank"] = one.members[peer]
         elif function == Function.RECV:
             values["Src Rank"] = one.members[peer]
-        own = peer if peer >= 0 else rank.own_ranks[int(call["communicator"])]
+        own = peer if peer >= 0 else rank.own_rank_by_communicator[int(call["communicator"])]
         offset = rank.start_ns - base_ns
         events.append(
             {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 7, "tid": 9}
@@ -231,7 +231,7 @@ def flight_dump(trace: Trace, rank: RankTrace) -> dict[str, object]:
     numbers: Counter[tuple[int, bool]] = Counter()
     for number, (call, one, function) in enumerate(_calls(trace, rank)):
         is_pair = function in (Function.SEND, Function.RECV)
-        own = rank.own_ranks[int(call["communicator"])]
+        own = rank.own_rank_by_communicator[int(call["communicator"])]
         title = _FLIGHT_NAMES.get(function) or (
             f"send {own}->{call['peer']}" if function == Function.SEND else f"recv {own}<-{call['peer']}"
         )

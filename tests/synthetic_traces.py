@@ -187,7 +187,9 @@ def _make_rank(
         device_clock=device_clock,
         start_ns=start_ns,
         operations=operations,
-        own_ranks={index: one.index(rank) for index, one in enumerate(simulation.communicators) if rank in one},
+        own_rank_by_communicator={
+            index: one.index(rank) for index, one in enumerate(simulation.communicators) if rank in one
+        },
     )
 
 

@@ -90,7 +90,7 @@ class Cluster:
             [None if port.leaf is None else leaf_numbers[port.leaf] for port in self.nics]
         )
         self.numa_nodes = _numa_nodes(nodes, ports)
-        """Position of the node and number of each NUMA node with some of the NICs of its node, and several."""
+        """Each NUMA node with several of the NICs of its node, but not all: position of the node, and NUMA number."""
         numa_numbers = {numa_node: number for number, numa_node in enumerate(self.numa_nodes)}
         self.nic_numa: Indices = _numbers(
             [numa_numbers.get((node, port.numa)) for node, port in zip(self.nic_node.tolist(), self.nics, strict=True)]
@@ -101,7 +101,7 @@ class Cluster:
 
     @property
     def lanes(self) -> Indices:
-        """Group of each NIC in which flows are planned: its rail, or its position in the node if that is unknown."""
+        """Group of each NIC in which flows are planned: its rail. If the rail is unknown: its position in the node."""
         position = np.arange(len(self.nics)) - self.first_nic[self.nic_node]
         return np.where(self.nic_rail == UNKNOWN, position, self.nic_rail)
 
@@ -111,7 +111,7 @@ class Cluster:
         return self.nodes[node].name, int(gpu - self.first_gpu[node])
 
     def reaches_other_nodes(self, gpu: int) -> bool:
-        """True if the GPU has a NIC, and another node has one, too."""
+        """True if the GPU has a NIC, and another node also has a NIC."""
         return bool(self.gpu_nic[gpu] != UNKNOWN and (self.nic_node != self.gpu_node[gpu]).any())
 
 

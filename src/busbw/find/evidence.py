@@ -1,11 +1,11 @@
 """Evidence of each flow for a slow part on its path, as log likelihood ratios.
 
-A flow is as slow as the slowest part on its path. Its excess is therefore that of this part plus noise. With a small
-probability it is slower for a reason that is no fault: a collision of hashed flows, or traffic of another job.
+A flow is as slow as the slowest part on its path. So the excess of a flow is the excess of this part plus noise. With a
+small probability the flow is slower without a fault: by a collision of hashed flows, or by traffic of another job.
 
 For each hypothesis about a part, the sum over its flows is the log of a likelihood ratio. The mean of these ratios over
 several hypotheses is an e-value: without a fault its expectation is at most 1, so it exceeds K with probability 1/K at
-most, also if the search looks at it repeatedly (Wang and Ramdas, arXiv 2009.02824).
+most, even if the search evaluates the e-value repeatedly (Wang and Ramdas, arXiv 2009.02824).
 """
 
 import numpy as np
@@ -29,13 +29,13 @@ _RELATIVE_NOISE = 0.12
 """Noise of a slow flow relative to its excess: the hypotheses are discrete, and slow parts vary more."""
 
 LINK_SHARES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
-"""Shares of the connections that cross slow ones of several hashed links. Its flows all cross them, or none does."""
+"""Shares of connections that cross a slow link of several hashed links. All its flows cross the same link."""
 
 _MAX_LOG = 700.0
 """Largest log evidence of a connection, so that its exponential is finite."""
 
 _ALL_SLOW = 0.75
-"""Share of the flows that are slow as a whole in which each single iteration is slow."""
+"""Minimum probability that all iterations of a flow are slow, if the flow is slow as a whole."""
 _SLOW_ITERATION_DEVIATIONS = 5.0
 MIN_SLOW_ITERATION = 0.1
 """Excess, in log time, from which an iteration can count as slow."""
@@ -51,7 +51,7 @@ def log_density(excess: Values, level: Values, noise: Values, slow_share: Values
         level: Excess of the slowest part.
         noise: Standard deviation.
         slow_share: Share of flows that are slower without a fault.
-        tail: Density of the excess of such flows, if it is known and larger than that of the model.
+        tail: Density of the excess of such flows, if it is known and larger than the density of the model.
     """
     distance = excess - level
     width = np.sqrt(noise**2 + (_RELATIVE_NOISE * np.minimum(level, 1.0)) ** 2)
@@ -70,8 +70,8 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
         excess: Excess of each flow.
         explained: Excess that the other slow parts explain.
         noise: Standard deviation of each flow.
-        slow_share: Share of flows like this one that are slow without a fault.
-        tail: Density of the excess among those flows, 0 if it is not known.
+        slow_share: For each flow, the share of comparable flows that are slow without a fault.
+        tail: For each flow, the density of its excess among these slow flows. 0: unknown.
     """
     without = log_density(excess, explained, noise, slow_share, np.where(explained > 0, 0.0, tail))
     evidence = np.empty((len(excess), len(LEVELS)))
@@ -104,25 +104,29 @@ def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used:
     flow, or a share of flows that are slow as a whole.
     """
     evidence = np.zeros((len(slow), 2 * len(SHARES)))
-    most = int(total.max(initial=0))
-    if not most:
+    max_iterations = int(total.max(initial=0))
+    if not max_iterations:
         return evidence
-    counts = np.arange(most + 1)
+    counts = np.arange(max_iterations + 1)
     shares = np.array(SHARES)
     # A flow that is slow as a whole is slow in almost all iterations.
-    upper_half = counts * 2 > most
-    whole = ((1 - _ALL_SLOW) * upper_half / upper_half.sum() + _ALL_SLOW * (counts == most))[:, None]
+    upper_half = counts * 2 > max_iterations
+    whole = ((1 - _ALL_SLOW) * upper_half / upper_half.sum() + _ALL_SLOW * (counts == max_iterations))[:, None]
     for class_number in np.unique(classes):
-        members = (classes == class_number) & (total == most) & (used > 0)
+        members = (classes == class_number) & (total == max_iterations) & (used > 0)
         if not members.any():
             continue
-        histogram = np.bincount(slow[members], minlength=most + 1) + 1e-3 * members.sum() / (most + 1) + 0.02
+        histogram = (
+            np.bincount(slow[members], minlength=max_iterations + 1)
+            + 1e-3 * members.sum() / (max_iterations + 1)
+            + 0.02
+        )
         healthy = (histogram / histogram.sum())[:, None]
         # The share within each flow adds to the slow iterations that a healthy flow has.
-        within = np.zeros((most + 1, len(shares)))
+        within = np.zeros((max_iterations + 1, len(shares)))
         for already in counts:
-            added = counts[: most + 1 - already, None]
-            within[already:] += healthy[already] * binom.pmf(added, most - already, shares)
+            added = counts[: max_iterations + 1 - already, None]
+            within[already:] += healthy[already] * binom.pmf(added, max_iterations - already, shares)
         table = np.log(np.hstack([0.95 * within + 0.05 * healthy, (1 - shares) * healthy + shares * whole]) / healthy)
         evidence[members] = table[slow[members]]
     return evidence

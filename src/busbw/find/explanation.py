@@ -1,8 +1,8 @@
 """Smallest set of slow parts that explains the slow flows, found greedily.
 
 The part with the most evidence is added first. Its flows then count as explained, which changes the evidence for all
-other parts on their paths. This repeats until no part has enough evidence; parts that later ones made superfluous are
-removed. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
+other parts on their paths. This repeats until no part has enough evidence. At the end, a part is
+removed if later parts explain its flows. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ from busbw.statistics import NORMAL_MAD
 FALSE_ACCUSATION = 1e-3
 """Bound of the probability that a search of a healthy cluster accuses a part."""
 MIN_SLOWDOWN = 1.07
-"""Ratio to its peers from which a part is named. Smaller differences between healthy parts are common."""
+"""Time relative to the peers from which a part is named. Smaller differences between healthy parts are common."""
 UNDECIDED_MARGIN = 5.0
 """Difference of log evidence below which two parts are not told apart (odds of 150 to 1)."""
 SUSPECT_SCORE = -1.0
@@ -53,11 +53,11 @@ class Culprit:
     score: float
     """Log e-value, less the log number of parts that could have been accused."""
     rivals: tuple[tuple[Part, float], ...]
-    """Other parts that would explain the same flows, and this one in other directions, with their score, best first."""
+    """Other parts that would explain the same flows, and this part in other directions, best first, with score."""
     excess: float
     """Log of the slow-down of its flows."""
     flows: Indices
-    """Flows that it slows. They are some of those that cross it, if only one of its hashed links is slow."""
+    """Flows that the part slows. If only one of its hashed links is slow, only some flows that cross the part."""
     share: float | None = None
     """Share of slow iterations, if the part is slow now and then. None if it is always slow."""
 
@@ -67,7 +67,7 @@ class Culprit:
         return self.excess >= DEAD_LEVEL - 1
 
     def confidence(self, synonyms: Sequence[Part]) -> float:
-        """Returns the probability of this part, or of its synonyms, among those that would explain its flows."""
+        """Returns the probability of this part or its synonyms, among all parts that would explain its flows."""
         others = [
             score - self.score
             for part, score in self.rivals
@@ -166,7 +166,7 @@ class _Candidates:
         return np.flatnonzero(self._crossing_membership @ of_same_connections)
 
     def totals(self, evidence: Values, rows: Indices) -> Values:
-        """Returns the evidence for some parts (rows) and each hypothesis, from that of the `crossing` flows.
+        """Returns the evidence for some parts (rows) and each hypothesis, from the evidence of the `crossing` flows.
 
         For hashed links, a hypothesis is also the share of the connections that cross a slow one.
         """
@@ -210,7 +210,7 @@ class _PersistentModel:
         return np.where(self._is_usable[flows, None], evidence, 0.0)
 
     def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
-        """Returns the part with its slow-down. None if that is too small to be named."""
+        """Returns the part with its slow-down. None if the slow-down is too small to name the part."""
         share_number, level = divmod(hypothesis, len(LEVELS))
         slowed = np.flatnonzero(flows_of(part, self._observed.paths))
         if (share := LINK_SHARES[share_number]) < 1:
@@ -220,7 +220,7 @@ class _PersistentModel:
             is_slowed = evidence > np.log(1 / share - 1)
             slowed = slowed[np.isin(self._observed.connections[slowed], connections[is_slowed])]
             flows = np.intersect1d(flows, slowed)
-        # Flows that another part slows more say nothing about the speed of this one.
+        # Flows that another part slows more say nothing about the speed of this part.
         own = flows[explained[flows] < LEVELS[level]]
         if not len(own) or np.median(self._excess[own] - explained[own]) < np.log(MIN_SLOWDOWN):
             return None
@@ -289,12 +289,12 @@ def _candidates(
         total = count_per_part(columns, used.astype(np.float64))
         slow = count_per_part([column[slow_flows] for column in columns], np.ones(len(slow_flows)))
         slow = np.pad(slow, (0, len(total) - len(slow)))
-        least = min_share * total
+        min_slow_flows = min_share * total
         if FAMILIES[family].is_hashed:
             # At least half of the smallest share, and as many as are slow without a fault.
             healthy = np.where(used, np.minimum(peers.slow_share, LINK_SHARES[-1] / 2)[observed.classes], 0.0)
-            least = LINK_SHARES[-1] / 2 * total + count_per_part(columns, healthy)
-        numbers = np.flatnonzero((slow >= min_flows) & (slow >= least))
+            min_slow_flows = LINK_SHARES[-1] / 2 * total + count_per_part(columns, healthy)
+        numbers = np.flatnonzero((slow >= min_flows) & (slow >= min_slow_flows))
         penalty_of_family = FAMILIES[family].rarity + float(np.log(max(int(np.count_nonzero(total)), 1)))
         found.append((family, numbers, slow[numbers], penalty_of_family))
     slow_counts: Values = np.sort(np.concatenate([slow for _, _, slow, _ in found]))
@@ -361,7 +361,7 @@ class _GreedySearch:
         return culprits, [(parts[row], float(scores[row])) for row in order if scores[row] > SUSPECT_SCORE]
 
     def _explain(self, culprits: Iterable[Culprit]) -> Values:
-        """Returns the scores of all parts if the culprits explain their flows. Computes only those that change."""
+        """Returns the scores of all parts if the culprits explain their flows. Computes only the scores that change."""
         candidates, explained = self._candidates, self._model.explained(culprits)
         changed = (explained != self._explained)[candidates.crossing]
         self._explained = explained
@@ -373,7 +373,7 @@ class _GreedySearch:
         return self._known_scores
 
     def _rivals(self, best: int, scores: Values) -> tuple[tuple[Part, float], ...]:
-        """Returns the other parts that share most of the evidence of the best one."""
+        """Returns the other parts that share most of the evidence of the best part."""
         candidates, flows = self._candidates, self._candidates.flows(best)
         support = np.zeros(candidates.membership.shape[1])
         support[flows] = self._model.evidence(flows, self._explained).max(axis=1) > 1
@@ -383,7 +383,7 @@ class _GreedySearch:
         return tuple(sorted(rivals, key=lambda rival: -rival[1])[:8])
 
     def _without_superfluous(self, culprits: list[Culprit]) -> list[Culprit]:
-        """Removes culprits, first found first, that the others leave nothing to explain."""
+        """Removes each culprit if the other culprits explain its flows. The first found culprit is tried first."""
         kept = culprits
         for culprit in culprits:
             others = [one for one in kept if one is not culprit]

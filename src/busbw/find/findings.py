@@ -16,7 +16,7 @@ from busbw.find.parts import Kind, Part, flows_of, in_both_directions, is_synony
 from busbw.units import count_text
 
 MAX_CONFIDENCE = 0.9999
-"""Limit of a stated confidence: the model of the noise is no better."""
+"""Maximum of a stated confidence, because the model of the noise is not exact."""
 _FULL_SPEED_EXCESS = 0.06
 """Excess, in log time, up to which a flow clears the parts on its path."""
 
@@ -25,27 +25,27 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
     """A slow part."""
 
     slowdown: float | None
-    """Time of its flows relative to comparable flows. None if it is dead."""
+    """Time of the flows of the part relative to comparable flows. None if the part is dead."""
     slowdown_low: float | None = None
-    """10th percentile over its flows."""
+    """10th percentile over the flows of the part."""
     slowdown_high: float | None = None
-    """90th percentile over its flows."""
+    """90th percentile over the flows of the part."""
     confidence: float
     flows: int
     """Number of slow flows that support the finding."""
     exonerating_flows: int
-    """Number of flows at full speed through the other ends of these flows."""
+    """Number of flows at full speed that use a GPU of these slow flows, but do not cross the part."""
     dead: bool = False
-    """True if it transfers nothing."""
+    """True if the part transfers nothing."""
     lost: bool = False
-    """True if it is dead because its processes do not answer. No flow supports that."""
+    """True if the part is dead because its processes do not answer. No flow supports such a finding."""
     intermittent: bool = False
     slow_share: float | None = None
-    """Share of its iterations that are slow, if it is intermittent."""
+    """Share of slow iterations of the flows of the part, if the part is intermittent."""
     cause: str | None = None
-    """Likely cause that the NUMA nodes of the hardware suggest. None if they suggest none, or are unknown."""
+    """Likely cause that the NUMA nodes of the hardware suggest. None: no cause, or the NUMA nodes are unknown."""
     same_as: tuple[NamedPart, ...] = ()
-    """Other names that no flow tells apart: a rail with one leaf switch is this switch."""
+    """Other parts with the same flows. For example, a rail with one leaf switch has the flows of this switch."""
     says: str
     """The finding in one sentence."""
 
@@ -96,7 +96,7 @@ def make_findings(
 
 
 def lost_findings(lost: Mapping[int, str], cluster: Cluster) -> list[Finding]:
-    """Returns a finding for each node without an answering GPU, and for each other GPU that does not answer.
+    """Returns a finding for each node without an answering GPU, and for each lost GPU of the other nodes.
 
     Args:
         lost: GPUs that do not answer, with the reason of each.
@@ -140,7 +140,7 @@ def answers(findings: Sequence[Finding], undecided: Sequence[UndecidedParts]) ->
 def _shared_port(culprit: Culprit, observed: Observations, cluster: Cluster) -> UndecidedParts:
     """Returns two NICs that are slow together. Rivals are further NICs.
 
-    If one was busy without the other, and was fast, one port carries the traffic of both. Otherwise both may be slow.
+    If one NIC was busy alone, and was fast, one port carries the traffic of both NICs. Otherwise both may be slow.
     """
     pairs = [culprit.part, *(part for part in culprit.close_rivals if part.kind == "nic" and part.is_between)]
     named = [[name_part(part, cluster) for part in ports_of(pair, cluster)] for pair in pairs]
@@ -225,7 +225,7 @@ def _exonerating(
 
 
 def _sentence(finding: Finding, *, on_some: bool) -> str:
-    """Returns the finding as text. `on_some`: only some connections are slow, because one hashed link is."""
+    """Returns the finding as text. `on_some`: only some connections are slow, because only one hashed link is slow."""
     support = count_text(finding.flows, "flow supports it", "flows support it")
     exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
     evidence = f"confidence {finding.confidence_text}, {support}, {exonerated} the other parts on their paths"

@@ -1,8 +1,9 @@
 """Slow nodes from the times of many jobs, each on some of the nodes (group testing).
 
-A run is as slow as its slowest node. For each node, the runs with it are compared with comparable runs without it.
-These give the healthy level, the noise, and the share of runs that are slow for another reason. So a node is named only
-if it is in slow runs more often than chance allows. Evidence and error bounds are those of flows (`evidence`).
+A run is as slow as its slowest node. For each node, the runs with the node are compared with comparable runs without
+the node. The runs without the node give the healthy level, the noise, and the share of runs that are slow for another
+reason. So a node is named only if it is in slow runs more often than chance allows. `evidence` computes the evidence
+and the error bounds, as for flows.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -27,9 +28,9 @@ from busbw.units import count_text
 Mask = NDArray[np.bool_]
 
 MIN_RUNS = 4
-"""Runs of one configuration, and of each size of it, from which they are compared."""
+"""Minimum number of runs of one configuration, and of runs at each size, for a comparison."""
 _MIN_OTHERS = 3
-"""Comparable runs without a node, from which its runs are evidence."""
+"""Minimum number of comparable runs without a node, so that the runs with the node are evidence."""
 _FALSE_SUSPICION = 0.05
 """Bound of the probability that any node of a healthy cluster is undecided."""
 _QN = 2.2219
@@ -39,16 +40,16 @@ _LAGS = 16
 """Runs that each run is compared with for this quartile."""
 _MIN_NOISE = 0.004
 _MIN_OWN_NOISE_RUNS = 20
-"""Runs from which a configuration has a noise of its own. With fewer, it has that of all runs."""
+"""Minimum number of runs of a configuration with its own noise. Others have the noise of all runs."""
 _SLOW_DEVIATIONS = 4.0
 _PRIOR_RUNS, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 4.0, 0.01, 0.5
 _TAIL_WIDTH = 0.05
 """Width, in log time, of the kernel for the density of the excess of slow runs without a node."""
 _SHARES: Values = np.array([*SHARES, 0.85])
 _MAX_FAST_SHARE = 0.15
-"""Share of the runs of a node that is always slow that noise makes fast."""
+"""Maximum share of fast runs of a node that is always slow. Noise makes some runs fast."""
 _MIN_SHARED = 0.5
-"""Share of the slow runs of a node, from which another node could explain them too."""
+"""Share of the slow runs of a node. A second node in this share of the runs could also explain them."""
 
 
 class GroupRun(Struct, frozen=True, kw_only=True):
@@ -80,7 +81,7 @@ class GroupRuns:
         self.members = self.members.reshape(len(self.nodes), len(runs)) & self.is_compared
         """True for each node (row) and compared run (column) with it."""
         self.usable: Mask = self.members.copy()
-        """The same, without the runs of configurations that have too few runs without the node."""
+        """As `members`, without the runs of configurations that have too few runs without the node."""
         for members in self.by_class:
             others = self.is_compared[members].sum() - self.members[:, members].sum(axis=1)
             self.usable[np.ix_(others < _MIN_OTHERS, members)] = False
@@ -89,7 +90,7 @@ class GroupRuns:
 def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Values:
     """Returns the log time of each run relative to the others. NaN if there are too few.
 
-    A run is judged at the sizes of the plateau of its configuration, because bandwidth limits these.
+    A run is judged at the sizes of the plateau of its configuration, because bandwidth limits these sizes.
     """
     times: dict[tuple[Hashable, int], list[float]] = {}
     for run in runs:
@@ -107,15 +108,15 @@ def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Val
 
 
 class RunComparison:
-    """Excess of each run over the healthy runs of its configuration, and its noise."""
+    """Excess of each run over the healthy runs of its configuration, and the noise of each run."""
 
     def __init__(self, runs: GroupRuns, explained: Values, node: int | None = None) -> None:
-        """Compares all runs with those that no slow node explains.
+        """Compares all runs with the runs that no slow node explains.
 
         Args:
             runs: The runs.
             explained: Excess of each run that slow nodes explain.
-            node: Node in question: the comparison is with the runs without it. None for all runs.
+            node: Node in question. The comparison is with the runs without this node. None: with all runs.
         """
         self.is_other: Mask = runs.is_compared & (explained < MIN_SLOW)
         """True for each run that the runs are compared with."""
@@ -133,7 +134,7 @@ class RunComparison:
             noise = [healthy_spread(self.excess[one], spread) for one, spread in zip(sources, noise, strict=True)]
         run_noise = np.maximum(noise, _MIN_NOISE)[runs.classes]
         self.is_slow: Mask = runs.is_compared & (self.excess > np.maximum(_SLOW_DEVIATIONS * run_noise, MIN_SLOW))
-        # The level of few runs is a median with an error of its own.
+        # The healthy level is a median of the other runs. The fewer the runs, the larger its own error.
         counts = np.array([max(len(one), 1) for one in others])
         self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / counts[runs.classes])
         slow = (self.is_slow & self.is_other).sum() + _PRIOR_RUNS * _MIN_SLOW_SHARE
@@ -149,7 +150,7 @@ def _first_noise(levels_by_class: Sequence[Values]) -> float:
 
 @dataclass(frozen=True)
 class RunSearch:
-    """Slow nodes, and the comparison of the runs with those that these nodes do not slow."""
+    """Slow nodes, and the comparison of the runs with the runs that these nodes do not slow."""
 
     findings: list[Finding]
     undecided: list[UndecidedParts]
@@ -192,14 +193,14 @@ def find_slow_nodes(runs: GroupRuns) -> RunSearch:
 def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
     """Returns the evidence of the runs of a node for each hypothesis about it.
 
-    The hypotheses (columns) are levels of a node that is always slow, then shares of slow runs of one that is slow now
-    and then. The second row is for a node that is slow only in runs with other nodes.
+    The hypotheses (columns) are first the levels of a node that is always slow. The shares of slow runs of a node that
+    is slow now and then follow. The second row is for a node that is slow only in runs with other nodes.
     """
     own = np.flatnonzero(runs.usable[node])
     if not len(own):
         return np.zeros((2, len(LEVELS) + len(_SHARES)))
     compared = RunComparison(runs, explained, node)
-    # Other slow runs with the same excess are a reason against the node: they have a common cause without it.
+    # Slow runs without the node, with the same excess, are a reason against the node: they have another cause.
     distance = compared.excess[own, None] - compared.excess[compared.is_other & compared.is_slow]
     kernel = np.exp(-0.5 * (distance / _TAIL_WIDTH) ** 2) / (_TAIL_WIDTH * np.sqrt(2 * np.pi))
     tail = kernel.sum(axis=1) / max(distance.shape[1], 1)
@@ -218,7 +219,7 @@ class _SlowNode:
     own: Mask
     """True for each run that the node could slow."""
     supports: Mask
-    """True for each slow run that supports it."""
+    """True for each slow run that supports the finding of this node."""
     excess: float
     is_persistent: bool
 
@@ -266,7 +267,7 @@ def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> 
 
 
 def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedParts:
-    """Returns the nodes with the run that decides: each of them with a node of many fast runs."""
+    """Returns the nodes with the run that decides: each of these nodes with a node of many fast runs."""
     fast = (runs.members & ~slow.compared.is_slow & ~slow.own).sum(axis=1)
     partner = runs.nodes[int(np.argmax(fast))]
     names = [runs.nodes[node] for node in nodes]

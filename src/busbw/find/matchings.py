@@ -37,8 +37,8 @@ def circle_matching(items: Indices, turn: int) -> Indices:
 def matching_between(groups: Sequence[Indices], turn: int) -> Indices:
     """Returns disjoint pairs of items of different groups, as many as possible.
 
-    Groups are paired by the circle method. Within two groups, item i meets item i + shift; each cycle of the circle has
-    another shift.
+    Groups are paired by the circle method. Within two groups, item i is paired with item i + shift. Each cycle of the
+    circle has a different shift.
     """
     cycle = max(circle_count(len(groups)), 1)
     pairs = []

@@ -14,9 +14,9 @@ from busbw.find.rounds import LOAD_CLASSES, Round
 Values = NDArray[np.float64]
 
 _MIN_PAIRS = 8
-"""Pairs of flows from which it is judged if both have one time."""
+"""Minimum number of pairs of flows for the decision if the flows of a pair have a common time."""
 _COUPLED_RATIO = 0.3
-"""Ratio of the differences within and between pairs of flows below which both flows of a pair have one time."""
+"""Both flows of a pair have a common time if their difference is below this share of the difference between pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Observations:
         """Median over the iterations. 0 if the flow is dead."""
         self.level[~self.is_dead] = np.nanmedian(self.iterations[~self.is_dead], axis=1)
         self.is_repeated: NDArray[np.bool_] = np.zeros(len(source), dtype=bool)
-        """True for the second one of two flows with one time. It is no evidence of its own."""
+        """True for the second of two flows with a common time. Only the first is evidence."""
         self._couple()
 
     def _couple(self) -> None:

@@ -25,9 +25,9 @@ class FlowPaths:
     """Numbers of the nodes, NICs, leaves and rails that each flow crosses. UNKNOWN if it crosses none."""
 
     coupled: Indices | None = None
-    """Flow that ends together with each flow, because one kernel receives and sends. UNKNOWN if no flow does.
+    """For each flow, a second flow that ends at the same time, because one kernel receives and sends. UNKNOWN: no flow.
 
-    The time of a flow then includes the path of that flow. None if each flow has its own time.
+    The time of a flow then includes the path of the second flow. None if each flow has its own time.
     """
 
     def __init__(self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices) -> None:
@@ -38,7 +38,7 @@ class FlowPaths:
         self.is_network: NDArray[np.bool_] = self.source_node != self.target_node
         self.source_nic = np.where(self.is_network, cluster.gpu_nic[source], UNKNOWN)
         self.target_nic = np.where(self.is_network, cluster.gpu_nic[target], UNKNOWN)
-        # A leaf with one NIC is no part of its own: no flow tells them apart.
+        # A leaf with one NIC is no part of its own: no flow tells the leaf and the NIC apart.
         shared_leaf = np.where(np.bincount(cluster.nic_leaf + 1)[cluster.nic_leaf + 1] > 1, cluster.nic_leaf, UNKNOWN)
         self.shared_leaves: Columns = tuple(_property(shared_leaf, nic) for nic in self.nics)
         leaves = [_property(cluster.nic_leaf, nic) for nic in self.nics]
@@ -88,7 +88,7 @@ class Family:
     is_between: bool = False
     """True if a part is two GPUs or two NICs, and its number stands for both."""
     rarity: float = 0.0
-    """Log of the odds that another part is the cause, beyond the number of parts."""
+    """Log of the odds that a part of another kind is the cause, in addition to the log number of parts."""
 
     @property
     def is_hashed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Healthy level of comparable flows, their noise, and the share that is slow without a fault.
+"""Healthy level of comparable flows, noise of these flows, and share of flows that are slow without a fault.
 
 Comparable flows have the same types of GPUs, load and locality (`Observations.classes`). The level of each round is
 estimated from its own flows, which removes a drift that all flows share. The estimate expects that at least a fifth of
@@ -16,15 +16,18 @@ from busbw.find.rounds import LOAD_CLASSES, Load
 from busbw.statistics import NORMAL_MAD
 
 _MIN_FLOWS = 12
-"""Flows from which a round has its own level. With fewer, the level of the class is used."""
+"""Minimum number of flows of a round with its own level. With fewer flows, the level of the class is used."""
 _LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
 _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
-"""Normal deviate of the low quantile, and the distance of both, between all and half of the flows being healthy."""
+"""Normal deviates of the low quantile, and of the distance of both quantiles.
+
+The values are between the values if all flows are healthy and the values if half of the flows are healthy.
+"""
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
 _COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]
 """Classes, between GPUs of two types, with several flows on the uplinks of a leaf."""
 _MAX_LOAD_EXCESS = 0.1
-"""Excess of the healthy level of a class over the fastest one, from which its uplinks limit it."""
+"""Excess of the healthy level of a class over the fastest class, from which uplinks limit the slower class."""
 _COLLIDING_SHARE = 0.1
 _MAX_DRIFT = 0.09
 """Largest difference, in log time, between the levels of two rounds of a class."""
@@ -42,7 +45,7 @@ class Peers:
     """Comparison of each flow with its peers."""
 
     excess: Values
-    """Log time of each flow less the level of its peers. 0 if it is like them."""
+    """Log time of each flow less the level of its peers. 0 for a flow with the time of its peers."""
     reference: Values
     """Level of the peers of each flow."""
     noise: Values
@@ -74,7 +77,7 @@ class Peers:
 
     @property
     def collides_at_full_load(self) -> bool:
-        """True if flows between leaves collide, or if that is not known."""
+        """True if flows between leaves collide, or if it is unknown whether they collide."""
         is_full_load = np.arange(len(self.noise)) % LOAD_CLASSES == 2 * int(Load.BOTH) + 1
         is_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
         return not (is_full_load.any() and is_free[is_full_load].all())

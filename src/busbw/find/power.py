@@ -11,10 +11,10 @@ from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, KINDS, Kind, count_per_part
 
 POWER_SLOWDOWN = 1.1
-"""Ratio of time to peers that the power is stated for."""
+"""Slow-down for which the power is stated: time of a slow part relative to its peers."""
 _POINTS = 401
 _MAX_SHARE = 0.8
-"""Share of the flows of a class up to which a part has peers: the level of a class is near its low quantile."""
+"""Maximum share of the flows of a class that cross a part with peers. The level of a class is near its low quantile."""
 
 
 class KindPower(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
         for class_number in np.unique(classes[is_informative]):
             members = is_informative & (classes == class_number)
             crossing = count_per_part(columns, members.astype(np.float64))
-            # Otherwise the flows of the part are the level that they are compared with.
+            # If most flows of a class cross the part, they determine the level that they are compared with.
             comparable = crossing * (crossing <= _MAX_SHARE * np.count_nonzero(members))
             mean += means[class_number] * comparable
             variance += variances[class_number] * comparable

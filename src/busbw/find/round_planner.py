@@ -15,7 +15,7 @@ from busbw.find.rounds import Load, Round
 MAX_INSIDE_ROUNDS = 7
 """Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
 LIGHT_FRACTION = 8
-"""A light round uses one of so many NICs of a leaf. Few flows then share an uplink by chance."""
+"""A light round uses 1 of 8 NICs of a leaf, so that few flows share an uplink by chance."""
 
 
 class RoundPlanner:
@@ -34,7 +34,7 @@ class RoundPlanner:
         self._groups = [_split_by_leaf(cluster, nics) for nics in self.lane_nics]
         leaves = np.unique(np.stack([cluster.nic_leaf, lanes], axis=1), axis=0)[:, 0]
         self.leaf_lanes = int(np.unique(leaves, return_counts=True)[1].max(initial=1))
-        """Largest number of lanes on one leaf."""
+        """Maximum number of lanes on one leaf."""
 
     def inside(self) -> list[Round]:
         """Returns rounds with disjoint pairs of GPUs of every node."""
@@ -75,7 +75,7 @@ class RoundPlanner:
         Args:
             turn: Number of earlier rounds of this kind.
             load: LIGHT or SPARSE.
-            first: Pairs of NICs (sender, receiver) that are preferred. The others are their peers.
+            first: Pairs of NICs (sender, receiver) that are preferred. The other pairs are the peers of these pairs.
         """
         leaf_sizes = np.bincount(self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN], minlength=1)
         limit = max(int(leaf_sizes.max()) // LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
@@ -84,7 +84,7 @@ class RoundPlanner:
         for step in range(count):
             lane = (step + turn) % count
             groups = self._groups[lane]
-            # On a leaf of several lanes, `thin` keeps the first one. Lanes with their own leaves are all kept.
+            # On a leaf of several lanes, `thin` keeps the first lane. Lanes with their own leaves are all kept.
             own_turn = turn * (count // self.leaf_lanes) + step // self.leaf_lanes
             pairs.append(light_matching(groups, own_turn, limit))
         found = self.thin(join_pairs(pairs), limit)
@@ -125,7 +125,7 @@ class RoundPlanner:
         return self.network_round(Load.CROSS, found, turn)
 
     def _pairs_of_lanes(self, lane_step: int, shift: int) -> Indices:
-        """Returns pairs of the NICs of each lane with those, shifted, of the lane that is `lane_step` later."""
+        """Returns pairs of a NIC of each lane and a NIC of the lane `lane_step` later, shifted by `shift` NICs."""
         pairs = []
         for lane, nics in enumerate(self.lane_nics):
             others = np.roll(self.lane_nics[(lane + lane_step) % len(self.lane_nics)], shift)

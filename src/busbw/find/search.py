@@ -35,7 +35,7 @@ class Search:
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
     on_progress: Callable[[int, int], None] = lambda _done, _planned: None
-    """Called before each round with the number of measured rounds, and with that of all rounds planned so far.
+    """Called before each round with the number of measured rounds and the number of rounds planned so far.
 
     An exception ends the search; the measured rounds are kept."""
     on_round: Callable[[Round, RoundResult], None] = lambda _round, _result: None
@@ -76,7 +76,7 @@ class Search:
             if collides:
                 self._separate(planner, (len(self.rounds) + limit) // 2)
                 if not self.explain().culprits:
-                    # The first answer covers few of the hashed links, and of the pairs of nodes that cross them.
+                    # The first answer covers few of the hashed links, and few of the pairs of nodes across them.
                     count = (limit - len(self.rounds)) // 2
                     self._measure(light_rounds(planner, first_answer_rounds(cluster), count), limit)
         self._separate(planner, limit)
@@ -91,7 +91,7 @@ class Search:
             self._measure(more, limit)
 
     def _require_round(self) -> None:
-        """Lets an empty round stand for a search that could only tell which parts do not answer."""
+        """Adds an empty round if a search found only lost GPUs, because an explanation needs a round."""
         if self.lost and not self.rounds:
             nothing = np.empty(0, dtype=np.int64)
             no_times = RoundResult(times_us=np.empty((0, 1)), errors={})
@@ -104,7 +104,7 @@ class Search:
         self.on_round(one, result)
 
     def _reject_silence(self) -> None:
-        """Ends the search if no flow transferred data: that says nothing about single parts."""
+        """Ends the search if no flow transferred data, because such flows say nothing about single parts."""
         if self.lost or not all(result.is_dead.all() for result in self.results):
             return
         reasons = [reason for result in self.results for reason in result.errors.values()]
@@ -176,7 +176,7 @@ class Search:
                 if (one.load is Load.INSIDE) == (planned.load is Load.INSIDE):
                     ended[getattr(one, end)[~result.is_dead]] = True
                     failures.append(np.stack([getattr(one, end), getattr(one, other)], axis=1)[result.is_dead])
-            # Failures with one partner only could be the fault of the partner.
+            # Failures with only one partner could be the fault of the partner.
             partners = np.bincount(np.unique(join_pairs(failures), axis=0)[:, 0], minlength=gpus)
             kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
         return replace(planned, source=planned.source[kept], target=planned.target[kept], chosen_bytes=self.size_bytes)

@@ -22,19 +22,19 @@ from busbw.find.search_plan import BOTH_ROUNDS, ONE_WAY_PAIRS, SMALL_CLUSTER_NOD
 _MAX_PAIRS = 256
 _SLOW_DEVIATIONS = 3.0
 _MAX_SLOW_SHARE = 0.45
-"""Share of slow healthy flows up to which one slow flow is a reason to repeat it."""
+"""Maximum share of flows that are slow without a fault, so that a slow flow is repeated."""
 _LATER_TURNS = 100
-"""Turn of the first sparse round for questions, after those of the first rounds."""
+"""Turn of the first sparse round for open questions. The first rounds have the turns below."""
 _REPEATS = 4
 """Rounds that repeat slow flows between leaves although no uplink is suspected."""
 _MAX_ALONE = 4
-"""Flows of one connection that run alone, after which another connection is repeated."""
+"""Maximum number of flows of one connection that run alone. Then another connection is repeated."""
 
 
 def open_questions(observed: Observations, explanation: Explanation, turn: int) -> list[Part]:
     """Returns the parts that more rounds could name or exonerate.
 
-    After the first separating rounds, parts that all flows cross together stay inseparable.
+    After the first separating rounds, a rival that is crossed by exactly the flows of the culprit is no open question.
     """
     parts = [part for part, _ in explanation.suspects]
     for culprit in explanation.culprits:
@@ -61,13 +61,13 @@ def separating_rounds(
     kinds: set[Kind] = {part.kind for part in questions}
     repeats = _slow_across_flows(planner, observed, explanation)
     rounds: list[Round] = []
-    # A GPU has flows inside its node, and its NIC has none.
+    # A GPU has flows inside its node, and its NIC has none: such flows tell both apart.
     if "nvlink" in kinds or {"gpu", "nic"} <= kinds:
         rounds += _inside_rounds(planner, [part for part in questions if part.kind == "nvlink"])
     pairs = [nodes_of(part.number, planner.cluster) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
-    # Where flows collide, few pairs are measured alone, and the others at once until most of them are cleared.
+    # If flows collide, half of the pairs are measured alone, and the other half in light rounds with more flows.
     alone = Load.SPARSE if explanation.peers.collides_at_full_load else Load.LIGHT
     for half, load in ((pairs[0::2], alone), (pairs[1::2], Load.LIGHT)):
         if half:
@@ -121,7 +121,7 @@ def _suspected_nics(part: Part, cluster: Cluster) -> list[int]:
 def _slow_pairs(observed: Observations, explanation: Explanation, questions: list[Part]) -> list[tuple[int, int]]:
     """Returns the pairs of nodes with unexplained slow flows only, most flows first. One fast flow clears a pair.
 
-    Flows of suspected NICs, GPUs and nodes are left to the rounds for these.
+    Flows of suspected NICs, GPUs and nodes do not count, because other rounds measure these parts.
     """
     paths, peers, classes = observed.paths, explanation.peers, observed.classes
     is_slow = _is_unexplained(observed, explanation)
@@ -177,6 +177,6 @@ def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanatio
     is_cleared = np.bincount(connections, is_alone & ~is_slow, count) > 0
     alone = np.bincount(connections, is_alone, count)
     rows = np.flatnonzero(paths.is_across & is_slow & ~(is_cleared | (alone >= _MAX_ALONE))[connections])
-    # A flow that was slow alone is the most suspicious one, then one that few collisions slow as much.
+    # First flows that were slow alone, then flows of classes with few slow flows, then flows with a rare excess.
     rows = rows[np.lexsort((peers.flow_tail[rows], peers.slow_share[classes[rows]], -alone[connections[rows]]))]
     return np.stack([paths.source_nic[rows], paths.target_nic[rows]], axis=1)

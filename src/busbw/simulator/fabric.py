@@ -22,14 +22,14 @@ class Fabric:
     nodes: int
     gpus: int
     layout: Layout = "rail"
-    """rail: NIC k of all nodes of a group is on leaf k of the group. leaf-spine: all its NICs are on one leaf."""
+    """rail: NIC k of all nodes of a group is on leaf k of the group. leaf-spine: a group has one leaf."""
     nodes_per_group: int = DEFAULT_NODES_PER_GROUP
     oversubscription: float = 1.0
     """Rate of the NICs of a leaf divided by the rate of its uplinks."""
     planes: int = 1
     """Planes of the network. A flow uses all of them, with a share of the rate of NIC and uplinks in each."""
     is_adaptive: bool = False
-    """True if the flows of a leaf spread over all its uplinks, instead of one by hash."""
+    """True if each flow of a leaf uses all uplinks. False if a hash selects one uplink for each flow."""
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.gpus < 1:

@@ -34,11 +34,11 @@ class SimulatedFault:
 
     kind: str
     place: tuple[int, ...]
-    """Numbers of the part, from the node, leaf or rail on."""
+    """Numbers of the part, in the order of its form in `FORMS`. The first is a node, leaf or rail."""
     slowdown: float
-    """Ratio of its time to that of a healthy part. Infinite if it is dead."""
+    """Time of the flows of the part relative to a healthy part. Infinite if the part is dead."""
     share: float = 1.0
-    """Share of the iterations in which it is slow."""
+    """Share of the iterations in which the part is slow."""
 
 
 def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
@@ -54,7 +54,7 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
         raise UsageError(f'--fault {text}: the kind "{kind}" is unknown', remedy=remedy)
     form = f"{kind}:{FORMS[kind]}" + ("" if kind == "failover" else ":SLOWDOWN")
     if kind == "failover" and not slowdown_text:
-        slowdown_text = "2"  # two NICs' traffic on one
+        slowdown_text = "2"  # one NIC carries the traffic of two
     factor_text, _, share_text = slowdown_text.partition("@")
     place = _parse_place(place_text, FORMS[kind])
     try:

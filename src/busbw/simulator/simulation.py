@@ -36,12 +36,12 @@ class Noise:
     part: float = 0.004
     """Standard deviation between healthy NICs and GPUs."""
     flow: float = 0.01
-    """Standard deviation between flows of one leaf or node. Flows between leaves have twice as much."""
+    """Standard deviation between flows of one leaf or node. The deviation between leaves is twice as large."""
     iteration: float = 0.01
     spike_share: float = 0.004
     """Share of iterations that take 1.2 to 3 times as long."""
     other_jobs: float = 0.01
-    """Share of flows between nodes that other jobs slow, by 10 % to 100 %. Three times as many between leaves."""
+    """Share of flows within a leaf that other jobs slow by 10 % to 100 %. Between leaves: three times as many."""
 
 
 class Simulation:
@@ -62,7 +62,7 @@ class Simulation:
         )
 
     def measure(self, source: Numbers, target: Numbers, size_bytes: int, iterations: int) -> tuple[Values, float]:
-        """Returns the time in us of each iteration of each flow, infinite if it is dead, and the duration in s.
+        """Returns the time in us of each iteration of each flow, and the duration in s. A dead flow has infinite times.
 
         Args:
             source: Sending GPU of each flow, numbered over all nodes.
@@ -89,7 +89,7 @@ class Simulation:
         return times + _START_US, _CONNECT_S + longest_us * iterations / 1e6 + timeout_s
 
     def _coupled_times(self, source: Numbers, target: Numbers, times: Values) -> Values:
-        """Returns the times if the kernel of a receiver, which also sends, ends with the later of its two flows."""
+        """Returns the times if one kernel receives a flow and sends another flow, and ends with the later flow."""
         flow_sent_by = np.full(len(self._leaf), -1)
         flow_sent_by[source] = np.arange(len(source))
         receivers_flow = flow_sent_by[target]  # -1 if the receiver sends none
@@ -129,14 +129,14 @@ class Simulation:
                 rate[is_across] = np.minimum(rate, links * UPLINK_GBPS / np.maximum(load[leaf], 1))[is_across]
             return np.asarray(rate)
         for plane, leaf in product(range(self.fabric.planes), (up, down)):
-            # A flow has an equal part in each plane, and ends with the last one.
+            # A flow has an equal part in each plane, and ends with its last part.
             link = leaf * links + self._hashed_uplink(source, target, plane)
             load = np.bincount(link[is_across], minlength=(int(self._leaf.max()) + 1) * links)
             rate[is_across] = np.minimum(rate, UPLINK_GBPS / np.maximum(load[link], 1))[is_across]
         return np.asarray(rate)
 
     def _hashed_uplink(self, source: Numbers, target: Numbers, plane: int = 0) -> Numbers:
-        """Returns the uplink of each flow. It depends on the connection, and does not change."""
+        """Returns the uplink of each flow, by a hash of its GPUs. The uplink of a connection does not change."""
         mixed = ((source << 20) + target * 40503 + plane * 977 + self._salt) & 0xFFFFFFFF
         for factor in (2246822519, 3266489917):
             mixed = ((mixed ^ (mixed >> 15)) * factor) & 0xFFFFFFFF

@@ -10,9 +10,9 @@ Indices = NDArray[np.intp]
 Signatures = NDArray[np.uint64]
 
 _WINDOW = 16
-"""Equal calls at its beginning that suggest where a sequence that began late belongs."""
+"""Number of first calls of a late sequence that must be equal at a place where the sequence can belong."""
 _MAX_SHIFTS = 64
-"""Maximum number of such places that are compared as a whole, the nearest in time first."""
+"""Maximum number of these places at which the whole sequence is compared, the nearest in time first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class CallSequence:
     times_ns: NDArray[np.int64] | None
     """Unix times of the calls by the clock of the host. None: unknown."""
     is_cut: bool
-    """True if it ends before a gap, so that it is short although it has the first calls."""
+    """True if the sequence ends before a gap of the recording. Although it is short, it begins with the first call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Alignment:
     table: Indices
     """[calls, ranks]: index of the call in the operations of each rank; -1: absent or ambiguous."""
     difference: int | None
-    """Number of calls before the first different ones, with which the table ends. None: all are equal."""
+    """Number of equal calls before the first difference, where the table ends. None: all calls are equal."""
     bounds: list[tuple[int, int]]
     """First row and row behind the last one of each rank, before the table is cut."""
 
@@ -58,7 +58,7 @@ def align_sequences(sequences: Sequence[CallSequence]) -> Alignment:
 
 
 def _align(reference: CallSequence, own: CallSequence) -> tuple[Indices, int | None]:
-    """Returns the row of each call, which is that of the reference, and the number of calls before a difference."""
+    """Returns the row of each call in the table of the reference, and the number of calls before a difference."""
     model, calls = reference.signatures, own.signatures
     rows = np.arange(len(calls))
     shared = min(len(model), len(calls))

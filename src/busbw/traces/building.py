@@ -31,7 +31,7 @@ Numbers = NDArray[np.int64]
 
 
 class Call(NamedTuple):
-    """A call of one rank, with fields of `format.OPERATION`. What its source does not tell keeps the default."""
+    """A call of one rank, with fields of `format.OPERATION`. Values not in the source keep their default."""
 
     function: int
     communicator: int
@@ -49,7 +49,7 @@ class Call(NamedTuple):
     device_start_ns: int = 0
     device_end_ns: int = 0
     duration_ns: int = 0
-    """Time on the device, if its start is not known. 0: unknown."""
+    """Time on the device, from a source that tells no start. 0: unknown."""
     algorithm: int = Algorithm.UNKNOWN
     protocol: int = Protocol.UNKNOWN
     channels: int = layout.UNKNOWN_BYTE
@@ -79,7 +79,7 @@ class RankBuilder:
         self.first_unmatched: int | None = None
         self.refused_count = 0
         """Calls with impossible values."""
-        self.own_ranks: dict[int, int] = {}
+        self.own_rank_by_communicator: dict[int, int] = {}
         self._operations: Operations | None = None
         self._records = bytearray()
         self._sequences = array("q")
@@ -97,7 +97,7 @@ class RankBuilder:
     def add(self, call: Call, sequence: int = NO_SEQUENCE) -> int:
         """Appends a call and returns its number. Returns -1 if a value is impossible.
 
-        `sequence` is a number that all ranks of the communicator give the call. It shows what some dropped.
+        `sequence` is a number that all ranks of the communicator give the call. It shows which calls a rank dropped.
         """
         try:
             if call.duration_ns > 0:
@@ -133,7 +133,10 @@ class RankBuilder:
         self._sequences = array("q", self.sequences[selection].tobytes())
 
     def start_at_first_time(self, offset_ns: int = 0) -> None:
-        """Makes the times of the host clock relative to the first one. Before, they are Unix times less an offset."""
+        """Makes the times of the host clock relative to the first one.
+
+        Before this call, the times are Unix times less `offset_ns`.
+        """
         operations = self.operations
         names = ["enqueue_ns", *(("device_start_ns", "device_end_ns") if self.device_clock == DeviceClock.HOST else ())]
         known = [(operations[name], operations[name] > 0) for name in names]
@@ -203,9 +206,9 @@ class TraceBuilder:
         return len(self._communicators) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
-        """Records the rank of a rank in a communicator. It is not needed if the communicator has known members."""
+        """Records the own rank of a rank in a communicator. A communicator with known members needs no such record."""
         if 0 <= own_rank < self._communicators[communicator].size:
-            rank.own_ranks.setdefault(communicator, own_rank)
+            rank.own_rank_by_communicator.setdefault(communicator, own_rank)
         else:
             self.add_problem("{count} ranks are outside of their communicator")
 
@@ -246,9 +249,11 @@ class TraceBuilder:
 
     def _numbered_ranks(self) -> list[tuple[int, RankBuilder]]:
         """Returns the ranks in order, without repetitions. Some get their number from the largest communicator."""
-        covered = Counter(index for each in self.ranks for index in each.own_ranks)
+        covered = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
         largest = max(covered, key=lambda index: (covered[index], self._communicators[index].size), default=-1)
-        numbers = [each.own_ranks.get(largest) if each.rank is None else each.rank for each in self.ranks]
+        numbers = [
+            each.own_rank_by_communicator.get(largest) if each.rank is None else each.rank for each in self.ranks
+        ]
         next_number = max([-1, *(number for number in numbers if number is not None)]) + 1
         best: dict[int, RankBuilder] = {}
         for number, each in zip(numbers, self.ranks, strict=True):
@@ -266,13 +271,13 @@ class TraceBuilder:
         for number, rank in ranks:
             for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():
                 if number in places[index]:
-                    rank.own_ranks.setdefault(index, places[index][number])
+                    rank.own_rank_by_communicator.setdefault(index, places[index][number])
 
     def _fill_members(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
-        """Sets the members that were recorded. They count more than those that the source only lists."""
+        """Sets the recorded members. A recorded member replaces a member that the source only lists."""
         recorded: dict[tuple[int, int], int] = {}
         for number, rank in ranks:
-            for index, own_rank in rank.own_ranks.items():
+            for index, own_rank in rank.own_rank_by_communicator.items():
                 member = self._members[index].get(own_rank, number)
                 if member != number:
                     label = self._communicators[index].name or self._communicators[index].identity

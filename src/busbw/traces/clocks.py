@@ -17,11 +17,11 @@ Times = NDArray[np.int64]
 
 _MIN_SAMPLES = 8
 _MAX_SAMPLES = 4096
-"""Per pair of clocks. More would not reduce the error, which is the variation of the ends."""
+"""Maximum per pair of clocks. More samples would not reduce the error, which is the variation of the ends."""
 _BINS = 32
 _ERROR_QUANTILE = 0.95
 _MIN_DRIFT_GAIN = 0.8
-"""A drift is used only if it reduces the error below this share."""
+"""A drift is used only if it reduces the error below this share of the error without drift."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ class ClockMap:
 
 @dataclass(frozen=True, kw_only=True)
 class ClockAlignment:
-    """Conversion of the times of all ranks to a common clock, which is that of the first rank."""
+    """Conversion of the times of all ranks to a common clock: the clock of the first rank."""
 
     maps: tuple[ClockMap | None, ...]
-    """Per rank, for its device times, or for `enqueue_ns` if it has none. None: the clock cannot be aligned.
+    """For the device times of each rank, or for `enqueue_ns` without device times. None: the clock cannot be aligned.
 
     For `DeviceClock.GPU`, `enqueue_ns` has another clock, for which the map is not valid.
     """
     error_ns: float | None
-    """Bound of 95 % of the differences between a rank and the first one. None: the clocks are not aligned."""
+    """Bound of 95 % of the differences between a rank and the first rank. None: the clocks are not aligned."""
     basis: str
     """Sentence with the method and its assumption."""
 
@@ -160,7 +160,7 @@ def _slope(elapsed: NDArray[np.float64], differences: NDArray[np.float64]) -> fl
 def _connect(
     start: Hashable | None, links: dict[tuple[Hashable, Hashable], tuple[ClockMap, float]]
 ) -> tuple[dict[Hashable | None, ClockMap], dict[Hashable | None, float]]:
-    """Returns the conversion of each clock to the first one, and its error, over the links with the least errors."""
+    """Returns the conversion of each clock to the first clock, and its error, over the links with the least errors."""
     neighbors = defaultdict[Hashable | None, list[tuple[Hashable, ClockMap, float]]](list)
     for (name, other), (one, error_ns) in links.items():
         neighbors[other].append((name, one, error_ns))

@@ -40,7 +40,7 @@ class _NcclEnum(IntEnum):
 
 
 class Function(_NcclEnum):
-    """Called function; the names are those of collectives.toml where it has the collective."""
+    """Called function; the names are the names in collectives.toml, if it has the collective."""
 
     ALL_REDUCE = 0
     ALL_GATHER = 1
@@ -66,7 +66,7 @@ SYNCHRONIZING = (Function.ALL_REDUCE, Function.ALL_GATHER, Function.REDUCE_SCATT
 
 
 class Algorithm(_NcclEnum):
-    """Algorithm of NCCL, or a kind of kernel outside its list."""
+    """Algorithm of NCCL, or a kind of kernel that is not in NCCL's list of algorithms."""
 
     TREE = 0
     RING = 1

@@ -53,7 +53,7 @@ def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[M
         calls = {
             index: parts[index].get(communicator, np.zeros(0, np.intp))
             for index, rank in enumerate(trace.ranks)
-            if communicator in rank.own_ranks
+            if communicator in rank.own_rank_by_communicator
         }
         matched += _match_collectives(trace, communicator, calls, problems)
         matched += _match_transfers(trace, communicator, calls, problems)
@@ -71,7 +71,7 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
     operations = rank.operations
     functions = operations["function"][indices]
     functions[functions == Function.RECV] = Function.SEND
-    # Recordings of frameworks call it all_to_all also if each rank sends another count.
+    # Recordings of frameworks name an operation all_to_all even if each rank sends a different count.
     signatures = np.where(functions == Function.ALLTOALL, 0, operations["count"][indices]).astype(np.uint64)
     for values in (
         functions,
@@ -165,7 +165,7 @@ def _match_transfers(
     transfers = defaultdict[tuple[int, int], dict[Function, tuple[int, Indices]]](dict)
     unknown = 0
     for index, indices in calls.items():
-        own, operations = trace.ranks[index].own_ranks[communicator], trace.ranks[index].operations
+        own, operations = trace.ranks[index].own_rank_by_communicator[communicator], trace.ranks[index].operations
         for function in TRANSFERS:
             selected = indices[operations["function"][indices] == function]
             by_peer = _split(selected, operations["peer"][selected])

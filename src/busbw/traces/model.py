@@ -17,7 +17,7 @@ class Communicator:
     """Key that all ranks of this communicator have, and no other communicator: its id in hexadecimal, or else its name
     and members."""
     name: str = ""
-    """Name that the program gave it, such as the process group of PyTorch; may be empty."""
+    """Name that the program gave the communicator, such as the process group of PyTorch. May be empty."""
     size: int
     """Number of ranks."""
     members: tuple[int | None, ...]
@@ -42,12 +42,12 @@ class RankTrace:
     """Unix time of `enqueue_ns` 0, by the clock of the host. 0: unknown."""
     operations: Operations = field(repr=False)
     """In the order of the calls. `communicator` is an index of `Trace.communicators`."""
-    own_ranks: dict[int, int] = field(default_factory=dict)
+    own_rank_by_communicator: dict[int, int] = field(default_factory=dict)
     """Rank of this rank in each communicator, by its index in `Trace.communicators`."""
     lost_count: int = 0
     """Operations that the recorder could not store, or that are not valid."""
     first_unmatched: int | None = None
-    """Index of the first operation after a missing one. It and all later ones have no match. None: no such one."""
+    """Index of the first operation without a match, because an operation before it is missing. None: all can match."""
 
     @cached_property
     def steps(self) -> Steps | None:
@@ -72,7 +72,7 @@ class Trace:
     """Ordered by `rank`, without repetitions."""
     communicators: tuple[Communicator, ...]
     is_modelled: bool = False
-    """True if it was computed from the shape of a model. Its times then contain only computation."""
+    """True if the trace was computed from the shape of a model. Its times then contain only computation."""
     problems: tuple[str, ...] = ()
     """Missing and contradictory facts, as sentences for users. The rest of the trace is valid."""
 

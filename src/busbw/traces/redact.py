@@ -17,7 +17,7 @@ def redact_trace(trace: Trace) -> Trace:
     communicators = [one.name and f"communicator-{number}" for number, one in enumerate(trace.communicators, start=1)]
     names = sources | {Path(source).name: name for source, name in sources.items()}
     names |= {host.partition(".")[0]: name for host, name in hosts.items()} | hosts
-    # A process group may have the name of a word, so it is replaced only where a problem names a communicator.
+    # The name of a process group may be a common word. So it is replaced only after the word "communicator".
     names |= {
         f"communicator {one.name}": f"communicator {name}"
         for one, name in zip(trace.communicators, communicators, strict=True)
@@ -49,7 +49,7 @@ def write_anonymous_trace(trace: Trace, directory: Path) -> None:
     """
     salt = secrets.token_bytes(16)
     redacted = redact_trace(trace)
-    # Differences of times between ranks remain, because clocks of hosts are aligned by them.
+    # Differences of times between ranks remain, because they align the clocks of the hosts.
     start_ns = min((rank.start_ns for rank in trace.ranks if rank.start_ns), default=0) - 1
     anonymous = replace(
         redacted,

@@ -11,22 +11,22 @@ Indices = NDArray[np.intp]
 Signatures = NDArray[np.uint64]
 
 _ANCHOR_LENGTHS = (1, 4, 16, 64)
-"""Numbers of consecutive operations. Their repetition suggests a period."""
+"""Lengths of sequences of operations. The distance between equal sequences suggests a period."""
 _MAX_CANDIDATES, _MIN_CANDIDATE_SHARE = 32, 0.01
 _BREAK_COST, _PERIOD_COST = 40.0, 1 / 18
-"""Costs in unexplained operations, of an interruption and per operation of the period.
+"""Costs of an interruption, and of each operation of the period, as a number of unexplained operations.
 
-So layers within a step, which each step interrupts, cost more than the step; an evaluation after many steps costs less
-than a period that contains it.
+So the layers of a step cost more than the step, because each step interrupts the repetition of its layers. An
+evaluation after many steps costs less as an interruption than as part of a longer period.
 """
 _MAX_COST = 0.6
-"""Of all operations. A random sequence costs more."""
+"""Maximum cost, as a share of all operations. A random sequence costs more."""
 _MIN_COVERAGE = 1 - _MAX_COST
-"""Operations of a benchmark have a period, because it repeats each size. The steps of one size cover less."""
+"""Minimum share of the operations in steps. A benchmark repeats each size, but the steps of one size cover less."""
 _MAX_SINGLE_SHARE = 0.001
-"""Of the counts of a step: operations that occur once and can belong to every n-th step."""
+"""Maximum share of single operations in the counts of a step. They can belong to every n-th step of the job."""
 _MIN_EXACT_SHARE = 0.95
-"""Counts are ignored if the steps with equal counts cover less than this share of the others."""
+"""Share of the steps with any counts. If the steps with equal counts cover less, counts are ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def find_steps(operations: Operations) -> Steps | None:
     exact = _find(_signatures(operations), np.arange(len(operations) + 1))
     if exact and exact.coverage == 1:
         return exact
-    # Experts send other counts in each step, and none to some ranks: a run of transfers is one element.
+    # Experts send different counts in each step, and nothing to some ranks. So consecutive transfers are one element.
     is_transfer = np.isin(operations["function"], TRANSFERS)
     signatures = _mix(_mix(np.where(is_transfer, Function.SEND, operations["function"])) ^ operations["communicator"])
     is_first = np.ones(len(operations), bool)
@@ -69,7 +69,8 @@ def find_steps(operations: Operations) -> Steps | None:
 def count_repetitions(operations: Operations, steps: Steps) -> int:
     """Returns how often a sequence repeats within each step, apart from small operations that occur once; else 1.
 
-    Such a step can also be several steps, of which one reports a value. Operations do not tell the difference.
+    Such a step can also be several steps of the job, if only one of them reports a value. The operations do not show
+    the difference.
     """
     step = operations[steps.starts[0] : steps.ends[0]]
     signatures = _signatures(step)
@@ -99,7 +100,7 @@ def _signatures(operations: Operations) -> Signatures:
 
 
 def _find(signatures: Signatures, borders: Indices) -> Steps | None:
-    """Returns the steps of a sequence of elements. `borders` are the operations at which they begin, and the end."""
+    """Returns the steps of a sequence of elements. `borders`: first operation of each element, and the end."""
     count = len(signatures)
     costs = {period: _cost(*_repetitions(signatures, period), period, count) for period in _candidates(signatures)}
     period = min(costs, key=lambda one: (costs[one], one), default=0)
@@ -139,7 +140,7 @@ def _candidates(signatures: Signatures) -> list[int]:
 
 
 def _window_sums(signatures: Signatures, length: int) -> Signatures:
-    """Returns a number for each window of this length, which is equal for equal windows."""
+    """Returns a number for each window of this length. Equal windows have equal numbers."""
     multiplier = np.uint64(0xD6E8FEB86659FD93)
     powers = np.cumprod(np.full(len(signatures), multiplier))
     inverse = np.uint64(pow(int(multiplier), -1, 2**64))

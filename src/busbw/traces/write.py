@@ -55,7 +55,7 @@ def _header(trace: Trace, rank: RankTrace, record_count: int) -> bytes:
 def _declarations(trace: Trace, rank: RankTrace) -> bytes:
     """Returns the records of the communicators of a rank."""
     parts = []
-    for index, own_rank in rank.own_ranks.items():
+    for index, own_rank in rank.own_rank_by_communicator.items():
         communicator = trace.communicators[index]
         record = np.zeros((), layout.COMMUNICATOR)
         record["kind"], record["has_id"], record["communicator"] = layout.Kind.COMMUNICATOR, 1, index

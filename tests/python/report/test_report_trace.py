@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from report_pages import Parsed
-from synthetic_traces import make_trace
+from synthetic_traces import make_trace, select_operations
 
 from busbw.report import build_trace, render
 from busbw.system import find
@@ -55,3 +56,12 @@ def test_a_page(name: str, system: str | None) -> None:
     page = Parsed(render(build_trace(analysis, make_timeline(prepared, analysis))))
     assert "nan" not in page.words.lower()
     assert analysis.findings == ()
+
+
+def test_the_timeline_is_of_a_rank_with_the_steps_of_the_job() -> None:
+    trace = make_trace(ranks=4, steps=20)
+    trace = select_operations(trace, 0, lambda operations: np.arange(len(operations)) < 4)
+    prepared = prepare_trace(trace)
+    timeline = make_timeline(prepared, analyze(prepared))
+    assert timeline is not None
+    assert timeline.title.startswith("Timeline of step")

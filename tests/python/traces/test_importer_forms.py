@@ -115,7 +115,7 @@ def test_rccl_numbers_the_calls_of_a_group_and_names_the_rank(tmp_path: Path) ->
     trace = read_log(tmp_path, text)
     groups = [int(call["group"]) for call in trace.ranks[0].operations]
     assert groups[0] == groups[1] != groups[2] == groups[3]
-    assert trace.ranks[0].own_ranks == {0: 1}
+    assert trace.ranks[0].own_rank_by_communicator == {0: 1}
 
 
 def test_repeated_transfers_begin_a_new_inferred_group(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_lists_of_ranks_that_are_cut(
     event = comms("allreduce", 1, 1, Process_Group_Ranks="[1, 3, ...]", **values)
     trace = read_events(tmp_path, event, groups=groups)
     assert trace.communicators[0].members == expected
-    assert trace.ranks[0].own_ranks == ({} if None in expected else {0: 0})
+    assert trace.ranks[0].own_rank_by_communicator == ({} if None in expected else {0: 0})
 
 
 def test_process_groups_of_one_name_are_unique_with_their_ranks(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def assert_same_job(trace: Trace, *names: str) -> None:
     members = {frozenset(enumerate(one.members)) for one in JOB.communicators}
     assert {frozenset(enumerate(one.members)) for one in trace.communicators} == members
     for rank in trace.ranks:
-        for index, own_rank in rank.own_ranks.items():
+        for index, own_rank in rank.own_rank_by_communicator.items():
             assert trace.communicators[index].members[own_rank] == rank.rank
 
 
@@ -119,7 +119,7 @@ def test_nccl_log(tmp_path: Path, prefix: str) -> None:
         assert np.array_equal(rank.operations["redop"][reduces], original.operations["redop"][reduces])
         assert set(rank.operations["redop"][~reduces].tolist()) == {UNKNOWN}
         # Rank 0 of each communicator prints the algorithm.
-        leads = [rank.own_ranks[index] == 0 for index in rank.operations["communicator"].tolist()]
+        leads = [rank.own_rank_by_communicator[index] == 0 for index in rank.operations["communicator"].tolist()]
         has_kernel = np.array(leads) & (rank.operations["peer"] == -1) | np.array(leads) & reduces
         kernels = rank.operations[["algorithm", "protocol", "channels"]]
         assert set(kernels[has_kernel].tolist()) <= {(Algorithm.RING, Protocol.SIMPLE, 8)}
@@ -263,7 +263,7 @@ def test_flight_recorder_cuts_to_the_common_window(tmp_path: Path) -> None:
                     )
                 )
                 for rank in trace.ranks
-                if one in rank.own_ranks
+                if one in rank.own_rank_by_communicator
             }
             assert len(counts) == 1
 
@@ -277,6 +277,8 @@ def test_chakra(tmp_path: Path) -> None:
         assert np.array_equal(rank.operations["count"], sizes)
         is_pair = np.isin(rank.operations["function"], [Function.SEND, Function.RECV])
         assert np.array_equal(rank.operations["peer"][is_pair], original.operations["peer"][is_pair])
+        assert (rank.operations["peer"][~is_pair] == -1).all()
+    assert [problem for problem in trace.problems if "no times, operators, roots" in problem]
     assert_durations(trace)
     assert_unknown(trace, "redop", "algorithm", "enqueue_ns")
 

@@ -72,7 +72,7 @@ def assert_valid(trace: Trace) -> None:
         assert {Function(value) for value in operations["function"].tolist()} <= set(Function)
         assert max(operations["count"].tolist(), default=0) <= 1 << 60
         assert rank.start_ns >= 0
-        for index, own_rank in rank.own_ranks.items():
+        for index, own_rank in rank.own_rank_by_communicator.items():
             assert 0 <= own_rank < trace.communicators[index].size
     for one in trace.communicators:
         assert len(one.members) == one.size

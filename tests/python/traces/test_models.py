@@ -146,7 +146,7 @@ def sequences(trace: Trace) -> Iterator[tuple[list[object], list[object]]]:
         for own, member in enumerate(communicator.members):
             assert member is not None
             rank = trace.ranks[member]
-            assert rank.own_ranks[index] == own
+            assert rank.own_rank_by_communicator[index] == own
             operations = rank.operations
             rows.append(operations[operations["communicator"] == index])
         names = ["function", "datatype", "redop", "count", "flags"]
@@ -171,7 +171,7 @@ def test_all_ranks_call_the_same(name: str, ranks: int) -> None:
     assert trace.size == len(trace.ranks) == ranks
     assert sum(1 for one, other in sequences(trace) if one != other) == 0
     for rank in trace.ranks:
-        assert set(rank.operations["communicator"]) == set(rank.own_ranks)
+        assert set(rank.operations["communicator"]) == set(rank.own_rank_by_communicator)
         assert (np.diff(rank.operations["enqueue_ns"].astype(np.int64)) >= 0).all()
 
 

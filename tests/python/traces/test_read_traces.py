@@ -375,8 +375,8 @@ class TestDamagedFiles:
                 continue
             assert sum(len(rank.operations) for rank in found.ranks) <= 2 * 6
             for rank in found.ranks:
-                assert set(rank.operations["communicator"].tolist()) <= set(rank.own_ranks)
-                assert rank.rank in found.communicators[min(rank.own_ranks)].members
+                assert set(rank.operations["communicator"].tolist()) <= set(rank.own_rank_by_communicator)
+                assert rank.rank in found.communicators[min(rank.own_rank_by_communicator)].members
                 find_steps(rank.operations)
             align_clocks(found, match_operations(found))
 

@@ -1,6 +1,6 @@
 """Comparison with `expect`: the cost of a finding, and the rate of all flows.
 
-If all parts are equally slow, peers do not show it.
+If all parts are equally slow, a comparison with peers finds nothing.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _MIN_RATIO = 0.7
 _MIN_SIZE_BYTES = 1 << 24
 """Size of a flow from which the rate of the links determines its time."""
 _MIN_POWER = 0.5
-"""Chance to find a slow part from which a kind of part counts as compared."""
+"""Minimum chance to find a slow part, so that a kind of part counts as compared."""
 
 
 def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
@@ -57,7 +57,7 @@ def _network_gbps(search: Search, system: System) -> float | None:
 
 
 def _nvlink_gbps(search: Search, system: System) -> float | None:
-    """Returns the expected rate of a GPU that sends and receives within its node. None if it is not known."""
+    """Returns the expected rate of a GPU that sends and receives within its node. None if the rate is unknown."""
     size_bytes = min(one.size_bytes for one in search.rounds)
     scenario = Scenario(collective="sendrecv", ranks=2, ranks_per_node=2)
     estimate = expect(scenario, system, [size_bytes]).at(size_bytes) if system.fabrics else None
@@ -67,7 +67,7 @@ def _nvlink_gbps(search: Search, system: System) -> float | None:
 def healthy_rate_gbps(search: Search, *, is_network: bool) -> float | None:
     """Returns the rate of healthy flows between or within nodes in GB/s.
 
-    None if no such flow was measured, or if the GPUs are of several types: they have no common rate.
+    None if no such flow was measured, or if the GPUs have several types and therefore no common rate.
     """
     if len(search.measurer.cluster.gpu_types) > 1:
         return None
@@ -81,7 +81,7 @@ def healthy_rate_gbps(search: Search, *, is_network: bool) -> float | None:
 
 
 def cost_sentence(finding: Finding, cluster: Cluster, system: System | None) -> str:
-    """Returns the expected times of a 1 GiB all-reduce over all GPUs. Empty if they are not known.
+    """Returns the expected times of a 1 GiB all-reduce over all GPUs. Empty if the times are unknown.
 
     A ring is as slow as its slowest link, so the prediction reduces the rate of all NICs by the slow-down.
     """

@@ -10,7 +10,7 @@ from busbw.simulator.fabric import Layout
 
 @dataclass(frozen=True, kw_only=True)
 class FindOptions:
-    """One value per option, by the name of its parameter. None or empty if the option is not given."""
+    """One value per option, by the name of its parameter. A value is None or empty if its option is not given."""
 
     shape: str | None
     fault_texts: tuple[str, ...]
@@ -20,9 +20,9 @@ class FindOptions:
     program: str | None
     logs: tuple[str, ...]
     descriptors: str | None
-    """Two descriptors, for answers and for requests, of a measuring program that started this process."""
+    """Two descriptors, for answers and for requests, that lead to the measuring program that started this process."""
     also_json: bool
-    """Prints the JSON object after the text, for the launcher of the job."""
+    """True to print the JSON object after the text, for the launcher of the job."""
     backend: str | None
     ranks: int | None
     answer_timeout_s: float

@@ -26,16 +26,16 @@ from busbw.terminal.progress import duration_text
 
 _SHOW_PROGRESS_AFTER_S = 2.0
 _PLAIN_INTERVAL_S = 10.0
-"""Time between lines of progress if stderr is no terminal, such as that of a job."""
+"""Time between lines of progress if stderr is no terminal, as in a job."""
 _SIMULATED_SYSTEM = "h100-sxm"
-"""System that a simulated cluster resembles: its rates are those of 400 Gb/s and NVLink 4."""
+"""System that a simulated cluster resembles: it also has NICs of 400 Gb/s and NVLink 4."""
 
 
 def search_flows(options: FindOptions) -> int:
     """Measures flows, prints and keeps the result, and returns the exit code.
 
     Raises:
-        BusbwError: No round could be measured, or the search ended early; its result is then printed.
+        BusbwError: No round could be measured, or the search ended early. Then the result so far is printed.
     """
     system = _system(options)
     attachments = read_attachments(options.topology) if options.topology is not None else []
@@ -55,7 +55,7 @@ def search_flows(options: FindOptions) -> int:
             error = end if isinstance(end, BusbwError) else None
             # A lost part is a finding.
             failure = None if search.lost else error
-            # Processes of a job end with the measuring program. They would not wait long for this result.
+            # The processes of a job end with the measuring program, so the result is computed before its end.
             summary = summarize(search, system, is_simulated=options.shape is not None, ended_early=end is not None)
             if isinstance(end, KeyboardInterrupt):
                 exit_code = interrupt_exit_code(end)
@@ -78,7 +78,7 @@ def search_flows(options: FindOptions) -> int:
 
 
 def _system(options: FindOptions) -> System | None:
-    """Returns the system with the expected rates. None if it is not known."""
+    """Returns the system with the expected rates. None if the system is unknown."""
     if options.system_name is not None:
         return named_system(options.system_name)
     if options.shape is not None:
@@ -88,7 +88,7 @@ def _system(options: FindOptions) -> System | None:
 
 
 def _run(search: Search, check_interrupt: Callable[[], None]) -> BusbwError | KeyboardInterrupt | None:
-    """Runs a search with its progress. Returns the reason why it ended early. None if it did not.
+    """Runs a search with its progress. Returns the reason of an early end. None if the search was complete.
 
     Raises:
         BusbwError: No round could be measured.

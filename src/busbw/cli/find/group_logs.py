@@ -41,7 +41,7 @@ def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[st
                     known.add(identity)
                     yield log.source, run
     except UsageError:
-        if not unread:  # otherwise it says only that a folder has no other logs
+        if not unread:  # with unread logs, the error only says that a folder has no other logs
             raise
     notes += unread
 

@@ -17,7 +17,7 @@ from busbw.engine import FLOWS
 from busbw.errors import UsageError
 
 _SEARCH_OPTIONS = {"topology", "size_bytes", "pairs", "max_rounds", "seed", "system_name", "as_json"}
-"""Options of `busbw find` that process 0 gets. The others, except files for the result, concern a source of flows."""
+"""Options of `busbw find` that process 0 gets. The others are files for the result, or select a source of flows."""
 _SOURCE_OPTIONS = {"shape", "layout", "nodes_per_leaf", "oversubscription", "program", "logs"}
 """Options of `busbw find` that concern another source of flows than a job. --fault is also a flag of the engine."""
 _FIXED_VALUES = {"plot_when": "never", "steps": 1}
@@ -28,7 +28,7 @@ The user cannot set them here.
 
 
 class SearchGroup(LazyGroup):
-    """`busbw find`: its commands are those of `busbw launch`, which start a search instead of a collective."""
+    """`busbw find`: it has the commands of `busbw launch`, which here start a search instead of a collective."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Returns the search with this launcher. None if there is no such launcher."""

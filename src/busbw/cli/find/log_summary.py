@@ -27,7 +27,7 @@ _MAX_NOTES, _MAX_NODES = 10, 16
 
 
 class LogSummary(FindSummary, frozen=True, kw_only=True):
-    """Slow nodes of existing runs. The field names are those of `--json`."""
+    """Slow nodes of existing runs. The field names are keys of `--json`."""
 
     unit: ClassVar[str] = "run"
     runs: int
@@ -35,7 +35,7 @@ class LogSummary(FindSummary, frozen=True, kw_only=True):
     unexplained_runs: int
     """Number of slow runs that no finding and no undecided node explains."""
     not_covered: list[str]
-    """Nodes of the logs without evidence: no run without them is comparable to theirs."""
+    """Nodes of the logs without evidence. Too few comparable runs are without such a node."""
     notes: list[str]
     """One sentence for each log or run that was not used, with the reason."""
 

@@ -8,7 +8,7 @@ from busbw.launchers.job.hosts import is_address
 
 
 def removal_lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yields the commands for Slurm and for Kubernetes for each node of the findings, with these as the reason.
+    """Yields the commands for Slurm and for Kubernetes for each node of the findings, with the findings as the reason.
 
     Pairs of nodes and parts of the network have no node that could be removed.
     """

@@ -21,7 +21,7 @@ from busbw.units import count_text, plain
 SCHEMA = "busbw-find-1"
 _INDENT = "    "
 _MIN_CHANCE = 0.01
-"""Chance to find a slow part below which the output claims nothing about a kind of part."""
+"""Minimum chance to find a slow part, so that the output states if parts of a kind are slow."""
 _MAX_ACCUSED_SHARE = 0.25
 """Share of the nodes with findings from which the assumption that few parts are slow is doubtful."""
 _NOUNS = {
@@ -51,7 +51,7 @@ _LOST_NEXT_STEP = "read the output of its process and the log of its node, then 
 
 
 class FindSummary(Struct, frozen=True, kw_only=True):
-    """Slow parts from any source. The field names are those of `--json`."""
+    """Slow parts from any source. The field names are keys of `--json`."""
 
     schema: str = SCHEMA
     findings: list[Finding]
@@ -65,7 +65,7 @@ class FindSummary(Struct, frozen=True, kw_only=True):
     unsuspected_nodes: list[str]
     """Names of the nodes without a finding, and without a part that could not be told apart."""
     complete: bool
-    """False if the search ended early. The result then shows the rounds until then."""
+    """False if the search ended early. Then the result is from the rounds before the end."""
     unit: ClassVar[str] = "flow"
     """Observation that crosses the parts: flow or run."""
 
@@ -177,7 +177,7 @@ def answer_lines(summary: FindSummary, cost_of: Callable[[Finding], str]) -> Ite
 
     Args:
         summary: The result.
-        cost_of: Returns a sentence on the cost of a finding, empty if it is not known.
+        cost_of: Returns a sentence on the cost of a finding. Empty if the cost is unknown.
     """
     for finding, answer in zip(summary.findings, answers(summary.findings, []), strict=False):
         evidence = finding.says.partition("; ")[2]

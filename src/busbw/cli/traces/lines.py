@@ -25,7 +25,7 @@ def column_lines(columns: Sequence[TextColumn], width: int) -> Iterator[Text]:
 
 
 def hidden_line(count: int, noun: str) -> Iterator[Text]:
-    """Yields the line below a table without its last rows. `noun`: what a row is."""
+    """Yields the line below a table without its last rows. `noun`: name of a row, such as "rank"."""
     if count > 0:
         yield Text(f"and {count_text(count, f'more {noun}')}; --json has all", "yellow")
 
@@ -36,6 +36,6 @@ def labeled_lines(label: str, text: str, width: int, style: str = "") -> Iterato
 
 
 def wrapped_lines(text: str, width: int, style: str, indent: str = "") -> Iterator[Text]:
-    """Yields a text in lines of this width. All but the first begin with the indent."""
+    """Yields a text in lines of this width. All lines but the first begin with the indent."""
     for line in textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False):
         yield Text(line, style)

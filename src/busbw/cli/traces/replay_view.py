@@ -37,7 +37,7 @@ class ReplayComparison(Struct, kw_only=True, frozen=True):
     interval_us: tuple[float, float] | None
     """95 % confidence interval of the median."""
     wrong_elements: int | None
-    """None unless checked."""
+    """None if the data was not checked."""
     calls: tuple[CallComparison, ...]
     notes: tuple[str, ...]
     """Limitations, as sentences."""

@@ -124,7 +124,7 @@ def _step_times(calls: CallTable) -> StepTimes | None:
 def _complete_group(
     group: CommunicatorGroup, alone_us: float, trace: Trace, nodes: dict[int | None, str]
 ) -> CommunicatorGroup:
-    """Adds the number of nodes of a communicator, and the time without other communication."""
+    """Adds the number of nodes of one communicator, and the time in which only this group communicates."""
     places = [nodes.get(rank) for rank in trace.communicators[group.communicators[0]].members]
     return msgspec.structs.replace(
         group,
@@ -136,7 +136,12 @@ def _complete_group(
 def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: bool) -> Iterator[str]:
     """Yields a sentence for each thing that the analysis cannot know."""
     trace, calls = prepared.trace, prepared.calls
-    repetitions = next((count_repetitions(one.trace.operations, one.steps) for one in calls.ranks if one.steps), 1)
+    with_job_steps = [one for one in calls.ranks if one.has_job_steps]
+    left_out = [one.trace.rank for one in calls.ranks if not one.has_job_steps]
+    if left_out:
+        ranks = f"{'rank' if len(left_out) == 1 else 'ranks'} {ranks_text(left_out)}"
+        yield f"values per step are without {ranks}: the steps of the other ranks were not found there"
+    repetitions = next((count_repetitions(one.trace.operations, one.steps) for one in with_job_steps if one.steps), 1)
     if repetitions > 1:
         yield (
             f"a step repeats one sequence {repetitions} times, with a small operation once: "
@@ -168,7 +173,7 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
         yield f"no operation has an expectation on {system.name}"
     if system and not any(rank.host for rank in trace.ranks):
         yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
-    counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in calls.ranks}
+    counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in with_job_steps}
     if len(counts) > 1:
         texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(counts.items()))
         yield f"ranks differ in their number of steps: {texts}"

@@ -1,7 +1,7 @@
 """Calls of each rank: the operations that ran, with their size, their device times and their step."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from busbw.traces.steps import Steps
 EXCHANGE = 13
 """Function number of a call that consists of the point-to-point operations of one group on one communicator."""
 UNKNOWN_SIZE = -1
+_MAX_STEP_RATIO = 1.5
+"""Maximum ratio of the same steps on two ranks. If the step of one rank is two steps of the other, the ratio is 2."""
 FUNCTION_NAMES = {int(function): function.name.lower() for function in Function} | {EXCHANGE: "send/recv"}
 
 
@@ -25,19 +27,21 @@ class RankCalls:
 
     trace: RankTrace
     is_aligned: bool
-    """True if its times are comparable with those of other aligned ranks."""
+    """True if the times of the rank are comparable with the times of other aligned ranks."""
     span: slice
     """Calls of the rank in the table."""
     call_of: Indices
-    """Number in the table of the call of each operation. -1: it did not run, because it was captured."""
+    """For each operation, the number of its call in the table. -1: the operation was captured and did not run."""
     first_operations: Indices
     """First operation of each call of the rank."""
     step_starts_ns: Values
     """Start of each step on the common clock. NaN: unknown."""
     step_durations_ns: Values
-    """Time from the start of each step to that of the next one. NaN: unknown, or not analyzed."""
+    """Time from the start of each step to the start of the next step. NaN: unknown, or not analyzed."""
     analyzed: Mask
-    """True for each complete step. Without steps, the whole recording is one."""
+    """True for each complete step. If no rank has steps, the whole recording is one step."""
+    has_job_steps: bool = True
+    """False if the steps are missing, or differ from the steps of most ranks. Then no step of the rank is analyzed."""
 
     @property
     def steps(self) -> Steps | None:
@@ -74,7 +78,7 @@ def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
 
     Args:
         trace: Trace to analyze.
-        clocks: Alignment of its clocks. Times of a rank that is not aligned begin at 0.
+        clocks: Alignment of the clocks of the trace. Times of a rank that is not aligned begin at 0.
     """
     maps = [None if clocks.error_ns is None else one for one in clocks.maps]
     ranks: list[RankCalls] = []
@@ -86,13 +90,53 @@ def list_calls(trace: Trace, clocks: ClockAlignment) -> CallTable:
         parts.append(columns)
         end = calls.span.stop
     columns = {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
+    for index, has_job_steps in enumerate(_have_job_steps(ranks)):
+        if not has_job_steps:
+            ranks[index] = _without_steps(ranks[index])
+            columns["step"][ranks[index].span] = -1
     return CallTable(ranks=tuple(ranks), **columns)
+
+
+def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
+    """Returns true for each rank with the steps of most ranks, and for all ranks if none has steps.
+
+    Steps are the same if the ranks have about as many of them, or if the steps take about as long. A recording that
+    ends early has fewer steps. Ranks that do not communicate with each other can take different times.
+    """
+    if not any(one.steps for one in ranks):
+        return [True] * len(ranks)
+    counts = np.array([one.step_count if one.steps else 0 for one in ranks], dtype=np.float64)
+    durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
+    is_like_most = _is_like_most(durations_ns) | _is_like_most(np.where(counts > 0, counts, np.nan))
+    result: list[bool] = ((counts > 0) & is_like_most).tolist()
+    return result
+
+
+def _is_like_most(values: Values) -> Mask:
+    """Returns true for each value near the median. An unknown value (NaN) is not near."""
+    ratios = values / _median(values)
+    return (ratios >= 1 / _MAX_STEP_RATIO) & (ratios <= _MAX_STEP_RATIO)
+
+
+def _median(values: Values) -> float:
+    """Returns the median of the known values, of two middle ones the lower. NaN if none is known."""
+    known = values[~np.isnan(values)]
+    return float(np.percentile(known, 50, method="lower")) if len(known) else np.nan
+
+
+def _without_steps(calls: RankCalls) -> RankCalls:
+    return replace(
+        calls,
+        step_durations_ns=np.full(len(calls.analyzed), np.nan),
+        analyzed=np.zeros(len(calls.analyzed), dtype=bool),
+        has_job_steps=False,
+    )
 
 
 def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Values]:
     """Yields starts and ends of the operations of each rank, as an array [2, operations].
 
-    They are subtracted in integers, because a float64 has a resolution of 256 ns at present Unix times.
+    The first time is subtracted in integers, because a float64 has a resolution of 256 ns at present Unix times.
     """
     times, first_ns = [], []
     for rank, clock in zip(trace.ranks, maps, strict=True):
@@ -109,7 +153,7 @@ def _device_times(trace: Trace, maps: Sequence[ClockMap | None]) -> Iterator[Val
 def _list_rank_calls(
     trace: Trace, rank: RankTrace, times: Values, first_call: int, *, is_aligned: bool
 ) -> tuple[RankCalls, dict[str, Any]]:
-    """Returns the calls of a rank, and its columns of the table. `first_call`: number of its first call."""
+    """Returns the calls of a rank, and the part of the table with them. `first_call`: number of the first of them."""
     operations = rank.operations
     indices = np.arange(len(operations))
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
@@ -124,7 +168,7 @@ def _list_rank_calls(
 
     start_ns, end_ns = times
     call_start_ns, call_end_ns = start_ns[is_leader], end_ns[is_leader]
-    with np.errstate(invalid="ignore"):  # the result with NaN is NaN: a call with an unknown part is unknown
+    with np.errstate(invalid="ignore"):  # NaN stays NaN: one unknown time makes the time of the call unknown
         np.minimum.at(call_start_ns, call_of[exchanged], start_ns[exchanged])
         np.maximum.at(call_end_ns, call_of[exchanged], end_ns[exchanged])
     durations_ns = call_end_ns - call_start_ns
@@ -159,7 +203,7 @@ def _list_rank_calls(
 
 
 def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask) -> Indices:
-    """Returns the size of each call. That of an exchange is the larger of all sent and of all received bytes."""
+    """Returns the size of each call. The size of an exchange is its sent or its received bytes, the larger sum."""
     datatype = operations["datatype"]
     element_bytes = np.append(DATATYPE_BYTES, np.zeros(256 - len(DATATYPE_BYTES), dtype=np.int64))[datatype]
     sizes = operations["count"].astype(np.int64) * element_bytes
@@ -182,7 +226,7 @@ def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leade
 def _complete_steps(steps: Steps | None, count: int) -> tuple[Indices, Mask]:
     """Returns the step of each of `count` operations, and true for each complete step.
 
-    A step is complete if the next one follows at once.
+    A step is complete if the next step follows immediately.
     """
     if steps is None:
         return np.zeros(count, dtype=np.int64), np.array([True])

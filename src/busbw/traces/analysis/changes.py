@@ -1,6 +1,6 @@
 """Changes that would shorten the step, with their savings.
 
-Compute is not in a trace. So each saving assumes that the job waits for the communication in question.
+A trace does not contain computation. So each saving assumes that the job waits for the communication in question.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _MAX_CHANGES = 3
 _FAST_PATH_TABLES = {"hopper": "sm_90"}
 """Tables of the GPU architectures for which the speed of the fast path was measured."""
 _FAST_PATH_TIME_RATIO, _MAX_FAST_PATH_BYTES = 0.45, 1 << 16
-"""Upper bound of its time relative to NCCL's, for all of its collectives and sizes up to this one.
+"""Upper bound of the fast path's time relative to NCCL's time, and the maximum size for which the bound holds.
 
 Measured with 4 x H200 in CUDA graphs (bench/results/h200-x4-fastpath.md)."""
 
@@ -54,7 +54,7 @@ def _changes_to_expected(
 ) -> Iterator[Change]:
     for index, estimate in estimates.items():
         row, group = rows[index], groups[rows[index].group]
-        if row.busbw_gbps is None or row.transfer_us is None or row.is_transfer_bound:
+        if row.busbw_gbps is None or row.transfer_us is None or row.is_transfer_upper_bound:
             continue
         if row.busbw_gbps < estimate.busbw_gbps.low:
             saving_us = (row.transfer_us - estimate.time_us.typical) * row.calls_per_step
@@ -82,7 +82,7 @@ def _changes_to_fast_path(
         line = next((one for one in fits if one.min_ranks <= group.size <= one.max_ranks), None)
         return line is not None and line.method != NCCL
 
-    fast = [row for row in rows if row.transfer_us is not None and not row.is_transfer_bound and is_covered(row)]
+    fast = [row for row in rows if row.transfer_us is not None and not row.is_transfer_upper_bound and is_covered(row)]
     if fast:
         saving_us = sum((row.transfer_us or 0) * row.calls_per_step for row in fast) * (1 - _FAST_PATH_TIME_RATIO)
         calls = number_text(sum(row.calls_per_step for row in fast))

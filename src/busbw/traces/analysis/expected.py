@@ -11,9 +11,9 @@ from busbw.traces.model import Trace
 
 
 def nodes_of_ranks(trace: Trace, system: System | None) -> dict[int | None, str]:
-    """Returns the known nodes, by rank of the job. That of an unknown rank, None, is unknown.
+    """Returns the known nodes by rank of the job. The rank None stands for an unknown rank, and has no node.
 
-    If no host is known, a system says how many consecutive ranks are assumed to share a node.
+    If no host is known, consecutive ranks are assumed to share a node: as many as the system has per node.
     """
     hosts: dict[int | None, str] = {rank.rank: rank.host for rank in trace.ranks if rank.host}
     if hosts or system is None:
@@ -24,7 +24,7 @@ def nodes_of_ranks(trace: Trace, system: System | None) -> dict[int | None, str]
 def estimate_row(
     row: OperationRow, group: CommunicatorGroup, trace: Trace, system: System, nodes: dict[int | None, str]
 ) -> Estimate | None:
-    """Returns the estimate for a row. None without an expectation, such as for unknown nodes."""
+    """Returns the estimate for a row. None if there is no expectation, for example because a node is unknown."""
     member_lists = [trace.communicators[index].members for index in group.communicators]
     places = [[nodes.get(rank) for rank in members] for members in member_lists]
     size = row.max_size_bytes

@@ -12,9 +12,9 @@ from busbw.traces.format import SYNCHRONIZING
 from busbw.units import count_text, milliseconds_text
 
 _MIN_LATE_RATIO = 3.0
-"""Ratio to the median lateness of the other ranks. Without a straggler, each rank is the last one at times."""
+"""Ratio to the median lateness of the other ranks. Even without a straggler, each rank is sometimes the last."""
 _MIN_SLOW_RATIO = 1.2
-"""Ratio of the transfer time to that of similar communicators."""
+"""Ratio of the transfer time of a communicator to the transfer time of similar communicators."""
 _MIN_COST = 0.001
 """Fraction of the step below which nothing is reported."""
 
@@ -42,7 +42,7 @@ def find_late_ranks(
 def find_slow_communicators(
     prepared: PreparedTrace, rows: Sequence[OperationRow], period_us: float | None
 ) -> Iterator[Finding]:
-    """Yields the communicators with a longer transfer time than the others of their group."""
+    """Yields the communicators with a longer transfer time than the other communicators of their group."""
     trace, groups = prepared.trace, prepared.groups
     medians: dict[int, dict[int, float]] = {}
     for one in prepared.matched:

@@ -16,7 +16,7 @@ def group_communicators(trace: Trace) -> tuple[CommunicatorGroup, ...]:
     """Returns the groups in the order of their first communicators.
 
     Communicators form a group if their names without digits are equal and their ranks have the same distances from
-    the first one. Communicators with identical ranks are always in different groups. A communicator with an unknown
+    their first rank. Communicators with identical ranks are always in different groups. A communicator with an unknown
     rank, or without ranks, is a group of its own.
     """
     groups: dict[Hashable, list[int]] = {}
@@ -53,7 +53,7 @@ def members_text(communicator: Communicator) -> str:
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """Returns ranks as text, with ranges of consecutive ones."""
+    """Returns ranks as text, with ranges of consecutive ranks."""
     ordered = sorted(ranks)
     breaks = [index for index, (one, following) in enumerate(pairwise(ordered), start=1) if following != one + 1]
     ranges = [ordered[start:end] for start, end in pairwise([0, *breaks, len(ordered)]) if start < end]

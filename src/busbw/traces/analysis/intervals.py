@@ -18,13 +18,16 @@ class Depths(NamedTuple):
     overlapped: float
     """Time with at least two active sets."""
     alone: Values
-    """Time of each set in which no other one is active."""
+    """For each set, the time in which only this set is active."""
     total: Values
-    """Time of each set."""
+    """For each set, the time in which the set is active."""
 
 
 def uncovered(starts: Values, ends: Values) -> Values:
-    """Returns the part of each interval that no interval with an earlier start covers. The sum is that of the union."""
+    """Returns the part of each interval that no interval with an earlier start covers.
+
+    The sum of these parts is the length of the union.
+    """
     order = np.argsort(starts, kind="stable")
     covered_to = np.concatenate([[-np.inf], np.maximum.accumulate(ends[order])[:-1]])
     lengths = np.empty(len(starts))
@@ -52,7 +55,7 @@ def depths(starts: Values, ends: Values, sets: Indices, set_count: int) -> Depth
     lengths = np.diff(times[order])
     signs = np.repeat([1, -1], len(numbers))
     depth = np.cumsum(signs[order])[:-1]
-    # If one set is active, the sum of the numbers of the active sets is its number.
+    # If one set is active, the sum of the numbers of the active sets is the number of this set.
     active = np.cumsum((signs * np.tile(numbers, 2))[order])[:-1]
     is_alone = depth == 1
     alone: Values = np.bincount(active[is_alone], weights=lengths[is_alone], minlength=set_count).astype(np.float64)

@@ -24,7 +24,7 @@ class PreparedTrace:
 
     trace: Trace
     problems: tuple[str, ...]
-    """Those of the trace, and differences between its ranks."""
+    """Problems of the trace, and differences between the ranks."""
     clocks: ClockAlignment
     period: str
     """Interval of values "per step": "step" or "recording"."""

@@ -1,20 +1,23 @@
-"""Rows of the table of operations: calls with one function and size in one group of communicators.
+"""Rows of the table of operations. The calls of a row have one function and one size, in one group of communicators.
 
-Point-to-point operations of many sizes share a row.
+Exception: point-to-point operations of many sizes share a row.
 """
 
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from busbw.collectives import collectives
-from busbw.traces.analysis.calls import FUNCTION_NAMES, UNKNOWN_SIZE
-from busbw.traces.analysis.intervals import Indices
+from busbw.traces.analysis.calls import FUNCTION_NAMES, UNKNOWN_SIZE, RankCalls
 from busbw.traces.analysis.prepare import PreparedTrace, group_of_communicator
 from busbw.traces.analysis.transfers import transfers_by_row
-from busbw.traces.analysis.types import OperationRow
+from busbw.traces.analysis.types import CommunicatorGroup, OperationRow
 from busbw.traces.format import DATATYPE_NAMES, UNKNOWN_BYTE, Algorithm, Protocol
 from busbw.units import bandwidth_gbps
+
+Codes = NDArray[np.uint8]
+"""Numbers of NCCL for types, algorithms or protocols."""
 
 _ALGORITHM_NAMES = {int(one): one.name.lower() for one in Algorithm if one != Algorithm.UNKNOWN}
 _PROTOCOL_NAMES = {int(one): one.name.lower() for one in Protocol if one != Protocol.UNKNOWN}
@@ -25,14 +28,11 @@ _FIELDS = ("datatype", "algorithm", "protocol", "channels")
 def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[OperationRow, ...]:
     """Summarizes the calls of each row. `period_us`: mean duration of a step, None if unknown."""
     calls, groups = prepared.calls, prepared.groups
-    # Fields of each call, from its first operation.
+    # The first operation of a call represents the call.
     fields = np.concatenate([rank.trace.operations[list(_FIELDS)][rank.first_operations] for rank in calls.ranks])
     group_of = group_of_communicator(groups)
-    # Steps of each group, added up over its ranks, so that the figures per step are those of one rank.
-    steps_of_all_ranks = [
-        sum(rank.step_count for rank in calls.ranks if not set(group.communicators).isdisjoint(rank.trace.own_ranks))
-        for group in groups
-    ]
+    # A row has the calls of all ranks. Divided by the steps of all ranks, they are the calls of one rank in a step.
+    steps_of_all_ranks = [sum(rank.step_count for rank in calls.ranks if _is_in_group(rank, group)) for group in groups]
     transfers = transfers_by_row(prepared.matched)
     order = np.argsort(prepared.rows, kind="stable")
     bounds = np.searchsorted(prepared.rows[order], np.arange(prepared.row_count + 1))
@@ -46,7 +46,7 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
         max_size_bytes = int(known_sizes.max()) if len(known_sizes) else None
         calls_per_step = len(chosen) / max(steps_of_all_ranks[group], 1)
         time_per_step_us = float(known_us.mean()) * calls_per_step if len(known_us) else None
-        transfer_us, is_transfer_bound = transfers.get(number, (None, False))
+        transfer_us, is_transfer_upper_bound = transfers.get(number, (None, False))
         algbw_gbps, busbw_gbps = _bandwidths(function, max_size_bytes, transfer_us, groups[group].size)
         datatypes, algorithms, protocols, channels = (fields[name][chosen] for name in _FIELDS)
         rows.append(
@@ -61,7 +61,7 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
                 timed_fraction=len(known_us) / len(chosen),
                 time_us=float(np.median(known_us)) if len(known_us) else None,
                 transfer_us=transfer_us,
-                is_transfer_bound=is_transfer_bound,
+                is_transfer_upper_bound=is_transfer_upper_bound,
                 time_per_step_us=time_per_step_us,
                 share=time_per_step_us / period_us if period_us and time_per_step_us is not None else None,
                 algbw_gbps=algbw_gbps,
@@ -71,6 +71,11 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
             )
         )
     return tuple(rows)
+
+
+def _is_in_group(rank: RankCalls, group: CommunicatorGroup) -> bool:
+    """True if a communicator of the group has the rank."""
+    return any(communicator in rank.trace.own_rank_by_communicator for communicator in group.communicators)
 
 
 def _bandwidths(
@@ -84,7 +89,7 @@ def _bandwidths(
     return bandwidth_gbps(size_bytes, transfer_us, factors[0]), bandwidth_gbps(size_bytes, transfer_us, factors[1])
 
 
-def _algorithm_names(algorithms: Indices, protocols: Indices) -> tuple[str, ...]:
+def _algorithm_names(algorithms: Codes, protocols: Codes) -> tuple[str, ...]:
     """Returns the combinations of algorithm and protocol, the most frequent first. Unknown ones are left out."""
     codes, counts = np.unique(algorithms.astype(np.int64) * 256 + protocols, return_counts=True)
     names = []

@@ -17,7 +17,7 @@ class TextColumn(NamedTuple):
     cells: tuple[str, ...]
     is_number: bool = True
     weight: int = 0
-    """If columns do not fit, those with the lowest weight are dropped first. 0 is never dropped."""
+    """If columns do not fit, the column with the lowest weight is dropped first. Weight 0: it is never dropped."""
 
 
 def fact_texts(analysis: TraceAnalysis) -> Iterator[tuple[str, str]]:
@@ -91,7 +91,7 @@ def operation_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn
 
 
 def rank_columns(analysis: TraceAnalysis, max_rows: int) -> list[TextColumn]:
-    """Returns the columns of the table of ranks. Of many ranks, those that are late most and wait most."""
+    """Returns the columns of the table of ranks. Of too many ranks, the ranks with the largest delay remain."""
     ordered = sorted(analysis.ranks, key=lambda one: (-(one.late_us or 0), -(one.waiting_us or 0)))
     rows = sorted(ordered[:max_rows], key=lambda one: one.rank)
 
@@ -121,15 +121,15 @@ def sizes_text(min_bytes: int | None, max_bytes: int | None) -> str:
 
 
 def value_text(value: float | None, unit: float = 1.0) -> str:
-    """Returns a value in a multiple of its unit. Empty if it is unknown."""
+    """Returns a value in a multiple of its unit. Empty if the value is unknown."""
     if value is None:
         return ""
     return "<0.001" if 0 < value / unit < _MIN_NUMBER else number_text(value / unit, 3)
 
 
 def _bound_text(row: OperationRow, value: float | None, sign: str) -> str:
-    """Marks a value that is only a bound, because the transfer time is one."""
-    return f"{sign if row.is_transfer_bound and value is not None else ''}{value_text(value)}"
+    """Marks a value that is only a bound, because the transfer time is only an upper bound."""
+    return f"{sign if row.is_transfer_upper_bound and value is not None else ''}{value_text(value)}"
 
 
 def _expected_text(row: OperationRow) -> str:

@@ -42,13 +42,14 @@ class Timeline:
 def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline | None:
     """Returns the timeline of the analyzed step with the median duration. None without device times.
 
-    Ranks that are late come first, then the lowest ones. Without a common clock, only one rank is shown.
+    Late ranks are chosen first, then the ranks with the lowest numbers. Without a common clock, only one rank is shown.
     """
     calls = prepared.calls
     timed = [index for index, one in enumerate(calls.ranks) if not np.isnan(calls.start_ns[one.span]).all()]
-    if not timed:
+    with_job_steps = [index for index in timed if calls.ranks[index].has_job_steps]
+    if not with_job_steps:
         return None
-    reference = calls.ranks[timed[0]]
+    reference = calls.ranks[with_job_steps[0]]
     if reference.steps is None:
         number = 0
         begin_ns, end_ns = np.nanmin(calls.start_ns[reference.span]), np.nanmax(calls.end_ns[reference.span])
@@ -61,7 +62,7 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
         begin_ns = reference.step_starts_ns[number]
         end_ns = begin_ns + durations[number]
         title = f"Timeline of step {number + 1}"
-    chosen = timed[:1]
+    chosen = with_job_steps[:1]
     if reference.is_aligned:
         timed = [index for index in timed if calls.ranks[index].is_aligned]
         ordered = sorted(timed, key=lambda index: -(analysis.ranks[index].late_us or 0))
@@ -94,7 +95,7 @@ def _lanes(prepared: PreparedTrace, ranks: Sequence[int], begin_ns: float, end_n
 
 
 def _wait_ends(prepared: PreparedTrace) -> Values:
-    """Returns the time at which each call ends to wait for other ranks: its start if that is unknown."""
+    """Returns the time at which the wait of each call for other ranks ends. If unknown: the start of the call."""
     calls = prepared.calls
     wait_ends_ns: Values = calls.start_ns.copy()
     for one in prepared.matched:

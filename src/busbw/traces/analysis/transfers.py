@@ -84,14 +84,14 @@ def match_calls(
 
 
 def _values(values: Values | Indices, numbers: NDArray[np.integer], missing: float) -> Any:
-    """Returns the values with these numbers. A negative number has no value."""
+    """Returns the values with these numbers, and `missing` for negative numbers."""
     return np.where(numbers >= 0, values[numbers], missing) if len(values) else np.full(numbers.shape, missing)
 
 
 def transfers_by_row(matched: Sequence[MatchedCalls]) -> dict[int, tuple[float, bool]]:
     """Returns the median transfer time of each row in us, and true if it is only an upper bound.
 
-    Only operations that all ranks recorded count, if such exist.
+    If all ranks recorded some operations of a row, only these operations count.
     """
     names = ("row", "transfer_ns", "is_complete")
     rows, transfers, complete = (np.concatenate([[], *(getattr(one, name) for one in matched)]) for name in names)
@@ -114,7 +114,7 @@ def median_by_key(keys: Values | Indices, values: Values) -> dict[int, float]:
 class Arrivals(NamedTuple):
     """Waits and own lateness of each rank: arrays [ranks of the trace, steps].
 
-    NaN: unknown. The lateness before the first communication of a rank is unknown.
+    NaN: unknown. For example, the lateness before the first communication of a rank is unknown.
     """
 
     waiting_ns: Values
@@ -124,9 +124,9 @@ class Arrivals(NamedTuple):
 def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock_error_ns: float) -> Arrivals:
     """Measures waits, and the lateness of each rank that its own computing causes.
 
-    Only the last rank of an operation is late: by the time since the last but one. A rank can also be late because it
-    waited elsewhere. So its lateness is at most the time by which its gap since its last communication exceeds the
-    median gap of the others. Gaps are differences on one clock.
+    Only the last rank of an operation is late: by the time since the start of the last but one rank. A rank can also be
+    late because it waited in another operation. So the lateness has a second limit: the gap of the last rank less the
+    median gap of the other ranks. The gap of a rank is the time since its last communication, by its own clock.
     """
     step_count = max(len(one.analyzed) for one in calls.ranks)
     waits: list[list[tuple[Values, Values, Indices]]] = [[] for _ in calls.ranks]

@@ -1,8 +1,11 @@
-"""Result of an analysis of a trace. Field names are keys of `busbw show --json`. None: unknown."""
+"""Result of an analysis of a trace. Field names are keys of `busbw show --json`, unless a field states another key.
+
+None: unknown.
+"""
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from busbw.expect import ExpectedRange
 
@@ -13,7 +16,7 @@ class StepTimes(Struct, kw_only=True, frozen=True):
     count: int
     """Number of steps that were found."""
     analyzed: int
-    """Number of complete steps, of which all other values are."""
+    """Number of complete steps. All other values are of these steps."""
     operations_per_step: int
     coverage: float
     """Fraction of the rank's operations in recognized steps."""
@@ -33,10 +36,10 @@ class OperationRow(Struct, kw_only=True, frozen=True):
     """"all_reduce"; "send/recv": the point-to-point operations of one NCCL group."""
     min_size_bytes: int | None
     max_size_bytes: int | None
-    """Size as in nccl-tests. Point-to-point operations of many sizes share a row."""
+    """Size as in nccl-tests. It differs from the minimum if point-to-point operations of many sizes share the row."""
     dtypes: tuple[str, ...]
     calls_per_step: float
-    """Calls of one rank in a step, mean over the ranks. Without steps: in the recording."""
+    """Calls of one rank in a step, mean over the ranks. If no rank has steps: in the recording."""
     bytes_per_step: float | None
     timed_fraction: float
     """Fraction of the calls with device times."""
@@ -44,7 +47,7 @@ class OperationRow(Struct, kw_only=True, frozen=True):
     """Duration on a rank, with the wait for late ranks."""
     transfer_us: float | None = None
     """Duration after the last rank has arrived."""
-    is_transfer_bound: bool = False
+    is_transfer_upper_bound: bool = field(default=False, name="is_transfer_bound")
     """True if `transfer_us` is only an upper bound, because a rank of the communicator was not recorded."""
     time_per_step_us: float | None = None
     share: float | None = None
@@ -89,13 +92,13 @@ class RankRow(Struct, kw_only=True, frozen=True):
     waiting_us: float | None = None
     """Part of `communication_us` before the last rank has arrived."""
     late_us: float | None = None
-    """Time by which this rank alone delays the others, because it computes longer than they do."""
+    """Time by which this rank alone delays the other ranks, because this rank computes longer."""
     late_steps: float | None = None
-    """Fraction of the steps in which it delays the others."""
+    """Fraction of the steps in which this rank delays the other ranks."""
 
 
 class Finding(Struct, kw_only=True, frozen=True):
-    """A rank or a communicator that makes the others wait."""
+    """A rank or a communicator that makes other ranks wait."""
 
     kind: Literal["late rank", "slow communicator"]
     text: str

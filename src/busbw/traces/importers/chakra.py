@@ -80,7 +80,9 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
         for node in _nodes(builder, path):
             if node.kind in (_SEND, _RECV, _COLLECTIVE):
                 _add(builder, number, node, groups[_group_name(node)])
-    return ["Chakra tells only bytes and durations of operations, and no times, operators, groups and algorithms"]
+    return [
+        "Chakra tells only bytes and durations of operations, and no times, operators, roots, groups and algorithms"
+    ]
 
 
 def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) -> None:
@@ -89,13 +91,15 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
     if index is None or number not in members:
         builder.add_problem("{count} operations are left out, because the rank is not in the process group")
         return
-    size, count = len(members), _number(node, "comm_size")
-    function, peer = _FUNCTIONS.get(_number(node, "comm_type"), Function.OTHER), _number(node, "root")
-    if node.kind != _COLLECTIVE:
+    size, count, peer = len(members), _number(node, "comm_size"), -1
+    if node.kind == _COLLECTIVE:
+        function = _FUNCTIONS.get(_number(node, "comm_type"), Function.OTHER)
+        if function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
+            function, count = (function, count // size) if count % size == 0 else (Function.OTHER, count)
+    else:
         function = Function.SEND if node.kind == _SEND else Function.RECV
-        peer = _number(node, "comm_dst" if node.kind == _SEND else "comm_src")
-    elif function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
-        function, count = (function, count // size) if count % size == 0 else (Function.OTHER, count)
+        peer_number = _number(node, "comm_dst" if node.kind == _SEND else "comm_src")
+        peer = members.index(peer_number) if peer_number in members else -1
     rank.add(
         Call(
             function=function,
@@ -103,7 +107,7 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
             elements=count,
             datatype=_INT8,
             flags=Flag.COUNT_IS_IN_BYTES,
-            peer=members.index(peer) if peer in members and node.kind != _COLLECTIVE else -1,
+            peer=peer,
             stream=rank.stream(_number(node, "stream")),
             duration_ns=node.duration_us * 1000,
         )

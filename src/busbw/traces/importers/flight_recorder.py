@@ -1,4 +1,4 @@
-"""Imports dumps of PyTorch's flight recorder, as JSON or pickle: one file per rank, which its name ends with."""
+"""Imports dumps of PyTorch's flight recorder, as JSON or pickle: one file per rank. Its name ends with the rank."""
 
 import io
 import pickle
@@ -32,7 +32,7 @@ _KEYS = (b"profiling_name", b"pg_status", b"nccl_comm_state")
 _FORM = "{count} entries with values of another form are left out"
 
 
-class _PlainUnpickler(pickle._Unpickler):  # the one in C reserves memory for any index that the file names
+class _PlainUnpickler(pickle._Unpickler):  # the unpickler in C reserves memory for any index that the file names
     """Loads only numbers, texts and containers, so that a foreign file cannot run code."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -57,7 +57,7 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
         rank.rank = int(match[1]) if match else None
         reader = _RankReader(builder, rank)
         dump = _load_pickle(path)
-        # The groups may follow the entries, so there are two passes.
+        # The description of the groups may follow the entries, so there are two passes.
         for read_item in (reader.read_description, reader.read_entry):
             for key, value in stream_json(builder, path, "entries") if dump is None else _flatten(dump):
                 read_item(key, value)
@@ -74,7 +74,7 @@ def _flatten(dump: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _load_pickle(path: Path) -> Any:
-    """Returns the content of a pickle. None if the file is none.
+    """Returns the content of a pickle. None if the file is no pickle.
 
     Raises:
         UsageError: The file is damaged, too large, or has other objects than plain values.

@@ -16,7 +16,7 @@ FillTrace = Callable[[TraceBuilder, Sequence[Path]], Sequence[str]]
 
 
 def importer_of(source_format: str) -> Callable[[FillTrace], Callable[[Sequence[Path]], Trace]]:
-    """Makes a function that returns the trace of files in this format from one that fills it.
+    """Converts a function that fills a trace from files in this format to a function that returns the trace.
 
     The trace has the name of the only file, or of the directory. The function raises UsageError if the trace has no
     operation, or a file cannot be read.
@@ -38,7 +38,7 @@ def importer_of(source_format: str) -> Callable[[FillTrace], Callable[[Sequence[
 
 
 def _complete_groups(builder: TraceBuilder) -> None:
-    """Leaves out operations that another rank dropped, and the numbers of groups with one operation."""
+    """Leaves out operations that another rank dropped, and sets the number of groups with one operation to 0."""
     _cut_to_common_sequences(builder)
     for rank in builder.ranks:
         groups = rank.operations["group"]

@@ -76,7 +76,7 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
         return
     process = record.metadata.hostname, record.metadata.pid
     rank = builder.rank(process, source)
-    if rank.own_ranks.get(index, header.rank) != header.rank:
+    if rank.own_rank_by_communicator.get(index, header.rank) != header.rank:
         builder.add_problem("a process has several ranks; operations of small communicators may be at another of them")
         rank = builder.rank((*process, header.rank), source)
     rank.host, rank.pid = process
@@ -102,7 +102,7 @@ def _add(builder: TraceBuilder, record: _Record, source: str) -> None:
 
 
 def _order_by_time(builder: TraceBuilder) -> None:
-    """Sorts the operations by the times of their calls, and counts those that are missing between others."""
+    """Sorts the operations by the times of their calls, and counts the missing operations between them."""
     for rank in builder.ranks:
         operations = rank.operations
         for communicator, function in np.unique(operations[["communicator", "function"]]).tolist():

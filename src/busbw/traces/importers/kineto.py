@@ -146,7 +146,7 @@ class _RankReader:
                     self._is_call.append(is_call)
 
     def _members(self, arguments: dict[str, Any], name: str, size: int) -> list[int]:
-        """Returns the ranks of a process group. Empty if they are not known: the trace cuts lists after 30 ranks."""
+        """Returns the ranks of a process group. Empty if unknown: the profiler cuts a list after 30 ranks."""
         listed, is_complete = parse_ranks(arguments.get("Process Group Ranks"))
         start, stride = arguments.get("Global rank start"), arguments.get("Global rank stride")
         progression: list[int] = []
@@ -156,7 +156,7 @@ class _RankReader:
         return next((members for members in candidates if len(members) == size), [])
 
     def _join_kernels(self) -> None:
-        """Gives the operations the times of their kernels, and sorts them by their calls."""
+        """Gives the operations the times of their kernels, and sorts the operations by the times of their calls."""
         ids, is_call = np.frombuffer(self._ids, np.int64), np.frombuffer(self._is_call, np.int8) > 0
         operations = self._rank.operations
         kernel_ids, starts, ends, streams, channels = (np.frombuffer(column, np.int64) for column in self._kernels)
@@ -178,7 +178,7 @@ class _RankReader:
                 operations[field][has_kernel] = known
             count = int(np.count_nonzero(~np.isin(kernel_ids, ids)))
             self._builder.add_problem("{count} kernels of NCCL have no call (coalesced calls or CUDA graphs)", count)
-        # A kernel describes its call too. That is used only if the call itself was not recorded.
+        # A kernel also describes its call. This description is used only if the call itself was not recorded.
         kept = np.flatnonzero(is_call | ~np.isin(ids, ids[is_call]))
         times = np.where(operations["enqueue_ns"] > 0, operations["enqueue_ns"], operations["device_start_ns"])
         kept = kept[np.argsort(times[kept], kind="stable")]

@@ -1,4 +1,4 @@
-"""Communicators in logs of NCCL: a pointer names one in one process, until it is used again."""
+"""Communicators in logs of NCCL. In one process a pointer names a communicator, until NCCL uses the pointer again."""
 
 import re
 from collections import Counter
@@ -73,7 +73,10 @@ class NcclCommunicators:
         *,
         is_starting: bool = False,
     ) -> NcclCommunicator | None:
-        """Adds a communicator. None if its size is impossible. Without identity, the log did not introduce it."""
+        """Adds a communicator. None if its size is impossible.
+
+        `identity` is empty if no line of the log introduces the communicator.
+        """
         host, pid = process
         rank = self._builder.rank((host, pid, device), source)
         rank.host, rank.pid = host.decode(errors="replace"), int(pid) if pid else None

@@ -49,7 +49,7 @@ class _Waiting(NamedTuple):
 
     function: Function
     sizes: tuple[int, ...]
-    """Bytes that its line can name."""
+    """Sizes in bytes that the line with the algorithm can state."""
     rank: RankBuilder
     operation: int
 
@@ -62,12 +62,12 @@ class _Thread:
     members: set[tuple[Function, int]] = field(default_factory=set)
     """Functions and peers of the last group."""
     group_key: tuple[bytes, bytes] | None = None
-    """Communicator and opCount of the last group. None: it has one call."""
+    """Communicator and opCount of the last group. None: the group has one call."""
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=_MAX_WAITING))
 
 
 def recognizes(beginning: bytes, path: Path) -> bool:
-    """True if the text has messages about calls, or about communicators in no log of a test. `path` is not used."""
+    """True for messages about calls. Messages about communicators suffice if the log has no table of nccl-tests."""
     patterns = (_CALL,) if b"# nThread" in beginning else (_CALL, _INIT)
     lines = (line for line in beginning.splitlines() if b"NCCL" in line)
     return any(pattern.search(line) for line in lines for pattern in patterns)
@@ -128,7 +128,7 @@ class _Reader:
             self.version = version[1].decode()
 
     def _process(self, header: re.Match[bytes]) -> Process:
-        """Returns the writer of a line. A host with other text directly before it, as of a progress bar, is found."""
+        """Returns the process that wrote a line. Other text, such as a progress bar, can directly precede the host."""
         process = header["host"] or b"", header["pid"] or b""
         if process not in self._processes:
             known = (each for each in self._processes.values() if each[1] == process[1])
@@ -221,7 +221,7 @@ class _Reader:
 def _in_place_flags(
     function: Function, call: re.Match[bytes], communicator: NcclCommunicator, size_bytes: int | None
 ) -> int:
-    """Returns if the buffers of a call are the same memory."""
+    """Returns the flags that state if the buffers of a call are the same memory."""
     send, receive = (0 if text == b"(nil)" else int(text, 16) for text in call.group("send", "receive"))
     own = communicator.own_rank
     if function in (Function.ALL_REDUCE, Function.REDUCE, Function.BROADCAST):
@@ -234,7 +234,7 @@ def _in_place_flags(
 
 
 def _time_ns(prefix: bytes) -> int:
-    """Returns the time before a message. 0 if it is missing, or has no fractions of a second."""
+    """Returns the time before a message. 0 if the time is missing, or has no fractions of a second."""
     match = _TIME.search(prefix) if prefix.endswith(b"] ") else None
     if match is None or match[2] is None:
         return 0

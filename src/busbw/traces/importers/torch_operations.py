@@ -9,7 +9,7 @@ from busbw.traces.building import Call, TraceBuilder
 from busbw.traces.format import ROOTED, TRANSFERS, Flag, Function
 
 _FUNCTIONS = {one.name.lower().replace("_", ""): one for one in Function if one <= Function.RECV}
-"""Beginnings of names without underscores; longer ones precede."""
+"""Functions by the beginning of their name without underscores. A longer beginning precedes a shorter one."""
 _DATATYPE_NAMES = (
     "char int8",
     "byte uint8 bool",
@@ -86,7 +86,7 @@ def group_index(builder: TraceBuilder, name: str, size: int, members: Sequence[i
 
 
 def is_operation(name: str) -> bool:
-    """True unless the name is that of a wait, or of the begin or end of several collectives."""
+    """False for the name of a wait, and of the begin or end of several collectives. True for all other names."""
     return not name.lower().replace("_", "").startswith(_NOT_OPERATIONS)
 
 
@@ -96,7 +96,7 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
     Args:
         builder: Receives the problems.
         operation: The collective.
-        base: Call with the fields that all of them share: communicator, group, times.
+        base: Call with the fields that all calls share: communicator, group, times.
     """
     name = operation.name.lower().replace("_", "")
     inputs, outputs, size = operation.inputs, operation.outputs, operation.size
@@ -141,7 +141,7 @@ def _unknown_alltoall(builder: TraceBuilder, operation: TorchOperation, base: Ca
 
 
 def _list_pairs(builder: TraceBuilder, operation: TorchOperation, base: Call) -> list[Call]:
-    """Returns an alltoall with unequal sizes as PyTorch calls it: a group of sends and receives, without empty ones."""
+    """Returns an alltoall with unequal sizes as PyTorch calls it: one group of non-empty sends and receives."""
     counts = []
     for splits, elements in ((operation.input_splits, operation.inputs), (operation.output_splits, operation.outputs)):
         splits = splits or [1] * operation.size

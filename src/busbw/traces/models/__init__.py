@@ -26,7 +26,7 @@ class _Parallelism(NamedTuple):
     """A way to distribute the training of a model."""
 
     communicators: tuple[str, ...]
-    """Names of the communicators of a rank: of all ranks, its group, and the ranks with its place in their groups."""
+    """Name of each communicator of a rank, in the order of `_partitions`. The models differ in their number."""
     append_step: Callable[[Timeline, Model, int], None]
     """Appends the step of this number, from 0, to the timeline of a rank."""
 
@@ -52,7 +52,7 @@ def list_models() -> tuple[Model, ...]:
 
 
 def load_model(name: str | Model, ranks: int | None = None) -> Trace:
-    """Returns the trace of a shipped or other model on that many ranks. None: those of its description.
+    """Returns the trace of a model, named or described, on that many ranks. None: the ranks of its description.
 
     Raises:
         UsageError: The name is unknown, or the model cannot be distributed over that many ranks.
@@ -60,14 +60,9 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
     model = _CATALOG.find(name) if isinstance(name, str) else name
     ranks = model.ranks if ranks is None else ranks
     group = min(ranks, model.group)
-    if ranks < 2 or ranks % group or model.group % group:
+    if ranks < 2 or not _can_split(ranks, group, model):
         sizes = f" that are a multiple or a divisor of {model.group}" if model.group > 1 else ""
         raise UsageError(f"{model.name} cannot run on {ranks} ranks", remedy=f"use 2 or more ranks{sizes}")
-    families = [
-        [range(ranks)],
-        [range(first, first + group) for first in range(0, ranks, group)],
-        [range(first, ranks, group) for first in range(group)],
-    ]
     builder = TraceBuilder(model.name, "busbw model", is_modelled=True)
     timelines = []
     for number in range(ranks):
@@ -75,14 +70,15 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
         rank.rank = number
         timelines.append(Timeline(rank, number, ranks, group))
     parallelism = _PARALLELISMS[model.parallelism]
-    for role, name in enumerate(parallelism.communicators):
-        for position, members in enumerate(families[role]):
+    partitions = zip(parallelism.communicators, _partitions(ranks, group), strict=False)
+    for number, (name, partition) in enumerate(partitions):
+        for position, members in enumerate(partition):
             if len(members) > 1:
                 index = builder.communicator(f"{name} {position}", len(members), name=name, members=members)
                 if index is None:
                     raise UsageError(f"{model.name} cannot run on {ranks:,} ranks", remedy="use fewer ranks")
                 for member in members:
-                    timelines[member].communicators[role] = index
+                    timelines[member].communicators[number] = index
     for timeline in timelines:
         for step in range(STEPS):
             parallelism.append_step(timeline, model, step)
@@ -91,8 +87,26 @@ def load_model(name: str | Model, ranks: int | None = None) -> Trace:
     return builder.build()
 
 
+def _can_split(ranks: int, group: int, model: Model) -> bool:
+    """True if the ranks form complete groups, or one smaller group that divides a group of the model."""
+    has_complete_groups = ranks % group == 0
+    divides_model_group = model.group % group == 0
+    return has_complete_groups and divides_model_group
+
+
+def _partitions(ranks: int, group: int) -> tuple[list[range], list[range], list[range]]:
+    """Returns three partitions of the ranks into communicators. Each rank has one communicator of each partition.
+
+    The partitions are the world, the groups, and the replicas. Replicas are ranks at the same place of their groups.
+    """
+    groups = [range(first, first + group) for first in range(0, ranks, group)]
+    replicas = [range(place, ranks, group) for place in range(group)]
+    return [range(ranks)], groups, replicas
+
+
 def _limitations(model: Model, ranks: int, group: int) -> tuple[str, ...]:
-    name = _PARALLELISMS[model.parallelism].communicators[-2:][0]
+    world, *names = _PARALLELISMS[model.parallelism].communicators
+    name = names[0] if names else world
     facts = [f"{group} ranks instead of {model.group}"] if group < model.group else []
     facts += ["no replica to exchange with"] if 1 < group == ranks else []
     return (

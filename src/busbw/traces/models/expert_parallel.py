@@ -1,7 +1,7 @@
 """Expert parallelism as in Megatron: megatron/core/transformer/moe/token_dispatcher.py, dispatcher "alltoall".
 
-Tokens travel to the ranks of their experts and back, in the backward pass again. The number of tokens of each expert
-differs between layers and steps, and so does the computation of each rank.
+In both passes, forward and backward, tokens travel to the ranks of their experts and back. The number of tokens of each
+expert differs between layers and steps. So the computation of each rank differs, too.
 """
 
 import numpy as np

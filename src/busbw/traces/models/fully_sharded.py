@@ -1,7 +1,8 @@
 """Fully sharded data parallelism as in PyTorch's FSDP2: torch/distributed/fsdp/_fully_shard.
 
-The parameters of a layer form a group, the rest another. The next layer is gathered while one computes, the last stays
-gathered between forward and backward pass. Gradients are reduced in float. Shards are padded to equal sizes.
+The parameters of each layer form a group, and the other parameters form one group. While a layer computes, the next
+layer is gathered. The last layer stays gathered between the forward and the backward pass. Gradients are reduced in
+float. Shards are padded to equal sizes.
 """
 
 from busbw.traces.format import Flag, Function

@@ -33,7 +33,10 @@ def append_step(timeline: Timeline, model: Model, _step: int) -> None:
         timeline.call(Function.REDUCE_SCATTER, TENSOR, tokens, redop="sum", flags=flags)
 
     def backward(following_flops: float, columns: int) -> None:
-        """Appends a matrix that is split by columns, after the computation of what follows it."""
+        """Appends the backward pass of a matrix that is split by columns.
+
+        `following_flops`: computation of the operations between this matrix and the next one, which comes first.
+        """
         timeline.compute(following_flops)
         gather()
         timeline.compute(model.matrix_flops(columns))

@@ -17,12 +17,19 @@ class Timeline:
     """Operations of one rank. Its clock counts computation only: communication takes no time."""
 
     def __init__(self, rank: RankBuilder, number: int, ranks: int, group: int) -> None:
-        """Begins without operations. `number`: rank of the job, of `ranks`. `group`: ranks of its group."""
+        """Begins without operations.
+
+        Args:
+            rank: Receives the operations.
+            number: Rank of the job.
+            ranks: Number of ranks of the job.
+            group: Number of ranks of each group.
+        """
         self.number = number
         self.ranks = ranks
         self.group = group
         self.communicators: dict[int, int] = {}
-        """Index of each communicator by its number in the model."""
+        """Index in the trace of each communicator, by the constant of the model's module, such as `WORLD`."""
         self._rank = rank
         self._clock_ns = 1.0
         self._groups = 0
@@ -64,9 +71,10 @@ class Timeline:
         self.call(Function.ALL_REDUCE, communicator, count, "float", redop, flags=Flag.IN_PLACE)
 
     def exchange(self, communicator: int, counts: NDArray[np.int64], own: int, datatype: str = "bfloat16") -> None:
-        """Appends an alltoallv of the rank `own` as a group of sends and receives, without empty messages and its own.
+        """Appends an alltoallv of the rank `own` as a group of sends and receives, without empty messages.
 
-        `counts` are the elements from each rank of the communicator to each: [ranks, ranks].
+        The message of a rank to itself is left out. `counts[i, j]` is the number of elements from rank i to rank j of
+        the communicator.
         """
         self._groups += 1
         for peer in range(len(counts)):

@@ -54,7 +54,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_own_file(path: Path) -> bool:
-    """Returns True for a file of the own format. One without a header, such as an empty one, has only the suffix."""
+    """Returns True for a file of the own format. A file without a header has only the suffix."""
     return path.suffix == ".trace" or _beginning(path).startswith(layout.MAGIC)
 
 

@@ -21,9 +21,9 @@ class _RankPart:
     file: ProcessFile
     rank: RankBuilder
     indices: frozenset[int]
-    """Its communicators, as in the file."""
+    """Communicators of the rank, by their indices in the file."""
     known: dict[int, int] = field(default_factory=dict)
-    """Index in the trace of each communicator that is possible, by its index in the file."""
+    """Index in the trace of each valid communicator, by its index in the file."""
 
 
 def join_processes(builder: TraceBuilder, files: Sequence[ProcessFile]) -> None:
@@ -51,7 +51,7 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     """Returns the communicators of each rank of a process, by their indices.
 
     A process has several ranks if it has several ranks of one communicator. A thread, or else a stream, that uses two
-    communicators shows that they belong to one rank. What remains ambiguous is left out, which is a problem.
+    communicators shows that they belong to one rank. An ambiguous communicator is left out, which is a problem.
     """
     entries = file.communicators
     ranks = defaultdict[int, dict[int, int]](dict)
@@ -129,7 +129,7 @@ def _fill_rank(part: _RankPart) -> None:
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Returns the files of the newest run, if a process has files of several runs. One file of each rank remains."""
+    """Leaves out files of older runs of a process, and further files of the same rank."""
     runs = _group_by_run(files)
     runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
     selected: list[ProcessFile] = []
@@ -167,7 +167,7 @@ def _group_by_run(files: Sequence[ProcessFile]) -> list[list[ProcessFile]]:
 
 
 def _process_place(file: ProcessFile) -> Hashable:
-    """Returns the rank of a process in its job: two files of one run have different ones."""
+    """Returns the rank of a process in its job: two files of one run have different ranks."""
     if file.header["rank"] >= 0:
         return int(file.header["rank"])
     return max(((entry.size, entry.rank) for entry in file.communicators.values()), default=None)

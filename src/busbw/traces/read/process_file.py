@@ -23,7 +23,7 @@ _KNOWN_VALUES = (
     ("algorithm", layout.Algorithm, "algorithms"),
     ("protocol", layout.Protocol, "protocols"),
 )
-"""Fields with their values and their name. In all, 255 is unknown."""
+"""Fields with their known values and their name in problems. In each field, 255 is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +94,8 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     operations = records[is_valid]
     _clear_invalid_fields(builder, name, header, operations)
     if header["device_clock"] == layout.DeviceClock.GPU:
-        own_ranks = {index: entry.rank for index, entry in communicators.items()}
-        if stale := clear_stale_times(operations, own_ranks):
+        own_rank_by_communicator = {index: entry.rank for index, entry in communicators.items()}
+        if stale := clear_stale_times(operations, own_rank_by_communicator):
             builder.add_problem(
                 f"{name}: {count_text(stale, 'operation')} without device times, because NCCL may report others"
                 " after a rank sent to itself"
@@ -117,7 +117,7 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
         communicators=communicators,
         operations=operations,
         first_unmatched=_find_first_unmatched(records, is_valid, list(communicators)),
-        # A lost operation may have a reserved record, so that both numbers have it.
+        # A lost operation may have a reserved record, so both numbers can count it.
         lost_count=max(lost, missing + incomplete) + invalid,
     )
 
@@ -167,8 +167,8 @@ def _find_valid_operations(
 def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], declared: list[int]) -> int | None:
     """Returns the number of valid operations before the first record that is missing or left out.
 
-    Operations on a communicator whose declaration is not valid are no gap: all of them are left out, and those of other
-    communicators are complete.
+    Operations on a communicator without a valid declaration are no gap: all of them are left out. The operations on
+    other communicators are complete.
 
     None: there is no such record, or no valid operation follows it.
     """
@@ -184,13 +184,13 @@ def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], decl
 
 
 def _count_incomplete(records: Operations) -> int:
-    """Returns the number of empty records before others. At the end they are those of a killed process."""
+    """Returns the number of empty records before other records. A killed process leaves empty records at the end."""
     complete = np.flatnonzero(records["kind"])
     return int(np.count_nonzero(records["kind"][: complete[-1]] == layout.Kind.NONE)) if len(complete) else 0
 
 
 def _clear_invalid_fields(builder: TraceBuilder, name: str, header: np.void, operations: Operations) -> None:
-    """Makes fields unknown that have no meaning, in place."""
+    """Sets fields with invalid values to unknown, in place."""
 
     def clear(is_invalid: NDArray[np.bool_], fields: tuple[str, ...], unknown: int, fault: str) -> None:
         if count := int(np.count_nonzero(is_invalid)):

@@ -1,6 +1,8 @@
-"""Device times that belong to another operation, because NCCL counts a copy of a rank to itself only on the device.
+"""Clears device times that belong to another operation.
 
-Seen with NCCL 2.28.9: after such a copy, the channels of the copy report the times of earlier operations.
+NCCL's host and device each count the operations of a channel, and the host reads the time with the number that it
+counted. A rank's copy to itself is counted by the device only. After such a copy the numbers differ, so the channels of
+the copy report the times of earlier operations. Seen with NCCL 2.28.9.
 """
 
 from collections.abc import Mapping
@@ -10,27 +12,29 @@ import numpy as np
 from busbw.traces.format import TRANSFERS, UNKNOWN_BYTE, Operations
 
 
-def clear_stale_times(operations: Operations, own_ranks: Mapping[int, int]) -> int:
-    """Makes device times unknown, in place, that may belong to another operation. Returns the number of operations.
+def clear_stale_times(operations: Operations, own_rank_by_communicator: Mapping[int, int]) -> int:
+    """Sets device times that may belong to another operation to 0 (unknown). Returns how many operations lost them.
 
-    An operation on more channels than the copies keeps its times: the recorder stores the latest times of all channels.
+    An operation on more channels than the copies keeps its times. The recorder stores the latest times of all channels,
+    so one channel without stale times is enough.
 
     Args:
-        operations: Operations of one process, in the order of the calls.
-        own_ranks: Rank of the process in each communicator, by the index that the operations use.
+        operations: Operations of one process, in the order of the calls. They are changed in place.
+        own_rank_by_communicator: Rank of the process in each communicator, by the index that the operations use.
     """
     is_transfer = np.isin(operations["function"], TRANSFERS)
     cleared = 0
     for communicator in np.unique(operations["communicator"][is_transfer]).tolist():
         indices = np.flatnonzero(operations["communicator"] == communicator)
         part = operations[indices]
-        is_copy = is_transfer[indices] & (part["peer"] == own_ranks[communicator])
+        is_copy = is_transfer[indices] & (part["peer"] == own_rank_by_communicator[communicator])
         if not is_copy.any():
             continue
-        width = part["channels"][is_copy].max()
-        is_later = np.arange(len(part)) > np.argmax(is_copy)
-        is_narrow = (part["channels"] <= width) | (part["channels"] == UNKNOWN_BYTE)
-        stale = indices[is_later & is_narrow & (part["device_start_ns"] != 0)]
+        # The widest copy counts from the first copy on, although it may be later: no stale time may remain.
+        max_copy_channels = part["channels"][is_copy].max()
+        is_after_first_copy = np.arange(len(part)) > np.argmax(is_copy)
+        has_only_copy_channels = (part["channels"] <= max_copy_channels) | (part["channels"] == UNKNOWN_BYTE)
+        stale = indices[is_after_first_copy & has_only_copy_channels & (part["device_start_ns"] != 0)]
         operations["device_start_ns"][stale] = operations["device_end_ns"][stale] = 0
         cleared += len(stale)
     return cleared

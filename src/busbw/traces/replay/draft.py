@@ -23,7 +23,7 @@ class RankDraft:
     The device times are 0 if they are unknown. Without a clock of the device, both are the time of the call.
     """
     begin_ns: int
-    """End of the step before. The first step begins with its first operation."""
+    """End of the previous step. The first step begins with its first operation."""
     end_ns: int
     """Last end, also of operations that are left out."""
     has_device_times: bool
@@ -71,7 +71,7 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
 def cut_ranks(draft: Draft, ranks: int) -> None:
     """Keeps the first `ranks` ranks of the job, and the communicators that have at least two of them.
 
-    Counts stay as recorded, because they are those of one rank or of one peer.
+    Counts stay as recorded, because a count belongs to one rank or one peer and not to the communicator.
     """
     draft.ranks = {rank: draft.ranks[rank] for rank in range(ranks)}
     remaining = [
@@ -91,10 +91,10 @@ def cut_ranks(draft: Draft, ranks: int) -> None:
 
 
 def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) -> NDArray[np.bool_]:
-    """Returns the sends and receives with peers that were not recorded. They have no match, but are in the step."""
+    """Returns true for each send or receive with a peer that was not recorded. It has no match, but is in the step."""
     leaves = np.zeros(len(rank.operations), bool)
     is_paired = np.isin(rank.operations["function"], TRANSFERS)
-    for index in rank.own_ranks:
+    for index in rank.own_rank_by_communicator:
         members = trace.communicators[index].members
         unrecorded = [peer for peer, member in enumerate(members) if member not in recorded]
         is_here = rank.operations["communicator"] == index
@@ -103,11 +103,11 @@ def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) ->
 
 
 def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
-    """Counts the operations of a rank that cannot be replayed. Returns 0 for each of its operations that can."""
+    """Counts the operations of a rank that cannot be replayed, by reason. Returns 0 for each replayable operation."""
     operations = rank.operations
     function, peer = operations["function"], operations["peer"]
-    own_ranks = np.full(1 << 16, -1)
-    own_ranks[list(rank.own_ranks)] = list(rank.own_ranks.values())
+    own_rank_by_communicator = np.full(1 << 16, -1)
+    own_rank_by_communicator[list(rank.own_rank_by_communicator)] = list(rank.own_rank_by_communicator.values())
     is_paired = np.isin(function, TRANSFERS)
     reasons = {
         "one-sided": np.isin(function, (Function.PUT_SIGNAL, Function.SIGNAL, Function.WAIT_SIGNAL)),
@@ -115,7 +115,7 @@ def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
         "of an unknown element type": operations["datatype"] >= len(DATATYPE_NAMES),
         "only captured in a graph": (operations["flags"] & Flag.CAPTURED) > 0,
         "with an unknown peer": is_paired & (peer < 0),
-        "to the rank itself": is_paired & (peer == own_ranks[operations["communicator"]]),
+        "to the rank itself": is_paired & (peer == own_rank_by_communicator[operations["communicator"]]),
     }
     codes = np.select(list(reasons.values()), range(1, len(reasons) + 1), 0).astype(np.uint8)
     for reason, count in zip(reasons, np.bincount(codes[slice(*bounds)], minlength=len(reasons) + 1)[1:], strict=True):

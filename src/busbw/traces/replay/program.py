@@ -52,7 +52,7 @@ class ReplayProgram:
     step: str
     """Text for people: "step 3 of 20"."""
     recorded_ns: int | None
-    """Recorded time of the step: that of the slowest rank. None if the trace has no times, or the program less work."""
+    """Recorded time of the step on the slowest rank. None without times, or if the program does less than the step."""
     communicators: tuple[tuple[int, ...], ...]
     """Ranks of each communicator, in the order of its ranks."""
     operations: tuple[tuple[ReplayOperation, ...], ...]
@@ -61,7 +61,7 @@ class ReplayProgram:
     """Limitations of the replay, as sentences."""
 
     def argument_bytes(self) -> int:
-        """Returns the bytes of all counts of a rank, maximum over ranks. An operation moves at least as many."""
+        """Returns the bytes of all counts of a rank, maximum over ranks. The operations move at least as many bytes."""
         sizes: dict[str, int] = dict(zip(DATATYPE_NAMES, DATATYPE_BYTES.tolist(), strict=True))
         return max(sum(one.element_count * sizes[one.datatype] for one in rank) for rank in self.operations)
 
@@ -125,7 +125,7 @@ def _require_ranks(draft: Draft, count: int) -> None:
 
 
 def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperation]:
-    """Yields the operations of a rank; those of one group follow each other."""
+    """Yields the operations of a rank. The operations of a group follow each other."""
     names = ("communicator", "function", "datatype", "redop", "count", "peer", "group", "flags")
     rows = list(zip(*(rank.operations[name].tolist() for name in names), strict=True))
     groups: dict[int, list[int]] = {}

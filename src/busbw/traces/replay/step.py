@@ -1,7 +1,7 @@
 """Selects the operations of one step on all ranks.
 
-The step is found on one rank. Its bounds are carried to the other ranks by the operations that they share, because
-each rank can begin with another operation of the step.
+The bounds of the step are found on one rank, the reference. Matched operations carry the bounds to the other ranks,
+because on each rank the step can begin with a different operation.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from busbw.units import count_text
 
 Times = NDArray[np.int64]
 Bounds = tuple[int, int]
-"""Index of the first operation of a rank in the step, and of its first operation after it."""
+"""Index of the first operation of a rank in the step, and of its first operation after the step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
     Args:
         trace: The recording.
         number: Number of the step, from 1. None: the step with the median time.
-        whole: True to select all operations instead. They are also selected if no step repeats.
+        whole: True to select all operations instead. If no step repeats, all operations are also selected.
 
     Raises:
         UsageError: The trace has no such step.
@@ -77,7 +77,7 @@ def device_times(rank: RankTrace) -> tuple[Times, Times] | None:
 
 
 def _median_step(rank: RankTrace, steps: Steps) -> int:
-    """Number of the step with the median time, among the steps that follow another one immediately."""
+    """Returns the number of the step with the median time, of the steps that immediately follow another step."""
     times = device_times(rank)
     ends = np.maximum.accumulate(times[1] if times else rank.operations["enqueue_ns"].astype(np.int64))
     following = np.flatnonzero(steps.starts[1:] == steps.ends[:-1]) + 1
@@ -90,10 +90,18 @@ def _median_step(rank: RankTrace, steps: Steps) -> int:
 def _carry_bounds(
     trace: Trace, matched: Sequence[MatchedOperations], number: int, known: dict[int, Bounds]
 ) -> dict[int, Bounds]:
-    """Returns the bounds on each rank, from those on the reference.
+    """Returns the bounds on each rank, from the bounds on the reference.
 
-    The bound of a rank is its first operation in the rows at or after the bound of a rank that is known, or the step of
-    the rank that contains this operation. Ranks that no operation joins to the reference have their own steps.
+    Bounds are carried from a rank with known bounds to the ranks with common operations. The carried bound of a rank is
+    its first operation that is matched with an operation at or after the known bound. If the rank has steps, its bounds
+    become the bounds of its step that contains the carried first operation. A rank that no chain of matched operations
+    joins to the reference has the bounds of its own step with this number.
+
+    Args:
+        trace: The recording.
+        matched: Matched operations of the trace.
+        number: Number of the step, from 1.
+        known: Bounds of the reference. Receives the bounds of the other ranks.
     """
     by_rank: dict[int, list[tuple[MatchedOperations, int]]] = {rank: [] for rank in range(len(trace.ranks))}
     for one in matched:

@@ -21,6 +21,7 @@ def test_an_unknown_name_leads_to_the_models(capsys: pytest.CaptureFixture[str])
         (["--backend", "host", "--shrink", "1000"], False),
     ],
 )
+@pytest.mark.usefixtures("here")  # the program of the replay is written there
 def test_a_long_replay_on_the_host_leads_to_a_smaller_one(
     words: list[str], is_long: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -117,18 +117,18 @@ def test_transfer_is_a_bound_if_a_rank_was_not_recorded() -> None:
     partial = replace(trace, ranks=(*trace.ranks[:2], trace.ranks[3]))
     analysis = analysis_of(partial)
     reduce = row_of(analysis, "all_reduce")
-    assert reduce.is_transfer_bound
+    assert reduce.is_transfer_upper_bound
     assert reduce.transfer_us == pytest.approx(700)  # the late rank is missing, so all recorded ranks wait
     assert all(one.late_us is None for one in analysis.ranks)
     assert [note for note in analysis.notes if "not recorded" in note]
-    assert not row_of(analysis_of(trace), "all_reduce").is_transfer_bound
+    assert not row_of(analysis_of(trace), "all_reduce").is_transfer_upper_bound
 
 
 def test_missing_records_of_a_rank_do_not_change_the_transfer() -> None:
     trace = make_trace(ranks=4, calls=CALLS, steps=20, late_ns={2: 300_000})
     analysis = analysis_of(select_operations(trace, 2, lambda operations: np.arange(len(operations)) < 40))
     assert row_of(analysis, "all_reduce").transfer_us == pytest.approx(400)
-    assert not row_of(analysis, "all_reduce").is_transfer_bound
+    assert not row_of(analysis, "all_reduce").is_transfer_upper_bound
 
 
 def test_a_missing_device_time_is_not_zero() -> None:
@@ -234,3 +234,50 @@ def test_expectation_of_a_system(hosts: int, ranks_per_node: int) -> None:
     estimate = expect(scenario, system, [4 << 20]).at(4 << 20)
     assert estimate is not None
     assert reduce.expected_busbw_gbps == estimate.busbw_gbps
+
+
+def job_with_unlike_ranks(call: Call, steps: int = 20) -> Trace:
+    """Returns a trace in which ranks 4 to 6 make only this call in each step, and ranks 0 to 3 make `CALLS`."""
+    partitions: list[list[tuple[int, ...]]] = [split_ranks(4, 4), [(4, 5, 6)]]
+    return make_trace(ranks=7, calls=[*CALLS, replace(call, partition=1)], steps=steps, partitions=partitions)
+
+
+def assert_only_the_first_ranks_count(trace: Trace) -> None:
+    analysis = analysis_of(trace)
+    assert analysis.duration_us == pytest.approx(STEP_NS / 1e3)
+    assert {(row.function, row.calls_per_step) for row in analysis.rows} == {("all_reduce", 1), ("all_gather", 2)}
+    assert sum(row.share or 0 for row in analysis.rows) == pytest.approx(460_000 / STEP_NS)
+    assert [one.communication_us for one in analysis.ranks] == [pytest.approx(460)] * 4 + [None] * 3
+    assert [one.idle_us for one in analysis.ranks] == [pytest.approx(160)] * 4 + [None] * 3
+    assert [note for note in analysis.notes if "values per step are without ranks 4-6" in note]
+    assert not [note for note in analysis.notes if "number of steps" in note]
+
+
+def test_ranks_without_steps_are_not_in_the_values_per_step() -> None:
+    call = Call(count=lambda step, _: step + 1, gap_ns=50_000, duration_ns=100_000)
+    trace = job_with_unlike_ranks(call)
+    assert [rank.steps is None for rank in trace.ranks] == [False] * 4 + [True] * 3
+    assert_only_the_first_ranks_count(trace)
+
+
+def test_ranks_with_other_steps_are_not_in_the_values_per_step() -> None:
+    call = Call(count=lambda step, _: step % 3 + 1, gap_ns=500_000, duration_ns=500_000)
+    trace = job_with_unlike_ranks(call, steps=30)
+    assert [rank.steps and len(rank.steps.starts) for rank in trace.ranks] == [30] * 4 + [10] * 3
+    assert_only_the_first_ranks_count(trace)
+
+
+def test_ranks_with_other_numbers_of_steps_and_no_times_are_not_in_the_values_per_step() -> None:
+    trace = job_with_unlike_ranks(Call(count=lambda step, _: step % 3 + 1), steps=30)
+    for rank in trace.ranks:
+        for name in ("enqueue_ns", "device_start_ns", "device_end_ns"):
+            rank.operations[name] = 0
+    rows = analysis_of(trace).rows
+    assert sorted((row.function, row.calls_per_step) for row in rows) == [("all_gather", 2), ("all_reduce", 1)]
+
+
+def test_a_recording_that_ends_early_has_the_same_steps() -> None:
+    trace = make_trace(ranks=4, calls=CALLS, steps=20)
+    analysis = analysis_of(select_operations(trace, 2, lambda operations: np.arange(len(operations)) < 30))
+    assert all(one.communication_us == pytest.approx(460) for one in analysis.ranks)
+    assert [note for note in analysis.notes if "number of steps: 10 on rank 2, 20 on rank 3" in note]
