@@ -86,6 +86,7 @@ def test_own_options_may_stand_anywhere(fake_engine: FakeEngine, here: Path) -> 
         (["all_reduce", "--preload", "libnone.so"], ["--preload: there is no library libnone.so"]),
         (["all_reduce", "--plot", "maybe"], ["--plot", "maybe", "always"]),
         (["all_reduce", "--records", "a", "--store", "b"], ["--records", "--store"]),
+        (["all_reduce", "--records", "-"], ["--records - is not a file", "--records run.jsonl"]),
     ],
 )
 def test_a_usage_error_is_refused_before_anything_runs(

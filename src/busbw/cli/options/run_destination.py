@@ -27,6 +27,8 @@ def destination_options(command: Callable[..., int]) -> Callable[..., int]:
     def with_one_destination(*, records_path: Path | None, store: Path | None, **other_values: Any) -> int:
         if records_path is not None and store is not None:
             raise UsageError("--records and --store exclude each other", remedy="give only one")
+        if records_path == Path("-"):  # the command itself reads the record at its end
+            raise UsageError("--records - is not a file", remedy="name a new file, such as --records run.jsonl")
         return command(records_path=records_path, store=store, **other_values)
 
     records = click.option(

@@ -29,6 +29,6 @@ def test_a_long_replay_on_the_host_leads_to_a_smaller_one(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(local, "submit", refuse)
-    main(["replay", "llama-7b-fsdp", "--scale", "2", "--records", "-", *words])
+    main(["replay", "llama-7b-fsdp", "--scale", "2", "--records", "run.jsonl", *words])
     # Shares of two ranks: half of 32 * 772 + 1000 MiB to reduce, and half of 63 * 386 + 500 MiB to gather.
     assert ("A step has 24.67 GiB per rank, which takes minutes" in capsys.readouterr().err) == is_long
