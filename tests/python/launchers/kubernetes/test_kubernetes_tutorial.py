@@ -49,4 +49,4 @@ def test_a_launch_requests_the_gpus_of_its_nodes(tmp_path: Path) -> None:
         *_, job = yaml.safe_load_all(render(command, tmp_path))
         (container,) = job["spec"]["template"]["spec"]["containers"]
         requested.append(container["resources"].get("limits", {}).get("nvidia.com/gpu"))
-    assert requested == ["8", "8", "8", "8", None]
+    assert requested == ["8", "8", "8", None]
