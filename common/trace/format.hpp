@@ -52,7 +52,7 @@ enum class Protocol : std::uint8_t { ll = 0, ll128 = 1, simple = 2, unknown = 25
 
 // Values of a field that is unknown.
 inline constexpr std::uint8_t kUnknownByte = 255;       // of datatype, redop and channels
-inline constexpr std::uint16_t kUnknownIndex = 0xffff;  // of stream
+inline constexpr std::uint16_t kUnknownIndex = 0xffff;  // of stream; also the limit of communicators
 inline constexpr std::uint32_t kUnknownCount = 0xffffffff;  // of network_steps and host_ns
 
 /// Bits of OperationRecord::flags.

@@ -72,7 +72,7 @@ cudaError_t Verifier::queue_check(const CollectiveCall& call, cudaStream_t strea
                                  .stride = send_bytes(call, ranks_)};
   const cudaError_t launch_error = launch_check(arguments, mismatches_.get(), stream);
   if (launch_error != cudaSuccess) return launch_error;
-  if (is_captured(stream)) return cudaSuccess;  // GraphOrder::wait() covers the checks in graphs
+  if (is_captured(stream)) return cudaSuccess;  // GraphOrder::wait() covers graphs with events
   return cudaEventRecord(checked_, stream);
 }
 

@@ -282,10 +282,7 @@ class HeaderRecord(Struct, tag_field="kind", tag="run", kw_only=True, frozen=Tru
 
 
 class RowRecord(Struct, tag_field="kind", tag="row", kw_only=True, frozen=True):
-    """One placement of a table row of one group, or one call of a communicator's life (comm_ops).
-
-    A table row shows both placements, so it has up to two of these records.
-    """
+    """One placement (of up to two) of a table row of one group, or one call of a communicator's life (comm_ops)."""
 
     collective: Annotated[str, Meta(description="'all_reduce', ...; of comm_ops the test and the call: 'split/create'")]
     requested_bytes: Annotated[int, Meta(description="Size that the sweep requested.", ge=0)]
@@ -507,8 +504,7 @@ def stream_lines(path: Path | str, decoder: msgspec.json.Decoder[_Line], header:
                         f"{path}:{line_number}: {error}", remedy="give a file written by --records"
                     ) from error
                 is_header = isinstance(record, header)
-                is_header_missing, is_header_repeated = is_first and not is_header, is_header and not is_first
-                if is_header_missing or is_header_repeated:
+                if is_header != is_first:  # the header is missing or repeated
                     expected = "the run's header line must come first and only once"
                     raise RecordsError(f"{path}:{line_number}: {expected}", remedy="use a separate file for each run")
                 yield record

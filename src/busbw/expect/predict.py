@@ -27,7 +27,7 @@ _MAX_LAUNCHED_US = 36.0
 """Minimum of the upper end of the healthy range for the latency of operations that the CPU launches.
 
 The launch dominates the time of small operations, so this minimum does not depend on the collective. It is 20 us, the
-time of a small operation on 4 x H200, times 1.8, the largest ratio of two starts of one command
+time of a small operation on 4 x H200, times 1.8, the factor between two starts of one command
 (`statistics.run_variation`). With -g 4, a broadcast of 1 KiB takes 25 us on the same GPUs, and alltoall 29 to 40 us
 (bench/results/h200-x4-parity.md): further launches and the model's latency can raise the upper end above 36 us."""
 

@@ -19,9 +19,9 @@ from busbw.svg import drawing, element
 
 MAX_CELLS = 128
 """Maximum number of cells in a line, so that each is at least two pixels wide on a phone."""
-_MAX_SLOWDOWN = float(np.exp(DEAD_LEVEL - 1))
-"""Upper limit of the slow-down of a flow that transfers data. A failed flow has the log slow-down DEAD_LEVEL."""
-_SHADES = {1.05: "alike", 1.15: "heat1", 1.5: "heat2", 2.0: "heat3", _MAX_SLOWDOWN: "heat4"}
+_DEAD_SLOWDOWN = float(np.exp(DEAD_LEVEL - 1))
+"""Slow-down from which a part counts as dead, as in `find.explanation`. Failed flows have the logarithm DEAD_LEVEL."""
+_SHADES = {1.05: "alike", 1.15: "heat1", 1.5: "heat2", 2.0: "heat3", _DEAD_SLOWDOWN: "heat4"}
 """Classes of the cells by the upper limit of the slow-down. A cell above all limits has the class `_DEAD`."""
 _DEAD = "dead"
 _WIDTH, _LEFT, _TOP = 460.0, 92.0, 24.0
@@ -171,7 +171,7 @@ def _slowest_medians(flows: Flows, row_axis: _Axis, column_axis: _Axis) -> Itera
     counts = np.diff(np.append(pair_starts, len(rows)))
     # The two flows in the middle of a pair are the same flow if the number of flows is odd.
     lower_middle, upper_middle = log_slowdown[pair_starts + (counts - 1) // 2], log_slowdown[pair_starts + counts // 2]
-    # A failed flow has no slow-down to average. The other one in the middle is then the median.
+    # A failed flow has no slow-down to average. The lower one in the middle is then the median.
     medians = np.where(upper_middle < DEAD_LEVEL, (lower_middle + upper_middle) / 2, lower_middle)
     # Sorted by cell and falling slow-down, so that the first pair of a cell is the slowest.
     cell_rows = rows[pair_starts] // row_axis.names_per_cell

@@ -27,6 +27,10 @@ def rows_of(record: Path) -> list[dict[str, Any]]:
     return [line for line in read_records(record) if line["kind"] == "row"]
 
 
+def is_active(row: dict[str, Any]) -> bool:
+    return bool(row["together"]["active_percent"] >= 90)
+
+
 def expect_together(rows: list[dict[str, Any]], expected_rows: int) -> None:
     assert len(rows) == expected_rows
     for row in rows:
@@ -36,7 +40,8 @@ def expect_together(rows: list[dict[str, Any]], expected_rows: int) -> None:
         assert together["neighbor_time_us"] > 0
         assert row["check"]["wrong_elements"] in (0, None)
         # Other work on the machine can keep the neighbor waiting. Its effect is then unknown.
-        if together["active_percent"] < 90:
+        if not is_active(row):
+            assert any("the neighbor had an unfinished operation for" in warning for warning in row["warnings"])
             assert (together["time_us"], together["ratio_to_alone"], together["samples_us"]) == (None, None, [])
             continue
         assert together["time_us"] > 0
@@ -47,8 +52,14 @@ def expect_together(rows: list[dict[str, Any]], expected_rows: int) -> None:
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("neighbor", NEIGHBORS)
 def test_rows_have_both_times_and_the_neighbor_is_active(programs: Programs, ranks: str, neighbor: str) -> None:
-    finished = run_and_record(programs, "all_reduce", *RANKS[ranks], *SWEEP, "--with", neighbor)
-    expect_together(rows_of(programs.folder / "out.jsonl"), 4)
+    for _ in range(5):  # other work on the machine does not delay the neighbor in all runs
+        finished = run_and_record(programs, "all_reduce", *RANKS[ranks], *SWEEP, "--with", neighbor)
+        rows = rows_of(programs.folder / "out.jsonl")
+        expect_together(rows, 4)
+        if all(map(is_active, rows)):
+            break
+        (programs.folder / "out.jsonl").unlink()
+    assert all(map(is_active, rows))
     assert finished.stdout.count("# Together: ") == 4
     assert read_records(programs.folder / "out.jsonl")[0]["settings"]["neighbor"] == neighbor
 

@@ -38,8 +38,10 @@ class SocketExchange {
   void finish_receives();
   /// Like `finish_receives`, and waits until all sends are handed to the system.
   void finish();
-  /// Like `finish`, for receives that overlap sends: overwrites a byte only after it was sent. Each peer may have only
-  /// one send and one receive, and no send may be forwarded.
+  /// Like `finish`, for receives that overlap sends: overwrites a byte only after it was sent. Ranks do not wait for
+  /// each other in a cycle under three conditions: Each pair of ranks has at most one flow in each direction, and no
+  /// send is forwarded. The sends of a rank do not overlap. Each receive starts at the address of a send, or overlaps
+  /// no send.
   void finish_in_place();
 
   /// From now on, gives up a peer that is lost. If no data moves for `idle_ticks`, gives up all peers that this rank

@@ -37,10 +37,10 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
         BusbwError: The file exists or cannot be written, or the folder cannot be made.
     """
     waiting: list[SearchLine] = [_header(search, is_simulated=options.shape is not None)]
-    if options.descriptors is not None:
-        destination: AbstractContextManager[_Destination] = nullcontext((_print_lines, _ignore))
-    elif options.shape is not None and options.records_path is None and options.store is None:
-        destination = nullcontext((_ignore, _ignore))
+    if options.shape is not None and options.records_path is None and options.store is None:
+        destination: AbstractContextManager[_Destination] = nullcontext((_ignore, _ignore))
+    elif options.descriptors is not None:
+        destination = nullcontext((_print_lines, _ignore))
     else:
         destination = _open_file(options)
     with destination as (write, on_exit):

@@ -1,6 +1,7 @@
 """Passes options of `busbw launch` on to commands that start a job of their own: `busbw doctor` and `busbw find`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,7 +33,7 @@ def launched_command(
     Args:
         launch_command: Command of the launcher.
         own_parameters: Parameters of the command without a launcher.
-        passed_on: Names of those that process 0 gets, with `as_json`.
+        passed_on: Names of those that are passed to the commands in the job, with `as_json`.
         exports: Files for the result, which process 0 sends as JSON.
         result_type: Type of the result.
         fixed_values: Values, by parameter name, of options of the launcher that have no effect on such a job. The
@@ -63,9 +64,9 @@ def launched_command(
             write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
             return bool(words["as_json"])
 
-        with TemporaryDirectory(prefix="busbw-") as folder:
-            if "store" in own_values:
-                own_values["store"] = Path(folder)
+        with ExitStack() as resources:
+            if "store" in own_values:  # the launcher needs a folder for its files, although there is no record
+                own_values["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
             # Only some commands have further words for the engine.
             job = {"words": (), **own_values, **values, "engine_words": make_engine_words(words)}
             code: int = launch(handle_result=handle_result, **job)

@@ -20,6 +20,20 @@ from busbw.secret_variables import REDACTED, may_be_secret
 from busbw.store import RECORDS, STORE_VARIABLE, RunFile, default_folder, new_run, run_name, write_run_file
 
 
+class _RecordPath(NonEmptyPath):
+    """A path of a record. "-" does not stand for stdout, because the command reads the record at its end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the path.
+
+        Raises:
+            UsageError: The word is empty or "-".
+        """
+        if value == "-":
+            raise UsageError("--records - is not a file", remedy="name a new file, such as --records run.jsonl")
+        return super().convert(value, param, ctx)
+
+
 def destination_options(command: Callable[..., int]) -> Callable[..., int]:
     """Adds `--records` and `--store`, which exclude each other, to a command, as `records_path` and `store`."""
 
@@ -27,14 +41,12 @@ def destination_options(command: Callable[..., int]) -> Callable[..., int]:
     def with_one_destination(*, records_path: Path | None, store: Path | None, **other_values: Any) -> int:
         if records_path is not None and store is not None:
             raise UsageError("--records and --store exclude each other", remedy="give only one")
-        if records_path == Path("-"):  # the command itself reads the record at its end
-            raise UsageError("--records - is not a file", remedy="name a new file, such as --records run.jsonl")
         return command(records_path=records_path, store=store, **other_values)
 
     records = click.option(
         "--records",
         "records_path",
-        type=NonEmptyPath(dir_okay=False),
+        type=_RecordPath(dir_okay=False),
         metavar="FILE",
         help="New file for the record, instead of a run in the store.",
     )

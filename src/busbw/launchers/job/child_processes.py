@@ -81,7 +81,7 @@ class ExitStatus:
     code: int
     """Exit code, or 128 + the signal's number if a signal ended the command."""
     was_terminated: bool = False
-    """True if we ended the command: after the grace period, after a time limit, or on a second interrupt."""
+    """True if we ended the command: after the grace period or a time limit, on a second interrupt, or by the policy."""
 
 
 @dataclass

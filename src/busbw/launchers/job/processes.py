@@ -1,7 +1,7 @@
 """Runs the commands of a launcher to their end, and decides the exit code of the job.
 
-All launchers except Kubernetes run a job through this module, which starts programs, forwards signals and reads pipes
-(`child_processes`). Kubernetes runs kubectl itself. Short queries of other programs do not use this module either.
+All launchers except Kubernetes and Slurm's batch jobs run a job through this module. It starts programs, forwards
+signals and reads pipes (`child_processes`). Short queries of other programs do not use this module.
 
 If the policy has a grace period, the other commands must end within this time after one has ended (`GracePeriod`).
 """

@@ -145,7 +145,7 @@ class _EarlyEnd:
         """
         self.stage = _Stage.RUNNING
         self.exit_code: ExitCode | None = None
-        """Exit code of the run: INTERRUPTED or OUTPUT_CLOSED, whichever came first. None in the stage RUNNING."""
+        """Exit code of the run. None in the stage RUNNING. As in a batch job, OUTPUT_CLOSED replaces INTERRUPTED."""
         self._name = name
         self._callbacks = callbacks
         self._output = output
@@ -161,7 +161,8 @@ class _EarlyEnd:
             The signal for srun, which forwards it to the ranks even without Slurm's controller. None if no rank is
             known to run. Slurm is then asked to interrupt the step, or to cancel the queued job.
         """
-        self._begin(ExitCode.INTERRUPTED, "interrupted: the processes are ending; Ctrl-C again ends srun at once")
+        self.exit_code = self.exit_code or ExitCode.INTERRUPTED
+        self._begin("interrupted: the processes are ending; Ctrl-C again ends srun at once")
         if self._output.line_count:
             return signal.SIGUSR1
         answer = self._cancel_by_slurm(step_signal="INT")
@@ -173,7 +174,8 @@ class _EarlyEnd:
 
     def interrupt_unread(self) -> None:
         """Begins the early end after the reader of the output closed. There was output, so ranks run."""
-        self._begin(ExitCode.OUTPUT_CLOSED, "output closed: the processes are ending")
+        self.exit_code = ExitCode.OUTPUT_CLOSED
+        self._begin("output closed: the processes are ending")
         self._signal_to_take = signal.SIGUSR1
 
     def take_signal(self) -> int | None:
@@ -221,9 +223,8 @@ class _EarlyEnd:
                 f"srun has ended, but Slurm did not answer ({slurm_error}); check `squeue --steps` for running steps"
             )
 
-    def _begin(self, exit_code: ExitCode, status: str) -> None:
+    def _begin(self, status: str) -> None:
         """Begins the stage INTERRUPTED. If a later stage has begun, only its time begins anew."""
-        self.exit_code = self.exit_code or exit_code
         self._callbacks.on_status(status)
         self._enter(max(self.stage, _Stage.INTERRUPTED))
 

@@ -15,7 +15,9 @@ AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failu
 SRUN = """#!/bin/sh
 trap 'echo TERM >>"$FAKE/srun.told"; exit 143' TERM
 trap 'echo USR2 >>"$FAKE/srun.told"; exit 137' USR2
-trap 'echo USR1 >>"$FAKE/srun.told"; [ ! -e "$FAKE/srun.heeds" ] || exit 130' USR1
+trap 'echo USR1 >>"$FAKE/srun.told"
+  [ ! -e "$FAKE/srun.answers" ] || echo "# end"
+  [ ! -e "$FAKE/srun.heeds" ] || exit 130' USR1
 if [ -e "$FAKE/srun.waits" ]; then : >"$FAKE/srun.up"; else echo "# table"; fi
 for _ in $(seq 600); do [ -e "$FAKE/srun.end" ] && exit 130; sleep 0.1; done
 """
@@ -117,6 +119,25 @@ def test_a_closed_reader_interrupts_running_ranks_with_or_without_slurm(
     assert srun.run_srun(Command(("srun",)), (), NAME, callbacks) == 141
     assert told(fake) == (["USR1"] if heeds else ["USR1", "USR2"])
     assert len(errors) == 1
+
+
+def test_a_reader_that_closes_after_an_interrupt_decides_the_exit_code(fake: FakeSlurm) -> None:
+    (fake.folder / "srun.answers").touch()
+    lines: list[bytes] = []
+
+    def read_one_line(line: bytes) -> None:
+        lines.append(line)
+        if len(lines) > 1:
+            raise BrokenPipeError
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def end_after_both() -> None:
+        if told(fake).count("USR1") > 1:
+            (fake.folder / "srun.end").touch()
+
+    callbacks = LaunchCallbacks(read_one_line, end_after_both, lambda _status: None, lambda _line, _who: None)
+    assert srun.run_srun(Command(("srun",)), (), NAME, callbacks) == 141
+    assert len(lines) == 2
 
 
 def test_an_interrupt_while_slurms_commands_hang_ends_srun(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
