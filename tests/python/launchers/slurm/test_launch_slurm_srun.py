@@ -132,12 +132,12 @@ def test_a_reader_that_closes_after_an_interrupt_decides_the_exit_code(fake: Fak
         os.kill(os.getpid(), signal.SIGINT)
 
     def end_after_both() -> None:
-        if told(fake).count("USR1") > 1:
+        if len(lines) > 1:
             (fake.folder / "srun.end").touch()
 
     callbacks = LaunchCallbacks(read_one_line, end_after_both, lambda _status: None, lambda _line, _who: None)
     assert srun.run_srun(Command(("srun",)), (), NAME, callbacks) == 141
-    assert len(lines) == 2
+    assert len(lines) > 1
 
 
 def test_an_interrupt_while_slurms_commands_hang_ends_srun(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
