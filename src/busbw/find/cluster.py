@@ -69,7 +69,9 @@ class Cluster:
         Raises:
             BusbwError: The description is empty or contradictory, or has no two GPUs to connect.
         """
-        for problem, remedy in _contradictions(nodes):
+        contradiction = next(_contradictions(nodes), None)
+        if contradiction is not None:
+            problem, remedy = contradiction
             raise BusbwError(problem, remedy=remedy)
         ports = [_ports(node) for node in nodes]
         self.nodes = tuple(nodes)

@@ -1,8 +1,8 @@
 """Smallest set of slow parts that explains the slow flows, found greedily.
 
 The part with the most evidence is added first. Its flows then count as explained, which changes the evidence for all
-other parts on their paths. This repeats until no part has enough evidence. At the end, a part is
-removed if later parts explain its flows. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
+other parts on their paths. This repeats until no part has enough evidence. At the end, a part is removed if the other
+remaining parts explain its flows. The order resembles Flock (arXiv 2305.03348) and 007 (NSDI 2018).
 """
 
 from collections.abc import Iterable, Sequence

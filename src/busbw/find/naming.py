@@ -9,16 +9,16 @@ from busbw.find.parts import Direction, Kind, Part, gpus_of, nodes_of
 _DIRECTION_TEXT: dict[Direction, str] = {"send": ", sending only", "receive": ", receiving only", "both": ""}
 _TEXTS: dict[Kind, str] = {
     "gpu": "GPU {gpu} of {node}",
-    "nvlink": "NVLink of GPUs {gpus[0]} and {gpus[1]} of {node}",
+    "nvlink": "NVLink of GPUs {gpu_pair} of {node}",
     "nic": "NIC {nic} of {node} ({served}{rail_suffix})",
     "numa": "NICs of NUMA node {numa} of {node}",
     "node": "node {node}",
-    "pair": "network between {nodes[0]} and {nodes[1]}",
+    "pair": "network between {node_pair}",
     "rail": "rail {rail}",
     "leaf": "leaf switch {leaf}",
     "uplink": "uplinks of leaf {leaf}",
 }
-"""Text of a part in both directions, from the fields of `NamedPart`."""
+"""Text of a part in both directions, from the fields of `NamedPart` and the texts that `NamedPart.text` adds."""
 
 
 class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,14 +39,22 @@ class NamedPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """Text such as "NIC mlx5_3 of n3 (GPU 3), sending only"."""
+        """Text such as "NIC mlx5_3 of n3 (GPU 3), sending only".
+
+        In a part from a record, any field may be missing.
+        """
         if self.kind == "pair" and self.nodes and self.direction == "send":
             return f"network from {self.nodes[0]} to {self.nodes[1]}"
         is_all_links = self.kind == "nvlink" and len(self.gpus or ()) == 1
-        template = "NVLinks of GPU {gpus[0]} of {node}" if is_all_links else _TEXTS[self.kind]
-        served = f"GPU {self.gpu}" if self.gpus is None else f"GPUs {', '.join(map(str, self.gpus))}"
-        rail_suffix = "" if self.rail is None else f", rail {self.rail}"
-        text = template.format(**asdict(self), served=served, rail_suffix=rail_suffix)
+        template = "NVLinks of GPU {gpu_pair} of {node}" if is_all_links else _TEXTS[self.kind]
+        served = self.gpus or (() if self.gpu is None else (self.gpu,))
+        text = template.format(
+            **asdict(self),
+            gpu_pair=" and ".join(map(str, self.gpus or ())),
+            node_pair=" and ".join(self.nodes or ("", "")),
+            served=f"{'GPU' if len(served) == 1 else 'GPUs'} {', '.join(map(str, served))}",
+            rail_suffix="" if self.rail is None else f", rail {self.rail}",
+        )
         return text + _DIRECTION_TEXT[self.direction or "both"]
 
     @property

@@ -21,7 +21,8 @@ _LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
 _LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
 """Normal deviates of the low quantile, and of the distance of both quantiles.
 
-The values are between the values if all flows are healthy and the values if half of the flows are healthy.
+The deviate is the value if all flows are healthy; it is 0.25 if half of the flows are healthy. The distance is between
+its values in both cases, which are 0.80 and 1.03.
 """
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
 _COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]

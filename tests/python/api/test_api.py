@@ -38,6 +38,13 @@ def test_import_alone_imports_nothing_else() -> None:
     assert done.stdout.split() == ["busbw"]
 
 
+def test_report_starts_without_scipy_stats() -> None:
+    # scipy.stats takes several times as long to import as scipy.special.
+    code = "import busbw.cli.report, sys; print('scipy.stats' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
 def test_load_imports_no_data_frames() -> None:
     code = f"""
 import busbw, sys

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from find_clusters import SearchSetup, find_parts, simulate
 from numpy.typing import NDArray
+from scipy.stats import binom
 
+from busbw.find.evidence import SHARES, intermittent_evidence
 from busbw.find.findings import make_findings
 from busbw.find.observations import RoundResult
 from busbw.find.power import search_power
@@ -45,6 +47,18 @@ def test_a_fault_of_half_more_time_is_named_on_16_nodes(fault: str, expected: di
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_healthy_cluster_is_not_accused(shape: str, seed: int) -> None:
     assert find_parts(simulate(shape, nodes_per_leaf=4, seed=seed)) == ([], [])
+
+
+@pytest.mark.parametrize("iterations", [1, 20, 2000])
+def test_the_evidence_of_intermittent_faults_follows_the_binomial_distribution(iterations: int) -> None:
+    slow = np.arange(iterations + 1)
+    total, classes, used = np.full_like(slow, iterations), np.zeros_like(slow), np.ones(len(slow))
+    evidence = intermittent_evidence(slow, total, classes, used)[:, : len(SHARES)]
+    # Healthy flows have each number of slow iterations equally often, so these shares cancel out in the ratio.
+    ratio = np.zeros((len(slow), len(SHARES)))
+    for already in slow:
+        ratio[already:] += binom.pmf(slow[: len(slow) - already, None], iterations - already, SHARES)
+    assert evidence == pytest.approx(np.log(0.95 * ratio + 0.05), abs=1e-9)
 
 
 def test_a_fault_of_15_percent_is_named() -> None:

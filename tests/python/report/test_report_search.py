@@ -1,5 +1,6 @@
 """The page of a search: answer, findings, and heat maps that show no more than was measured."""
 
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -161,6 +162,17 @@ def test_a_killed_search_is_shown_as_incomplete(tmp_path: Path) -> None:
     page = Parsed(render(build_search(read_search(path), "x")))
     assert "no: the record has no end, so the search was killed or still runs" in page.words
     assert "SLOW: NIC mlx5_1 of n2 " in page.words
+
+
+@pytest.mark.parametrize("part", [{"kind": "nvlink", "node": "n2"}, {"kind": "pair"}])
+def test_a_recorded_part_without_gpus_or_nodes_has_a_page(part: dict[str, str], tmp_path: Path) -> None:
+    path = recorded(tmp_path, "--simulate", "4x2")
+    *rounds, end = map(json.loads, path.read_text().splitlines())
+    figures = {"slowdown": None, "confidence": 0.99, "flows": 0, "exonerating_flows": 0, "dead": True, "lost": True}
+    end["result"]["findings"] = [{**part, **figures, "says": "its processes do not answer"}]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in (*rounds, end)))
+    page = Parsed(render(build_search(read_search(path), "x")))
+    assert "its processes do not answer" in page.words
 
 
 def test_names_of_nodes_are_text(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def variables_of_container(machine: Machine) -> dict[str, str]:
         NotApplicable: This process is in no such container.
         Unreadable: The variables cannot be read.
     """
-    is_outside_slurm = is_in_container(machine) and not is_in_slurm_job(machine)
-    require(is_outside_slurm, "no container of Docker, Podman or Kubernetes")
+    require(is_in_container(machine), "no container of Docker, Podman or Kubernetes")
+    require(not is_in_slurm_job(machine), "Slurm decides which devices this job may open, not the container")
     return machine.fact(Environment).variables
 
 

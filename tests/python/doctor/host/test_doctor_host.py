@@ -112,6 +112,20 @@ def test_a_limit_is_judged_by_the_gpus_that_the_job_uses() -> None:
     assert machine.examine("cgroup-memory-limit").passed
 
 
+def test_limits_are_judged_by_the_selected_gpus_if_pci_devices_are_unknown() -> None:
+    machine = load("dgx-h100").with_file(f"{GROUP}/cpu.max", "50000 100000")
+    machine = machine.with_file(f"{GROUP}/memory.max", "100000000").without("sys/bus/pci")
+    checks = ("cpu-cores-available", "cgroup-memory-limit")
+    assert {missing.check for missing in machine.examine(*checks).could_not_check} == set(checks)
+    result = machine.with_variables(CUDA_VISIBLE_DEVICES="0,1").examine(*checks)
+    assert not result.could_not_check
+    assert {(finding.check, finding.severity) for finding in result.findings} == {
+        ("cpu-cores-available", "slow"),
+        ("cgroup-memory-limit", "risk"),
+    }
+    assert all("for 2 GPUs;" in finding.problem for finding in result.findings)
+
+
 def test_limits_for_each_gpu_do_not_concern_a_machine_without_gpus() -> None:
     machine = (
         load("laptop").with_file(f"{GROUP}/cpu.max", "100000 100000").with_file(f"{GROUP}/memory.max", "100000000")

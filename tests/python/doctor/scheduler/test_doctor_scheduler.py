@@ -3,6 +3,9 @@
 import pytest
 from doctor_machines import TestMachine, assert_only, load
 
+from busbw.doctor.model import NotApplicable
+from busbw.doctor.parts.job import variables_of_container
+
 SLURM = load("nd-h100-v5")
 POD = load("container")
 STATUS, SCONTROL = "proc/self/status", ("scontrol", "show", "node", "ndv5-7")
@@ -61,6 +64,12 @@ def test_cores_that_are_no_problem() -> None:
         SLURM.with_file(STATUS, "Cpus_allowed_list:\t0-1"),
     ):
         assert not findings(machine, "slurm-cpuset")
+
+
+def test_a_task_with_several_cores_needs_no_list_of_the_cpus_of_the_node() -> None:
+    machine = SLURM.with_file(STATUS, "Cpus_allowed_list:\t0-23").without("sys/devices/system/cpu/online")
+    assert machine.examine("slurm-cpuset").passed
+    assert slurm_with().without("sys/devices/system/cpu/online").examine("slurm-cpuset").could_not_check
 
 
 def test_status_without_cores_cannot_be_checked() -> None:
@@ -143,6 +152,14 @@ def test_a_container_with_one_of_many_virtual_functions_of_each_nic() -> None:
         for name, value in (("vendor", "0x15b3"), ("device", "0x101e"), ("class", "0x020700")):
             pod = pod.with_file(f"sys/bus/pci/devices/{bus_id}/{name}", value)
     assert not findings(pod, "k8s-rdma-resources")
+
+
+def test_the_reason_for_no_container_is_the_job_of_slurm() -> None:
+    with pytest.raises(NotApplicable, match="no container of Docker"):
+        variables_of_container(SLURM.machine)
+    assert variables_of_container(POD.machine)
+    with pytest.raises(NotApplicable, match="Slurm decides which devices"):
+        variables_of_container(POD.with_variables(SLURM_JOB_ID="7").machine)
 
 
 @pytest.mark.parametrize("name", ["dgx-h100", "mi300x"])

@@ -110,10 +110,9 @@ def _group_limit(machine: Machine, path: str) -> float | None:
 
 
 def _used_gpu_count(machine: Machine) -> int:
-    """Returns the number of GPUs that the job uses. 0 without a GPU."""
-    gpu_count = len(gpus(machine))
+    """Returns the number of GPUs in CUDA_VISIBLE_DEVICES. If it is not set, the number of all GPUs."""
     selected = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
-    return len(selected.split(",")) if gpu_count and selected else gpu_count
+    return len(selected.split(",")) if selected else len(gpus(machine))
 
 
 def _group_findings(

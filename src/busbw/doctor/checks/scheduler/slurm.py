@@ -93,8 +93,7 @@ def slurm_cpuset(machine: Machine) -> Iterator[Finding]:
     cpus = allowed_cpus(machine)
     first = re.split("[,-]", cpus)[0]
     core = machine.word(f"{_CPUS}/cpu{first}/topology/thread_siblings_list")
-    has_node_one_core = core == machine.word(f"{_CPUS}/online")
-    is_limited_to_core = cpus in (first, core) and not has_node_one_core
+    is_limited_to_core = cpus in (first, core) and core != machine.word(f"{_CPUS}/online")
     requested = variables.get("SLURM_CPUS_PER_TASK", "not set")
     requests_several_cores = requested.isdecimal() and int(requested) > _MAX_CORE_THREADS
     # A single task on a node may be only this examination, and other steps of the job may have more cores.
