@@ -5,7 +5,6 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields, replace
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,8 @@ from busbw.traces.model import Communicator, RankTrace, Trace
 from busbw.units import count_text, names_text
 
 _RECORD = struct.Struct("<BBBBHHiIQQQQBBBBIII")
-"""One operation, as `format.OPERATION`."""
+"""One operation, with the fields of `format.OPERATION` in their order."""
+_DATATYPE_COUNT, _REDOP_COUNT = len(layout.DATATYPE_NAMES), len(layout.REDOP_NAMES)
 _MAX_COUNT = 1 << 60
 _MIN_UNIX_NS = 10**17
 """Times before 1973 have another origin."""
@@ -31,7 +31,7 @@ Numbers = NDArray[np.int64]
 
 
 class Call(NamedTuple):
-    """A call of one rank, with fields of `format.OPERATION`. Values not in the source keep their default."""
+    """A call of one rank. Values not in the source keep their default."""
 
     function: int
     communicator: int
@@ -53,13 +53,6 @@ class Call(NamedTuple):
     algorithm: int = Algorithm.UNKNOWN
     protocol: int = Protocol.UNKNOWN
     channels: int = layout.UNKNOWN_BYTE
-    kind: int = Kind.OPERATION
-    network_steps: int = layout.UNKNOWN_COUNT
-    host_ns: int = layout.UNKNOWN_COUNT
-
-
-_values = attrgetter(*(name.replace("count", "elements") for name in layout.OPERATION.names or ()))
-"""Returns the values of a call in the order of `_RECORD`."""
 
 
 class RankBuilder:
@@ -97,13 +90,35 @@ class RankBuilder:
     def add(self, call: Call, sequence: int = NO_SEQUENCE) -> int:
         """Appends a call and returns its number. Returns -1 if a value is impossible.
 
+        A number of an element type or operator that `format` does not name is stored as unknown.
         `sequence` is a number that all ranks of the communicator give the call. It shows which calls a rank dropped.
         """
         try:
+            start_ns, end_ns = call.device_start_ns, call.device_end_ns
             if call.duration_ns > 0:
+                start_ns, end_ns = 1, 1 + call.duration_ns
                 self.device_clock = DeviceClock.DURATION
-                call = call._replace(device_start_ns=1, device_end_ns=1 + call.duration_ns)
-            data = _RECORD.pack(*_values(call if call.elements <= _MAX_COUNT else call._replace(elements=-1)))
+            data = _RECORD.pack(
+                Kind.OPERATION,
+                call.function,
+                call.datatype if 0 <= call.datatype < _DATATYPE_COUNT else layout.UNKNOWN_BYTE,
+                call.redop if 0 <= call.redop < _REDOP_COUNT else layout.UNKNOWN_BYTE,
+                call.communicator,
+                call.stream,
+                call.peer,
+                call.group,
+                call.elements if call.elements <= _MAX_COUNT else -1,  # refused
+                call.enqueue_ns,
+                start_ns,
+                end_ns,
+                call.algorithm,
+                call.protocol,
+                call.channels,
+                call.flags,
+                layout.UNKNOWN_COUNT,  # network_steps
+                call.thread,
+                layout.UNKNOWN_COUNT,  # host_ns
+            )
             self._sequences.append(sequence)
         except (struct.error, TypeError, OverflowError):
             self.refused_count += 1

@@ -1,8 +1,6 @@
 """Layout of a trace file, as in common/trace/format.hpp. schema/trace.md describes the fields."""
 
 from enum import IntEnum, IntFlag
-from functools import lru_cache
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,21 +23,7 @@ class Kind(IntEnum):
     MEMBERS = 3
 
 
-_Numbered = TypeVar("_Numbered", bound="_NcclEnum")
-
-
-class _NcclEnum(IntEnum):
-    """Numbers of NCCL, or 255 for anything else."""
-
-    @classmethod
-    @lru_cache(maxsize=1024)
-    def of_nccl(cls: type[_Numbered], name: str) -> _Numbered:
-        """Returns the member of a name such as "AllReduce" or "COLLNET_DIRECT", or of a number. 255 for any other."""
-        key = name.upper().replace("_", "")
-        return next((one for one in cls if key in (one.name.replace("_", ""), str(int(one)))), cls(UNKNOWN_BYTE))
-
-
-class Function(_NcclEnum):
+class Function(IntEnum):
     """Called function; the names are the names in collectives.toml, if it has the collective."""
 
     ALL_REDUCE = 0
@@ -57,6 +41,11 @@ class Function(_NcclEnum):
     WAIT_SIGNAL = 12
     OTHER = 255
 
+    @classmethod
+    def of_nccl(cls, name: str) -> "Function":
+        """Returns the function of a name such as "AllReduce". `OTHER` for any other text."""
+        return _FUNCTIONS.get(name.upper(), cls.OTHER)
+
 
 TRANSFERS = (Function.SEND, Function.RECV)
 ROOTED = (Function.BROADCAST, Function.REDUCE, Function.GATHER, Function.SCATTER)
@@ -65,7 +54,7 @@ SYNCHRONIZING = (Function.ALL_REDUCE, Function.ALL_GATHER, Function.REDUCE_SCATT
 """Functions that no rank ends before all ranks have started."""
 
 
-class Algorithm(_NcclEnum):
+class Algorithm(IntEnum):
     """Algorithm of NCCL, or a kind of kernel that is not in NCCL's list of algorithms."""
 
     TREE = 0
@@ -79,14 +68,29 @@ class Algorithm(_NcclEnum):
     COPY_ENGINE = 8
     UNKNOWN = 255
 
+    @classmethod
+    def of_nccl(cls, name: str) -> "Algorithm":
+        """Returns the algorithm of a name such as "COLLNET_DIRECT", or of a number. `UNKNOWN` for any other text."""
+        return _ALGORITHMS.get(name.upper().replace("_", ""), cls.UNKNOWN)
 
-class Protocol(_NcclEnum):
+
+class Protocol(IntEnum):
     """Protocol of NCCL."""
 
     LL = 0
     LL128 = 1
     SIMPLE = 2
     UNKNOWN = 255
+
+    @classmethod
+    def of_nccl(cls, name: str) -> "Protocol":
+        """Returns the protocol of a name such as "SIMPLE", or of a number. `UNKNOWN` for any other text."""
+        return _PROTOCOLS.get(name.upper(), cls.UNKNOWN)
+
+
+_FUNCTIONS = {one.name.replace("_", ""): one for one in Function}
+_ALGORITHMS = {key: one for one in Algorithm for key in (one.name.replace("_", ""), str(int(one)))}
+_PROTOCOLS = {key: one for one in Protocol for key in (one.name, str(int(one)))}
 
 
 class Flag(IntFlag):

@@ -390,6 +390,18 @@ def test_times_of_the_inspector_on_the_host_are_no_durations(tmp_path: Path) -> 
     assert any("1 records do not name their communicator" in problem for problem in trace.problems)
 
 
+def test_the_inspector_names_functions_and_numbers_none(tmp_path: Path) -> None:
+    path = tmp_path / "n1-pid5.log"
+    header = {"id": "0x1", "rank": 0, "n_ranks": 2}
+    lines = [
+        {"header": header, "coll_perf": {"coll": name, "coll_sn": 0, "coll_msg_size_bytes": 64}}
+        for name in ("AllReduce", "0", 0)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    functions = [(Function.ALL_REDUCE,), (Function.OTHER,), (Function.OTHER,)]
+    assert rows(inspector.read([path]), "function") == functions
+
+
 def test_logs_of_tests_are_no_traces() -> None:
     """`busbw show` reads them as tables, also with messages of NCCL between the rows."""
     golden = Path(__file__).parents[2] / "golden"

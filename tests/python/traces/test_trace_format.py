@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tracemalloc
 from enum import IntEnum
 from pathlib import Path
 
@@ -96,3 +97,40 @@ def test_constants_are_those_of_the_header() -> None:
 def test_all_element_types_have_a_size() -> None:
     assert len(layout.DATATYPE_NAMES) == len(layout.DATATYPE_BYTES)
     assert np.all(np.isin(layout.DATATYPE_BYTES, [1, 2, 4, 8]))
+
+
+@pytest.mark.parametrize(
+    ("enum", "name", "expected"),
+    [
+        (layout.Function, "AllReduce", layout.Function.ALL_REDUCE),
+        (layout.Function, "AlltoAll", layout.Function.ALLTOALL),
+        (layout.Function, "0", layout.Function.OTHER),
+        (layout.Function, "ALL_REDUCE", layout.Function.OTHER),
+        (layout.Function, "All", layout.Function.OTHER),
+        (layout.Algorithm, "Ring", layout.Algorithm.RING),
+        (layout.Algorithm, "COLLNET_DIRECT", layout.Algorithm.COLLNET_DIRECT),
+        (layout.Algorithm, "CollNetDirect", layout.Algorithm.COLLNET_DIRECT),
+        (layout.Algorithm, "5", layout.Algorithm.NVLS_TREE),
+        (layout.Algorithm, "05", layout.Algorithm.UNKNOWN),
+        (layout.Algorithm, "", layout.Algorithm.UNKNOWN),
+        (layout.Protocol, "Simple", layout.Protocol.SIMPLE),
+        (layout.Protocol, "1", layout.Protocol.LL128),
+        (layout.Protocol, "SIM_PLE", layout.Protocol.UNKNOWN),
+    ],
+)
+def test_names_of_nccl(
+    enum: type[layout.Function | layout.Algorithm | layout.Protocol], name: str, expected: IntEnum
+) -> None:
+    assert enum.of_nccl(name) is expected
+
+
+def test_unknown_names_are_not_retained() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            for enum in (layout.Function, layout.Algorithm, layout.Protocol):
+                enum.of_nccl(f"{number}{'x' * 100_000}")
+        retained_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert retained_bytes < 50_000

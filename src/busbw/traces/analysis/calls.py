@@ -101,21 +101,33 @@ def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
     """Returns true for each rank with the steps of most ranks, and for all ranks if none has steps.
 
     Steps are the same if the ranks have about as many of them, or if the steps take about as long. A recording that
-    ends early has fewer steps. Ranks that do not communicate with each other can take different times.
+    ends early has fewer steps. Ranks that do not communicate with each other can take different times. If two halves
+    of the ranks differ, those with fewer steps count. If no rank has complete steps, all ranks with steps count.
     """
-    if not any(one.steps for one in ranks):
-        return [True] * len(ranks)
-    counts = np.array([one.step_count if one.steps else 0 for one in ranks], dtype=np.float64)
-    durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
-    is_like_most = _is_like_most(durations_ns) | _is_like_most(np.where(counts > 0, counts, np.nan))
-    result: list[bool] = ((counts > 0) & is_like_most).tolist()
-    return result
+    has_steps = np.array([one.steps is not None for one in ranks])
+    counts = np.array([one.step_count or np.nan if one.steps else np.nan for one in ranks])
+    result = has_steps | ~has_steps.any()
+    if np.isfinite(counts).any():
+        durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
+        result = max((_are_like_median(one, counts, durations_ns) for one in (counts, durations_ns)), key=np.sum)
+    listed: list[bool] = result.tolist()
+    return listed
 
 
-def _is_like_most(values: Values) -> Mask:
-    """Returns true for each value near the median. An unknown value (NaN) is not near."""
-    ratios = values / _median(values)
-    return (ratios >= 1 / _MAX_STEP_RATIO) & (ratios <= _MAX_STEP_RATIO)
+def _are_like_median(values: Values, counts: Values, durations_ns: Values) -> Mask:
+    """Returns true for each rank with about as many or about as long steps as the reference.
+
+    The reference is the first rank with the median of `values`. An unknown value (NaN) is not near.
+    """
+    if np.isnan(values).all():
+        return np.zeros(len(values), dtype=bool)
+    reference = int(np.argmax(values == _median(values)))
+    is_near = _is_near(counts, counts[reference]) | _is_near(durations_ns, durations_ns[reference])
+    return np.isfinite(counts) & is_near
+
+
+def _is_near(values: Values, reference: float) -> Mask:
+    return (values <= _MAX_STEP_RATIO * reference) & (reference <= _MAX_STEP_RATIO * values)
 
 
 def _median(values: Values) -> float:

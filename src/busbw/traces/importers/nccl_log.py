@@ -154,16 +154,15 @@ class _Reader:
             return
         rank, function, count = communicator.rank, Function.of_nccl(match["name"].decode()), int(match["count"])
         thread, datatype, peer = self._thread(process, match), int(match["datatype"]), int(match["root"])
-        has_type = 0 <= datatype < len(layout.DATATYPE_NAMES)
-        size_bytes = count * int(layout.DATATYPE_BYTES[datatype]) if has_type else None
-        has_operator = function in REDUCING and 0 <= int(match["redop"]) < len(layout.REDOP_NAMES)
+        is_type_known = datatype < len(layout.DATATYPE_NAMES)
+        size_bytes = count * int(layout.DATATYPE_BYTES[datatype]) if is_type_known else None
         operation = rank.add(
             Call(
                 function=function,
                 communicator=communicator.index,
                 elements=count,
-                datatype=datatype if has_type else layout.UNKNOWN_BYTE,
-                redop=int(match["redop"]) if has_operator else layout.UNKNOWN_BYTE,
+                datatype=datatype,
+                redop=int(match["redop"]) if function in REDUCING else layout.UNKNOWN_BYTE,
                 stream=rank.stream(match["stream"]),
                 peer=peer if function in (*ROOTED, *TRANSFERS) else -1,
                 group=self._group(thread, function, peer, match),

@@ -281,3 +281,45 @@ def test_a_recording_that_ends_early_has_the_same_steps() -> None:
     analysis = analysis_of(select_operations(trace, 2, lambda operations: np.arange(len(operations)) < 30))
     assert all(one.communication_us == pytest.approx(460) for one in analysis.ranks)
     assert [note for note in analysis.notes if "number of steps: 10 on rank 2, 20 on rank 3" in note]
+
+
+@pytest.mark.parametrize("half", [2, 3])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_halves_with_other_steps_those_with_fewer_steps_are_in_the_values_per_step(
+    half: int, order: tuple[int, int]
+) -> None:
+    # In the same time, one half has 30 steps of 1 ms and the other half 15 steps of 2 ms.
+    halves = [tuple(range(half)), tuple(range(half, 2 * half))]
+    one_ms = Call(partition=order[0], gap_ns=500_000, duration_ns=500_000)
+    two_ms = replace(one_ms, function=Function.ALL_GATHER, partition=order[1], count=lambda step, _: step % 2 + 1)
+    trace = make_trace(ranks=2 * half, partitions=[[one] for one in halves], calls=[one_ms, two_ms], steps=30)
+    steps = [trace.ranks[halves[number][0]].steps for number in order]
+    assert [one and len(one.starts) for one in steps] == [30, 15]
+    analysis = analysis_of(trace)
+    assert analysis.duration_us == pytest.approx(2000)
+    assert [(row.function, row.calls_per_step) for row in analysis.rows] == [("all_gather", 1)] * 2
+    counted = [rank for rank, one in enumerate(analysis.ranks) if one.communication_us is not None]
+    assert counted == list(halves[order[1]])
+
+
+INTERRUPTED = [1, 2, 0, 0, 2, 0] * 4 + [1, 2] + [1, 2, 0, 0, 2, 0] * 3
+"""Counts less 1 of a sequence with steps of which none follows another one immediately."""
+
+
+def test_without_a_complete_step_no_rank_is_compared_with_the_others() -> None:
+    call = Call(count=lambda step, _: INTERRUPTED[step] + 1)
+    trace = make_trace(ranks=2, calls=[call], steps=len(INTERRUPTED))
+    assert all(rank.steps and not np.isin(rank.steps.ends, rank.steps.starts).any() for rank in trace.ranks)
+    analysis = analysis_of(trace)
+    assert (analysis.steps, analysis.rows) == (None, ())
+    assert not [note for note in analysis.notes if "values per step are without" in note]
+
+
+def test_a_recording_without_steps_is_no_step_beside_interrupted_steps() -> None:
+    interrupted = Call(count=lambda step, _: INTERRUPTED[step] + 1)
+    irregular = Call(count=lambda step, _: step + 1, partition=1)
+    trace = make_trace(ranks=4, calls=[interrupted, irregular], steps=len(INTERRUPTED), partitions=[[(0, 1)], [(2, 3)]])
+    assert [rank.steps is None for rank in trace.ranks] == [False] * 2 + [True] * 2
+    analysis = analysis_of(trace)
+    assert analysis.rows == ()
+    assert [note for note in analysis.notes if "values per step are without ranks 2-3" in note]
