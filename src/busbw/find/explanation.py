@@ -55,16 +55,13 @@ class Culprit:
     rivals: tuple[tuple[Part, float], ...]
     """Other parts that would explain the same flows, and this part in other directions, best first, with score."""
     excess: float
-    """Log of the slow-down of its flows."""
+    """Log of the slow-down of its flows. DEAD_LEVEL if they failed."""
+    is_dead: bool = False
+    """True if most of its flows failed."""
     flows: Indices
     """Flows that the part slows. If only one of its hashed links is slow, only some flows that cross the part."""
     share: float | None = None
     """Share of slow iterations, if the part is slow now and then. None if it is always slow."""
-
-    @property
-    def is_dead(self) -> bool:
-        """True if its flows transfer nothing."""
-        return self.excess >= DEAD_LEVEL - 1
 
     def confidence(self, synonyms: Sequence[Part]) -> float:
         """Returns the probability of this part or its synonyms, among all parts that would explain its flows."""
@@ -224,7 +221,14 @@ class _PersistentModel:
         own = flows[explained[flows] < LEVELS[level]]
         if not len(own) or np.median(self._excess[own] - explained[own]) < np.log(MIN_SLOWDOWN):
             return None
-        return Culprit(part=part, score=0, rivals=(), excess=float(np.median(self._excess[own])), flows=slowed)
+        return Culprit(
+            part=part,
+            score=0,
+            rivals=(),
+            excess=float(np.median(self._excess[own])),
+            is_dead=bool(np.mean(self._observed.is_dead[own]) > 0.5),
+            flows=slowed,
+        )
 
     def explained(self, culprits: Iterable[Culprit]) -> Values:
         """Returns the excess of each flow that the culprits explain."""

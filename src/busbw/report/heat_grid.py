@@ -11,7 +11,6 @@ import numpy as np
 from markupsafe import Markup
 
 from busbw.find.cluster import Indices
-from busbw.find.evidence import DEAD_LEVEL
 from busbw.find.observations import Values
 from busbw.report.axes import legend_icon
 from busbw.report.page import LegendEntry, Picture
@@ -19,11 +18,10 @@ from busbw.svg import drawing, element
 
 MAX_CELLS = 128
 """Maximum number of cells in a line, so that each is at least two pixels wide on a phone."""
-_DEAD_SLOWDOWN = float(np.exp(DEAD_LEVEL - 1))
-"""Slow-down from which a part counts as dead, as in `find.explanation`. Failed flows have the logarithm DEAD_LEVEL."""
-_SHADES = {1.05: "alike", 1.15: "heat1", 1.5: "heat2", 2.0: "heat3", _DEAD_SLOWDOWN: "heat4"}
-"""Classes of the cells by the upper limit of the slow-down. A cell above all limits has the class `_DEAD`."""
-_DEAD = "dead"
+_SHADES = {1.05: "alike", 1.15: "heat1", 1.5: "heat2", 2.0: "heat3"}
+"""Classes of the cells by the upper limit of the slow-down."""
+_SLOWEST, _DEAD = "heat4", "dead"
+"""Classes of the cells above all limits, and of those whose flows fail."""
 _WIDTH, _LEFT, _TOP = 460.0, 92.0, 24.0
 _MAX_CELL_WIDTH, _ROW_HEIGHT, _CHARACTER_WIDTH, _MAX_LABEL = 28.0, 16.0, 8.5, 10
 
@@ -128,8 +126,9 @@ def _draw_box(rows: _Axis, columns: _Axis, box: Box, class_: str, *children: Mar
 
 
 def _draw_cell(rows: _Axis, columns: _Axis, row: int, column: int, slowdown: float, flow_count: int) -> Markup:
-    shade = next((name for limit, name in _SHADES.items() if slowdown <= limit), _DEAD)
-    speed = "transfers nothing" if shade == _DEAD else f"x{slowdown:.2f}"
+    has_failed = math.isinf(slowdown)
+    shade = _DEAD if has_failed else next((name for limit, name in _SHADES.items() if slowdown <= limit), _SLOWEST)
+    speed = "transfers nothing" if has_failed else f"x{slowdown:.2f}"
     tooltip = element("title", f"{rows.names[row]}, {columns.names[column]}: {speed}, flows: {flow_count}")
     return _draw_box(rows, columns, Box(row, row, column, column), shade, tooltip)
 
@@ -172,7 +171,7 @@ def _slowest_medians(flows: Flows, row_axis: _Axis, column_axis: _Axis) -> Itera
     # The two flows in the middle of a pair are the same flow if the number of flows is odd.
     lower_middle, upper_middle = log_slowdown[pair_starts + (counts - 1) // 2], log_slowdown[pair_starts + counts // 2]
     # A failed flow has no slow-down to average. The lower one in the middle is then the median.
-    medians = np.where(upper_middle < DEAD_LEVEL, (lower_middle + upper_middle) / 2, lower_middle)
+    medians = np.where(np.isfinite(upper_middle), (lower_middle + upper_middle) / 2, lower_middle)
     # Sorted by cell and falling slow-down, so that the first pair of a cell is the slowest.
     cell_rows = rows[pair_starts] // row_axis.names_per_cell
     cell_columns = columns[pair_starts] // column_axis.names_per_cell
@@ -195,7 +194,7 @@ def _label(name: str) -> str:
 
 def _legend() -> tuple[LegendEntry, ...]:
     labels = {shade: f"to x{limit:g}" for limit, shade in _SHADES.items()}
-    labels |= {"heat4": "above", _DEAD: "transfers nothing", "unmeasured": "no comparable flow", "found": "finding"}
+    labels |= {_SLOWEST: "above", _DEAD: "transfers nothing", "unmeasured": "no comparable flow", "found": "finding"}
     return tuple(
         LegendEntry(legend_icon(element("rect", x=4, y=1, width=26, height=12, class_=class_)), label)
         for class_, label in labels.items()

@@ -11,7 +11,7 @@ from busbw.find.cluster import UNKNOWN, Cluster
 from busbw.find.explanation import Explanation, explain
 from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, make_findings
 from busbw.find.naming import NamedPart
-from busbw.find.observations import Observations
+from busbw.find.observations import Observations, Values
 from busbw.recorded_search import RecordedSearch
 from busbw.report.heat_grid import Box, Flows, heat_grid
 from busbw.report.page import (
@@ -110,7 +110,7 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
     is_shown = _comparable(observed, explanation)
     return heat_grid(
         f"{'GPUs' if is_of_gpus else 'Nodes'}: from row to column",
-        Flows(rows[is_shown], columns[is_shown], explanation.excess[is_shown]),
+        Flows(rows[is_shown], columns[is_shown], _log_slowdown(observed, explanation)[is_shown]),
         (names, names),
         [box for part in accused for box in _end_boxes(part, names, is_of_gpus=is_of_gpus)],
         _NOTE if is_of_gpus else f"{_NOTE} The diagonal is within nodes.",
@@ -131,11 +131,20 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
     is_receiving = np.repeat([0, 1], int(is_shown.sum()))
     return heat_grid(
         "NICs: by rail and direction",
-        Flows(2 * lane_of_nic[nics] + is_receiving, cluster.nic_node[nics], np.tile(explanation.excess[is_shown], 2)),
+        Flows(
+            2 * lane_of_nic[nics] + is_receiving,
+            cluster.nic_node[nics],
+            np.tile(_log_slowdown(observed, explanation)[is_shown], 2),
+        ),
         ([f"{lane} {text}" for lane in lanes for text in ("send", "receive")], [node.name for node in cluster.nodes]),
         [box for part in accused for box in _nic_boxes(part, cluster, lane_of_nic.tolist())],
         _NOTE,
     )
+
+
+def _log_slowdown(observed: Observations, explanation: Explanation) -> Values:
+    """Returns the log of the slow-down of each flow. It is infinite if the flow failed."""
+    return np.where(observed.is_dead, np.inf, explanation.excess)
 
 
 def _comparable(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:

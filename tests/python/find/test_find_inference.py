@@ -137,6 +137,13 @@ def test_an_intermittent_nic_is_named_with_its_share() -> None:
     assert finding.slowdown == pytest.approx(2, rel=0.1)
 
 
+@pytest.mark.parametrize("slowdown", [100, 300])
+def test_a_very_slow_nic_is_not_called_dead(slowdown: float) -> None:
+    [finding], _ = find_parts(simulate("16x8", f"nic:3/5:{slowdown}", nodes_per_leaf=8))
+    assert (finding.node, finding.nic, finding.dead) == ("n3", "mlx5_5", False)
+    assert finding.slowdown == pytest.approx(slowdown, rel=0.1)
+
+
 def test_a_dead_nic_has_no_slowdown() -> None:
     [finding], _ = find_parts(simulate("16x8", "nic:3/5:dead", nodes_per_leaf=8))
     assert (finding.node, finding.nic, finding.dead, finding.slowdown) == ("n3", "mlx5_5", True, None)
