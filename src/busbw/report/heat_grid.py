@@ -21,7 +21,7 @@ MAX_CELLS = 128
 _SHADES = {1.05: "alike", 1.15: "heat1", 1.5: "heat2", 2.0: "heat3"}
 """Classes of the cells by the upper limit of the slow-down."""
 _SLOWEST, _DEAD = "heat4", "dead"
-"""Classes of the cells above all limits, and of those whose flows fail."""
+"""Classes of the cells above all limits, and of the cells with failed flows."""
 _WIDTH, _LEFT, _TOP = 460.0, 92.0, 24.0
 _MAX_CELL_WIDTH, _ROW_HEIGHT, _CHARACTER_WIDTH, _MAX_LABEL = 28.0, 16.0, 8.5, 10
 
