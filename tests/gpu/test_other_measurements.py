@@ -1,0 +1,86 @@
+"""Tests of measurements besides the table of a collective: communicators, other traffic, and uneven counts."""
+
+import pytest
+
+from .machine import Finished, Machine, expect_nothing_wrong
+
+LIFECYCLE_TESTS = ["init", "split", "shrink", "grow"]
+
+
+def calls(finished: Finished, test: str) -> set[str]:
+    """Returns the names of the calls that have a row for `test`."""
+    return {row["collective"].partition("/")[2] for row in finished.rows() if row["collective"].startswith(f"{test}/")}
+
+
+@pytest.mark.parametrize("way", ["g", "t", "processes"])
+@pytest.mark.parametrize("flags", [[], ["-S"], ["-a"]], ids=["plain", "shared", "aborted"])
+def test_communicators_are_created_used_and_ended(several: Machine, way: str, flags: list[str]) -> None:
+    tests = ["split", "shrink"] if flags == ["-S"] else LIFECYCLE_TESTS  # only these two share resources
+    end = "abort" if flags == ["-a"] else "destroy"
+    finished = several.run("comm_ops", ",".join(tests), *several.ranks(way), "-s", "fixed", "-i", 2, *flags)
+    if finished.code == 3:  # an older NCCL has no shrink or grow
+        assert "NCCL 2." in finished.stderr, finished
+        several.note(finished.sentence())
+        return
+    assert (finished.code, finished.stderr) == (0, ""), finished
+    for test in tests:
+        assert {"create", "first_all_reduce", "next_all_reduce"} <= calls(finished, test), test
+        if several.on_gpus or end == "destroy":  # the host backend has no call that aborts
+            assert end in calls(finished, test), test
+    for row in finished.rows():
+        assert row["time_us"] > 0, row
+        if row["collective"].endswith("all_reduce"):
+            assert (row["check"]["state"], row["check"]["wrong_elements"]) == ("checked", 0), row
+
+
+def test_each_rank_may_be_a_root(several: Machine) -> None:
+    finished = several.run(
+        "comm_ops",
+        "init",
+        *several.ranks("processes"),
+        "-s",
+        "fixed",
+        "-R",
+        1,
+        "-b",
+        several.count,
+        "-e",
+        several.count,
+    )
+    if finished.code == 3:
+        assert "ncclCommInitRankScalable" in finished.stderr or "2.23" in finished.stderr, finished
+        return
+    assert (finished.code, finished.stderr) == (0, ""), finished
+    assert "Scalable Comm Initialization was performed with a root for every 1 ranks" in finished.stdout
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("neighbor", ["alltoall -b 16M -e 16M", "compute:matmul", "memory:copy"])
+def test_time_next_to_a_neighbor(several: Machine, neighbor: str) -> None:
+    finished = several.run("all_reduce", *several.ranks("t"), "--sizes", "64K,16M", "-n", 20, "--with", neighbor)
+    expect_nothing_wrong(finished, "all_reduce")
+    for row in finished.rows():
+        together = row["together"]
+        assert together["neighbor_operations"] > 0, row
+        if together["time_us"] is None:  # the neighbor was idle for too long, so its cost is unknown
+            assert together["active_percent"] < 90, row
+            continue
+        assert together["time_us"] == pytest.approx(row["time_us"] * together["ratio_to_alone"], rel=1e-3)
+    several.note(
+        ", ".join(
+            f"{row['size_bytes']} B {row['placement']}: {row['together']['ratio_to_alone']}" for row in finished.rows()
+        )
+    )
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("pattern", ["zipf:1.2", "hot:1", "zipf:0,seed=7"])
+def test_uneven_counts(several: Machine, pattern: str) -> None:
+    finished = several.run("alltoallv", *several.ranks("processes"), "--sizes", "1M,64M", "-n", 10, "--skew", pattern)
+    expect_nothing_wrong(finished, "alltoallv")
+    for row in finished.rows():
+        skew = row["skew"]
+        assert skew["imbalance"] >= 1, row
+        assert skew["bound_us"] == pytest.approx(skew["balanced_time_us"] * skew["imbalance"], rel=1e-3)
+        assert skew["ratio_to_bound"] == pytest.approx(row["time_us"] / skew["bound_us"], rel=1e-3)
+    several.note(", ".join(f"{row['size_bytes']} B: {row['skew']['ratio_to_bound']}" for row in finished.rows()))
