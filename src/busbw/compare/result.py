@@ -65,8 +65,10 @@ class PointKey(Struct, kw_only=True, frozen=True, order=True):
 
     @property
     def configuration_text(self) -> str:
-        """Description without the size: "all_reduce float sum 8 ranks out of place"."""
-        parts = [self.collective or "unknown collective", self.dtype, self.redop]
+        """Description without the size: "all_reduce float sum 8 ranks out of place", "init/create 8 ranks"."""
+        parts = [self.collective or "unknown collective"]
+        if not self.is_call:  # all calls of comm_ops have the same type and operator
+            parts += filter(None, [self.dtype, self.redop])
         if self.root is not None and self.root >= 0:
             parts.append(f"root {self.root}")
         if self.ranks is not None:

@@ -233,6 +233,13 @@ def test_calls_of_communicators_share_a_table_and_those_of_different_tests_are_n
         compare_logs(calls(4, 3), calls(5, 6))
 
 
+def test_a_call_is_named_without_the_type_and_operator_that_all_calls_have() -> None:
+    call = PointKey(
+        collective="grow/next_all_reduce", dtype="int32", redop="sum", ranks=4, test_ranks=4, size_bytes=4096
+    )
+    assert call.configuration_text == "grow/next_all_reduce 4 ranks"
+
+
 def test_an_operation_next_to_a_neighbor_has_no_row_in_common_with_one_alone() -> None:
     alone = PointKey(collective="all_reduce", ranks=2, size_bytes=8)
     together = replace(alone, together=True)
