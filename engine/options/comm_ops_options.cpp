@@ -1,5 +1,5 @@
 // Reads the flags of comm_ops, and checks that each test can run with them.
-#include "options/comm_ops_options.hpp"
+#include "options/option_groups.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,32 @@
+// Replaces the settings of a sweep by those of flows, which measures on request.
+#include "options/option_groups.hpp"
+
+#include <fmt/format.h>
+
+#include "common/support/error.hpp"
+
+namespace busbw {
+namespace {
+
+/// Less than the time that `busbw find` waits for an answer (--answer-timeout), so that the job names the lost rank.
+constexpr int kDefaultFlowTimeoutS = 120;
+
+}  // namespace
+
+void configure_flows(Options& options) {
+  // Launchers add --records - to every command.
+  if (options.flags.text("--records", "-") != "-")
+    throw options.flags.invalid_value("--records", "-, because flows writes no records");
+  options.search = options.flags.text("--search", "");
+  if (!options.search.empty() && options.flags.has("--processes"))
+    throw UsageError("--search excludes --processes; start the processes with busbw find local");
+  if (options.groups().size() > 1) throw UsageError("NCCL_TESTS_SPLIT: flows needs all ranks in one group; unset it");
+  if (options.fault && options.fault->kind != Fault::Kind::die && options.fault->kind != Fault::Kind::hang)
+    throw options.flags.invalid_value("--fault", "die and hang, because flows runs no other fault");
+  RunSettings& settings = options.settings;
+  options.data.dtypes = {Dtype::uint8};
+  if (!options.has_timeout) settings.timeout_s = kDefaultFlowTimeoutS;
+  options.has_timeout = true;
+}
+
+}  // namespace busbw

@@ -1,0 +1,47 @@
+#pragma once
+// Functions that parse_options calls in the order of this file. Each reads one group of flags or variables and throws
+// UsageError. Its file is named after the group.
+#include <memory>
+#include <string>
+
+#include "common/os/environment.hpp"
+#include "options/flag_values.hpp"
+#include "options/options.hpp"
+
+namespace busbw {
+
+// replay_options.cpp
+/// Reads the program of `replay` from `file`, which is empty if it is missing.
+std::shared_ptr<const MatchedCalls> read_matched_calls(const std::string& program, const std::string& file);
+
+// case_options.cpp
+void read_sizes(const FlagValues& flags, Options& options);
+void read_data(const FlagValues& flags, Options& options);
+
+// measurement_options.cpp
+/// Reads the flags of the timing loop and of its report. The GPU flags must be known.
+void read_measurement(const FlagValues& flags, Options& options);
+void read_ping_pong(const FlagValues& flags, Options& options);
+/// Reads -H. The GPU flags and --ping-pong must be known.
+void read_one_sided(const FlagValues& flags, Options& options);
+
+// traffic_options.cpp
+/// Reads the variables of alltoallv. The sizes must be known.
+void read_alltoallv(Environment environment, Options& options);
+/// Reads --skew. The ranks must be known.
+void read_skew(const FlagValues& flags, Environment environment, Options& options);
+
+// neighbor_options.cpp
+/// Reads --with. The ranks must be known.
+void read_neighbor(const FlagValues& flags, Options& options);
+
+// These three replace settings or defaults of a sweep, after all other groups.
+// flow_options.cpp
+void configure_flows(Options& options);
+// replay_options.cpp
+void configure_replay(Options& options);
+// comm_ops_options.cpp
+/// `tests`: names with commas, or "all".
+void configure_comm_ops(const FlagValues& flags, const std::string& tests, Options& options);
+
+}  // namespace busbw
