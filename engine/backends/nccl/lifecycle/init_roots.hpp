@@ -1,19 +1,14 @@
 #pragma once
 // Distribution of the roots (unique ids) of a communicator over its ranks, as NCCL's user guide recommends.
-#include <algorithm>
-
 namespace busbw {
 
-/// Ranks up to which a communicator has one root.
-inline constexpr int kMaxRanksWithOneRoot = 1024;
-/// Ranks for each root of a larger communicator. Up to this number, NCCL does not delay the ranks that contact a root
-/// (the default of NCCL_UID_STAGGER_THRESHOLD).
+/// Most ranks of a root if the user sets no number of roots. NCCL delays the ranks of a root that has more (the default
+/// of NCCL_UID_STAGGER_THRESHOLD), and fewer ranks save no time (bench/results/communicator-roots.md).
 inline constexpr int kRanksPerRoot = 256;
 
 /// Number of roots for `ranks` ranks if the user sets none. `has_several`: the library accepts several roots.
 constexpr int default_roots(int ranks, bool has_several) {
-  if (!has_several || ranks <= kMaxRanksWithOneRoot) return 1;
-  return (ranks + kRanksPerRoot - 1) / kRanksPerRoot;
+  return has_several ? (ranks + kRanksPerRoot - 1) / kRanksPerRoot : 1;
 }
 
 /// True if `rank` makes a unique id. NCCL assigns each rank to a root: the first ranks % roots roots have one rank

@@ -31,8 +31,10 @@ TEST_CASE("init roots: every number of roots is spread evenly, beginning with ra
     }
 }
 
-TEST_CASE("init roots: several only above 1,024 ranks, and if the library accepts them") {
-  CHECK(default_roots(1024, true) == 1);
+TEST_CASE("init roots: several only above 256 ranks, and if the library accepts them") {
+  CHECK(default_roots(1, true) == 1);
+  CHECK(default_roots(256, true) == 1);
+  CHECK(default_roots(257, true) == 2);
   CHECK(default_roots(1025, true) == 5);
   CHECK(default_roots(2048, true) == 8);
   CHECK(default_roots(65536, true) == 256);
