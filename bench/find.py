@@ -41,6 +41,7 @@ NODES = (2, 4, 16, 64, 256, 1024)
 GPUS = 8
 FAULTS = (
     "gpu",
+    "gpu-ports",
     "nvlink",
     "nic",
     "nic-send",
@@ -59,7 +60,18 @@ FAULTS = (
 )
 _SHARE = 0.2
 """Share of slow iterations of an intermittent NIC."""
-_NODE_KINDS = {"gpu", "nvlink", "nic", "nic-send", "nic-receive", "node", "intermittent", "failover", "dead"}
+_NODE_KINDS = {
+    "gpu",
+    "gpu-ports",
+    "nvlink",
+    "nic",
+    "nic-send",
+    "nic-receive",
+    "node",
+    "intermittent",
+    "failover",
+    "dead",
+}
 
 
 class Score(Struct, frozen=True):
@@ -255,6 +267,8 @@ def truth_of(fault: SimulatedFault, fabric: Fabric) -> list[NamedPart]:
         ]
     if fault.kind == "gpu":
         return [NamedPart(kind="gpu", node=node, gpu=place[1])]
+    if fault.kind == "gpu-ports":
+        return [NamedPart(kind="nvlink", node=node, gpus=(place[1],))]
     if fault.kind == "nvlink":
         return [NamedPart(kind="nvlink", node=node, gpus=tuple(sorted(place[1:])))]
     if fault.kind == "node":

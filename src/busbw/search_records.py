@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from busbw.records import stream_lines
 
-LoadName = Literal["inside", "both", "one_way", "sparse", "light", "cross"]
+LoadName = Literal["inside", "both", "one_way", "sparse", "light", "cross", "one_to_all", "all_to_one"]
 
 
 class SearchRecord(Struct, tag_field="kind", tag="search", kw_only=True, frozen=True):

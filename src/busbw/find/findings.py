@@ -17,6 +17,7 @@ from busbw.units import count_text
 
 MAX_CONFIDENCE = 0.9999
 """Maximum of a stated confidence, because the model of the noise is not exact."""
+_BAD_PORTS = "the GPU is fast with one partner and slow with all, so some of its links or switch ports are down"
 _FULL_SPEED_EXCESS = 0.06
 """Excess, in log time, up to which a flow clears the parts on its path."""
 
@@ -43,7 +44,7 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
     slow_share: float | None = None
     """Share of slow iterations of the flows of the part, if the part is intermittent."""
     cause: str | None = None
-    """Likely cause that the NUMA nodes of the hardware suggest. None: no cause, or the NUMA nodes are unknown."""
+    """Likely cause that the flows or the NUMA nodes of the hardware suggest. None: no cause is known."""
     same_as: tuple[NamedPart, ...] = ()
     """Other parts with the same flows. For example, a rail with one leaf switch has the flows of this switch."""
     says: str
@@ -186,11 +187,12 @@ def _finding(
         dead=worst.is_dead,
         intermittent=worst.share is not None,
         slow_share=None if worst.share is None else round(worst.share, 3),
-        cause=_far_gpu(worst.part, cluster),
+        cause=_BAD_PORTS if worst.part.needs_hub else _far_gpu(worst.part, cluster),
         same_as=tuple(name_part(part, cluster) for part in synonyms),
         says="",
     )
-    return replace(finding, says=_sentence(finding, on_some=bool((crossing & ~is_slowed).any())))
+    is_on_some = bool((crossing & ~is_slowed).any())
+    return replace(finding, says=_sentence(finding, on_some=is_on_some, needs_hub=worst.part.needs_hub))
 
 
 def _far_gpu(part: Part, cluster: Cluster) -> str | None:
@@ -224,12 +226,18 @@ def _exonerating(
     return int((touches & ~crossing & (explanation.excess < _FULL_SPEED_EXCESS)).sum())
 
 
-def _sentence(finding: Finding, *, on_some: bool) -> str:
-    """Returns the finding as text. `on_some`: only some connections are slow, because only one hashed link is slow."""
+def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:
+    """Returns the finding as text.
+
+    Args:
+        finding: The finding.
+        on_some: True if only some connections are slow, because only one hashed link is slow.
+        needs_hub: True if the links of a GPU are slow only with several GPUs at once.
+    """
     support = count_text(finding.flows, "flow supports it", "flows support it")
     exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
     evidence = f"confidence {finding.confidence_text}, {support}, {exonerated} the other parts on their paths"
-    speed = _effect(finding, finding.slowdown)
+    speed = _effect(finding, finding.slowdown) + (" with all GPUs of the node at once" if needs_hub else "")
     if finding.slowdown is None:
         return f"{finding.text} {speed}; {evidence}"
     if finding.slow_share is not None:

@@ -72,7 +72,8 @@ def name_part(part: Part, cluster: Cluster) -> NamedPart:
             return NamedPart(kind="gpu", node=node, gpu=local)
         case "nvlink":
             names = [cluster.gpu_name(one) for one in (gpus_of(part, cluster) if part.is_between else (number,))]
-            return NamedPart(kind="nvlink", node=names[0][0], gpus=tuple(gpu for _, gpu in names))
+            one_way = None if direction == "both" else direction
+            return NamedPart(kind="nvlink", node=names[0][0], gpus=tuple(gpu for _, gpu in names), direction=one_way)
         case "nic":
             if part.is_between:
                 raise ValueError("two NICs have two names")

@@ -1,7 +1,7 @@
 """Observed flows: endpoints, round, and the time of each iteration."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.parts import FlowPaths
-from busbw.find.rounds import LOAD_CLASSES, Round
+from busbw.find.rounds import LOAD_CLASSES, Load, Round
 
 Values = NDArray[np.float64]
 
@@ -41,7 +41,11 @@ class RoundResult:
 
 
 class Observations:
-    """All flows of a search as arrays. Time is in log microseconds per byte, so ratios are differences."""
+    """All flows of a search as arrays. Time is in log microseconds per byte, so ratios are differences.
+
+    The flows of a hub are one entry with its total rate, from the hub to itself. So no slow partner is taken for the
+    hub, and their common time is one piece of evidence.
+    """
 
     def __init__(self, cluster: Cluster, rounds: Sequence[Round], results: Sequence[RoundResult]) -> None:
         """Joins rounds and results.
@@ -51,18 +55,21 @@ class Observations:
             rounds: Measured rounds.
             results: Result of each round.
         """
+        joined = [_join_flows_of_hubs(one, result) for one, result in zip(rounds, results, strict=True)]
+        rounds, results = [one for one, _, _ in joined], [result for _, result, _ in joined]
+        self._partners: Indices = np.concatenate([partners for _, _, partners in joined])
         sizes = [len(one.source) for one in rounds]
         source = np.concatenate([one.source for one in rounds])
         target = np.concatenate([one.target for one in rounds])
         self.round: Indices = np.repeat(np.arange(len(rounds)), sizes)
         self.load: Indices = np.repeat([int(one.load) for one in rounds], sizes)
-        self.paths = FlowPaths(cluster, source, target, self.round)
+        self.paths = FlowPaths(cluster, source, target, self.round, receives=self.load == int(Load.ALL_TO_ONE))
         width = max((result.times_us.shape[1] for result in results), default=1)
         times = np.full((len(source), width), np.nan)
         for first, result in zip(np.cumsum([0, *sizes]), results, strict=False):
             rows, columns = result.times_us.shape
             times[first : first + rows, :columns] = result.times_us
-        bytes_per_flow = np.repeat([one.size_bytes for one in rounds], sizes)
+        bytes_per_flow = np.repeat([one.size_bytes for one in rounds], sizes) * np.maximum(self._partners, 1)
         with np.errstate(invalid="ignore"):
             self.iterations: Values = np.log(times / bytes_per_flow[:, None])
         """Log time per byte of each iteration (row: flow). NaN where an iteration is missing."""
@@ -110,10 +117,38 @@ class Observations:
     def classes(self) -> Indices:
         """Class of each flow, by the types of both GPUs, load, and locality: within a leaf or between leaves.
 
-        Flows of a class are alike. Number: pair of types * LOAD_CLASSES + load * 2 + (1 if between leaves).
+        Flows of a class are alike. Number: pair of types * LOAD_CLASSES + load * 2 + (1 if between leaves). Hubs with
+        different numbers of partners count as different types, because each partner may have its own links.
         """
         cluster = self.paths.cluster
         one, other = cluster.gpu_type[self.paths.source], cluster.gpu_type[self.paths.target]
         types = np.minimum(one, other) * len(cluster.gpu_types) + np.maximum(one, other)
+        types = types * (int(self._partners.max(initial=0)) + 1) + self._partners
         pairs = np.unique(types, return_inverse=True)[1]  # without gaps
         return np.asarray(pairs * LOAD_CLASSES + self.load * 2 + self.paths.is_across)
+
+
+def _join_flows_of_hubs(one: Round, result: RoundResult) -> tuple[Round, RoundResult, Indices]:
+    """Returns a round with one flow from each hub to itself, its result, and the number of joined flows of each.
+
+    A round without hubs is unchanged, with zeros. A hub with a failed flow is left out: the other flows then shared its
+    rate for an unknown time, and rounds of disjoint pairs show what failed.
+    """
+    if not one.load.has_hubs:
+        return one, result, np.zeros(len(one.source), dtype=np.int64)
+    hubs, hub_number, counts = np.unique(one.hub, return_inverse=True, return_counts=True)
+    order = np.argsort(hub_number, kind="stable")
+    kept, times, partners = [], [], []
+    for count in np.unique(counts):
+        rows = order[(counts == count)[hub_number[order]]].reshape(-1, count)
+        is_complete = ~result.is_dead[rows].any(axis=1)
+        kept.append(hubs[counts == count][is_complete])
+        # The lower median: fewer than half of the flows are slow because of their partner.
+        times.append(np.sort(result.times_us[rows[is_complete]], axis=1)[:, (count - 1) // 2])
+        partners.append(np.full(len(kept[-1]), count))
+    ends = np.concatenate([*kept, np.empty(0, dtype=np.int64)])
+    return (
+        replace(one, source=ends, target=ends),
+        replace(result, times_us=np.concatenate([*times, result.times_us[:0]]), errors={}),
+        np.concatenate([*partners, ends[:0]]),
+    )

@@ -30,12 +30,26 @@ class FlowPaths:
     The time of a flow then includes the path of the second flow. None if each flow has its own time.
     """
 
-    def __init__(self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices) -> None:
+    def __init__(
+        self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices, receives: NDArray[np.bool_]
+    ) -> None:
+        """Looks up the parts.
+
+        Args:
+            cluster: Cluster that was measured.
+            source: GPU that sends each flow.
+            target: GPU that receives it. A flow from a GPU to itself is the total of its flows as a hub.
+            round_number: Round of each flow.
+            receives: True for each hub that receives. The other hubs send.
+        """
         self.cluster = cluster
         self.round_number = round_number
         self.source, self.target = source, target
         self.source_node, self.target_node = cluster.gpu_node[source], cluster.gpu_node[target]
         self.is_network: NDArray[np.bool_] = self.source_node != self.target_node
+        self.is_hub: NDArray[np.bool_] = source == target
+        self.ends: Columns = (source, np.where(self.is_hub, UNKNOWN, target))
+        self.sending_hub, self.receiving_hub = (_only(self.is_hub & mask, source)[0] for mask in (~receives, receives))
         self.source_nic = np.where(self.is_network, cluster.gpu_nic[source], UNKNOWN)
         self.target_nic = np.where(self.is_network, cluster.gpu_nic[target], UNKNOWN)
         # A leaf with one NIC is no part of its own: no flow tells the leaf and the NIC apart.
@@ -87,6 +101,8 @@ class Family:
     """Numbers of the parts that each flow crosses. A flow never has the same part in two columns."""
     is_between: bool = False
     """True if a part is two GPUs or two NICs, and its number stands for both."""
+    needs_hub: bool = False
+    """True if the part slows only a GPU that exchanges data with several GPUs of its node at once."""
     rarity: float = 0.0
     """Log of the odds that a part of another kind is the cause, in addition to the log number of parts."""
 
@@ -123,7 +139,7 @@ def _gpu_pair(paths: FlowPaths) -> Columns:
     # The second GPU is numbered within the node, which keeps the numbers small.
     lower, higher = np.minimum(paths.source, paths.target), np.maximum(paths.source, paths.target)
     local = higher - paths.cluster.first_gpu[paths.target_node]
-    return _only(~paths.is_network, lower * int(paths.cluster.node_gpus.max()) + local)
+    return _only(~(paths.is_network | paths.is_hub), lower * int(paths.cluster.node_gpus.max()) + local)
 
 
 def _leaf(paths: FlowPaths) -> Columns:
@@ -151,9 +167,12 @@ def _shared_port(paths: FlowPaths) -> Columns:
 
 
 FAMILIES: tuple[Family, ...] = (
-    Family("gpu", "both", lambda paths: (paths.source, paths.target)),
+    Family("gpu", "both", lambda paths: paths.ends),
     Family("nvlink", "both", _gpu_pair, is_between=True),
-    Family("nvlink", "both", lambda paths: _only(~paths.is_network, paths.source, paths.target)),
+    Family("nvlink", "send", lambda paths: (paths.sending_hub,), needs_hub=True),
+    Family("nvlink", "receive", lambda paths: (paths.receiving_hub,), needs_hub=True),
+    Family("nvlink", "both", lambda paths: (paths.sending_hub, paths.receiving_hub), needs_hub=True),
+    Family("nvlink", "both", lambda paths: _only(~paths.is_network, *paths.ends)),
     Family("nic", "send", lambda paths: (paths.source_nic,)),
     Family("nic", "receive", lambda paths: (paths.target_nic,)),
     Family("nic", "both", lambda paths: (paths.source_nic, paths.target_nic)),
@@ -177,7 +196,9 @@ FAMILIES: tuple[Family, ...] = (
     Family("uplink", "both", lambda paths: _only(paths.is_across, *paths.shared_leaves)),
 )
 """Every kind of part that a search can name."""
-_FAMILY_NUMBERS = {(one.kind, one.is_between, one.direction): number for number, one in enumerate(FAMILIES)}
+_FAMILY_NUMBERS = {
+    (one.kind, one.is_between, one.needs_hub, one.direction): number for number, one in enumerate(FAMILIES)
+}
 
 
 @dataclass(frozen=True)
@@ -203,6 +224,11 @@ class Part:
         return FAMILIES[self.family].is_between
 
     @property
+    def needs_hub(self) -> bool:
+        """True if the part slows only a GPU that exchanges data with several GPUs of its node at once."""
+        return FAMILIES[self.family].needs_hub
+
+    @property
     def hardware(self) -> tuple[Kind, bool, int]:
         """Key that parts share if they differ at most in the direction."""
         return self.kind, self.is_between, self.number
@@ -220,14 +246,14 @@ def is_synonym(part: Part, other: Part, cluster: Cluster) -> bool:
     """
     kinds = {part.kind, other.kind}
     if kinds == {"gpu", "nvlink"}:
-        has_same_gpu = part.number == other.number and not (part.is_between or other.is_between)
+        has_same_gpu = part.number == other.number and not any(one.is_between or one.needs_hub for one in (part, other))
         return has_same_gpu and not cluster.reaches_other_nodes(part.number)
     return kinds == {"rail", "leaf"}
 
 
 def in_both_directions(part: Part) -> Part:
     """Returns the part without the limit to one direction."""
-    return Part(_FAMILY_NUMBERS[part.kind, part.is_between, "both"], part.number)
+    return Part(_FAMILY_NUMBERS[part.kind, part.is_between, part.needs_hub, "both"], part.number)
 
 
 def nodes_of(pair_number: int, cluster: Cluster) -> tuple[int, int]:
@@ -244,7 +270,7 @@ def gpus_of(part: Part, cluster: Cluster) -> tuple[int, int]:
 def ports_of(part: Part, cluster: Cluster) -> tuple[Part, Part]:
     """Returns both NICs of a pair that could share one port."""
     lower, local = divmod(part.number, int(np.diff(cluster.first_nic).max()))
-    family = _FAMILY_NUMBERS["nic", False, "both"]
+    family = _FAMILY_NUMBERS["nic", False, False, "both"]
     return Part(family, lower), Part(family, int(cluster.first_nic[cluster.nic_node[lower]]) + local)
 
 

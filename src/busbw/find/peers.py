@@ -70,7 +70,7 @@ class Peers:
         types, load = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
         can_collide = np.isin(load, _COLLIDING_CLASSES)
         fastest = np.full(int(types.max(initial=0)) + 1, np.inf)
-        is_network = load >= 2 * int(Load.BOTH)
+        is_network = ~np.isin(load // 2, [one for one in Load if one.is_inside])
         np.minimum.at(fastest, types[is_network], self.level[is_network])
         is_limited = np.isfinite(self.level) & (self.level > fastest[types] + _MAX_LOAD_EXCESS)
         is_clear = (self.noise < _UNUSABLE_NOISE) & (self.slow_share < _MAX_SLOW_SHARE) & ~is_limited

@@ -5,12 +5,13 @@ the node from the pair, and the rails together measure many pairs.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.matchings import circle_count, circle_matching, join_pairs, light_matching, matching_between
-from busbw.find.rounds import Load, Round
+from busbw.find.rounds import HUB_GPUS, Load, Round
 
 MAX_INSIDE_ROUNDS = 7
 """Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
@@ -49,6 +50,26 @@ class RoundPlanner:
             source, target = join_pairs(pairs).T
             rounds.append(Round(load=Load.INSIDE, source=source, target=target).both_ways())
         return rounds
+
+    def hub_rounds(self) -> list[Round]:
+        """Returns rounds in which each GPU once sends to all others of its node, then rounds in which it receives.
+
+        A GPU with bad ports or links can reach its full rate with one partner, but not with all at once. The GPUs of a
+        node beyond `HUB_GPUS` are in several groups. A group of two GPUs is a pair, which other rounds measure.
+        """
+        groups = [
+            group
+            for first, size in zip(self.cluster.first_gpu.tolist(), self.cluster.node_gpus.tolist(), strict=False)
+            for group in np.array_split(np.arange(first, first + size), max(-(-size // HUB_GPUS), 1))
+            if len(group) > 2
+        ]
+        rounds = []
+        for turn in range(max(map(len, groups), default=0)):
+            hubs = [(group, group[turn]) for group in groups if turn < len(group)]
+            source = np.concatenate([np.full(len(group) - 1, hub) for group, hub in hubs])
+            target = np.concatenate([group[group != hub] for group, hub in hubs])
+            rounds.append(Round(load=Load.ONE_TO_ALL, source=source, target=target))
+        return [*rounds, *(replace(one.reversed(), load=Load.ALL_TO_ONE) for one in rounds)]
 
     def within_leaves(self, turn: int, load: Load) -> Round:
         """Returns a round between nodes of the same leaf, or of the cluster if no leaf is known."""

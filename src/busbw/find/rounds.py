@@ -1,4 +1,8 @@
-"""Rounds of disjoint flows: every GPU sends to at most one GPU and receives from at most one."""
+"""Rounds: flows that start together.
+
+In most rounds, every GPU sends to at most one GPU and receives from at most one. In a round with hubs, some GPUs send
+to all others of their node, or receive from all.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,6 +15,8 @@ from busbw.find.cluster import Indices
 MIB = 1 << 20
 NETWORK_BYTES, NVLINK_BYTES = 64 * MIB, 256 * MIB
 """Size of a flow, so large that its start takes less than 5 % of its time (50 us at 50 and 300 GB/s)."""
+HUB_GPUS = 8
+"""Maximum number of GPUs that exchange data with one hub, with the hub. Larger nodes have several hubs at a time."""
 ITERATIONS = 10
 
 
@@ -29,6 +35,20 @@ class Load(IntEnum):
     """A small part of the NICs of each leaf, one direction each."""
     CROSS = 5
     """Pairs of NICs of different rails, both directions."""
+    ONE_TO_ALL = 6
+    """One GPU of a node, the hub, sends to the others."""
+    ALL_TO_ONE = 7
+    """The others send to the hub."""
+
+    @property
+    def has_hubs(self) -> bool:
+        """True if the flows of a hub share its rate."""
+        return self in (Load.ONE_TO_ALL, Load.ALL_TO_ONE)
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the flows stay within nodes."""
+        return self is Load.INSIDE or self.has_hubs
 
 
 LOAD_CLASSES = 2 * len(Load)
@@ -45,14 +65,28 @@ class Round:
     target: Indices
     """GPU that receives, for each flow."""
     chosen_bytes: int | None = None
-    """Bytes of each flow that the user chose. None: the default of the load."""
+    """Bytes of each flow. None: the default of the load."""
 
     @property
     def size_bytes(self) -> int:
         """Bytes of each flow."""
         if self.chosen_bytes is not None:
             return self.chosen_bytes
-        return NVLINK_BYTES if self.load is Load.INSIDE else NETWORK_BYTES
+        return self._bytes_of_share(NVLINK_BYTES if self.load.is_inside else NETWORK_BYTES)
+
+    @property
+    def hub(self) -> Indices:
+        """Hub of each flow, in a round with hubs."""
+        return self.source if self.load is Load.ONE_TO_ALL else self.target
+
+    def with_bytes(self, pair_bytes: int | None) -> "Round":
+        """Returns the round with this size of a flow between two disjoint GPUs. None: the default of the load."""
+        return replace(self, chosen_bytes=None if pair_bytes is None else self._bytes_of_share(pair_bytes))
+
+    def _bytes_of_share(self, pair_bytes: int) -> int:
+        """Returns the bytes of a flow. The flows of a hub together have the bytes of one flow of a pair."""
+        partners = int(np.bincount(self.hub).max(initial=1)) if self.load.has_hubs else 1
+        return max(pair_bytes // partners, 1)
 
     def reversed(self) -> "Round":
         """Returns the round with every flow in the other direction."""

@@ -31,7 +31,9 @@ class Search:
     seed: int = 0
     measures_all_pairs: bool = False
     max_rounds: int | None = None
-    """Maximum number of rounds. None: 2 log2(nodes) + 20, and as many again while questions are open."""
+    """Maximum number of rounds.
+
+    None: 2 log2(nodes) + 20, the rounds with hubs, and as many as the first ones again while questions are open."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
     on_progress: Callable[[int, int], None] = lambda _done, _planned: None
@@ -59,26 +61,29 @@ class Search:
             BusbwError: A round could not be measured, or no flow can be measured.
         """
         cluster = self.measurer.cluster
-        limit = self.max_rounds or 2 * first_answer_rounds(cluster)
         planner = RoundPlanner(cluster, self.seed)
+        hub_rounds = planner.hub_rounds()
+        limit = self.max_rounds or 2 * first_answer_rounds(cluster) + len(hub_rounds)
         planned = first_rounds(planner)
         if self.measures_all_pairs:
             planned += all_pair_rounds(planner)
-            limit = max(limit, len(planned))
+            limit = max(limit, len(planned) + len(hub_rounds))
         if not planned:
             raise BusbwError("no two GPUs of the cluster can exchange data", remedy="describe the NICs with their GPUs")
         self._measure(planned, limit)
         self._require_round()
         self._reject_silence()
+        collides = not self.measures_all_pairs and self.explain().peers.collides_at_full_load
         if not self.measures_all_pairs:
-            collides = self.explain().peers.collides_at_full_load
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
-            if collides:
-                self._separate(planner, (len(self.rounds) + limit) // 2)
-                if not self.explain().culprits:
-                    # The first answer covers few of the hashed links, and few of the pairs of nodes across them.
-                    count = (limit - len(self.rounds)) // 2
-                    self._measure(light_rounds(planner, first_answer_rounds(cluster), count), limit)
+        # Before the first answer, these rounds would take the place of rounds between nodes.
+        self._measure(hub_rounds, limit)
+        if collides:
+            self._separate(planner, (len(self.rounds) + limit) // 2)
+            if not self.explain().culprits:
+                # The first answer covers few of the hashed links, and few of the pairs of nodes across them.
+                count = (limit - len(self.rounds)) // 2
+                self._measure(light_rounds(planner, first_answer_rounds(cluster), count), limit)
         self._separate(planner, limit)
         return self.explain()
 
@@ -159,7 +164,7 @@ class Search:
     def _has_no_route(self, one: Round, result: RoundResult) -> bool:
         """True if all flows of a round across rails failed: some networks do not connect their rails."""
         cluster = self.measurer.cluster
-        if one.load is Load.INSIDE or not len(one.source) or not result.is_dead.all():
+        if one.load.is_inside or not len(one.source) or not result.is_dead.all():
             return False
         lanes = cluster.lanes[cluster.gpu_nic[np.stack([one.source, one.target])]]
         return bool((lanes[0] != lanes[1]).all())
@@ -173,13 +178,13 @@ class Search:
             ended = np.zeros(gpus, dtype=bool)
             failures = []
             for one, result in zip(self.rounds, self.results, strict=True):
-                if (one.load is Load.INSIDE) == (planned.load is Load.INSIDE):
+                if one.load.is_inside == planned.load.is_inside:
                     ended[getattr(one, end)[~result.is_dead]] = True
                     failures.append(np.stack([getattr(one, end), getattr(one, other)], axis=1)[result.is_dead])
             # Failures with only one partner could be the fault of the partner.
             partners = np.bincount(np.unique(join_pairs(failures), axis=0)[:, 0], minlength=gpus)
             kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
-        return replace(planned, source=planned.source[kept], target=planned.target[kept], chosen_bytes=self.size_bytes)
+        return replace(planned, source=planned.source[kept], target=planned.target[kept]).with_bytes(self.size_bytes)
 
 
 def _select_flows(one: Round, result: RoundResult, rows: Indices) -> tuple[Round, RoundResult]:

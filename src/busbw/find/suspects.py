@@ -27,6 +27,7 @@ _LATER_TURNS = 100
 """Turn of the first sparse round for open questions. The first rounds have the turns below."""
 _REPEATS = 4
 """Rounds that repeat slow flows between leaves although no uplink is suspected."""
+_MAX_HUB_ROUNDS = 4
 _MAX_ALONE = 4
 """Maximum number of flows of one connection that run alone. Then another connection is repeated."""
 
@@ -64,6 +65,8 @@ def separating_rounds(
     # A GPU has flows inside its node, and its NIC has none: such flows tell both apart.
     if "nvlink" in kinds or {"gpu", "nic"} <= kinds:
         rounds += _inside_rounds(planner, [part for part in questions if part.kind == "nvlink"])
+    if hubs := [part.number for part in questions if part.needs_hub]:
+        rounds += [one for one in planner.hub_rounds() if np.isin(one.hub, hubs).any()][:_MAX_HUB_ROUNDS]
     pairs = [nodes_of(part.number, planner.cluster) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)

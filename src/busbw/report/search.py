@@ -67,7 +67,8 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
         settings=(),
         environment=(),
     )
-    coverage = f"{count_text(len(search.rounds), 'round')}, {count_text(len(observed), 'flow')}"
+    flow_count = sum(len(one.source) for one in search.rounds)
+    coverage = f"{count_text(len(search.rounds), 'round')}, {count_text(flow_count, 'flow')}"
     log = LogSection(_ANCHOR, source, coverage, (section,), warnings=(), causes=(), refused=None, comparison=None)
     slow, unsure = Badge.of("SLOW"), Badge.of("UNSURE")
     result_counts = ((slow, len(findings)), (unsure, len(undecided)))
@@ -113,7 +114,7 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
         Flows(rows[is_shown], columns[is_shown], _log_slowdown(observed, explanation)[is_shown]),
         (names, names),
         [box for part in accused for box in _end_boxes(part, names, is_of_gpus=is_of_gpus)],
-        _NOTE if is_of_gpus else f"{_NOTE} The diagonal is within nodes.",
+        f"{_NOTE} The diagonal is {'a GPU with all others at once' if is_of_gpus else 'within nodes'}.",
     )
 
 

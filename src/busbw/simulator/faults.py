@@ -9,6 +9,7 @@ from busbw.simulator.fabric import Fabric
 
 FORMS = {
     "gpu": "NODE/GPU",
+    "gpu-ports": "NODE/GPU",
     "nvlink": "NODE/GPU[-GPU]",
     "nic": "NODE/NIC",
     "nic-send": "NODE/NIC",
@@ -24,7 +25,7 @@ FORMS = {
 """Every kind of fault and the form of its place, with the optional part in brackets.
 
 LEAF is a number in the order of the leaf names of the simulator. A single GPU of nvlink stands for its links to all
-others."""
+others. The ports of a GPU are slow only if it exchanges data with several GPUs of its node at once."""
 KINDS = tuple(FORMS)
 
 

@@ -79,7 +79,8 @@ class Simulation:
         for fault in self.faults:
             is_hit = self._crosses_fault(fault, source, target, is_network)
             is_slow_iteration = self._random.random(shape) < fault.share
-            factor = np.where(is_hit[:, None] & is_slow_iteration, fault.slowdown, 1.0)
+            reserve = self._reserve(fault, source, target)
+            factor = np.where(is_hit[:, None] & is_slow_iteration, fault.slowdown / reserve[:, None], 1.0)
             slowdown = np.maximum(slowdown, factor)
         times = (size_bytes / rate / 1e3)[:, None] * slowdown * self._noise_factor(source, target, is_network, shape)
         if self.is_coupled:
@@ -105,11 +106,27 @@ class Simulation:
                 carrier[first + nic] = first + (nic + 1) % self.fabric.gpus
         return carrier[source], carrier[target]
 
+    def _flows_at_ends(self, source: Numbers, target: Numbers) -> Numbers:
+        """Returns for each flow (column) the number of flows that its sender sends, and that its receiver receives."""
+        return np.stack([np.bincount(end, minlength=len(self._leaf))[end] for end in (source, target)])
+
+    def _reserve(self, fault: SimulatedFault, source: Numbers, target: Numbers) -> Values:
+        """Returns the rate of the slow part of each flow if it were healthy, relative to the rate that the flow needs.
+
+        A flow that shares the rate of its other end needs only a part of the rate of a GPU or of a link of a pair.
+        """
+        flows = self._flows_at_ends(source, target)
+        if fault.kind == "nvlink" and len(fault.place) > 2:
+            return np.asarray(flows.max(axis=0) / 1.0)
+        if fault.kind not in ("gpu", "nvlink"):
+            return np.ones(len(source))
+        slow_gpu = fault.place[0] * self.fabric.gpus + fault.place[1]
+        return np.asarray(flows.max(axis=0) / np.where(source == slow_gpu, flows[0], flows[1]))
+
     def _nvlink_rate(self, source: Numbers, target: Numbers) -> Values:
-        count = len(self._gpu_level)
-        sends, receives = np.bincount(source, minlength=count), np.bincount(target, minlength=count)
-        level = np.minimum(self._gpu_level[source], self._gpu_level[target])
-        return np.asarray(NVLINK_GBPS * level / np.maximum(sends[source], receives[target]))
+        # Only the end that limits the rate matters.
+        levels = np.stack([self._gpu_level[source], self._gpu_level[target]]) / self._flows_at_ends(source, target)
+        return np.asarray(NVLINK_GBPS * levels.min(axis=0))
 
     def _network_rate(self, source: Numbers, target: Numbers, is_network: Mask) -> Values:
         count = len(self._leaf)
@@ -152,6 +169,8 @@ class Simulation:
         match fault.kind:
             case "gpu":
                 is_crossing = is_slow_end.any(axis=0)
+            case "gpu-ports":
+                is_crossing = ~is_network & (is_slow_end & (self._flows_at_ends(source, target) > 1)).any(axis=0)
             case "nvlink":  # to the other GPUs, or to one of them
                 peers = place[2:] or tuple(range(gpus))
                 is_crossing = ~is_network & (is_slow_end & np.isin(rails[::-1], peers)).any(axis=0)

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -69,6 +70,19 @@ def test_rounds_of_different_flows_and_sizes(ranks: list[object], programs: Prog
     engine.say({"ask": "end"})
     finished = engine.running.finish()
     assert (finished.code, finished.stdout) == (0, "")
+
+
+def test_a_search_measures_each_rank_with_all_others(programs: Programs, tmp_path: Path) -> None:
+    engine = shlex.join([str(programs.path("busbw-engine")), "flows", "-t", "3", "-e", "64K"])
+    words = ["find", "--measure-with", engine, "--size", "64K", "--max-rounds", "9", "--records", str(tmp_path / "r")]
+    assert main(words) in (0, 5, 6)  # this machine decides
+    rounds = [json.loads(line) for line in (tmp_path / "r").read_text().splitlines()][1:-1]
+    assert [one["load"] for one in rounds] == ["inside"] * 3 + ["one_to_all"] * 3 + ["all_to_one"] * 3
+    for number, one in enumerate(rounds[3:]):
+        hub, partners = ("sources", "targets") if number < 3 else ("targets", "sources")
+        assert one[hub] == [number % 3] * 2
+        assert sorted([*one[partners], number % 3]) == [0, 1, 2]
+        assert all(time > 0 for times in one["times_us"] for time in times)
 
 
 def test_a_flow_of_more_bytes_takes_longer(programs: Programs) -> None:

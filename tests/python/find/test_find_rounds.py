@@ -1,6 +1,6 @@
 """Rounds: disjoint flows, limits of a leaf, coverage of all pairs."""
 
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -43,6 +43,38 @@ def test_no_gpu_sends_or_receives_twice_in_a_round(nodes: int, gpus: int, group:
         assert len(set(one.target.tolist())) == len(one.target)
         is_inside = cluster.gpu_node[one.source] == cluster.gpu_node[one.target]
         assert is_inside.all() if one.load is Load.INSIDE else not is_inside.any()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "groups"), [(1, []), (2, []), (3, [range(3)]), (8, [range(8)]), (12, [range(6), range(6, 12)])]
+)
+def test_each_gpu_sends_to_all_others_of_its_group_once_and_receives_once(gpus: int, groups: list[range]) -> None:
+    rounds = RoundPlanner(cluster_of(3, gpus, 3), seed=1).hub_rounds()
+    assert len(rounds) == (2 * len(groups[0]) if groups else 0)
+    seen: dict[Load, list[tuple[int, int]]] = {Load.ONE_TO_ALL: [], Load.ALL_TO_ONE: []}
+    for one in rounds:
+        partner = one.target if one.load is Load.ONE_TO_ALL else one.source
+        assert len(set(partner.tolist())) == len(partner)
+        assert set(one.hub.tolist()).isdisjoint(partner.tolist())
+        # All groups of all nodes take part in each round.
+        assert len(set(one.hub.tolist())) == 3 * len(groups)
+        assert (one.hub // gpus == partner // gpus).all()
+        seen[one.load] += zip(one.hub.tolist(), partner.tolist(), strict=True)
+    expected = [
+        (node * gpus + hub, node * gpus + partner)
+        for node in range(3)
+        for group in groups
+        for hub, partner in permutations(group, 2)
+    ]
+    assert sorted(seen[Load.ONE_TO_ALL]) == sorted(seen[Load.ALL_TO_ONE]) == sorted(expected)
+
+
+def test_the_flows_of_a_hub_together_have_the_size_of_a_flow_of_a_pair() -> None:
+    planner = RoundPlanner(cluster_of(2, 8, 2), seed=1)
+    hub_round, pair_round = planner.hub_rounds()[0], planner.inside()[0]
+    assert pair_round.size_bytes // 7 == hub_round.size_bytes
+    assert [one.with_bytes(1 << 20).size_bytes for one in (hub_round, pair_round)] == [(1 << 20) // 7, 1 << 20]
+    assert hub_round.with_bytes(4).size_bytes == 1
 
 
 @pytest.mark.parametrize(("nodes", "gpus", "group"), SHAPES)

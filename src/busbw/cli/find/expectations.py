@@ -52,16 +52,21 @@ def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[K
 
 def _network_gbps(search: Search, system: System) -> float | None:
     """Returns the rate of a NIC in GB/s. None if it is unknown, or if the flows are too small to reach it."""
-    is_large = min(one.size_bytes for one in search.rounds) >= _MIN_SIZE_BYTES
+    is_large = _pair_bytes(search) >= _MIN_SIZE_BYTES
     return system.nics.gbit / 8 if system.nics is not None and is_large else None
 
 
 def _nvlink_gbps(search: Search, system: System) -> float | None:
     """Returns the expected rate of a GPU that sends and receives within its node. None if the rate is unknown."""
-    size_bytes = min(one.size_bytes for one in search.rounds)
+    size_bytes = _pair_bytes(search)
     scenario = Scenario(collective="sendrecv", ranks=2, ranks_per_node=2)
     estimate = expect(scenario, system, [size_bytes]).at(size_bytes) if system.fabrics else None
     return estimate.busbw_gbps.typical if estimate is not None else None
+
+
+def _pair_bytes(search: Search) -> int:
+    """Returns the smallest size of a flow between two disjoint GPUs."""
+    return min(one.size_bytes for one in search.rounds if not one.load.has_hubs)
 
 
 def healthy_rate_gbps(search: Search, *, is_network: bool) -> float | None:
@@ -73,8 +78,8 @@ def healthy_rate_gbps(search: Search, *, is_network: bool) -> float | None:
         return None
     observed, explanation = search.observations(), search.explain()
     chosen = (observed.paths.is_network == is_network) & ~observed.is_dead
-    # At full load on hashed uplinks, healthy flows are slow as well.
-    chosen &= ~observed.paths.is_across
+    # At full load on hashed uplinks, healthy flows are slow as well. A hub can have more links than a pair.
+    chosen &= ~(observed.paths.is_across | observed.paths.is_hub)
     references = explanation.peers.reference[chosen]
     # The reference is the log of microseconds per byte.
     return float(np.exp(-np.median(references)) / 1e3) if len(references) else None

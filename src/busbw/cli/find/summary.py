@@ -80,7 +80,7 @@ class SearchSummary(FindSummary, frozen=True, kw_only=True):
 
     rounds: int
     first_answer_rounds: int
-    """Maximum number of rounds before the first answer. More rounds follow only while a question is open."""
+    """Maximum number of rounds before the first answer. Rounds with hubs follow, and more while a question is open."""
     flows: int
     simulated: bool
     seed: int
@@ -103,7 +103,7 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
         power=power,
         rounds=len(search.rounds),
         first_answer_rounds=first_answer_rounds(cluster),
-        flows=len(observed),
+        flows=sum(len(one.source) for one in search.rounds),
         measured_s=None if search.measured_s is None else round(search.measured_s, 3),
         simulated=is_simulated,
         unsuspected_nodes=unsuspected_nodes((node.name for node in cluster.nodes), findings, undecided),
