@@ -31,6 +31,9 @@ If a launcher sets one of these variables for a process, the process inherits no
 REQUESTED_GPUS_VARIABLE = "BUSBW_REQUESTED_GPUS"
 """Number of GPUs per node that a launcher requests. If it is set, the engine does not fall back to the host backend."""
 
+LOST_HOSTS_VARIABLE = "BUSBW_LOST_HOSTS"
+"""Hosts that a launcher left out, because nothing can start there. A JSON object: the reason of each by its name."""
+
 PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 """Folder of programs to use instead of the installed ones, such as build/dev of a source tree."""
 

@@ -96,14 +96,15 @@ def make_findings(
     return sorted(findings, key=lambda one: -(one.slowdown or np.inf)), undecided
 
 
-def lost_findings(lost: Mapping[int, str], cluster: Cluster) -> list[Finding]:
+def lost_findings(lost: Mapping[int, str], cluster: Cluster, lost_nodes: Mapping[str, str]) -> list[Finding]:
     """Returns a finding for each node without an answering GPU, and for each lost GPU of the other nodes.
 
     Args:
         lost: GPUs that do not answer, with the reason of each.
         cluster: The cluster.
+        lost_nodes: Further nodes, on which nothing could start, with the reason of each.
     """
-    findings = []
+    findings = [_lost_finding(NamedPart(kind="node", node=name), reason) for name, reason in lost_nodes.items()]
     for node in dict.fromkeys(int(cluster.gpu_node[gpu]) for gpu in sorted(lost)):
         gpus = [gpu for gpu in sorted(lost) if cluster.gpu_node[gpu] == node]
         is_whole = len(gpus) == cluster.node_gpus[node]
@@ -111,19 +112,21 @@ def lost_findings(lost: Mapping[int, str], cluster: Cluster) -> list[Finding]:
         for gpu in gpus[:1] if is_whole else gpus:
             local = None if is_whole else cluster.gpu_name(gpu)[1]
             part = NamedPart(kind="node" if is_whole else "gpu", node=name, gpu=local)
-            findings.append(
-                Finding(
-                    **asdict(part),
-                    slowdown=None,
-                    confidence=1.0,
-                    flows=0,
-                    exonerating_flows=0,
-                    dead=True,
-                    lost=True,
-                    says=f"{part.text} does not answer; {lost[gpu]}",
-                )
-            )
+            findings.append(_lost_finding(part, lost[gpu]))
     return findings
+
+
+def _lost_finding(part: NamedPart, reason: str) -> Finding:
+    return Finding(
+        **asdict(part),
+        slowdown=None,
+        confidence=1.0,
+        flows=0,
+        exonerating_flows=0,
+        dead=True,
+        lost=True,
+        says=f"{part.text} does not answer; {reason}",
+    )
 
 
 def accused_parts(findings: Iterable[NamedPart], undecided: Iterable[UndecidedParts]) -> list[NamedPart]:

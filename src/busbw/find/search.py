@@ -1,6 +1,6 @@
 """The search: measures the first rounds, explains them, and measures more rounds while questions are open."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,6 +36,8 @@ class Search:
     None: 2 log2(nodes) + 20, the rounds with hubs, and as many as the first ones again while questions are open."""
     size_bytes: int | None = None
     """Bytes of each flow. None: the default of each round."""
+    lost_nodes: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that the measurer does not have, because nothing could start there, with the reason of each."""
     on_progress: Callable[[int, int], None] = lambda _done, _planned: None
     """Called before each round with the number of measured rounds and the number of rounds planned so far.
 

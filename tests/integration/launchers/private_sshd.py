@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -76,6 +77,24 @@ class PrivateSshd:
     def ssh(self) -> str:
         """The ssh command that reaches it."""
         return f"ssh -F {self.client}"
+
+    def write_for_hosts(self, addresses: Mapping[str, str]) -> tuple[list[str], str]:
+        """Returns the commands of a server and of a client for hosts with networks of their own.
+
+        Args:
+            addresses: Address of each host, by its name.
+        """
+        assert SSHD
+        lines = (self.folder / "server").read_text().splitlines(keepends=True)
+        everywhere = [line for line in lines if not line.startswith("ListenAddress")]
+        self._write("hosts-server", "".join(everywhere))
+        self._write(
+            "hosts-client",
+            "".join(f"Host {name}\n  HostName {address}\n" for name, address in addresses.items())
+            + f"Host *\n  Port {self.port}\n  IdentityFile {self.folder}/user\n  IdentitiesOnly yes\n"
+            + f"  UserKnownHostsFile {self.folder}/hosts-known\n  StrictHostKeyChecking no\n",
+        )
+        return [SSHD, "-D", "-e", "-f", str(self.folder / "hosts-server")], f"ssh -F {self.folder}/hosts-client"
 
     def sessions(self) -> list[int]:
         """Its processes that each serve one connection."""

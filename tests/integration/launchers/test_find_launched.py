@@ -4,15 +4,18 @@ The engine of process 0 starts the first `busbw` on its PATH. Here that is a scr
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from installed import installed_in
+from installed import installed_in, plain_environment
+from polling import HANG_GUARD_S
 
 from .. import mpi
-from .launching import Launched, Launching, with_program
+from . import namespaces
+from .launching import BUSBW, Launched, Launching, with_program
 from .private_sshd import PrivateSshd
 
 REAL = "sys.exit(main())"
@@ -32,12 +35,23 @@ Path("answer").write_bytes(os.read(answers, 1 << 20))
 signal.pause()
 """
 """Body of a `busbw` that waits for Ctrl-C after the first answer."""
+MEASURED = ["--backend", "host", "-t", "2", "--size", "64K", "--max-rounds", "2"]
+"""Options of a short search with the body `REAL`."""
 SLOW_NIC = "SLOW: NIC mlx5_1 of n3"
 
 
 def search(words: list[str], here: Path, environment: dict[str, str]) -> Launched:
     with Launching(with_program(words, here), here, environment, command="find") as launching:
         return launching.finish()
+
+
+def ssh_words(sshd: PrivateSshd, hosts: str, variables: dict[str, str]) -> list[str]:
+    words = ["ssh", "--ssh", sshd.ssh, "--hosts", hosts, "--root-address", "127.0.0.1"]
+    return [*words, *variable_words(variables)]
+
+
+def variable_words(variables: dict[str, str]) -> list[str]:
+    return [word for pair in variables.items() for word in ("--env", "=".join(pair))]
 
 
 def require_slow_nic(launched: Launched) -> None:
@@ -56,9 +70,70 @@ def test_local(install: Callable[[str], dict[str, str]], here: Path) -> None:
 
 
 def test_ssh(sshd: PrivateSshd, install: Callable[[str], dict[str, str]], here: Path) -> None:
-    variables = [word for pair in install(SIMULATED).items() for word in ("--env", "=".join(pair))]
-    words = ["ssh", "--ssh", sshd.ssh, "--hosts", "node1,node2:2", "--root-address", "127.0.0.1", *variables]
-    require_slow_nic(search([*words, "--seed", "7"], here, {}))
+    require_slow_nic(search([*ssh_words(sshd, "node1,node2:2", install(SIMULATED)), "--seed", "7"], here, {}))
+
+
+def test_an_ssh_host_that_refuses_connections_is_a_finding(
+    sshd: PrivateSshd, install: Callable[[str], dict[str, str]], here: Path
+) -> None:
+    words = ssh_words(sshd, "node1,127.0.0.4,node2", install(REAL))
+    launched = search([*words, *MEASURED, "--json", "--write-hostfile", "hosts"], here, {})
+    assert launched.code == 5, launched.stderr
+    result = json.loads(launched.stdout)
+    finding = result["findings"][0]
+    assert (finding["kind"], finding["node"], finding["dead"], finding["lost"]) == ("node", "127.0.0.4", True, True)
+    assert finding["says"].startswith("node 127.0.0.4 does not answer; ssh cannot connect (")
+    assert "Connection refused" in finding["says"]
+    assert result["rounds"] == 2
+    assert next((one["kind"], one["all_parts"]) for one in result["power"]) == ("gpu", 4)
+    assert "127.0.0.4" not in (here / "hosts").read_text()
+
+
+def test_a_copy_to_an_ssh_host_that_fails_is_a_finding(
+    sshd: PrivateSshd, install: Callable[[str], dict[str, str]], here: Path, tmp_path: Path
+) -> None:
+    words = ssh_words(sshd, "node1,127.0.0.4,node2", install(REAL))
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    with Launching([*words, "--copy-to", str(copies), *MEASURED], here, command="find") as launching:
+        launched = launching.finish()
+    assert launched.code == 5, launched.stderr
+    assert launched.stdout.startswith("LOST: node 127.0.0.4 does not answer.\n    Ssh cannot connect (")
+    assert list(copies.iterdir()) == []
+
+
+@pytest.mark.parametrize("hosts", ["127.0.0.4,node1,node2", "node1,127.0.0.4", "127.0.0.4,127.0.0.5"])
+def test_too_few_ssh_hosts_or_a_dead_first_host_with_an_address_end_the_search(
+    hosts: str, sshd: PrivateSshd, install: Callable[[str], dict[str, str]], here: Path
+) -> None:
+    launched = search([*ssh_words(sshd, hosts, install(REAL)), "--backend", "host"], here, {})
+    assert (launched.code, launched.stdout) == (3, "")
+    assert "127.0.0.4" in launched.stderr
+    assert "Connection refused" in launched.stderr
+
+
+@pytest.mark.skipif(bool(namespaces.skip_reason()), reason=namespaces.skip_reason())
+def test_a_first_host_that_cannot_be_reached_is_a_finding_and_another_host_measures(
+    sshd: PrivateSshd, install: Callable[[str], dict[str, str]], here: Path
+) -> None:
+    """Each host has its own sshd. The link of host1 is cut, so ssh to it times out."""
+    variables = variable_words(install(REAL))
+    with namespaces.network(3) as net:
+        server, client = sshd.write_for_hosts({host.name: host.addresses[0] for host in net.hosts})
+        for host in net.hosts:
+            host.start(server, folder=here, environment=plain_environment())
+        net.cut(net.hosts[1])
+        words = ["--ssh", f"{client} -o ConnectTimeout=2 -o ConnectionAttempts=3", "--hosts", "host1,host0,host2"]
+        command = [*BUSBW, "find", *with_program(["ssh", *words, *variables, *MEASURED, "--json"], here)]
+        finding_host = net.hosts[0].start(command, folder=here, environment={**os.environ})
+        out, errors = finding_host.communicate(timeout=HANG_GUARD_S)
+    assert finding_host.returncode == 5, errors
+    [lost] = [finding for finding in json.loads(out)["findings"] if finding.get("lost")]
+    assert (lost["kind"], lost["node"]) == ("node", "host1")
+    assert "ssh cannot connect (ssh: connect to host 10.78.0.11 port " in lost["says"]
+    assert "host1: ssh cannot connect (" in errors
+    [record] = here.glob("busbw-records/*-find/records.jsonl")
+    assert [node["name"] for node in json.loads(record.read_text().splitlines()[0])["nodes"]] == ["host0", "host2"]
 
 
 @pytest.mark.parametrize("family", mpi.FAMILIES)

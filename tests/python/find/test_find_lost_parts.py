@@ -1,7 +1,9 @@
 """Parts that no longer answer: a finding, and the search continues with the rest, or ends early."""
 
 import json
+import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,3 +132,31 @@ def test_without_any_other_flow_it_is_the_only_result(capsys: pytest.CaptureFixt
     assert lines[0] == "LOST: GPU 1 of n0 does not answer."
     assert sum(line.startswith("LOST: ") for line in lines) == 4
     assert not any(line.startswith(("SLOW", "HEALTHY")) for line in lines)
+
+
+def test_a_host_that_the_launcher_left_out_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Process 0 gets the list of such hosts with the other variables of its job."""
+    Path("program.py").write_text(PROGRAM.format(lost=[], ends=False, absent=[]))
+    monkeypatch.setenv("BUSBW_LOST_HOSTS", json.dumps({"n9": "ssh cannot connect (timed out)"}))
+    answers, answers_end = os.pipe()
+    requests_end, requests = os.pipe()
+    with subprocess.Popen([sys.executable, "program.py"], stdin=requests_end, stdout=answers_end):
+        os.close(answers_end)
+        os.close(requests_end)
+        code = main(["find", "--connected", f"{answers},{requests}", "--json", "--write-hostfile", "hosts"])
+    assert code == 5
+    *_, end = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"kind":"search_end"' in line)
+    assert [(one["kind"], one["node"], one["lost"], one["says"]) for one in end["result"]["findings"]] == [
+        ("node", "n9", True, "node n9 does not answer; ssh cannot connect (timed out)")
+    ]
+    assert Path("hosts").read_text().split() == ["n0", "n1", "n2", "n3"]
+
+
+def test_only_a_search_of_a_job_reads_the_list(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUSBW_LOST_HOSTS", json.dumps({"n9": "ssh cannot connect (timed out)"}))
+    assert main(["find", "--simulate", "4x2"]) == 0
+    assert "n9" not in capsys.readouterr().out

@@ -1,10 +1,12 @@
 """Runs a search that measures flows: with progress, a record, and the result of the rounds before an interrupt."""
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from time import monotonic
 
 import click
+import msgspec
 
 from busbw.cli.find.exports import EXPORTS
 from busbw.cli.find.find_options import FindOptions
@@ -15,6 +17,7 @@ from busbw.cli.find.topology_option import complete_cluster
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.options.export_options import write_exports
 from busbw.cli.options.system_option import find_system
+from busbw.engine import LOST_HOSTS_VARIABLE
 from busbw.errors import BusbwError, interrupt_exit_code
 from busbw.find.search import Search
 from busbw.json_output import json_object
@@ -49,6 +52,7 @@ def search_flows(options: FindOptions) -> int:
                 measures_all_pairs=options.pairs,
                 max_rounds=options.max_rounds,
                 size_bytes=options.size_bytes,
+                lost_nodes=_lost_hosts() if options.descriptors is not None else {},
             )
             on_end = open_record.enter_context(keep_flows(search, options))
             end = _run(search, check_interrupt)
@@ -75,6 +79,11 @@ def search_flows(options: FindOptions) -> int:
     if error:
         click.echo(f"busbw find: {error}", err=True)
     return exit_code
+
+
+def _lost_hosts() -> dict[str, str]:
+    """Returns the hosts that the launcher of this job left out, with the reason of each."""
+    return msgspec.json.decode(os.environ.get(LOST_HOSTS_VARIABLE) or "{}", type=dict[str, str])
 
 
 def _system(options: FindOptions) -> System | None:

@@ -93,7 +93,7 @@ def summarize(search: Search, system: System | None, *, is_simulated: bool, ende
     observed, explanation = search.observations(), search.explain()
     cluster = search.measurer.cluster
     slow, undecided = make_findings(observed, explanation, cluster)
-    findings = [*lost_findings(search.lost, cluster), *slow]
+    findings = [*lost_findings(search.lost, cluster, search.lost_nodes), *slow]
     power = search_power(observed, explanation)
     undecided += doubts_of_all_flows(search, system, power)
     return SearchSummary(

@@ -14,8 +14,9 @@ from busbw.cli.options.command_words import split_command
 from busbw.cli.options.engine_words import EngineCommand
 from busbw.errors import BusbwError, UsageError
 from busbw.launchers import ssh as launcher
-from busbw.launchers.job.hosts import process_count, root_address_by_name
-from busbw.launchers.ssh.preflight import resolve_host_name
+from busbw.launchers.job.hosts import HostSlots, process_count, root_address_by_name
+from busbw.launchers.job.job import Job, LaunchCallbacks
+from busbw.launchers.ssh.preflight import HostsNotReadyError, resolve_host_name
 
 
 def _program_copy(options: LaunchOptions, parent: str) -> launcher.ProgramCopy:
@@ -72,14 +73,38 @@ def ssh(
     require_valid_size(process_count(host_slots), options.ranks_per_process)
     ssh_words = split_command("--ssh", ssh_text)
     programs = tuple(dict.fromkeys(options.remote_programs()))
-    target = launcher.SshTarget(
-        hosts=host_slots,
-        port=port or secrets.choice(PORTS),
-        ssh=ssh_words,
-        root_address=root_address or root_address_by_name(host_slots, resolve_host_name(ssh_words, host_slots[0])),
-        programs=programs,
-        copy=_program_copy(options, copy_to) if copy_to else None,
-    )
+    copy = _program_copy(options, copy_to) if copy_to else None
+    job_port = port or secrets.choice(PORTS)
     program = options.program_name if copy_to else programs[0]
     job = options.job(program, nodes=len(host_slots), requested_gpus=options.requested_gpus)
-    return execute_plan(options, launcher.render(job, target), launcher.submit)
+
+    def make_plan(used_hosts: tuple[HostSlots, ...], job: Job) -> launcher.SshPlan:
+        target = launcher.SshTarget(
+            hosts=used_hosts,
+            port=job_port,
+            ssh=ssh_words,
+            root_address=root_address or root_address_by_name(used_hosts, resolve_host_name(ssh_words, used_hosts[0])),
+            programs=programs,
+            copy=copy,
+        )
+        return launcher.render(job, target)
+
+    def submit(plan: launcher.SshPlan, callbacks: LaunchCallbacks) -> int:
+        """Runs the job. If it tolerates losses, starts once more without the hosts that are not ready."""
+        try:
+            return launcher.submit(plan, callbacks)
+        except HostsNotReadyError as error:
+            lost = {failed.host: failed for failed in error.failed}
+            ready = tuple(host for host in host_slots if host.name not in lost)
+            can_start = process_count(ready) * options.ranks_per_process > 1
+            # The user's address is that of the first host.
+            has_address = can_start and (root_address is None or ready[0] == host_slots[0])
+            if not (job.tolerates_losses and has_address):
+                raise
+        reasons = {host.address: lost[host.name].reason for host in host_slots if host.name in lost}
+        for address, reason in reasons.items():
+            if callbacks.on_error:
+                callbacks.on_error(f"busbw: {address}: {reason}. The job starts without it.\n".encode(), None)
+        return launcher.submit(make_plan(ready, job.without_hosts(reasons)), callbacks)
+
+    return execute_plan(options, make_plan(host_slots, job), submit)

@@ -3,13 +3,14 @@
 A job is one run of the engine. It consists of processes, and each process has one or more ranks.
 """
 
+import json
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.engine import EACH_NODE, FLOWS
+from busbw.engine import EACH_NODE, FLOWS, LOST_HOSTS_VARIABLE
 from busbw.secret_variables import may_be_secret, redacted_variables
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ class Job:
     def tolerates_losses(self) -> bool:
         """True for a search: it continues without processes that end or cannot start, except process 0."""
         return self.arguments[:1] == (FLOWS,)
+
+    def without_hosts(self, lost: Mapping[str, str]) -> "Job":
+        """Returns the job with a list of hosts on which nothing can start, for process 0.
+
+        Args:
+            lost: Reason of each, by its name.
+        """
+        return replace(self, environment=(*self.environment, (LOST_HOSTS_VARIABLE, json.dumps(lost))))
 
     @property
     def processes(self) -> int:

@@ -49,6 +49,19 @@ class HostCheck:
     versions: tuple[str, ...] = ()
     """Lines of `--version`, if the host is ready."""
 
+    @property
+    def reason(self) -> str:
+        """Problem and remedy."""
+        return f"{self.problem}; {self.remedy.replace('HOST', self.host)}"
+
+
+class HostsNotReadyError(BusbwError):
+    """One or more hosts cannot start a job."""
+
+    def __init__(self, problem: str, *, remedy: str, failed: Sequence[HostCheck]) -> None:
+        super().__init__(problem, remedy=remedy)
+        self.failed = tuple(failed)
+
 
 def check(checks: Sequence[Command], callbacks: LaunchCallbacks) -> None:
     """Checks all hosts, several at a time.
@@ -102,7 +115,7 @@ def _raise_interrupted() -> None:
 
 
 def require_ready(results: Sequence[HostCheck]) -> None:
-    """Raises BusbwError if a host is not ready, or if its versions differ from those of the first host."""
+    """Raises HostsNotReadyError if a host is not ready, and BusbwError if two hosts have different versions."""
     if failed := [result for result in results if result.problem]:
         first = failed[0]
         same_reason_hosts = [
@@ -111,7 +124,9 @@ def require_ready(results: Sequence[HostCheck]) -> None:
         hosts = names_text(same_reason_hosts, _MAX_NAMED_HOSTS)
         other_count = len(failed) - len(same_reason_hosts)
         others = f" (and {count_text(other_count, 'host')} for other reasons)" if other_count else ""
-        raise BusbwError(f"{hosts}: {first.problem}{others}", remedy=first.remedy.replace("HOST", first.host))
+        raise HostsNotReadyError(
+            f"{hosts}: {first.problem}{others}", remedy=first.remedy.replace("HOST", first.host), failed=failed
+        )
     reference = results[0]
     for result in results[1:]:
         if result.versions != reference.versions:
