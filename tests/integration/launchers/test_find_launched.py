@@ -17,6 +17,7 @@ from .. import mpi
 from . import namespaces
 from .launching import BUSBW, Launched, Launching, with_program
 from .private_sshd import PrivateSshd
+from .slurm import Slurm
 
 REAL = "sys.exit(main())"
 """Body of a `busbw` that measures."""
@@ -35,7 +36,7 @@ Path("answer").write_bytes(os.read(answers, 1 << 20))
 signal.pause()
 """
 """Body of a `busbw` that waits for Ctrl-C after the first answer."""
-MEASURED = ["--backend", "host", "-t", "2", "--size", "64K", "--max-rounds", "2"]
+MEASURED = ["--backend", "host", "--size", "64K", "--max-rounds", "2"]
 """Options of a short search with the body `REAL`."""
 SLOW_NIC = "SLOW: NIC mlx5_1 of n3"
 
@@ -77,7 +78,7 @@ def test_an_ssh_host_that_refuses_connections_is_a_finding(
     sshd: PrivateSshd, install: Callable[[str], dict[str, str]], here: Path
 ) -> None:
     words = ssh_words(sshd, "node1,127.0.0.4,node2", install(REAL))
-    launched = search([*words, *MEASURED, "--json", "--write-hostfile", "hosts"], here, {})
+    launched = search([*words, *MEASURED, "-t", "2", "--json", "--write-hostfile", "hosts"], here, {})
     assert launched.code == 5, launched.stderr
     result = json.loads(launched.stdout)
     finding = result["findings"][0]
@@ -150,6 +151,31 @@ def test_slurm(
 ) -> None:
     words = ["slurm", "--nodes", "2", "--shared", "--submit-with", submit_with, "--seed", "7"]
     require_slow_nic(search(words, here, {**on_slurm, **install(SIMULATED)}))
+
+
+@pytest.mark.parametrize(
+    ("submit_with", "nodes"), [("sbatch", ["--nodelist", "n[1-3]"]), ("srun", ["--exclude", "n4"])]
+)
+def test_a_slurm_node_that_cannot_start_is_a_finding(
+    submit_with: str,
+    nodes: list[str],
+    slurm: Slurm,
+    on_slurm: dict[str, str],
+    install: Callable[[str], dict[str, str]],
+    here: Path,
+) -> None:
+    words = ["slurm", "--nodes", "3", *nodes, "--shared", "--submit-with", submit_with, "--json", *MEASURED]
+    slurm.crash_node("n2")
+    try:
+        launched = search(words, here, {**on_slurm, **install(REAL)})
+    finally:
+        slurm.recover("n2")
+    assert launched.code == 5, launched.stderr
+    [lost] = [finding for finding in json.loads(launched.stdout)["findings"] if finding.get("lost")]
+    assert (lost["kind"], lost["node"]) == ("node", "n2")
+    assert lost["says"].startswith("node n2 does not answer; Slurm could not start its tasks: ")
+    [record] = here.glob("busbw-records/*-find/records.jsonl")
+    assert [node["name"] for node in json.loads(record.read_text().splitlines()[0])["nodes"]] == ["n1", "n3"]
 
 
 def test_slurm_attach_shows_the_answer(

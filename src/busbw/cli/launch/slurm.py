@@ -31,6 +31,7 @@ from busbw.launchers.job.hosts import HostSlots
 from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
+from busbw.launchers.slurm.exit_code import NodesNotStartedError
 from busbw.launchers.slurm.node_order import order_by_switch, parse_hostlist, sort_nodes
 from busbw.launchers.slurm.processors import SINFO_COMMAND, min_processors
 from busbw.launchers.slurm.reserved_options import RESERVED_BY_SBATCH, RESERVED_BY_SRUN, reject_reserved
@@ -229,7 +230,17 @@ def slurm(
         with checked_interrupts():  # an interrupt must not hide a submitted job
             _print_attach_command(launcher.start(plan), target)
         return ExitCode.GOOD
-    return execute_steps(options, plan)
+    try:
+        return execute_steps(options, plan)
+    except NodesNotStartedError as error:
+        reasons = error.reasons
+        nodes_left = job.nodes - len(reasons)
+        if not job.tolerates_losses or nodes_left * job.processes_per_node * job.ranks_per_process < 2:
+            raise
+    for node, reason in reasons.items():
+        click.echo(f"busbw: {node}: {reason}. The job starts without it.", err=True)
+    rest = launcher.render(replace(job.without_hosts(reasons), nodes=nodes_left), target.without_nodes(reasons))
+    return execute_steps(options, replace(rest, pending_limit_s=pending_timeout_s))
 
 
 def _check_output_options(

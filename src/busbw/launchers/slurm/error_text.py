@@ -54,6 +54,9 @@ NOT_STARTED = re.compile(
 )
 """Lines of stderr that show that a program did not start."""
 
+NODE_NOT_STARTED = re.compile(r"Task launch for .*failed on node (\S+): (.+)")
+"""Line of stderr that names a node on which no task started, with the reason."""
+
 NO_BINDING = b"srun: cluster configuration lacks support for cpu binding"
 """Message of srun about --cpu-bind=none on clusters without CPU binding."""
 

@@ -1,13 +1,14 @@
 """Determines the program's exit code of a run in Slurm, which srun may replace by its own."""
 
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 
 import msgspec
 
 from busbw.errors import SIGNALLED, UNDECIDED, BusbwError, ExitCode
 from busbw.launchers.job.job import LaunchCallbacks
-from busbw.launchers.slurm.error_text import NO_BINDING, NOT_STARTED, last_errors, remedy_for
+from busbw.launchers.slurm.error_text import NO_BINDING, NODE_NOT_STARTED, NOT_STARTED, last_errors, remedy_for
 
 _MAX_ERRORS = 50
 """Maximum number of error lines that are kept for the error message."""
@@ -15,10 +16,23 @@ _NOT_RUN_CODES = {126, 127}
 """Exit codes of a shell if its program is missing or not executable."""
 
 
+class NodesNotStartedError(BusbwError):
+    """Slurm could not start the program on some nodes, and ended it on all."""
+
+    def __init__(self, problem: str, *, remedy: str, reasons: Mapping[str, str]) -> None:
+        super().__init__(problem, remedy=remedy)
+        self.reasons = reasons
+        """Reason of each such node, by its name."""
+
+
 class _EndRecord(msgspec.Struct, tag_field="kind", tag="end"):
     """Last line of the record, reduced to one field because the program on the nodes may have another version."""
 
     exit_code: int
+
+
+class _SearchEndRecord(_EndRecord, tag="search_end"):
+    """Last line of the record of a search."""
 
 
 class StepOutput:
@@ -38,9 +52,9 @@ class StepOutput:
         if not self.line_count:
             self._callbacks.on_status("")
         self.line_count += 1
-        if line.startswith(b"{") and b'"end"' in line:
+        if line.startswith(b"{") and (b'"end"' in line or b'"search_end"' in line):
             with suppress(msgspec.MsgspecError):
-                self.recorded_exit_code = msgspec.json.decode(line, type=_EndRecord).exit_code
+                self.recorded_exit_code = msgspec.json.decode(line, type=_EndRecord | _SearchEndRecord).exit_code
         self._callbacks.on_line(line)
 
     def forward_error(self, line: bytes) -> None:
@@ -69,13 +83,20 @@ def resolve_exit_code(code: int, output: StepOutput) -> int:
         output: Output of the step.
 
     Raises:
+        NodesNotStartedError: The program did not start on nodes that Slurm names.
         BusbwError: The program did not start.
     """
     if output.recorded_exit_code:
         return output.recorded_exit_code
     if output.start_errors and not output.line_count:
         text = "\n".join(output.start_errors)
-        raise BusbwError(f"Slurm did not start the program: {last_errors(text)}", remedy=remedy_for(text))
+        problem, remedy = f"Slurm did not start the program: {last_errors(text)}", remedy_for(text)
+        reasons = {
+            node: f"Slurm could not start its tasks: {reason}" for node, reason in NODE_NOT_STARTED.findall(text)
+        }
+        if reasons:
+            raise NodesNotStartedError(problem, remedy=remedy, reasons=reasons)
+        raise BusbwError(problem, remedy=remedy)
     if code in _NOT_RUN_CODES and not output.line_count:
         raise BusbwError("program not found on the nodes", remedy="set --program-path")
     # If the program ended with 1 (wrong data), its record has that code. So a 1 without it is srun's.

@@ -5,14 +5,15 @@ A batch script runs one or more steps in sequence. Each step is one srun command
 
 import re
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.engine import ENGINE, WORLD_VARIABLES, collective_name
 from busbw.launchers.job import shell
 from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
+from busbw.launchers.slurm.node_order import parse_hostlist
 from busbw.units import count_text
 
 _STEP_NAME = "step-{step}"
@@ -88,6 +89,24 @@ class SlurmTarget:
     def has_order(self) -> bool:
         """True if busbw, not Slurm, decides the order of the nodes."""
         return bool(self.hosts or self.order)
+
+    def without_nodes(self, nodes: Collection[str]) -> "SlurmTarget":
+        """Returns the target without these nodes."""
+        named, excluded, others = [], [*nodes], []
+        for option in self.step_options if self.in_allocation else self.job_options:
+            match option.partition("="):
+                case ("--nodelist", _, value):
+                    named += [node for node in parse_hostlist(value) if node not in nodes]
+                case ("--exclude", _, value):
+                    excluded.append(value)
+                case _:
+                    others.append(option)
+        others += [f"--nodelist={','.join(named)}"] if named else []
+        options = (*others, f"--exclude={','.join(excluded)}")
+        hosts = tuple(host for host in self.hosts if host.name not in nodes)
+        if self.in_allocation:
+            return replace(self, hosts=hosts, step_options=options)
+        return replace(self, hosts=hosts, job_options=options)
 
 
 def collective_of(job: Job) -> str:

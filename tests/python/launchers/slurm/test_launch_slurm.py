@@ -335,3 +335,21 @@ def test_only_the_jobs_own_folder_is_removed(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / slurm.FOLDERS).iterdir()] == ["other"]
     slurm.remove_folder(other)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), ("--exclude=n2",)),
+        (("--time=5", "--nodelist=n[1-3]"), ("--time=5", "--nodelist=n1,n3", "--exclude=n2")),
+        (("--exclude=n[4-5]", "--time=5"), ("--time=5", "--exclude=n2,n[4-5]")),
+    ],
+)
+@pytest.mark.parametrize("in_allocation", [False, True])
+def test_a_target_without_nodes(options: tuple[str, ...], expected: tuple[str, ...], in_allocation: bool) -> None:
+    hosts = (HostSlots("n1", 2), HostSlots("n2", 2))
+    target = SlurmTarget(in_allocation=in_allocation, hosts=hosts, job_options=options, step_options=options)
+    rest = target.without_nodes(["n2"])
+    assert (rest.step_options if in_allocation else rest.job_options) == expected
+    assert (rest.job_options if in_allocation else rest.step_options) == options
+    assert rest.hosts == hosts[:1]

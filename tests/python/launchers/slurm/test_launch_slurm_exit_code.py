@@ -4,7 +4,7 @@ import pytest
 
 from busbw.errors import BusbwError
 from busbw.launchers.job.job import LaunchCallbacks
-from busbw.launchers.slurm.exit_code import StepOutput, resolve_exit_code
+from busbw.launchers.slurm.exit_code import NodesNotStartedError, StepOutput, resolve_exit_code
 
 END = b'{"kind":"end","exit_code":%d,"rows":1,"wrong_rows":0,"wall_s":1.5}\n'
 
@@ -84,3 +84,24 @@ def test_lines_come_through_and_what_we_caused_ourselves_does_not() -> None:
     assert run.lines == [b"# table\n", b"{broken\n", b'{"kind":"end"}\n']
     assert run.errors == [b"a warning\n"]
     assert run.heard.recorded_exit_code is None
+
+
+def test_the_end_of_a_search_has_its_exit_code() -> None:
+    """srun reports a node that did not start only after the search, and then fails itself (Slurm 22.05)."""
+    end = b'{"kind":"search_end","exit_code":5,"message":null,"answer":"","result":{},"end_time":""}\n'
+    errors = [b"srun: error: Task launch for StepId=1.0 failed on node n2: Communication connection failure\n"]
+    assert resolve_exit_code(233, Run(out=[end], errors=errors).heard) == 5
+
+
+def test_nodes_that_did_not_start_are_named() -> None:
+    errors = [
+        b"srun: error: Task launch for StepId=1.0 failed on node n2: Communication connection failure\n",
+        b"srun: error: Task launch for StepId=1.0 failed on node gpu-a03: Unspecified error\n",
+        b"srun: error: Application launch failed: Communication connection failure\n",
+    ]
+    with pytest.raises(NodesNotStartedError) as raised:
+        resolve_exit_code(233, Run(errors=errors).heard)
+    assert raised.value.reasons == {
+        "n2": "Slurm could not start its tasks: Communication connection failure",
+        "gpu-a03": "Slurm could not start its tasks: Unspecified error",
+    }
