@@ -4,7 +4,7 @@
 // Usage: nccl_roots LIBRARY RANKS ROOTS...    # LIBRARY: libnccl.so.2 of version 2.30
 //
 // Prints one line per number of roots: ranks, roots, then minimum, median and maximum time of all ranks in ms. The time
-// includes NCCL's delay of ranks whose root has more than 256 ranks.
+// includes NCCL's delay of the ranks of a root that has more than 256.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ struct Root {
   Address address;
 };
 
-/// What a rank sends to its root.
+/// Message of a rank to its root.
 struct Contact {
   std::int32_t rank;
   std::int32_t ranks;
