@@ -5,10 +5,9 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from busbw import __version__
+import busbw
 from busbw.errors import BusbwError, ExitCode, UsageError
 
 WORLD_VARIABLES = (
@@ -66,6 +65,9 @@ def _program_folders() -> Iterator[Path]:
     if named := os.environ.get(PROGRAMS_VARIABLE):
         yield Path(named).absolute()
         return
+    # Slow to import, and many commands start no engine.
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         files = distribution("busbw").files or []
         # Covers installations with --user, --prefix and --target too.
@@ -213,7 +215,7 @@ def _run_engine(*words: str) -> "subprocess.CompletedProcess[str]":
         is_flag_unknown = f"{ENGINE} {flag}: no collective before the options" in error.stderr
         if is_flag_unknown:
             engine_text = f"{path} is {versions().splitlines()[0].removeprefix('busbw ')} and lacks {flag}"
-            problem = f"engine and busbw differ in version: {engine_text}, busbw is {__version__}"
+            problem = f"engine and busbw differ in version: {engine_text}, busbw is {busbw.__version__}"
             raise BusbwError(problem, remedy="install busbw again") from error
         if error.returncode == ExitCode.USAGE and (message := error.stderr.strip()):
             raise UsageError(message.removeprefix(f"{ENGINE}: ")) from error

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from busbw import __version__, engine
+import busbw
+from busbw import engine
 from busbw.cli.lazy import LazyGroup
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError, interrupt_exit_code
 from busbw.units import plain, shorten
@@ -44,7 +45,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, is_set:
     if not is_set or context.resilient_parsing:
         return
     # The engine prints its version first; equal lines are printed once.
-    unique_lines = dict.fromkeys([f"busbw {__version__}", *engine.versions().splitlines()])
+    unique_lines = dict.fromkeys([f"busbw {busbw.__version__}", *engine.versions().splitlines()])
     click.echo("\n".join(unique_lines))
     context.exit()
 

@@ -30,7 +30,7 @@ from busbw.judge import ReferenceSelection
 from busbw.logs import Log
 from busbw.readers.busbw_records import SearchRecordError
 from busbw.recorded_search import read_search, redact_search
-from busbw.report import Page, ReportInput, build, build_search, build_trace, render
+from busbw.report import Page, ReportInput, build, build_trace, render
 from busbw.store import find, read_named_logs
 from busbw.system import System, systems
 from busbw.terminal import activity
@@ -105,6 +105,8 @@ def report(
             search, source = read_search(path), path_text(path)
             if is_redacted:
                 search, source = redact_search(search), "search"
+            from busbw.report.search import build_search  # slow, and only pages of searches need it
+
             return _write_page(build_search(search, source, title=title, is_redacted=is_redacted), output)
         logs = list(map(_first_tables, whole_logs))
     if not any(log.has_rows for log in logs):

@@ -2,7 +2,7 @@
 
 import numpy as np
 from msgspec import Struct
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from busbw.find.cluster import UNKNOWN, Cluster
 from busbw.find.evidence import LEVELS, log_density
@@ -77,7 +77,7 @@ def kind_power(kind: Kind, all_parts: int, flows: Values, mean: Values, variance
         variance: Variance of this sum, which is approximately normal.
         limit: Evidence from which a part is found.
     """
-    chance = norm.cdf((mean - limit) / np.sqrt(np.maximum(variance, 1e-9)))
+    chance = ndtr((mean - limit) / np.sqrt(np.maximum(variance, 1e-9)))
     return KindPower(
         kind=kind,
         parts=len(flows),

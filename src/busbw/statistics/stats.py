@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
@@ -152,8 +151,11 @@ def _level(low_index: int, quadruples: int) -> float:
     """Returns the confidence level of the median's interval from sorted difference `low_index` to `-1 - low_index`.
 
     Each difference is above or below the median with equal probability, so their number is binomially distributed.
-    scipy.special has this distribution too, and takes a third of the import time of scipy.stats.
+    scipy.special has this distribution too, and takes a third of the import time of scipy.stats. Both are slow to
+    import, and most commands load this module without computing an interval.
     """
+    from scipy import special
+
     return 1 - 2 * float(special.bdtr(low_index, quadruples, 0.5))
 
 
@@ -225,6 +227,8 @@ def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Inte
 
     The interval is extended by the rounding error: equal printed figures agree only to their last digit.
     """
+    from scipy import special
+
     estimate = a.mean - b.mean
     variance = a.variance_of_mean + b.variance_of_mean
     rounding = a.rounding + b.rounding

@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-import plotext
-
-_FIGURE = plotext.figure
-"""plotext has one figure; `Chart` clears it first."""
-
 
 class Chart:
     """Chart with a title, curves or marks with labels, and ticks."""
 
     def __init__(self, title: str, width: int, height: int) -> None:
         """Makes an empty chart of `width` columns and `height` lines."""
-        _FIGURE.clear()
-        _FIGURE.plot_size(width, height)
-        _FIGURE.title(title)
+        import plotext  # slow to import, and few commands draw a chart
+
+        self._figure = plotext.figure
+        """plotext has one figure."""
+        self._uncolorize = plotext.uncolorize
+        self._figure.clear()
+        self._figure.plot_size(width, height)
+        self._figure.title(title)
 
     def add_marks(self, x: Sequence[float], y: Sequence[float], *, label: str, marker: str) -> None:
         """Draws a mark at each point."""
@@ -27,27 +27,27 @@ class Chart:
 
     def add_vertical_line(self, x: float) -> None:
         """Draws a line over the whole height."""
-        _FIGURE.line(x, orientation="vertical")
+        self._figure.line(x, orientation="vertical")
 
     def set_x_ticks(self, positions: Sequence[float], labels: Sequence[str]) -> None:
         """Sets the ticks of the horizontal axis."""
-        _FIGURE.ruler("x").ticks(list(positions), list(labels))
+        self._figure.ruler("x").ticks(list(positions), list(labels))
 
     def set_y_ticks(self, positions: Sequence[float], labels: Sequence[str]) -> None:
         """Sets the ticks of the vertical axis."""
-        _FIGURE.ruler("y").ticks(list(positions), list(labels))
+        self._figure.ruler("y").ticks(list(positions), list(labels))
 
     def set_y_range(self, low: float, high: float | None) -> None:
         """Sets the ends of the vertical axis. `high` is None for the maximum of the points."""
-        _FIGURE.ruler("y").lim(low, high)
+        self._figure.ruler("y").lim(low, high)
 
     def text(self) -> str:
         """Returns the lines of the chart, without colors and trailing blanks."""
-        drawn = plotext.uncolorize(str(_FIGURE.build()))
+        drawn = self._uncolorize(str(self._figure.build()))
         return "\n".join(line.rstrip() for line in drawn.splitlines())
 
     def _add(self, x: Sequence[float], y: Sequence[float], label: str, marker: str, *, are_joined: bool) -> None:
-        signal = _FIGURE.signal(list(x), list(y), marker=marker)
+        signal = self._figure.signal(list(x), list(y), marker=marker)
         signal.label(label)
         signal.lines(are_joined)
-        _FIGURE.draw(signal)
+        self._figure.draw(signal)
