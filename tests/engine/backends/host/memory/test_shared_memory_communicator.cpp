@@ -24,12 +24,20 @@ namespace {
 /// Odd counts on both sides of the staging limit, which is also near the limit at which sockets change the algorithm.
 std::vector<std::size_t> counts_of(Dtype dtype) { return {0, 1, 33, kStagingBytes / size_bytes(dtype) + 5}; }
 
+/// The thread sanitizer checks synchronization, and a type changes nothing of it except the size of an element. So it
+/// gets one type of each size, and all operators for one type only.
+bool is_tested(Dtype dtype, Redop redop) {
+  if (!kUnderThreadSanitizer) return true;
+  if (redop != Redop::sum) return dtype == Dtype::float32;
+  return dtype == Dtype::int8 || dtype == Dtype::float16 || dtype == Dtype::float32 || dtype == Dtype::float64;
+}
+
 std::string run_all(Communicator& communicator) {
   const int last = communicator.size() - 1;
   for (const std::string_view collective : kCollectives) {
     for (const Dtype dtype : kDtypes) {
       for (const Redop redop : kRedops) {
-        if (!reduces(collective) && redop != Redop::sum) continue;
+        if (!is_tested(dtype, redop) || (!reduces(collective) && redop != Redop::sum)) continue;
         for (const std::size_t count : counts_of(dtype)) {
           for (const bool in_place : {false, true}) {
             const int root = count % 2 == 0 ? 0 : last;
@@ -70,7 +78,8 @@ TEST_CASE("Host communicators: every collective, type, operator and placement, r
 }
 
 TEST_CASE("Host communicators: many claims of a reduction, many chunks of an exchange, and every root") {
-  constexpr std::size_t kCount = 200'003;
+  // Under the thread sanitizer, which is slow: 8 claims, and 5 chunks in 2 slots.
+  constexpr std::size_t kCount = kUnderThreadSanitizer ? 70'003 : 200'003;
   for (const Transport transport : kTransports) {
     const auto backend = backend_over(transport, 4, 4 * 4 * kCount + 4096);
     const std::string complaints = run_threads(4, [&](Team& world) {
