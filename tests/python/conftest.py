@@ -4,13 +4,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import traceback
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
-from polling import HANG_GUARD_S
+from polling import wait_until
 from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  # pytest finds the hooks here
+
+from busbw.cli.main import main
 
 # A shell lets a background pytest ignore SIGINT, and nohup lets it ignore SIGHUP. Started programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -105,21 +112,70 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def busbw(here: Path) -> Busbw:
-    """Returns a function that runs `busbw` in an empty folder, without a terminal."""
+    """Returns a function that runs `busbw` in an empty folder, without a terminal.
+
+    The process is a fork of this one, because a new Python needs most of its time for imports. Tests of imports, of
+    signals and of Python's own start use `BUSBW`.
+    """
 
     def run(*arguments: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*BUSBW, *arguments],
-            cwd=here,
-            env={**os.environ, **(environment or {})},
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            stdin=subprocess.DEVNULL,
-            timeout=HANG_GUARD_S,
-        )
+        with (
+            tempfile.TemporaryFile("w+", errors="surrogateescape") as out,
+            tempfile.TemporaryFile("w+", errors="surrogateescape") as error,
+        ):
+            with warnings.catch_warnings():
+                # Python 3.12 warns because of the threads of pytest-xdist; this child never needs them.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+            if pid == 0:
+                os.chdir(here)
+                os.environ.update(environment or {})
+                _be_busbw(arguments, out.fileno(), error.fileno())
+            code = _exit_code(pid)
+            out.seek(0)
+            error.seek(0)
+            return subprocess.CompletedProcess(["busbw", *arguments], code, out.read(), error.read())
 
     return run
+
+
+def _be_busbw(arguments: Sequence[str], out: int, error: int) -> NoReturn:
+    """Runs `busbw` in this forked process as a new Python does, and ends the process."""
+    code = 1
+    try:
+        for source, number in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (error, 2)):
+            os.dup2(source, number)
+        sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+        sys.argv = ["-c", *arguments]
+        code = main()
+    except SystemExit as raised:
+        code = raised.code if isinstance(raised.code, int) else int(raised.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _exit_code(pid: int) -> int:
+    """Waits for the end of a child. Kills it if it hangs."""
+    status: list[int] = []
+
+    def has_ended() -> bool:
+        ended, code = os.waitpid(pid, os.WNOHANG)
+        status.append(code)
+        return ended == pid
+
+    try:
+        wait_until(has_ended, "the end of busbw")
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    return os.waitstatus_to_exitcode(status[-1])
 
 
 def one_sentence(stderr: str) -> str:

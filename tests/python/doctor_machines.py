@@ -15,7 +15,7 @@ A machine is a folder in doctor/machines with TOML files. Their tables:
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,7 @@ class TestMachine:
         """The machine as checks see it."""
         return Machine(self.tree)
 
-    @property
+    @cached_property
     def tree(self) -> Capture:
         """The tree that checks read."""
         facts = {f"facts/{name}.json": msgspec.json.encode(value) for name, value in self.facts.items()}
