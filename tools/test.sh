@@ -23,9 +23,8 @@ build() {
   }
 }
 
-# The engine's tests run in parallel parts, and so do the files of Python tests, because they mostly wait.
+# The engine's tests run in parallel parts, because they mostly wait.
 engine_parts=4
-parallel_files=(-n 5 --dist loadfile)
 
 # Runs the tests of engine and fast path of one preset. Each part writes its own log.
 run_tests() {
@@ -76,29 +75,36 @@ build_and_test() {
   return "$code"
 }
 
+# Tests the installed programs once the first preset is built. These tests mostly wait, so they run beside all others.
+test_programs() {
+  until [ -e build/programs-are-built ]; do
+    kill -0 "$engine_pid" 2>/dev/null || {
+      printf 'the installed programs were not tested: '
+      cat build/failed-build
+      return 1
+    }
+    sleep 0.2
+  done
+  python -m pytest -n 4 --dist loadfile --no-loadscope-reorder tests/integration
+}
+
 # The first preset builds the fast path's libraries for the tests of the installed programs.
 if [ -e build/cuda-env/complete ]; then presets=(gpu-compile tsan asan); else presets=(dev tsan asan); fi
-rm -f build/{dev,gpu-compile,asan,tsan}/tests-*.log build/programs-are-built build/failed-build
+rm -f build/{dev,gpu-compile,asan,tsan}/tests-*.log build/programs-are-built build/failed-build build/tests-programs.log
 
-# Builds in parallel with the tests of the command, which mostly wait.
 build_and_test "${presets[@]}" &
 engine_pid=$!
-trap 'kill "$engine_pid" 2>/dev/null || true' EXIT
+test_programs >build/tests-programs.log 2>&1 &
+programs_pid=$!
+trap 'kill "$engine_pid" "$programs_pid" 2>/dev/null || true' EXIT
 code=0
+# Each worker needs ten seconds to collect the tests.
 echo '== the command'
-python -m pytest "${parallel_files[@]}" tests/python || code=$?
+python -m pytest -n 3 --dist loadfile tests/python || code=$?
 
-until [ -e build/programs-are-built ]; do
-  kill -0 "$engine_pid" 2>/dev/null || {
-    printf 'the installed programs were not tested: ' >&2
-    cat build/failed-build >&2
-    exit 1
-  }
-  sleep 0.2
-done
+wait "$programs_pid" || code=1
 echo '== the installed programs'
-python -m pytest "${parallel_files[@]}" tests/integration || code=$?
-
+cat build/tests-programs.log
 wait "$engine_pid" || code=1
 for preset in "${presets[@]}"; do print_result "$preset" || code=1; done
 [ ! -e build/failed-build ] || cat build/failed-build >&2

@@ -15,6 +15,15 @@ from busbw.collectives import PROGRAMS
 from .launchers import slurm as real_slurm
 from .programs import Programs, used_from
 
+LONG_FILES = ("test_slurm.py", "test_endings.py", "test_hosts.py", "test_find_namespaces.py", "test_site.py")
+"""Files that run for minutes, longest first. A worker that starts one of them last finishes long after the others."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Moves the long files to the front; `--no-loadscope-reorder` keeps this order between workers."""
+    rank = {name: number for number, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
 
 @pytest.fixture(autouse=True)
 def _default_hangups() -> Iterator[None]:
