@@ -85,7 +85,7 @@ test_programs() {
     }
     sleep 0.2
   done
-  python -m pytest -n 4 --dist loadfile --no-loadscope-reorder tests/integration
+  exec python -m pytest -n 4 --dist loadfile --no-loadscope-reorder tests/integration  # so that the trap ends it
 }
 
 # The first preset builds the fast path's libraries for the tests of the installed programs.
