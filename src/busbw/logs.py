@@ -5,6 +5,7 @@ programs omit many facts, so most fields may be None, which means unknown. A GB 
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Literal
 
 from msgspec import Struct
@@ -125,22 +126,19 @@ COMPARISON_HEADINGS = {
 """Exported columns of comparisons that a run makes by itself (--with, --skew), with their headings for people."""
 
 
-def comparison_value(figure: Figure, column: str) -> float | None:
-    """Returns the value for a column of COMPARISON_HEADINGS. None if it is unknown or the run has no such comparison.
+def comparison_values(figures: Sequence[Figure], column: str) -> list[float | None]:
+    """Returns the values for a column of COMPARISON_HEADINGS. None if unknown or if the run has no such comparison.
 
     The name of the column has the field of the figure, and the field of its comparison.
     """
     kind, _, field = column.partition("_")
-    comparison = getattr(figure, kind)
-    return None if comparison is None else getattr(comparison, field)
+    comparisons = map(attrgetter(kind), figures)
+    return [None if comparison is None else getattr(comparison, field) for comparison in comparisons]
 
 
 def comparison_columns(figures: Sequence[Figure]) -> list[tuple[str, list[float | None]]]:
     """Returns the heading and the values of each column of COMPARISON_HEADINGS."""
-    return [
-        (heading, [comparison_value(figure, name) for figure in figures])
-        for name, heading in COMPARISON_HEADINGS.items()
-    ]
+    return [(heading, comparison_values(figures, name)) for name, heading in COMPARISON_HEADINGS.items()]
 
 
 class Row(Struct, kw_only=True, frozen=True, gc=False):

@@ -14,8 +14,8 @@ from busbw import engine, records
 from busbw.ab import container
 from busbw.ab.sides import SideSpec
 from busbw.comparability import SystemFacts, system_facts
-from busbw.compare.pairing import Observations, observations
-from busbw.compare.quantities import value_of
+from busbw.compare.figures import sampled_median_us
+from busbw.compare.pairing import figures_by_point
 from busbw.compare.result import PointKey
 from busbw.errors import INTERRUPT_CODES, SIGNALLED, BusbwError, ExitCode
 from busbw.launchers import Job, LaunchCallbacks, local
@@ -122,15 +122,18 @@ class Measurement:
 
 
 def block_of(path: Path) -> Block:
-    """Reads the figures of a block from its record."""
-    return first_figures(observations([busbw_records.table_of(records.read(path))]))
+    """Reads the figures of a block from its record.
 
-
-def first_figures(by_point: Observations) -> Block:
-    """Returns the first figure of each point. Later cycles (-N) are not independent and are ignored."""
-    return {point: point_observations[0].figure for point, point_observations in by_point.items()}
+    The first figure of each point counts. Later cycles (-N) are not independent and are ignored.
+    """
+    table = busbw_records.table_of(records.read(path))
+    block: Block = {}
+    for row in table.rows:
+        for point, figure in figures_by_point(table, row):
+            block.setdefault(point, figure)
+    return block
 
 
 def median_us(figure: Figure) -> float:
     """Median time of the iterations; the slowest rank determines each. NaN if the figure has no time."""
-    return value_of(figure, "median_us") or figure.time_us or math.nan
+    return sampled_median_us(figure) or figure.time_us or math.nan

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from busbw.ab.blocks import Block, median_us
-from busbw.compare.figures import side_figures
+from busbw.compare.figures import PointFigures, side_figures
 from busbw.compare.pairing import adjacent_sizes, both_placements
 from busbw.compare.quantities import have_device_times
 from busbw.compare.result import ChangeVerdict, PointKey, SideFigures, SizeResult, TimeQuantity
@@ -58,7 +58,7 @@ def select_quantity(points: Sequence[PointKey], quadruples: Sequence[Quadruple])
     """
     blocks = [block for quadruple in quadruples for block in quadruple.blocks]
     figures = [block[point] for block in blocks for point in points if point in block]
-    return "device_time_us" if have_device_times(figures) else "median_us"
+    return "device_time_us" if have_device_times(PointFigures(figures)) else "median_us"
 
 
 def log_speedups(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> stats.Matrix:
@@ -161,7 +161,7 @@ def _decide_verdict(
 
 def _figures(point: PointKey, quadruples: Sequence[Quadruple], side: str) -> SideFigures:
     blocks = [block for quadruple in quadruples for block in quadruple.blocks_of(side)]
-    return side_figures([block[point] for block in blocks if point in block])
+    return side_figures(PointFigures(block[point] for block in blocks if point in block))
 
 
 def noise(points: Sequence[PointKey], quadruples: Sequence[Quadruple]) -> dict[PointKey, float]:

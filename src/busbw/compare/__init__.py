@@ -5,13 +5,15 @@ error rates. The verdict on each size is decided in `verdicts.py`. A point is on
 """
 
 from collections.abc import Sequence
+from itertools import chain, islice
 
 import msgspec
 
 from busbw.comparability import find_load_differences
 from busbw.compare import differences
-from busbw.compare.evidence import MIN_RUNS, run_count
-from busbw.compare.pairing import Observation, Observations, align, by_configuration, observations, require_common
+from busbw.compare.evidence import MIN_RUNS
+from busbw.compare.figures import PointFigures
+from busbw.compare.pairing import Observations, align, by_configuration, observations, require_common
 from busbw.compare.result import (
     Basis,
     ChangeVerdict,
@@ -147,7 +149,7 @@ def _require_like_loads(name_a: str, tables_a: Sequence[Table], name_b: str, tab
     """Raises UsageError if a table has another distribution of the traffic, or another neighbor, than the first one."""
     if not tables_a:
         return
-    for table in (*tables_a[1:], *tables_b):
+    for table in chain(islice(tables_a, 1, None), tables_b):
         if load_differences := find_load_differences(tables_a[0], table, run_name=name_a, other_name=name_b):
             differences_text = "; ".join(difference.text for difference in load_differences)
             raise UsageError(
@@ -172,12 +174,12 @@ def _compare(
         _select_placement(observations(tables), placement) for tables in (tables_a, tables_b)
     )
     observations_a, observations_b, notes = align(observations_a, observations_b)
-    observations_a, observations_b, system_notes = separate_systems(
+    figures_a, figures_b, system_notes = separate_systems(
         (observations_a, tables_a), (observations_b, tables_b), any_system=any_system
     )
     _require_like_loads(a.label, tables_a, b.label, tables_b)
-    points = require_common(observations_a, observations_b)
-    pairs = [(observations_a[point], observations_b[point]) for point in points]
+    points = require_common(figures_a, figures_b)
+    pairs = [(figures_a[point], figures_b[point]) for point in points]
     results = judge_points(points, pairs, resolution=resolution, has_claims=has_claims)
     thresholds = thresholds_text(points, pairs, resolution)
     bases = list(dict.fromkeys(result.basis for result in results))
@@ -194,8 +196,8 @@ def _compare(
         level_text=_level_text(bases),
         wrong_data=(*differences.wrong_data(a.label, tables_a), *differences.wrong_data(b.label, tables_b)),
         warnings=(*warnings, *system_notes, *notes, *_cycle_warnings(pairs)),
-        only_in_a=tuple(sorted(observations_a.keys() - observations_b.keys(), key=by_configuration)),
-        only_in_b=tuple(sorted(observations_b.keys() - observations_a.keys(), key=by_configuration)),
+        only_in_a=tuple(sorted(figures_a.keys() - figures_b.keys(), key=by_configuration)),
+        only_in_b=tuple(sorted(figures_b.keys() - figures_a.keys(), key=by_configuration)),
         differences=differences.find_differences(tables_a, tables_b),
     )
 
@@ -228,8 +230,8 @@ def _level_text(bases: Sequence[Basis]) -> str:
 def _select_placement(side: Observations, placement: Placement | None) -> Observations:
     """Removes the points that are known to have another placement."""
     return {
-        point: point_observations
-        for point, point_observations in side.items()
+        point: figures
+        for point, figures in side.items()
         if placement is None or point.placement in (placement, "unstated")
     }
 
@@ -238,9 +240,9 @@ def _libraries_text(tables: Sequence[Table]) -> str | None:
     return ", ".join(dict.fromkeys(table.library for table in tables if table.library)) or None
 
 
-def _cycle_warnings(pairs: Sequence[tuple[list[Observation], list[Observation]]]) -> list[str]:
+def _cycle_warnings(pairs: Sequence[tuple[PointFigures, PointFigures]]) -> list[str]:
     """Returns a warning if the cycles of a side are enough to be MIN_RUNS runs, but its runs are not."""
-    if any(min(map(len, pair)) >= MIN_RUNS > min(map(run_count, pair)) for pair in pairs):
+    if any(min(map(len, pair)) >= MIN_RUNS > min(figures.run_count for figures in pair) for pair in pairs):
         return [
             "Cycles of one run do not count as runs: they share properties of the program's start (memory, placement "
             f"of ranks, launch mode). Measure {MIN_RUNS} starts of each side, taken in turns."

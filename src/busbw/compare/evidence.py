@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from busbw.compare.pairing import Observation
-from busbw.compare.quantities import have_device_times, program_time, value_of
+from busbw.compare.figures import PointFigures
+from busbw.compare.quantities import have_device_times, program_time
 from busbw.compare.result import Basis, PointKey, TimeQuantity
-from busbw.logs import Figure
 from busbw.statistics import stats
 from busbw.statistics.run_variation import VARIATIONS
 
@@ -37,29 +36,24 @@ _PRINTED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw
 
 @dataclass(frozen=True)
 class TimeComparison:
-    """One kind of time at one point, with the observations of both sides."""
+    """One kind of time at one point, with the figures of both sides."""
 
     point: PointKey
-    a: list[Observation]
-    b: list[Observation]
+    a: PointFigures
+    b: PointFigures
     is_device: bool
     """True for the device time, false for the time that a program spends."""
 
     @property
     def run_variation(self) -> VariationLimits:
         """Run-to-run variation: the maximum over the launch modes of both sides."""
-        launch_modes = {observation.launch_mode for observation in (*self.a, *self.b) if observation.launch_mode}
+        launch_modes = self.a.launch_modes | self.b.launch_modes
         if self.is_device or not launch_modes:
             return _DEFAULT_VARIATION
         largest_factor, up_to_bytes = max(
             (VARIATIONS[mode].factor, VARIATIONS[mode].up_to_bytes or math.inf) for mode in launch_modes
         )
         return ((up_to_bytes, round(largest_factor - 1, 9)),)
-
-    @property
-    def figures(self) -> list[Figure]:
-        """Figures of both sides."""
-        return [observation.figure for observation in (*self.a, *self.b)]
 
 
 @dataclass(frozen=True)
@@ -83,12 +77,12 @@ class Evidence:
 
 def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
     """Estimates the speed-up by the strongest basis: runs, then stretches of iterations, then single figures."""
-    quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.figures)
+    quantity: TimeQuantity = "device_time_us" if comparison.is_device else program_time(comparison.a, comparison.b)
     evidence = _evidence_from_runs(comparison, quantity, alpha)
     if evidence is None and quantity != "time_us":  # samples do not describe `time_us`, see `program_time`
         evidence = _evidence_from_iterations(comparison, quantity, alpha)
     if evidence is None:
-        is_stated = quantity != "median_us" and have_device_times(comparison.figures)
+        is_stated = quantity != "median_us" and have_device_times(comparison.a, comparison.b)
         quantities = (quantity,) if is_stated else _PRINTED_QUANTITIES
         evidence = _evidence_from_means(comparison.a, comparison.b, quantities)
     return evidence
@@ -96,10 +90,10 @@ def find_evidence(comparison: TimeComparison, alpha: float) -> Evidence:
 
 def _evidence_from_runs(comparison: TimeComparison, quantity: TimeQuantity, alpha: float) -> Evidence | None:
     """Compares the runs of both sides. None if a side has too few runs or a time is missing."""
-    runs = min(run_count(comparison.a), run_count(comparison.b))
+    runs = min(comparison.a.run_count, comparison.b.run_count)
     if runs < _MIN_RUNS_FOR_INTERVAL:
         return None
-    times_a, times_b = _median_per_run(comparison.a, quantity), _median_per_run(comparison.b, quantity)
+    times_a, times_b = comparison.a.median_per_run(quantity), comparison.b.median_per_run(quantity)
     if not times_a or not times_b:
         return None
     rounding_error = _rounding_error(comparison, quantity)
@@ -136,10 +130,7 @@ def _evidence_from_iterations(comparison: TimeComparison, quantity: TimeQuantity
 
 def _center_on_device_times(interval: stats.Interval, comparison: TimeComparison) -> stats.Interval:
     """Moves the interval of the samples to the ratio of the device times. They are assumed to vary no more."""
-    a_us, b_us = (
-        median(observation.figure.device_time_us or 1.0 for observation in side)
-        for side in (comparison.a, comparison.b)
-    )
+    a_us, b_us = (median(side.known_values("device_time_us")) for side in (comparison.a, comparison.b))
     estimate = math.log(a_us / b_us)
     shift = estimate - interval.estimate
     return stats.Interval(estimate, interval.low + shift, interval.high + shift)
@@ -149,47 +140,28 @@ def _drop_wide_interval(interval: stats.Interval) -> stats.Interval | None:
     return interval if interval.high - interval.estimate < _MAX_HALF_WIDTH else None
 
 
-def run_count(observations: Sequence[Observation]) -> int:
-    """Number of different runs. All cycles of a run count once."""
-    return len({observation.run for observation in observations})
-
-
-def _median_per_run(observations: list[Observation], quantity: TimeQuantity) -> list[float]:
-    """Returns one time per run, the median over its cycles, which are not independent. Empty if a time is missing."""
-    values_by_run: dict[int, list[float | None]] = {}
-    for observation in observations:
-        values_by_run.setdefault(observation.run, []).append(value_of(observation.figure, quantity))
-    if not all(value for cycle_values in values_by_run.values() for value in cycle_values):
-        return []
-    return [median(value for value in cycle_values if value) for cycle_values in values_by_run.values()]
-
-
 def _rounding_error(comparison: TimeComparison, quantity: TimeQuantity) -> float:
     """Half of one unit in the last printed place, in the unit of the quantity.
 
     Reading drops trailing zeros, so the figure with the most digits decides.
     """
-    values = (value_of(figure, quantity) for figure in comparison.figures)
-    return min(stats.half_digit(value) for value in values if value)
+    values = {*comparison.a.positive_values(quantity), *comparison.b.positive_values(quantity)}
+    return min(map(stats.half_digit, values))
 
 
-def _summarize_iterations(observations: list[Observation]) -> stats.SampleSummary | None:
+def _summarize_iterations(figures: PointFigures) -> stats.SampleSummary | None:
     """Summarizes the iterations of all runs and cycles, concatenated, by stretches of consecutive iterations.
 
     Returns None if a figure has no samples.
     """
-    if not all(observation.figure.samples_us for observation in observations):
-        return None
-    return stats.stretch_summary(
-        [time_us for observation in observations for time_us in stats.slowest_rank_us(observation.figure.samples_us)]
-    )
+    return stats.stretch_summary(figures.slowest_us) if figures.are_sampled else None
 
 
-def _evidence_from_means(a: list[Observation], b: list[Observation], quantities: Sequence[TimeQuantity]) -> Evidence:
+def _evidence_from_means(a: PointFigures, b: PointFigures, quantities: Sequence[TimeQuantity]) -> Evidence:
     """Returns the speed-up by the quantity that both sides print most precisely, with its rounding bounds."""
     best: Evidence | None = None
     for quantity in quantities:
-        values = [_printed_median(a, quantity), _printed_median(b, quantity)]
+        values = [a.printed_median(quantity), b.printed_median(quantity)]
         if not all(values):
             continue
         # The speed-up is time of A over time of B, or bandwidth of B over bandwidth of A.
@@ -210,18 +182,6 @@ def _evidence_from_means(a: list[Observation], b: list[Observation], quantities:
             best = evidence
     reason = "both sides print no common time or bandwidth that exceeds half of its last digit"
     return best or Evidence(basis="means", speedup=None, interval=None, rounding=None, missing_reason=reason)
-
-
-def _printed_median(observations: list[Observation], quantity: str) -> float | None:
-    """Median of the printed values. None if a value is missing, zero, or derived from other figures."""
-    values = [
-        float(value)
-        for observation in observations
-        if quantity not in observation.figure.derived
-        and (value := getattr(observation.figure, quantity)) is not None
-        and value > 0
-    ]
-    return median(values) if len(values) == len(observations) else None
 
 
 def _rounding_width(evidence: Evidence) -> float:

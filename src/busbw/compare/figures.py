@@ -1,32 +1,153 @@
-"""Figures of one side of a comparison at a point, combined over its runs or blocks."""
+"""Figures of one side of a comparison at a point, and their combination over its runs or blocks."""
 
-from collections.abc import Sequence
+import math
+from array import array
+from collections.abc import Iterable, Sequence
 from statistics import median
 
-from busbw.compare.quantities import value_of
 from busbw.compare.result import SideFigures, TimeQuantity
 from busbw.logs import Figure
+from busbw.statistics import stats
+from busbw.statistics.run_variation import LaunchMode
 
 _STATED_QUANTITIES: tuple[TimeQuantity, ...] = ("time_us", "algbw_gbps", "busbw_gbps", "device_time_us")
+"""Quantities that logs state."""
 
 
-def side_figures(figures: Sequence[Figure], *, runs: int | None = None) -> SideFigures:
+def sampled_median_us(figure: Figure) -> float | None:
+    """Returns the median over the iterations of the slowest rank's time. None without samples, or unless above zero."""
+    if not (figure.samples_us and figure.samples_us[0]):
+        return None
+    value = median(stats.slowest_rank_us(figure.samples_us))
+    return value if value > 0 else None
+
+
+class PointFigures:
+    """Figures of one side at one point, in packed arrays, because a long log has millions of them."""
+
+    def __init__(self, figures: Iterable[Figure] = ()) -> None:
+        """Adds the figures, each as a run of its own."""
+        self.runs = array("q")
+        """Number of the run of each figure, from 0 within the side."""
+        self.slowest_us = array("d")
+        """Sampled times of the slowest rank: those of all figures, one figure after the other."""
+        self.are_sampled = True
+        """True if every figure has samples."""
+        self.have_program_samples = True
+        """True if every figure has samples that include launch time."""
+        self.sample_count = 0
+        """Number of iterations with samples."""
+        self.wrong_elements: int | None = None
+        """Number of wrong elements. None if no figure has a known number."""
+        self.algorithms: set[str] = set()
+        self.launch_modes: set[LaunchMode] = set()
+        """How operations were launched, if that is known and launching has a visible effect."""
+        self.claimed_speedup: float | None = None
+        """First speed-up that a row states."""
+        self._values = {quantity: array("d") for quantity in (*_STATED_QUANTITIES, "median_us")}
+        """Values of each quantity by figure. NaN: unknown."""
+        self._derived: set[str] = set()
+        """Quantities that a figure derives from others."""
+        self._last_pass = (-1, -1)
+        for run, figure in enumerate(figures):
+            self.add(figure, run)
+
+    @classmethod
+    def merged(cls, parts: "Sequence[PointFigures]") -> "PointFigures":
+        """Returns the figures of several points of one side as those of one point."""
+        if len(parts) == 1:
+            return parts[0]
+        figures = cls()
+        for part in parts:
+            figures._extend(part)
+        return figures
+
+    def __len__(self) -> int:
+        """Number of figures."""
+        return len(self.runs)
+
+    def add(self, figure: Figure, run: int, cycle: int = 0) -> bool:
+        """Adds a figure. Returns false for a further figure of the same cycle, which is not added."""
+        if (run, cycle) == self._last_pass:
+            return False
+        self._last_pass = (run, cycle)
+        self.runs.append(run)
+        for quantity in _STATED_QUANTITIES:
+            value = getattr(figure, quantity)
+            self._values[quantity].append(math.nan if value is None else value)
+        self._values["median_us"].append(sampled_median_us(figure) or math.nan)
+        has_samples = bool(figure.samples_us and figure.samples_us[0])
+        self.are_sampled &= bool(figure.samples_us)
+        self.have_program_samples &= has_samples and figure.samples_include_launches
+        if has_samples:
+            self.sample_count += len(figure.samples_us[0])
+            self.slowest_us.extend(stats.slowest_rank_us(figure.samples_us))
+        if figure.wrong_elements is not None:
+            self.wrong_elements = (self.wrong_elements or 0) + figure.wrong_elements
+        self.algorithms.add(figure.algorithm_text)
+        self._derived.update(figure.derived)
+        return True
+
+    def _extend(self, other: "PointFigures") -> None:
+        self.runs.extend(other.runs)
+        self.slowest_us.extend(other.slowest_us)
+        self.are_sampled &= other.are_sampled
+        self.have_program_samples &= other.have_program_samples
+        self.sample_count += other.sample_count
+        if other.wrong_elements is not None:
+            self.wrong_elements = (self.wrong_elements or 0) + other.wrong_elements
+        self.algorithms |= other.algorithms
+        self.launch_modes |= other.launch_modes
+        if self.claimed_speedup is None:
+            self.claimed_speedup = other.claimed_speedup
+        for quantity, values in self._values.items():
+            values.extend(other._values[quantity])
+        self._derived |= other._derived
+
+    @property
+    def run_count(self) -> int:
+        """Number of different runs. All cycles of a run count once."""
+        return len(set(self.runs))
+
+    def known_values(self, quantity: TimeQuantity) -> list[float]:
+        """Returns the known values of a quantity."""
+        return [value for value in self._values[quantity] if not math.isnan(value)]
+
+    def positive_values(self, quantity: TimeQuantity) -> list[float]:
+        """Returns the values of a quantity that are above zero."""
+        return [value for value in self._values[quantity] if value > 0]
+
+    def printed_median(self, quantity: TimeQuantity) -> float | None:
+        """Returns the median of the printed values. None if one is missing, zero, or derived from other figures."""
+        values = self.positive_values(quantity)
+        return median(values) if quantity not in self._derived and len(values) == len(self) > 0 else None
+
+    def median_per_run(self, quantity: TimeQuantity) -> list[float]:
+        """Returns one value per run, the median over its cycles, which are not independent.
+
+        Empty if a value is missing or not above zero.
+        """
+        values = self.positive_values(quantity)
+        if len(values) < len(self):
+            return []
+        values_by_run: dict[int, list[float]] = {}
+        for run, value in zip(self.runs, values, strict=True):
+            values_by_run.setdefault(run, []).append(value)
+        return list(map(median, values_by_run.values()))
+
+
+def side_figures(figures: PointFigures, *, runs: int | None = None) -> SideFigures:
     """Combines the figures of one side at a point. Each value is the median over them.
 
     `runs`: number of runs that the figures come from; None if each figure is a run.
     """
-    values = {}
-    for quantity in _STATED_QUANTITIES:
-        stated_values = [value for figure in figures if (value := getattr(figure, quantity)) is not None]
-        values[quantity] = median(stated_values) if stated_values else None
-    sampled_us = [value for figure in figures if (value := value_of(figure, "median_us")) is not None]
-    wrong_counts = [figure.wrong_elements for figure in figures if figure.wrong_elements is not None]
-    algorithms = {figure.algorithm_text for figure in figures}
+    known = {quantity: figures.known_values(quantity) for quantity in _STATED_QUANTITIES}
+    sampled_us = figures.known_values("median_us")
     return SideFigures(
-        **values,
-        median_us=median(sampled_us) if figures and len(sampled_us) == len(figures) else None,
-        samples=sum(len(figure.samples_us[0]) for figure in figures if figure.samples_us),
+        **{quantity: median(values) if values else None for quantity, values in known.items()},
+        median_us=median(sampled_us) if sampled_us and len(sampled_us) == len(figures) else None,
+        samples=figures.sample_count,
         runs=len(figures) if runs is None else runs,
-        wrong_elements=sum(wrong_counts) if wrong_counts else None,
-        algorithm=(algorithms.pop() or None) if len(algorithms) == 1 else None,
+        wrong_elements=figures.wrong_elements,
+        algorithm=(next(iter(figures.algorithms)) or None) if len(figures.algorithms) == 1 else None,
     )

@@ -5,39 +5,32 @@ if all its rows agree on it, and a note says so.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
 import msgspec
 
+from busbw.comparability import SystemFacts, system_facts
+from busbw.compare.figures import PointFigures
 from busbw.compare.result import PointKey
 from busbw.errors import UsageError
 from busbw.logs import Figure, Row, Table
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of
 from busbw.units import size_text
 
-_MAX_FIGURES = 1_000_000
-"""Maximum number of figures of one side, which are kept in 1 GiB of memory."""
-_SAMPLES_PER_FIGURE = 32
-"""Number of samples that need as much memory as a figure without samples."""
+_MAX_BYTES = 1 << 30
+"""Maximum memory for the figures of one side."""
+_BYTES_PER_POINT = 4000
+"""Approximate memory of a point without figures."""
+_BYTES_PER_FIGURE = 56
+"""Approximate memory of a figure in packed arrays. They are about an eighth longer than their content."""
+_BYTES_PER_SAMPLE = 9
 
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One figure of one side. Run and cycle (pass of -N) are numbers from 0 within the side."""
-
-    figure: Figure
-    row: Row
-    run: int
-    cycle: int
-    launch_mode: LaunchMode | None = None
-    """How operations were launched. None if unknown, or if launching has no visible effect."""
-
-
-Observations: TypeAlias = dict[PointKey, list[Observation]]
-"""All observations of one side by point."""
+SystemFigures: TypeAlias = dict[SystemFacts, PointFigures]
+"""Figures at a point by the system that they were measured on."""
+Observations: TypeAlias = dict[PointKey, SystemFigures]
+"""All figures of one side by point and system."""
 
 # Fields of PointKey with their names in messages, the most important first.
 _FIELD_NAMES = {
@@ -55,33 +48,44 @@ _FIELD_NAMES = {
 
 
 def observations(tables: Iterable[Table]) -> Observations:
-    """Groups all figures by point. Each table counts as a run.
+    """Groups all figures by point and system. Each table counts as a run.
 
     If several rows of one cycle have the same point, the first counts: small sizes may all be rounded down to 0 bytes.
 
     Raises:
         UsageError: The figures do not fit into memory.
     """
-    by_point: Observations = defaultdict(list)
-    figure_count = 0.0
+    by_point: Observations = {}
+    used_bytes = 0
     for run, table in enumerate(tables):
         launch_mode = _visible_launch_mode(table)
+        facts_by_configuration: dict[tuple[object, ...], SystemFacts] = {}
         for row in table.rows:
-            for point, figure in _points(table, row):
-                figure_count += 1 + sum(map(len, figure.samples_us)) / _SAMPLES_PER_FIGURE
-                if figure_count > _MAX_FIGURES:
+            facts = facts_by_configuration.get(row.configuration)
+            if facts is None:
+                facts = facts_by_configuration[row.configuration] = system_facts(table, row)
+            for point, figure in figures_by_point(table, row):
+                by_system = by_point.setdefault(point, {})
+                figures = by_system.get(facts)
+                if figures is None:
+                    figures = by_system[facts] = PointFigures()
+                    used_bytes += _BYTES_PER_POINT
+                if not figures.add(figure, run, row.cycle):
+                    continue
+                if launch_mode:
+                    figures.launch_modes.add(launch_mode)
+                if figures.claimed_speedup is None:
+                    figures.claimed_speedup = row.claimed_speedup
+                used_bytes += _BYTES_PER_FIGURE + _BYTES_PER_SAMPLE * max(map(len, figure.samples_us), default=0)
+                if used_bytes > _MAX_BYTES:
                     raise UsageError(
                         "a side has more figures and samples than 1 GiB of memory holds",
                         remedy="compare fewer of its runs",
                     )
-                previous = by_point[point][-1] if by_point[point] else None
-                is_duplicate = previous is not None and (previous.run, previous.cycle) == (run, row.cycle)
-                if not is_duplicate:
-                    by_point[point].append(Observation(figure, row, run, row.cycle, launch_mode))
-    return dict(by_point)
+    return by_point
 
 
-def _points(table: Table, row: Row) -> Iterator[tuple[PointKey, Figure]]:
+def figures_by_point(table: Table, row: Row) -> Iterator[tuple[PointKey, Figure]]:
     """Yields the figures of a row with their points. The operation next to a neighbor is a point of its own."""
     for placement, figure in row.figures.items():
         point = PointKey(
@@ -158,7 +162,7 @@ def _align_field(
     return a, b, []
 
 
-def require_common(a: Observations, b: Observations) -> list[PointKey]:
+def require_common(a: Mapping[PointKey, object], b: Mapping[PointKey, object]) -> list[PointKey]:
     """Returns the points that both sides have, ordered by configuration and size.
 
     Raises:
@@ -209,15 +213,20 @@ def both_placements(points: Sequence[PointKey]) -> list[tuple[int, int]]:
     return [pair for indices in indices_by_point.values() for pair in pairwise(indices)]
 
 
-def _field_values(side: Observations, field: str) -> set[object]:
+def _field_values(side: Mapping[PointKey, object], field: str) -> set[object]:
     return {getattr(point, field) for point in side}
 
 
 def _fill_field(side: Observations, field: str, value: object) -> Observations:
-    filled: Observations = defaultdict(list)
-    for point, figures in side.items():
-        filled[msgspec.structs.replace(point, **{field: value})] += figures
-    return dict(filled)
+    parts: dict[PointKey, dict[SystemFacts, list[PointFigures]]] = {}
+    for point, by_system in side.items():
+        parts_by_system = parts.setdefault(msgspec.structs.replace(point, **{field: value}), {})
+        for facts, figures in by_system.items():
+            parts_by_system.setdefault(facts, []).append(figures)
+    return {
+        point: {facts: PointFigures.merged(figures) for facts, figures in parts_by_system.items()}
+        for point, parts_by_system in parts.items()
+    }
 
 
 def _require_single_value(
@@ -246,6 +255,6 @@ def _value_text(value: object) -> str:
     return "unstated" if value is None else str(value)
 
 
-def _sizes_text(side: Observations) -> str:
+def _sizes_text(side: Mapping[PointKey, object]) -> str:
     sizes = sorted({point.size_bytes for point in side})
     return size_text(sizes[0]) if len(sizes) == 1 else f"{size_text(sizes[0])} to {size_text(sizes[-1])}"

@@ -4,7 +4,6 @@
 separation if the two are alike. Otherwise the points name their system, and only points of like systems are paired.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,9 +17,9 @@ from busbw.comparability import (
     find_differences,
     launches_of,
     method_text,
-    system_facts,
 )
-from busbw.compare.pairing import Observation, Observations
+from busbw.compare.figures import PointFigures
+from busbw.compare.pairing import Observations
 from busbw.compare.result import PointKey
 from busbw.errors import UsageError
 from busbw.logs import Table
@@ -34,11 +33,15 @@ _SystemLabels = dict[tuple[PointKey, SystemFacts], str | None]
 """For each configuration and system of a side: the system that its points name. None if they need not name it."""
 
 
-class SeparatedSides(NamedTuple):
-    """Observations of both sides by points that name their system if necessary."""
+SeparateFigures = dict[PointKey, PointFigures]
+"""Figures of one side by points that name their system if necessary."""
 
-    a: Observations
-    b: Observations
+
+class SeparatedSides(NamedTuple):
+    """Figures of both sides without those of unlike systems at one point."""
+
+    a: SeparateFigures
+    b: SeparateFigures
     notes: tuple[str, ...]
     """One sentence per assumption or permitted difference."""
 
@@ -49,7 +52,7 @@ def separate_systems(
     """Separates the figures of unlike systems.
 
     Args:
-        a: Observations of side A, and the tables that they are from, by `Observation.run`.
+        a: Observations of side A, and the tables that they are from, by run.
         b: The same of side B.
         any_system: True to pair one system of A with one of B even if they are unlike.
 
@@ -58,12 +61,11 @@ def separate_systems(
             of the other.
     """
     (observations_a, tables_a), (observations_b, tables_b) = a, b
-    facts_of_a, facts_of_b = _SystemFactsOfRuns(tables_a), _SystemFactsOfRuns(tables_b)
-    systems_a, systems_b = _list_systems(observations_a, facts_of_a), _list_systems(observations_b, facts_of_b)
+    systems_a, systems_b = _list_systems(observations_a), _list_systems(observations_b)
     for name, systems, tables in (("A", systems_a, tables_a), ("B", systems_b, tables_b)):
         for configuration, runs_by_system in systems.items():
             for facts, runs in runs_by_system.items():
-                _require_like_runs(name, configuration, facts, [tables[run] for run in sorted(runs)])
+                _require_like_runs(name, configuration, facts, (tables[run] for run in sorted(runs)))
     labels_a: _SystemLabels = {}
     labels_b: _SystemLabels = {}
     notes: dict[str, None] = {}  # an ordered set
@@ -81,8 +83,8 @@ def separate_systems(
         labels_a |= {(configuration, facts): facts.text for facts in facts_a}
         labels_b |= {(configuration, facts): (partners[facts] or facts).text for facts in facts_b}
     return SeparatedSides(
-        _add_labels(observations_a, facts_of_a, labels_a),
-        _add_labels(observations_b, facts_of_b, labels_b),
+        _add_labels(observations_a, labels_a),
+        _add_labels(observations_b, labels_b),
         tuple(notes),
     )
 
@@ -91,27 +93,13 @@ def _configuration(point: PointKey) -> PointKey:
     return msgspec.structs.replace(point, size_bytes=0, placement="unstated")
 
 
-def _list_systems(side: Observations, facts_by_run: "_SystemFactsOfRuns") -> _SystemsByConfiguration:
-    systems: _SystemsByConfiguration = defaultdict(lambda: defaultdict(set))
-    for point, observations in side.items():
-        runs_by_system = systems[_configuration(point)]
-        for observation in observations:
-            runs_by_system[facts_by_run.find(observation)].add(observation.run)
-    return {configuration: dict(runs_by_system) for configuration, runs_by_system in systems.items()}
-
-
-class _SystemFactsOfRuns:
-    """System facts of observations. Those of one run and configuration are computed once."""
-
-    def __init__(self, tables: Sequence[Table]) -> None:
-        self._tables = tables
-        self._facts: dict[tuple[object, ...], SystemFacts] = {}
-
-    def find(self, observation: Observation) -> SystemFacts:
-        key = (observation.run, *observation.row.configuration)
-        if key not in self._facts:
-            self._facts[key] = system_facts(self._tables[observation.run], observation.row)
-        return self._facts[key]
+def _list_systems(side: Observations) -> _SystemsByConfiguration:
+    systems: _SystemsByConfiguration = {}
+    for point, by_system in side.items():
+        runs_by_system = systems.setdefault(_configuration(point), {})
+        for facts, figures in by_system.items():
+            runs_by_system.setdefault(facts, set()).update(figures.runs)
+    return systems
 
 
 def _pairing_notes(facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts], *, is_paired: bool) -> Iterator[str]:
@@ -153,22 +141,20 @@ def _pair_systems(
     return partners
 
 
-def _add_labels(side: Observations, facts_by_run: "_SystemFactsOfRuns", labels: _SystemLabels) -> Observations:
-    labeled: Observations = defaultdict(list)
-    for point, observations in side.items():
+def _add_labels(side: Observations, labels: _SystemLabels) -> SeparateFigures:
+    parts: dict[PointKey, list[PointFigures]] = {}
+    for point, by_system in side.items():
         configuration = _configuration(point)
-        by_label: dict[str | None, list[Observation]] = defaultdict(list)
-        for observation in observations:
-            by_label[labels[configuration, facts_by_run.find(observation)]].append(observation)
-        for label, labeled_observations in by_label.items():
-            labeled[msgspec.structs.replace(point, system=label)] += labeled_observations
-    return dict(labeled)
+        for facts, figures in by_system.items():
+            labeled_point = msgspec.structs.replace(point, system=labels[configuration, facts])
+            parts.setdefault(labeled_point, []).append(figures)
+    return {point: PointFigures.merged(figures) for point, figures in parts.items()}
 
 
-def _require_like_runs(name: str, configuration: PointKey, facts: SystemFacts, tables: Sequence[Table]) -> None:
+def _require_like_runs(name: str, configuration: PointKey, facts: SystemFacts, tables: Iterator[Table]) -> None:
     """Raises UsageError if tables of one side are no repetitions of one run, because their figures are averaged."""
-    first = tables[0]
-    for table in tables[1:]:
+    first = next(tables)
+    for table in tables:
         blockers, differences = find_differences(
             _run_facts(first, facts), _run_facts(table, facts), run_name="one", other_name="the other"
         )

@@ -19,9 +19,9 @@ from itertools import groupby
 
 import msgspec
 
-from busbw.compare.evidence import Evidence, TimeComparison, VariationLimits, find_evidence, run_count
-from busbw.compare.figures import side_figures
-from busbw.compare.pairing import Observation, adjacent_sizes
+from busbw.compare.evidence import Evidence, TimeComparison, VariationLimits, find_evidence
+from busbw.compare.figures import PointFigures, side_figures
+from busbw.compare.pairing import adjacent_sizes
 from busbw.compare.quantities import have_device_times
 from busbw.compare.result import ChangeVerdict, PointKey, SizeResult, change_text
 from busbw.statistics import stats
@@ -33,7 +33,7 @@ FAMILY_ALPHA = 0.01
 
 def judge_points(
     points: Sequence[PointKey],
-    sides: Sequence[tuple[list[Observation], list[Observation]]],
+    sides: Sequence[tuple[PointFigures, PointFigures]],
     *,
     resolution: float,
     has_claims: bool = False,
@@ -42,7 +42,7 @@ def judge_points(
 
     Args:
         points: Points that both sides have.
-        sides: Observations of A and B for each point.
+        sides: Figures of A and B for each point.
         resolution: Largest relative difference that is SAME, and minimum of the threshold with few runs.
         has_claims: True if the speed-ups that B's rows state are relative to this A.
     """
@@ -57,7 +57,7 @@ def judge_points(
         _find_direction(evidence, threshold) for evidence, threshold in zip(all_evidence, thresholds, strict=True)
     ]
     confirmed, without_neighbors = _compare_neighbors(comparisons, directions)
-    claims = [_claimed_speedup(comparison.b) if has_claims else None for comparison in comparisons]
+    claims = [comparison.b.claimed_speedup if has_claims else None for comparison in comparisons]
     decimals = max((_decimal_count(claim) for claim in claims if claim is not None), default=0)
     results = []
     for index, (evidence, comparison) in enumerate(zip(all_evidence, comparisons, strict=True)):
@@ -73,8 +73,8 @@ def judge_points(
         results.append(
             SizeResult(
                 point=comparison.point,
-                a=side_figures([observation.figure for observation in comparison.a], runs=run_count(comparison.a)),
-                b=side_figures([observation.figure for observation in comparison.b], runs=run_count(comparison.b)),
+                a=side_figures(comparison.a, runs=comparison.a.run_count),
+                b=side_figures(comparison.b, runs=comparison.b.run_count),
                 speedup=evidence.speedup,
                 interval=_ratios_from_logarithms(evidence.interval),
                 rounding=evidence.rounding,
@@ -91,7 +91,7 @@ def judge_points(
 
 
 def _list_comparisons(
-    points: Sequence[PointKey], sides: Sequence[tuple[list[Observation], list[Observation]]]
+    points: Sequence[PointKey], sides: Sequence[tuple[PointFigures, PointFigures]]
 ) -> list[TimeComparison]:
     """Lists the times to compare. For each configuration: the device times of all sizes, then the program times."""
     comparisons: list[TimeComparison] = []
@@ -101,14 +101,14 @@ def _list_comparisons(
         comparisons += [
             TimeComparison(comparison.point, comparison.a, comparison.b, is_device=True)
             for comparison in program_comparisons
-            if have_device_times(comparison.figures)
+            if have_device_times(comparison.a, comparison.b)
         ]
         comparisons += program_comparisons
     return comparisons
 
 
 def thresholds_text(
-    points: Sequence[PointKey], sides: Sequence[tuple[list[Observation], list[Observation]]], resolution: float
+    points: Sequence[PointKey], sides: Sequence[tuple[PointFigures, PointFigures]], resolution: float
 ) -> str:
     """Text of the thresholds with few runs per side: "20 % up to 8 KiB, ... and 5 % above"."""
     comparisons = _list_comparisons(points, sides)
@@ -233,12 +233,6 @@ def _decide_verdict(
 
 def _ratios_from_logarithms(interval: stats.Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (math.exp(interval.low), math.exp(interval.high))
-
-
-def _claimed_speedup(observations_b: Sequence[Observation]) -> float | None:
-    """Returns the first speed-up that a row of B states. None if no row does."""
-    claims = (observation.row.claimed_speedup for observation in observations_b)
-    return next((claim for claim in claims if claim is not None), None)
 
 
 def _decimal_count(claim: float) -> int:

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import BinaryIO
 
-from msgspec.structs import astuple
-
-from busbw.exporters.flat import COLUMNS, flat_rows
+from busbw.exporters.flat import COLUMNS, column_blocks, column_types
 from busbw.judge import JudgedConfiguration
 from busbw.logs import Log
 
@@ -26,8 +24,10 @@ def write(logs: Sequence[Log], out: BinaryIO, verdicts: Sequence[JudgedConfigura
     text = io.TextIOWrapper(out, encoding="utf-8", errors="replace", newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
-    for row in flat_rows(logs):
-        writer.writerow([_escape_formula(value) if isinstance(value, str) else value for value in astuple(row)])
+    text_columns = [name for name, kind in column_types().items() if kind is str]
+    for columns in column_blocks(logs):
+        escaped = {name: [value and _escape_formula(value) for value in columns[name]] for name in text_columns}
+        writer.writerows(zip(*(columns | escaped).values(), strict=True))
     text.flush()
     text.detach()
 

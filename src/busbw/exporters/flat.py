@@ -5,16 +5,18 @@ placement of one row.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import attrgetter
 from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct
 
 from busbw.expect import hosts_of
-from busbw.logs import COMPARISON_HEADINGS, Figure, Log, Row, Table, comparison_value
+from busbw.logs import COMPARISON_HEADINGS, Figure, Log, Row, Table, comparison_values
 from busbw.records import LateRankRecord, StatsRecord
 
 
-class FlatRow(Struct, kw_only=True, frozen=True):
+class FlatRow(Struct, frozen=True):
     """One placement of one row. None means unknown, never zero."""
 
     log: str
@@ -67,28 +69,28 @@ class FlatRow(Struct, kw_only=True, frozen=True):
     max_us: float | None = None
     stdev_us: float | None = None
     cv_percent: float | None = None
-    median_ci95_low_us: float | None
-    median_ci95_high_us: float | None
+    median_ci95_low_us: float | None = None
+    median_ci95_high_us: float | None = None
     algorithm: str | None = None
     protocol: str | None = None
     channels: int | None = None
-    together_time_us: float | None
+    together_time_us: float | None = None
     """Time per operation next to a neighbor (--with)."""
-    together_ratio_to_alone: float | None
+    together_ratio_to_alone: float | None = None
     """That time relative to `time_us`."""
-    together_neighbor_time_us: float | None
+    together_neighbor_time_us: float | None = None
     """Time of the neighbor's operation meanwhile."""
-    skew_imbalance: float | None
+    skew_imbalance: float | None = None
     """Bytes of the busiest rank relative to an even share (--skew)."""
-    skew_bound_us: float | None
+    skew_bound_us: float | None = None
     """Time that the busiest rank needs at the bandwidth of the balanced operation."""
-    skew_ratio_to_bound: float | None
+    skew_ratio_to_bound: float | None = None
     """`time_us` relative to this bound."""
     late_ranks: str | None = None
     """Ranks that the others waited for, each with host and delay, separated by commas."""
-    warnings: str | None
+    warnings: str | None = None
     """Sentences about the row, separated by spaces."""
-    timestamp: str | None
+    timestamp: str | None = None
 
 
 COLUMNS: tuple[str, ...] = FlatRow.__struct_fields__
@@ -96,6 +98,8 @@ _ROW_COLUMNS, _FIGURE_COLUMNS, _STATS_COLUMNS = (
     tuple(name for name in source.__struct_fields__ if name in COLUMNS) for source in (Row, Figure, StatsRecord)
 )
 """Columns that are copied from the structs of the same field names."""
+_BLOCK_ROWS = 1000
+"""Maximum number of rows in a block of columns."""
 
 
 def column_types() -> dict[str, type]:
@@ -119,24 +123,44 @@ def flat_columns(rows: Iterable[FlatRow]) -> dict[str, list[Any]]:
 
 def flat_rows(logs: Sequence[Log]) -> Iterator[FlatRow]:
     """Yields every measurement of every log in order."""
+    for columns in column_blocks(logs):
+        yield from map(FlatRow, *columns.values())
+
+
+def column_blocks(logs: Sequence[Log]) -> Iterator[dict[str, list[Any]]]:
+    """Yields the columns of all measurements by name, in the order of COLUMNS, for some rows of a table at a time."""
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
-            values_of_table = _values_of_table(log, table_number, table)
-            hosts_by_group: dict[int, str | None] = {}
-            for row in table.rows:
-                if row.group not in hosts_by_group:
-                    hosts_by_group[row.group] = " ".join(hosts_of(table, row)) or None
-                values_of_row = _copied_values(row, _ROW_COLUMNS) | {
-                    "hosts": hosts_by_group[row.group],
-                    "collective": table.collective_of(row),
-                    "ranks": table.ranks_of(row),
-                }
-                for placement, figure in row.figures.items():
-                    yield FlatRow(**values_of_table, **values_of_row, **_values_of_figure(placement, figure))
+            rows_of_table = iter(table.rows)
+            while rows := list(islice(rows_of_table, _BLOCK_ROWS)):
+                yield _columns(log, table_number, table, rows)
 
 
-def _copied_values(source: Struct, columns: tuple[str, ...]) -> dict[str, Any]:
-    return {name: getattr(source, name) for name in columns}
+def _columns(log: Log, table_number: int, table: Table, rows: Sequence[Row]) -> dict[str, list[Any]]:
+    rows_by_figure = [row for row in rows for _ in row.figures]
+    figures = [figure for row in rows for figure in row.figures.values()]
+    all_stats = [figure.stats for figure in figures]
+    rows_by_group = {(row.group, row.ranks): row for row in rows}
+    hosts_texts = {key: " ".join(hosts_of(table, row)) or None for key, row in rows_by_group.items()}
+    ranks = {key: table.ranks_of(row) for key, row in rows_by_group.items()}
+    intervals_us = [(stats.median_ci95_us if stats else None) or (None, None) for stats in all_stats]
+    columns = {name: [value] * len(figures) for name, value in _values_of_table(log, table_number, table).items()}
+    columns |= {name: list(map(attrgetter(name), rows_by_figure)) for name in _ROW_COLUMNS}
+    columns |= {name: list(map(attrgetter(name), figures)) for name in _FIGURE_COLUMNS}
+    columns |= {name: [getattr(stats, name, None) for stats in all_stats] for name in _STATS_COLUMNS}
+    columns |= {name: comparison_values(figures, name) for name in COMPARISON_HEADINGS}
+    columns |= {
+        "hosts": [hosts_texts[row.group, row.ranks] for row in rows_by_figure],
+        "collective": list(map(table.collective_of, rows_by_figure)),
+        "ranks": [ranks[row.group, row.ranks] for row in rows_by_figure],
+        "placement": [placement for row in rows for placement in row.figures],
+        "derived": [" ".join(figure.derived) or None for figure in figures],
+        "median_ci95_low_us": [low_us for low_us, _ in intervals_us],
+        "median_ci95_high_us": [high_us for _, high_us in intervals_us],
+        "late_ranks": [", ".join(map(_late_rank_text, figure.late_ranks)) or None for figure in figures],
+        "warnings": [" ".join(figure.warnings) or None for figure in figures],
+    }
+    return {name: columns[name] for name in COLUMNS}
 
 
 def _values_of_table(log: Log, table_number: int, table: Table) -> dict[str, Any]:
@@ -149,21 +173,6 @@ def _values_of_table(log: Log, table_number: int, table: Table) -> dict[str, Any
         "backend": table.settings.get("backend"),
         "device_name": ", ".join(table.devices) or None,
     }
-
-
-def _values_of_figure(placement: str, figure: Figure) -> dict[str, Any]:
-    stats = figure.stats
-    low_us, high_us = (stats.median_ci95_us if stats else None) or (None, None)
-    values = _copied_values(figure, _FIGURE_COLUMNS) | {
-        "placement": placement,
-        "derived": " ".join(figure.derived) or None,
-        "median_ci95_low_us": low_us,
-        "median_ci95_high_us": high_us,
-        **{column: comparison_value(figure, column) for column in COMPARISON_HEADINGS},
-        "late_ranks": ", ".join(_late_rank_text(late) for late in figure.late_ranks) or None,
-        "warnings": " ".join(figure.warnings) or None,
-    }
-    return values | _copied_values(stats, _STATS_COLUMNS) if stats else values
 
 
 def _late_rank_text(late: LateRankRecord) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from busbw.judge.reference_selection import ReferenceSelection
 from busbw.judge.series import Series
-from busbw.judge.yardstick import Yardstick, yardstick_from_reference
+from busbw.judge.yardstick import RunFacts, Yardstick, yardstick_from_reference
 from busbw.reference import Reference, Sweep, references
 
 
@@ -30,8 +30,9 @@ class _Candidate(NamedTuple):
 
 def find_nearest_reference(run: Series) -> NearestReference | None:
     """Returns the most similar of all shipped measured sweeps. None if none has the run's collective."""
+    run_facts = RunFacts.of(run)
     candidates = [
-        _make_candidate(run, name, reference, sweep)
+        _make_candidate(run, run_facts, name, reference, sweep)
         for name, reference in references().items()
         for sweep in reference.sweeps
         if sweep.collective == run.collective and sweep.kind == "measured"
@@ -42,8 +43,11 @@ def find_nearest_reference(run: Series) -> NearestReference | None:
 
 def find_nearest_sweep(run: Series, name: str, reference: Reference) -> NearestReference | None:
     """Returns the most similar sweep of one reference, measured or not. None if none has the run's collective."""
+    run_facts = RunFacts.of(run)
     candidates = [
-        _make_candidate(run, name, reference, sweep) for sweep in reference.sweeps if sweep.collective == run.collective
+        _make_candidate(run, run_facts, name, reference, sweep)
+        for sweep in reference.sweeps
+        if sweep.collective == run.collective
     ]
     nearest = min(candidates, key=lambda candidate: candidate.distance, default=None)
     return nearest.reference if nearest else None
@@ -82,8 +86,8 @@ def _rounds_to(value: float, printed: float) -> bool:
     return abs(value - printed) <= 0.5 * 10.0 ** -len(decimals) + 1e-9 * abs(printed)
 
 
-def _make_candidate(run: Series, name: str, reference: Reference, sweep: Sweep) -> _Candidate:
-    yardstick = yardstick_from_reference(name, reference, sweep, run)
+def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Reference, sweep: Sweep) -> _Candidate:
+    yardstick = yardstick_from_reference(name, reference, sweep, run_facts)
     distance = _distance_key(run, reference, sweep, yardstick)
     return _Candidate(distance, NearestReference(name=name, sweep=sweep, yardstick=yardstick))
 

@@ -47,6 +47,18 @@ class _ReferencePoint(NamedTuple):
     """None if unknown."""
 
 
+class RunFacts(NamedTuple):
+    """Facts of a run that decide if published figures are comparable with it."""
+
+    by_name: dict[FactName, object]
+    launch_mode: LaunchMode
+
+    @classmethod
+    def of(cls, run: Series) -> RunFacts:
+        """Returns the facts of a run."""
+        return cls(_facts(run), launch_mode_of(run.table))
+
+
 class _ReferenceTime(NamedTuple):
     """Time of a reference at one size, and its relative spread."""
 
@@ -136,7 +148,7 @@ def most_similar_yardstick(name: str, references: Sequence[Series], run: Series)
     return min(yardsticks, key=lambda yardstick: (len(yardstick.blockers), len(yardstick.differences)), default=None)
 
 
-def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run: Series) -> Yardstick:
+def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run: RunFacts) -> Yardstick:
     """Makes a yardstick of published figures."""
     factor = collectives()[sweep.collective].bus_factor_of(reference.ranks)
     points = [
@@ -151,7 +163,7 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
         if point.size_bytes and (point.time_us or point.busbw_gbps)
     ]
     blockers, differences = find_differences(
-        _facts(run),
+        run.by_name,
         {
             "collective": sweep.collective,
             "ranks": reference.ranks,
@@ -165,9 +177,7 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
     )
     if sweep.kind == "floor":
         blockers.append(Difference("kind", "the reference is a required minimum, not a measurement"))
-    return _yardstick_from_points(
-        f"{name} ({reference.title})", points, differences, blockers, (launch_mode_of(run.table),)
-    )
+    return _yardstick_from_points(f"{name} ({reference.title})", points, differences, blockers, (run.launch_mode,))
 
 
 def _crosses_nics(reference: Reference) -> bool:

@@ -6,6 +6,7 @@ Column names are compared in lower case, with underscores for all other characte
 import csv
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from busbw.logs import Placement
 from busbw.readers.flat import FlatPlacement, FlatTableBuilder
@@ -105,7 +106,7 @@ def split_placements(line_number: int, line: str, values: dict[str, str], is_aws
         }
         yield FlatPlacement(
             line=line_number,
-            text=line,
+            format_text=partial(str, line),
             size=_first_value(values, SIZE_COLUMNS),
             figure_texts=PlacementText(
                 figures["time"] or "N/A", figures["algbw"] or "N/A", figures["busbw"] or "N/A", figures["wrong"]

@@ -4,7 +4,7 @@ A `FlatPlacement` also has the fields of its row, such as the size. The figures 
 arithmetic checks as those of printed tables (inference.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,8 +24,8 @@ class FlatPlacement(NamedTuple):
     """One placement of one row, as text."""
 
     line: int
-    text: str
-    """The line or object, for messages."""
+    format_text: Callable[[], str]
+    """Returns the line or object, for the message on a refused row."""
     size: str
     """The size column, in bytes."""
     figure_texts: PlacementText
@@ -84,7 +84,7 @@ class FlatTableBuilder:
         """Adds the next placement in file order. Yields finished chunks and refusals."""
         reason = _reject_reason(flat)
         if reason:
-            yield Refusal(line=flat.line, text=flat.text[:300], reason=reason)
+            yield Refusal(line=flat.line, text=flat.format_text()[:300], reason=reason)
             return
         last_row = self._rows[-1] if self._rows else []
         is_same_row = bool(last_row) and last_row[0].row_key == flat.row_key
@@ -127,7 +127,7 @@ class FlatTableBuilder:
         )
         for refusal in refused:
             flat = placements_by_row[refusal.line][0]
-            yield Refusal(line=flat.line, text=flat.text[:300], reason=refusal.reason)
+            yield Refusal(line=flat.line, text=flat.format_text()[:300], reason=refusal.reason)
         identity = self._inference.identity
         yield TableChunk(
             Table(
@@ -175,7 +175,7 @@ def _make_raw_row(index: int, placements: list[FlatPlacement]) -> RawRow:
     root = int(first.root) if first.root and len(first.root) < 10 else -1
     return RawRow(
         line=index,
-        text=first.text,
+        text="",  # a message on the row has the text of its placement
         size=int(first.size),
         elements=int(first.elements or 0),
         dtype=DTYPES.get(first.dtype),

@@ -7,6 +7,7 @@ rccl-tests writes one object per line or one list; the others write one object.
 import math
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -111,6 +112,10 @@ def _printed_text(value: Any) -> str:
     return str(value).strip()
 
 
+def _json_text(row: dict[str, Any]) -> str:
+    return msgspec.json.encode(row).decode()
+
+
 def _figure_texts(row: dict[str, Any], keys: tuple[str, ...]) -> PlacementText:
     time, algbw, busbw, wrong = (_printed_text(row.get(key)) for key in keys)
     return PlacementText(time, algbw, busbw, wrong)
@@ -128,7 +133,7 @@ def _read_rccl_tests(rows: Iterable[tuple[int, Any]], source: str, claims: UserC
         yield from tables.add(
             FlatPlacement(
                 line=line,
-                text=msgspec.json.encode(row).decode(),
+                format_text=partial(_json_text, row),
                 size=_printed_text(row["size"]),
                 figure_texts=_figure_texts(row, ("time", "algBw", "busBw", "#wrong")),
                 placement=placement,
@@ -156,7 +161,7 @@ def _read_ubx_bench(
             yield from tables.add(
                 FlatPlacement(
                     line=line,
-                    text=msgspec.json.encode(row).decode(),
+                    format_text=partial(_json_text, row),
                     size=_printed_text(row.get("size_bytes")),
                     figure_texts=_figure_texts(row, ("time_us", "algbw_gbs", "busbw_gbs", "errors")),
                     name=_printed_text(document.get("collective", "")),
@@ -182,7 +187,7 @@ def _read_predecessor(document: dict[str, Any], source: str, claims: UserClaims)
             yield from tables.add(
                 FlatPlacement(
                     line=1,
-                    text=msgspec.json.encode(row).decode(),
+                    format_text=partial(_json_text, row),
                     size=size,
                     figure_texts=_figure_texts(row, keys),
                     placement=placement,

@@ -15,8 +15,11 @@ MAX_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(_STRING + rb'(\s*:)?|[{}\[\]]|"', re.DOTALL)
-_NEXT_BRACKET = re.compile(rb'[^"{}\[\]]*(?:' + _STRING + rb'[^"{}\[\]]*)*([{}\[\]])', re.DOTALL)
-"""Text up to the next bracket outside of strings. Within rows this is faster than single tokens."""
+_FLAT_TEXT = rb'[^"{}\[\]]*(?:' + _STRING + rb'[^"{}\[\]]*)*'
+"""Text without brackets outside of strings."""
+_FLAT_CONTAINER = rb"[{\[]" + _FLAT_TEXT + rb"[}\]]"
+_NEXT_BRACKET = re.compile(_FLAT_TEXT + rb"(?:" + _FLAT_CONTAINER + _FLAT_TEXT + rb")*([{}\[\]])", re.DOTALL)
+"""Text up to the next bracket, except containers without inner ones. Within rows this is faster than single tokens."""
 _SEPARATORS = b" \t\r\n,"
 _SIZE_KEY = re.compile(rb'"size"\s*:')
 

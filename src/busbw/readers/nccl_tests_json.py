@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -147,16 +148,18 @@ def _parse_environment(document: dict[str, Any]) -> dict[str, str]:
 
 def _split_placements(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]:
     """Yields the placements of a row."""
-    size, count = row.get("size"), row.get("count")
+    size, count, dtype, redop = row.get("size"), row.get("count"), row.get("type", ""), row.get("redop", "")
     group = row.get("group", 0)
+    size_text, count_text = str(size), "" if count is None else str(count)
+    dtype_text, redop_text, root_text = str(dtype), str(redop).strip(), str(row.get("root", "")).strip()
     for placement in BOTH:
         figures = row.get(placement)
         if not isinstance(figures, dict):
             continue
         yield FlatPlacement(
             line=line,
-            text=f"size {size}, count {count}, {row.get('type')}, {row.get('redop')}: {figures}",
-            size=str(size),
+            format_text=partial(_row_text, size, count, row.get("type"), row.get("redop"), figures),
+            size=size_text,
             figure_texts=PlacementText(
                 _number_text(figures.get("time", figures.get("cpu_time"))),
                 _number_text(figures.get("alg_bw")),
@@ -164,13 +167,17 @@ def _split_placements(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]
                 _number_text(figures.get("nwrong")),
             ),
             placement=placement,
-            elements="" if count is None else str(count),
-            dtype=str(row.get("type", "")),
-            redop=str(row.get("redop", "")).strip(),
-            root=str(row.get("root", "")).strip(),
+            elements=count_text,
+            dtype=dtype_text,
+            redop=redop_text,
+            root=root_text,
             group=group if isinstance(group, int) else 0,
             extra_figure_fields=_parse_statistics(row.get(f"{placement}_per_iter")),
         )
+
+
+def _row_text(size: Any, count: Any, dtype: Any, redop: Any, figures: dict[str, Any]) -> str:
+    return f"size {size}, count {count}, {dtype}, {redop}: {figures}"
 
 
 def _number_text(value: Any) -> str:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from busbw.cli.main import main
 from busbw.compare import ChangeVerdict, Comparison, SizeResult, compare_logs, compare_variants
+from busbw.compare.figures import PointFigures, side_figures
 from busbw.compare.pairing import require_common
 from busbw.compare.quantities import program_time
 from busbw.compare.result import PointKey, TimeQuantity
@@ -455,7 +456,22 @@ def test_samples_are_compared_if_they_are_known_to_include_launch_time(
     clock: SampleClock | None, compared: TimeQuantity
 ) -> None:
     figure = Figure(time_us=12.0, device_time_us=10.0, samples_us=((11.0, 12.0),), sample_clock=clock)
-    assert program_time([figure]) == compared
+    assert program_time(PointFigures([figure])) == compared
+
+
+def test_merged_figures_are_those_of_all_points() -> None:
+    figures = [
+        Figure(time_us=12.0, algbw_gbps=1.5, derived=("algbw_gbps",), algorithm="ring", wrong_elements=2),
+        Figure(device_time_us=10.0, samples_us=((11.0, 13.0), (12.0, 9.0)), sample_clock="host", wrong_elements=1),
+        Figure(busbw_gbps=3.0),
+    ]
+    whole, merged = PointFigures(figures), PointFigures.merged([PointFigures([figure]) for figure in figures])
+    assert side_figures(merged) == side_figures(whole)
+    assert (merged.are_sampled, merged.have_program_samples, len(merged)) == (False, False, 3)
+    assert merged.slowest_us.tolist() == [12.0, 13.0]
+    equal = PointFigures.merged([PointFigures(figures[:1]), PointFigures(figures[:1])])
+    assert (merged.printed_median("time_us"), equal.printed_median("time_us")) == (None, 12.0)
+    assert equal.printed_median("algbw_gbps") is None
 
 
 def test_device_samples_are_not_compared_with_those_of_another_program() -> None:
@@ -744,7 +760,7 @@ def test_a_doubt_is_one_sentence(
 def test_more_figures_than_fit_into_memory_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], two: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr("busbw.compare.pairing._MAX_FIGURES", 3)
+    monkeypatch.setattr("busbw.compare.pairing._MAX_BYTES", 10_000)
     assert main(["compare", "a.txt", "b.txt"]) == 2
     assert "a side has more figures and samples than 1 GiB of memory holds; compare fewer of its runs" in one_sentence(
         capsys.readouterr().err

@@ -16,7 +16,7 @@ from sample_logs import AWKWARD, figure, log, row, table
 
 from busbw.errors import BusbwError
 from busbw.exporters import EXPORTERS
-from busbw.exporters.flat import COLUMNS, flat_rows
+from busbw.exporters.flat import COLUMNS, column_blocks, flat_rows
 from busbw.judge import JudgedConfiguration, judge_configurations
 from busbw.logs import Figure, Log, Rank
 from busbw.records import LateRankRecord
@@ -56,6 +56,17 @@ def test_csv_has_every_measurement_with_units_in_its_header() -> None:
     assert lines[0]["hosts"] == "node17.acme.example node18.acme.example"
     assert lines[0]["median_ci95_high_us"] == "17.5"
     assert [line["check"] for line in lines][-3:-2] == ["not_applicable"]
+
+
+def test_a_long_table_is_exported_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = tuple(row(8 << index, group=index % 2) for index in range(5))
+    long_log = Log(source="log", tables=(msgspec.structs.replace(table(), rows=rows),))
+    whole = list(flat_rows([long_log]))
+    monkeypatch.setattr("busbw.exporters.flat._BLOCK_ROWS", 2)
+    blocks = list(column_blocks([long_log]))
+    assert list(flat_rows([long_log])) == whole
+    assert [len(columns["line"]) for columns in blocks] == [4, 4, 2]
+    assert all(tuple(columns) == COLUMNS for columns in blocks)
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\n=", " =", "\t \r\n@", "\u00a0=", "\uff1d", "\n"])

@@ -34,6 +34,7 @@ def peak_mib(*arguments: str) -> float:
         ["check", "LOG"],
         ["check", "LOG", "--json"],
         ["check", "LOG", "--reference", "LOG"],
+        ["compare", "LOG", "LOG"],
         ["show", "LOG"],
         ["import", "LOG"],
         ["export", "csv", "LOG"],
