@@ -17,10 +17,17 @@ namespace fs = std::filesystem;
 /// - PXN would send a flow through the NIC of another GPU. Without it, a flow uses the NICs of its own two GPUs.
 /// - Four channels per network peer reach the rate of a NIC of 400 Gb/s. By default, large communicators use one
 ///   (graph/paths.cc in NCCL 2.30).
-/// - At most 16 channels bound the memory that NCCL keeps for connections. A channel to an NVLink peer takes 9.2 MiB in
-///   each direction, so 16 channels to 7 peers take 2 x 1.0 GiB. Connections over a network share 16 x 16 x 128 KiB.
-constexpr std::pair<const char*, const char*> kSettings[]{
-    {"NCCL_PXN_DISABLE", "1"}, {"NCCL_NCHANNELS_PER_NET_PEER", "4"}, {"NCCL_MAX_P2P_NCHANNELS", "16"}};
+/// - With 32 channels, flows within a node are fastest and most alike. With 16, the rates of healthy GPUs with several
+///   partners differ by a factor of 1.5 (bench/results/h200-x4-flows.md).
+/// - Small buffers bound the memory that NCCL keeps for connections, and double-direction flows are faster. A channel
+/// to
+///   an NVLink peer then takes 2.6 MiB in each direction, so 32 channels to 7 peers take 2 x 0.6 GiB. Flows do not use
+///   the buffers of LL128. Connections over a network share 32 x 16 x 128 KiB.
+constexpr std::pair<const char*, const char*> kSettings[]{{"NCCL_PXN_DISABLE", "1"},
+                                                          {"NCCL_NCHANNELS_PER_NET_PEER", "4"},
+                                                          {"NCCL_MAX_P2P_NCHANNELS", "32"},
+                                                          {"NCCL_BUFFSIZE", "2097152"},
+                                                          {"NCCL_LL128_BUFFSIZE", "65536"}};
 
 /// True if a list with the syntax of NCCL_IB_HCA selects `name`. The list has prefixes of names: "mlx5_1:1,mlx5_2". A
 /// leading "=" means whole names, a leading "^" names to exclude. An empty list selects all names.

@@ -27,7 +27,7 @@ from busbw.find.evidence import (
 )
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Part, count_per_part, flows_of
-from busbw.find.peers import MIN_SLOW, Peers, compare_with_peers
+from busbw.find.peers import HUB_TOLERANCE, MIN_SLOW, Peers, compare_with_peers
 from busbw.find.rounds import Load
 from busbw.statistics import NORMAL_MAD
 
@@ -204,7 +204,8 @@ class _PersistentModel:
         noise, slow_share = (values[self._classes[flows]] for values in (self._peers.noise, self._peers.slow_share))
         tail = self._peers.flow_tail[flows]
         evidence = persistent_evidence(self._excess[flows], explained[flows], noise, slow_share, tail)
-        return np.where(self._is_usable[flows, None], evidence, 0.0)
+        is_unknown = self._peers.is_tolerated[flows, None] & (LEVELS < HUB_TOLERANCE)
+        return np.where(self._is_usable[flows, None] & ~is_unknown, evidence, 0.0)
 
     def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
         """Returns the part with its slow-down. None if the slow-down is too small to name the part."""

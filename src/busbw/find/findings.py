@@ -226,7 +226,8 @@ def _exonerating(
     paths = observed.paths
     gpus = np.unique(np.concatenate([paths.source[support], paths.target[support]]))
     touches = np.isin(paths.source, gpus) | np.isin(paths.target, gpus)
-    return int((touches & ~crossing & (explanation.excess < _FULL_SPEED_EXCESS)).sum())
+    is_fast = ~paths.is_hub & (explanation.excess < _FULL_SPEED_EXCESS)  # hubs do not show the full speed of a part
+    return int((touches & ~crossing & is_fast).sum())
 
 
 def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:

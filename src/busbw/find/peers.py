@@ -39,6 +39,11 @@ _BIN, _BINS = 0.06, 60
 """Width in log time and number of the bins of the excess of slow flows."""
 MIN_SLOW = 0.05
 """Excess, in log time, from which a flow can count as slow."""
+HUB_TOLERANCE = 0.47
+"""Difference of a hub to its peers, in log time, that says nothing about smaller slow-downs: a factor of 1.6.
+
+NCCL distributes the flows of a hub over its channels unevenly. So the totals of the healthy hubs of a node with four
+H200 differ by factors of up to 1.48, the same in each iteration (bench/results/h200-x4-flows.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +64,8 @@ class Peers:
     """Density of the excess of each flow among the slow flows of its class, if they can collide; otherwise 0.
 
     A collision doubles or triples the time, so several flows have the same excess without a common cause."""
+    is_tolerated: NDArray[np.bool_]
+    """True for each hub with a difference to its peers that healthy hubs have, too. Its excess is 0."""
 
     @property
     def is_usable(self) -> NDArray[np.bool_]:
@@ -119,6 +126,8 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
         noise[class_number] = np.clip(spread, _MIN_NOISE, _MAX_NOISE)
         is_slow = excess > max(_SLOW_DEVIATIONS * noise[class_number], MIN_SLOW)
         slow_share[class_number] = np.clip(is_slow.mean(), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE)
+    is_tolerated = observed.paths.is_hub & (np.abs(observed.level - reference) < HUB_TOLERANCE)
+    reference = np.where(is_tolerated, observed.level, reference)
     excess = observed.level - reference
     return Peers(
         excess=excess,
@@ -127,6 +136,7 @@ def compare_with_peers(observed: Observations, explained: Values, used: NDArray[
         level=level,
         slow_share=slow_share,
         flow_tail=_flow_tail(classes, excess, is_candidate),
+        is_tolerated=is_tolerated,
     )
 
 

@@ -40,7 +40,8 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
     """
     classes = observed.classes
     means, variances = evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
-    is_informative = is_evidence(observed, explanation.peers)
+    # Hubs say nothing about small slow-downs.
+    is_informative = is_evidence(observed, explanation.peers) & ~observed.paths.is_hub
     found = []
     for kind in KINDS:
         # The widest family of a kind: both directions.

@@ -19,7 +19,6 @@ from busbw.simulator.measurer import SimulatedMeasurer
 
 NAMED_FAULTS = [
     ("gpu:3/5:1.5", {"kind": "gpu", "node": "n3", "gpu": 5}),
-    ("gpu-ports:3/5:1.5", {"kind": "nvlink", "node": "n3", "gpus": (5,), "direction": None}),
     ("nvlink:3/1-2:1.5", {"kind": "nvlink", "node": "n3", "gpus": (1, 2)}),
     ("nvlink:3/1:1.5", {"kind": "nvlink", "node": "n3", "gpus": (1,)}),
     ("nic:3/5:1.5", {"kind": "nic", "node": "n3", "nic": "mlx5_5", "direction": "both"}),

@@ -114,9 +114,12 @@ TEST_CASE("flow environment: sets what the user did not set") {
   const ScopedVariable chosen("NCCL_NCHANNELS_PER_NET_PEER", "8");
   set_flow_environment();
   const auto values = flow_environment();
-  unsetenv("NCCL_PXN_DISABLE");
-  unsetenv("NCCL_MAX_P2P_NCHANNELS");
-  const std::vector<std::pair<std::string, std::string>> expected{
-      {"NCCL_PXN_DISABLE", "1"}, {"NCCL_NCHANNELS_PER_NET_PEER", "8"}, {"NCCL_MAX_P2P_NCHANNELS", "16"}};
+  const std::vector<std::pair<std::string, std::string>> expected{{"NCCL_PXN_DISABLE", "1"},
+                                                                  {"NCCL_NCHANNELS_PER_NET_PEER", "8"},
+                                                                  {"NCCL_MAX_P2P_NCHANNELS", "32"},
+                                                                  {"NCCL_BUFFSIZE", "2097152"},
+                                                                  {"NCCL_LL128_BUFFSIZE", "65536"}};
   CHECK(values == expected);
+  for (const auto& [name, value] : expected)
+    if (name != "NCCL_NCHANNELS_PER_NET_PEER") unsetenv(name.c_str());
 }
