@@ -121,7 +121,7 @@ std::optional<double> NvmlGpu::max_clock_hz() const { return query_clock_hz(nvml
 std::vector<std::string> NvmlGpu::throttle_reasons() const {
   unsigned long long reasons = 0;
   if (!nvml_->clock_event_reasons || nvml_->clock_event_reasons(handle_, &reasons) != kSuccess) return {};
-  return clock_event_texts(reasons);
+  return throttle_reason_texts(reasons);
 }
 
 std::optional<std::string> NvmlGpu::uuid() const {
@@ -187,7 +187,7 @@ bool Nvml::are_joined_by_nvlink(const std::string& bus_id, const std::string& pe
   return first && second && first->is_joined_by_nvlink(*second);
 }
 
-std::vector<std::string> clock_event_texts(unsigned long long reasons) {
+std::vector<std::string> throttle_reason_texts(unsigned long long reasons) {
   std::vector<std::string> texts;
   for (const ThrottleReason& reason : kThrottleReasons)
     if (reasons & reason.bit) texts.emplace_back(reason.text);

@@ -64,6 +64,6 @@ class Nvml {
 
 /// Texts for NVML's bit mask of clock event reasons: the reasons that lower the clock of a busy GPU. The reason "idle"
 /// has no text.
-std::vector<std::string> clock_event_texts(unsigned long long reasons);
+std::vector<std::string> throttle_reason_texts(unsigned long long reasons);
 
 }  // namespace busbw

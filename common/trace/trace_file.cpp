@@ -114,7 +114,7 @@ TraceFile::TraceFile(const TraceSettings& settings, const TraceOrigin& origin) :
   copy_text(header_->producer, origin.producer);
   header_->magic = kMagic;
   for (std::uint64_t chunk = 0; chunk < kChunksAhead; ++chunk) reserve_chunk(chunk);
-  open_records_ = max_records_;
+  record_limit_ = max_records_;
 }
 
 EnvironmentError TraceFile::file_error(std::string_view action, int error) const {
@@ -158,10 +158,10 @@ TraceFile::~TraceFile() {
 
 void* TraceFile::take_slot() noexcept {
   // All threads write the cache line of `record_count`, so each record changes it only once. It may exceed the limit.
-  const std::uint64_t open_records = open_records_.load(std::memory_order_relaxed);
-  if (open_records == 0) return nullptr;
+  const std::uint64_t record_limit = record_limit_.load(std::memory_order_relaxed);
+  if (record_limit == 0) return nullptr;
   const std::uint64_t slot = header_->record_count.fetch_add(1, std::memory_order_relaxed);
-  if (slot >= open_records) return nullptr;
+  if (slot >= record_limit) return nullptr;
   const std::uint64_t chunk = slot / kChunkRecords;
   if (slot % kChunkRecords == kChunkRecords / 2) reserve_chunk(chunk + kChunksAhead);
   if (!is_reserved_[chunk].load(std::memory_order_acquire)) return nullptr;
@@ -188,7 +188,7 @@ void TraceFile::reserve_chunk(std::uint64_t chunk) noexcept {
 
 void TraceFile::close() noexcept {
   if (getpid() != pid_) return;
-  const std::uint64_t max_records = open_records_.exchange(0);
+  const std::uint64_t max_records = record_limit_.exchange(0);
   if (max_records == 0) return;
   // After a full disk the file may end before the last record. Extending it could raise SIGXFSZ.
   struct stat status{};

@@ -41,7 +41,7 @@ struct TraceOrigin {
   std::int32_t size = -1;  // number of processes of the job; -1: unknown
 };
 
-/// The trace file of this process. All functions except the constructor may be called by any thread.
+/// The trace file of this process. Thread-safe between constructor and destructor, except for changes of the header.
 class TraceFile {
  public:
   /// Creates `HOST-PID.trace`. Throws EnvironmentError with the reason if this is impossible.
@@ -52,7 +52,8 @@ class TraceFile {
   TraceFile& operator=(const TraceFile&) = delete;
 
   /// Returns a record of zeros, or null if the record is lost. The caller fills it and stores `kind` last, with
-  /// std::memory_order_release. The record stays writable after `close`, but then does not reach the file.
+  /// std::memory_order_release. The record stays writable until the destructor. What is written after `close` may not
+  /// reach the file.
   template <class Record>
   Record* take() noexcept {
     static_assert(sizeof(Record) == kRecordBytes);
@@ -94,7 +95,7 @@ class TraceFile {
   std::size_t mapped_bytes_ = 0;
   Header* header_ = nullptr;
   std::uint64_t max_records_ = 0;
-  std::atomic<std::uint64_t> open_records_{0};  // max_records_, or 0 after `close`
+  std::atomic<std::uint64_t> record_limit_{0};  // max_records_, or 0 after `close`
   std::unique_ptr<std::atomic<bool>[]> is_reserved_;  // for each chunk
 };
 

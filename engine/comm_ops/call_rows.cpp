@@ -33,7 +33,7 @@ LateRank make_late_rank(LateRank::Kind kind, const RankInfo& rank, double late_s
 }
 
 /// Finds the rank that began every call after all others, so that they waited for it.
-std::optional<LateRank> find_late_start(RankCalls calls, const std::vector<RankInfo>& ranks, double time_s) {
+std::optional<LateRank> find_late_caller(RankCalls calls, const std::vector<RankInfo>& ranks, double time_s) {
   const auto earliest_s = [](const CallTimes* times) { return std::ranges::min(times->delay_s); };
   const auto last = std::ranges::max_element(calls, {}, earliest_s);
   double others_s = 0;
@@ -49,7 +49,7 @@ std::optional<LateRank> find_late_start(RankCalls calls, const std::vector<RankI
 
 /// Finds the rank that takes much longer than the median of its equals, which are the ranks with the same role in the
 /// test. `ranks` describes the equals.
-std::optional<LateRank> find_slow_call(RankCalls equals, std::span<const RankInfo> ranks) {
+std::optional<LateRank> find_slow_caller(RankCalls equals, std::span<const RankInfo> ranks) {
   if (equals.size() < kMinEqualRanks) return std::nullopt;
   std::vector<double> medians_s;
   for (const CallTimes* times : equals) medians_s.push_back(median_s(times->time_s));
@@ -65,17 +65,17 @@ std::optional<LateRank> find_slow_call(RankCalls equals, std::span<const RankInf
 }
 
 /// `calls` has one entry for each rank that makes the call, from rank 0 on.
-std::vector<LateRank> find_late_ranks(const CommOpsCase& comm_case, RankCalls calls, const std::vector<RankInfo>& ranks,
-                                      double time_s) {
+std::vector<LateRank> find_late_and_slow_callers(const CommOpsCase& comm_case, RankCalls calls,
+                                                 const std::vector<RankInfo>& ranks, double time_s) {
   std::vector<LateRank> late_ranks;
   if (calls.size() < 2 || calls.front()->time_s.size() < kMinIterations) return late_ranks;
-  if (auto late = find_late_start(calls, ranks, time_s)) late_ranks.push_back(*late);
+  if (auto late = find_late_caller(calls, ranks, time_s)) late_ranks.push_back(*late);
   // The two halves of a split have different roles. So have the old and the new ranks of a grow.
   const bool has_roles = comm_case.test == CreationKind::split || comm_case.test == CreationKind::grow;
   const std::size_t middle = has_roles ? static_cast<std::size_t>(comm_case.kept_ranks) : calls.size();
   const std::span all_ranks(ranks);
   for (const auto& [first, end] : {std::pair<std::size_t, std::size_t>{0, middle}, {middle, calls.size()}})
-    if (auto slow = find_slow_call(calls.subspan(first, end - first), all_ranks.subspan(first, end - first)))
+    if (auto slow = find_slow_caller(calls.subspan(first, end - first), all_ranks.subspan(first, end - first)))
       late_ranks.push_back(*slow);
   return late_ranks;
 }
@@ -102,7 +102,7 @@ Measurement make_measurement(const CommOpsCase& comm_case, RankCalls calls, bool
   for (const CallTimes* times : calls) measurement.rank_samples_s.push_back(times->time_s);
   measurement.check.state = CheckResult::State::not_applicable;
   if (is_checked) measurement.check = combine_check_results(reports, "exact");
-  measurement.late_ranks = find_late_ranks(comm_case, calls, ranks, measurement.time_s);
+  measurement.late_ranks = find_late_and_slow_callers(comm_case, calls, ranks, measurement.time_s);
   for (const LateRank& late : measurement.late_ranks) measurement.warnings.push_back(late.message);
   return measurement;
 }

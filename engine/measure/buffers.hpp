@@ -21,7 +21,7 @@ constexpr std::size_t buffer_bytes(std::uint64_t max_bytes, int unalign_elements
 /// Regions of one case in one rank's buffers.
 class CaseBuffers {
  public:
-  /// `max_bytes`: size of the data for which the buffers were made.
+  /// `max_bytes`: maximum size of all regions together. At least one region is used, whatever its size.
   CaseBuffers(Communicator& communicator, const Shape& shape, Dtype dtype, std::uint64_t max_bytes,
               int unalign_elements)
       : send_(communicator.send_buffer().data() + kGuardBytes + unalign_elements * size_bytes(dtype)),
@@ -53,7 +53,7 @@ class CaseBuffers {
   }
   /// The larger of the bytes that an operation sends and receives: the size column.
   std::size_t region_bytes() const { return region_bytes_; }
-  /// Whole region of iteration 0 in each buffer.
+  /// Whole region of iteration 0 in each buffer. In place, the receive region also holds the send data.
   std::span<std::byte> send_region() const { return {send_, shape_.send_count * element_bytes_}; }
   std::span<std::byte> recv_region(Placement placement) const {
     return {recv_, placement == Placement::in_place ? region_bytes_ : shape_.recv_count * element_bytes_};

@@ -16,6 +16,7 @@ struct RankCheckResult {
   std::uint64_t wrong_elements = 0;
   std::vector<WrongElement> first_wrong;  // the first of them, at most Mismatches::kKept
 
+  /// See HasMembers: the result is sent to rank 0.
   static auto members(auto& self) { return std::tie(self.wrong_elements, self.first_wrong); }
 };
 
@@ -36,10 +37,11 @@ class Checker {
   Checker(Communicator& communicator, const CaseBuffers& buffers, ReductionValues& values, int world_rank)
       : communicator_(communicator), buffers_(buffers), values_(values), world_rank_(world_rank) {}
 
-  /// Fills the guards and the send data. Fills the rest of the receive region with poison, a pattern unlike any result.
+  /// Fills the guards and the send data. Fills the rest of the receive region with poison: random data that a result
+  /// equals only by chance.
   void prepare(const RankCase& rank_case, Placement placement);
-  /// Compares the result. Call it immediately after the operation, as a user would read the result: a late part of the
-  /// result would arrive unnoticed while this rank waits for others.
+  /// Compares the result. Call it immediately after the operation, as a user would read the result. If this rank waited
+  /// for other ranks first, a part of the result that arrives too late would stay unnoticed.
   RankCheckResult verify_result(const RankCase& rank_case, Placement placement);
   /// Compares the guards and all data that must stay unchanged. Call it after all ranks are done, because any of them
   /// may write there by mistake.

@@ -22,15 +22,19 @@ std::vector<double> rank_times_s(std::span<const RankReport> ranks);
 std::vector<double> rank_launch_times_s(std::span<const RankReport> ranks);
 /// Device time of each rank per operation. Empty if a rank has none.
 std::vector<double> rank_device_times_s(std::span<const RankReport> ranks);
+
 /// Arrival of each rank at an iteration, in seconds after the first rank.
 struct RankArrivals {
   std::vector<double> arrivals_s;                     // [rank]; empty if unknown
   std::vector<std::pair<double, double>> bounds_s;  // [rank]: 95 % interval of arrivals_s; empty if unknown
 };
 
-/// Arrivals at the first iteration after a barrier. Unknown if a rank has no device time or no first_iteration_s.
+/// Arrivals at the first iteration after a barrier, from `Samples::first_iteration_s`: a rank that arrives later waits
+/// less, so its first iteration is shorter. `operations_per_iteration` scales the device time of an operation to an
+/// iteration. Unknown if a rank has no device time or no `first_iteration_s`.
 RankArrivals first_arrivals(std::span<const RankReport> ranks, double operations_per_iteration);
-/// Median arrivals over all iterations. Unknown if a rank has no start delay. Bounds are unknown below 6 iterations.
+/// Median arrivals over all iterations, from `Samples::start_delay`. Unknown if a rank has none. Bounds are unknown
+/// below 6 iterations.
 RankArrivals typical_arrivals(std::span<const RankReport> ranks);
 
 /// Result of a check on all ranks. `policy`: see CheckResult.

@@ -44,7 +44,7 @@ std::string gpu_error(const Options& options, const BackendTraits& traits) {
 }
 
 std::string library_error(const Options& options, const BackendTraits& traits) {
-  if (traits.names_library || options.nccl_library.empty()) return "";
+  if (traits.uses_nccl_library || options.nccl_library.empty()) return "";
   return fmt::format("--library {}: the {} backend uses no NCCL library; drop it", options.nccl_library, traits.name);
 }
 

@@ -12,28 +12,30 @@ namespace {
 
 constexpr double kMsPerS = 1e3;
 
-/// Times of all ranks in one iteration, or in all of them.
-struct Spread {
+/// Maximum, mean and standard deviation of several times.
+struct TimeFigures {
   double max_s = 0, mean_s = 0, stdev_s = 0;
 };
 
-Spread spread_of(const std::vector<double>& times_s) {
-  Spread spread;
+TimeFigures time_figures(const std::vector<double>& times_s) {
+  TimeFigures figures;
   double sum = 0, square_sum = 0;
   for (const double time_s : times_s) {
-    spread.max_s = std::max(spread.max_s, time_s);
+    figures.max_s = std::max(figures.max_s, time_s);
     sum += time_s;
   }
-  spread.mean_s = sum / static_cast<double>(times_s.size());
-  for (const double time_s : times_s) square_sum += (time_s - spread.mean_s) * (time_s - spread.mean_s);
-  spread.stdev_s = std::sqrt(square_sum / static_cast<double>(times_s.size()));
-  return spread;
+  figures.mean_s = sum / static_cast<double>(times_s.size());
+  for (const double time_s : times_s) square_sum += (time_s - figures.mean_s) * (time_s - figures.mean_s);
+  figures.stdev_s = std::sqrt(square_sum / static_cast<double>(times_s.size()));
+  return figures;
 }
 
-/// Name in SUMMARY lines: that of nccl-tests, unless the call differs from the one that nccl-tests times.
+/// Name in lines of iterations and SUMMARY lines. Equal to nccl-tests' name only if both time the same call.
 std::string summary_name(const LifecycleRow& row) {
+  // nccl-tests does not wait for the end of the all-reduce.
   if (row.call.ends_with("all_reduce")) return fmt::format("{} {} with wait", row.test, row.call);
-  return row.function.empty() ? fmt::format("{} {}", row.test, row.call) : fmt::format("NCCL {}", row.function);
+  const bool is_nccl_function = !row.function.empty();
+  return is_nccl_function ? fmt::format("NCCL {}", row.function) : fmt::format("{} {}", row.test, row.call);
 }
 
 void append_iterations(std::string& out, const Row& row) {
@@ -41,9 +43,9 @@ void append_iterations(std::string& out, const Row& row) {
   for (std::size_t iteration = 0; iteration < rank_samples_s.front().size(); ++iteration) {
     std::vector<double> times_s;
     for (const auto& samples_s : rank_samples_s) times_s.push_back(samples_s[iteration]);
-    const Spread spread = spread_of(times_s);
+    const TimeFigures figures = time_figures(times_s);
     append(out, "{:>36}: Max {:9.3f} ms, Avg {:8.3f} ms, Stddev {:8.3f} ms, [{:4}/{:4}]\n",
-           summary_name(*row.lifecycle), spread.max_s * kMsPerS, spread.mean_s * kMsPerS, spread.stdev_s * kMsPerS,
+           summary_name(*row.lifecycle), figures.max_s * kMsPerS, figures.mean_s * kMsPerS, figures.stdev_s * kMsPerS,
            row.group_ranks, row.lifecycle->test_ranks);
   }
 }
@@ -67,7 +69,7 @@ void CommOpsText::begin(const RunInfo& run) {
   ranks_ = run.ranks;
   std::string out;
   append(out, "# {} busbw={} backend={} library={}\n", run.program, run.busbw_version, run.backend.name,
-         run.backend.names_library ? run.backend_version : "none");
+         run.backend.uses_nccl_library ? run.backend_version : "none");
   append(out, "# warmup iters: {} iters: {}\n", run.settings.warmup_iterations, run.settings.iterations);
   for (const std::string& note : run.notes) append_comment(out, note);
   for (const std::string& warning : run.warnings) append_comment(out, "Warning: " + warning);
@@ -95,6 +97,7 @@ void CommOpsText::append_row(std::string& out, const Row& row) {
          duration_text(measurement.statistics.median_s), duration_text(*slowest),
          is_checked ? std::to_string(measurement.check.wrong_elements) : "N/A", rank.rank, rank.host);
   if (options_.shows_iterations) append_iterations(out, row);
+  // Element i of the all-reduce is the contribution of rank i of the job.
   for (const WrongElement& wrong : measurement.check.first_wrong)
     append(out, "# Wrong data: {}: rank {}, {}, rank {} of the job: expected {}, got {}\n", row.collective, wrong.rank,
            wrong.place, wrong.index, wrong.expected, wrong.got);
@@ -104,8 +107,8 @@ void CommOpsText::append_row(std::string& out, const Row& row) {
   std::vector<double> times_s;
   for (const auto& samples_s : measurement.rank_samples_s)
     times_s.insert(times_s.end(), samples_s.begin(), samples_s.end());
-  const Spread spread = spread_of(times_s);
-  summaries_.push_back({summary_name(lifecycle), lifecycle.test_ranks, spread.max_s, spread.mean_s, spread.stdev_s,
+  const TimeFigures figures = time_figures(times_s);
+  summaries_.push_back({summary_name(lifecycle), lifecycle.test_ranks, figures.max_s, figures.mean_s, figures.stdev_s,
                         measurement.iteration_s.size()});
 }
 

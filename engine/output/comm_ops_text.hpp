@@ -12,9 +12,9 @@ namespace busbw {
 
 /// Contents of the table besides the rows.
 struct CommOpsTextOptions {
-  bool shows_iterations = false;    // -v: a line for each iteration of each call
-  bool summarizes_rendezvous = false;  // -A
-  int root_every = 0;               // -R
+  bool shows_iterations = false;  // -v: a line for each iteration of each call
+  bool summarizes_rendezvous = false;  // -A: a SUMMARY line also for the rendezvous
+  int root_every = 0;  // -R: ranks per root of a scalable initialization; 0: no scalable initialization
 };
 
 /// Returns a time with its unit: "1.23 s", "12.3 ms", "45.6 us".
@@ -23,6 +23,7 @@ std::string duration_text(double seconds);
 /// Writes the table to a descriptor.
 class CommOpsText final : public Sink {
  public:
+  /// `should_drop`: see TextStream.
   CommOpsText(int descriptor, std::function<bool()> should_drop, CommOpsTextOptions options)
       : stream_(descriptor, std::move(should_drop)), options_(options) {}
 

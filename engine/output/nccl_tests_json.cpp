@@ -21,7 +21,7 @@ constexpr int kDecimals = 6;  // nccl-tests prints doubles with %lf
 
 /// Returns the library version as nccl-tests' number: 22809 for 2.28.9. Nothing if no library is measured.
 std::optional<int> nccl_version(const RunInfo& run) {
-  if (!run.backend.names_library) return std::nullopt;
+  if (!run.backend.uses_nccl_library) return std::nullopt;
   std::vector<int> parts;
   const char* cursor = run.backend_version.data();
   const char* const end = cursor + run.backend_version.size();

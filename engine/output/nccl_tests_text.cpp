@@ -244,7 +244,7 @@ void NcclTestsText::begin(const RunInfo& run) {
   std::string out;
   append(out, "# nccl-tests version {} nccl-headers={} nccl-library={} busbw={} backend={}\n", kLayoutVersion,
          run.headers_version.empty() ? "none" : run.headers_version,
-         run.backend.names_library ? run.backend_version : "none", run.busbw_version, run.backend.name);
+         run.backend.uses_nccl_library ? run.backend_version : "none", run.busbw_version, run.backend.name);
   append(out, "# Collective test starting: {}\n", program_);
   append_settings(out, run);
   out += "#\n# Using devices\n";

@@ -32,10 +32,11 @@ ExitCode exit_code_of(const std::exception& error) {
   return error_with_code ? error_with_code->exit() : ExitCode::environment;
 }
 
-/// Call it from a catch block. Throws the job's first failure, so that all processes end with the same one: rethrows
-/// the current exception if `own_message`, its message, is that failure, else throws the failure of another process.
+/// Call it from a catch block. Throws the job's first failure, so that all processes end with the same one.
+/// `own_message`: message of the current exception.
 [[noreturn]] void throw_first_failure(const Failure& first_failure, const std::string& own_message) {
-  if (first_failure.message == own_message) throw;
+  const bool is_current_exception = first_failure.message == own_message;
+  if (is_current_exception) throw;
   throw Error(first_failure.exit, first_failure.message);
 }
 
@@ -56,21 +57,23 @@ LaunchedJob::LaunchedJob(const Membership& membership, JoinCallbacks callbacks)
     control_thread_ = std::thread([this] { run_control_thread(); });
     stores_.resize(local_ranks_.size());
     for (auto& store : stores_) store = connect_store();
-    // A process is lost with all its ranks, so the store knows it by its first rank.
-    std::vector<int> all_members;
+    // The store identifies a process by its first rank, because all ranks of a process are lost together.
+    std::vector<int> first_ranks;
     for (int process = 0; process < membership_.processes; ++process)
-      all_members.push_back(process * membership_.ranks_per_process);
-    process_team_ = std::make_unique<StoreTeam>(*stores_[0], process_state_, std::move(all_members),
+      first_ranks.push_back(process * membership_.ranks_per_process);
+    process_team_ = std::make_unique<StoreTeam>(*stores_[0], process_state_, std::move(first_ranks),
                                                 membership_.process, "the processes");
     if (server_) wait_until_all_joined();
-    process_team_->broadcast({});
+    process_team_->broadcast({});  // an empty message, for which the other processes wait until all have joined
   } catch (const JobAborted&) {
     const Failure first_failure = *failure();
     leave();
     throw Error(first_failure.exit, first_failure.message);
   } catch (const std::exception& error) {
     abort(exit_code_of(error), error.what());
-    if (server_) {  // the control thread, which would report the failure, may not be running yet
+    if (server_) {
+      // The control thread usually reports the failure, but may not be running yet. The server keeps the first failure,
+      // which may be that of another process.
       server_->abort(*failure());
       record_failure(*server_->tracker().failure());
     }
@@ -120,7 +123,8 @@ void LaunchedJob::wait_until_all_joined() {
     if (missing.empty()) return;
     callbacks_.on_tick();
     if (aborted()) throw JobAborted();
-    // The refused process has this job's token, so it is one of the missing processes and will not return.
+    // A process with the job's token but other settings was refused. It is one of the missing processes and does not
+    // try again, so waiting is useless.
     if (const auto refusal = server_->tracker().first_refusal()) throw Error(refusal->exit, refusal->message);
     if (tick >= limit_ticks && membership_.tolerates_losses) {
       callbacks_.on_status(
@@ -188,13 +192,14 @@ void LaunchedJob::fail_with(const std::exception& error, const std::string& mess
 // ---- running --------------------------------------------------------------------------------------------------------
 
 std::unique_ptr<TcpStore> LaunchedJob::connect_store() {
-  const auto aborted = [this] {
+  // The store calls this while it waits. Until the ranks start, this thread must also do the work of a tick.
+  const auto tick_and_query_abort = [this] {
     if (is_agreeing_) callbacks_.on_tick();
-    return this->aborted();
+    return aborted();
   };
   return std::make_unique<TcpStore>(
       rendezvous_.join(/*is_control=*/false),
-      StoreCallbacks{aborted, [this](const Failure& failure) { record_failure(failure); },
+      StoreCallbacks{tick_and_query_abort, [this](const Failure& failure) { record_failure(failure); },
                      [this](const std::string& cause) { on_store_lost(cause); }},
       std::min(membership_.step_limit_s + (server_ ? 0 : kOtherProcessesExtraS), kNoLimitS));
 }
@@ -333,7 +338,8 @@ Bytes LaunchedJob::make_heartbeat() const {
   return heartbeat.bytes();
 }
 
-/// Sends the failure that began in this process to the store. Returns false if no failure began here.
+/// Returns false if no failure began in this process. Otherwise sends the failure to the store. An earlier failure that
+/// the store has reported meanwhile replaces it.
 bool LaunchedJob::send_own_failure() {
   const std::scoped_lock lock(mutex_);
   if (is_own_failure_) control_->send(FrameKind::abort, packed(*failure_));
@@ -346,7 +352,7 @@ void LaunchedJob::exchange_control_frames() {
   const int max_silent_ticks = std::max(kTicksPerS, ticks_of(membership_.silence_s));
   const int heartbeat_ticks = std::clamp(max_silent_ticks / 8, 1, max_heartbeat_ticks());
   int silent_ticks = 0;
-  int ticks_since_heartbeat = heartbeat_ticks;
+  int ticks_until_heartbeat = 0;
   int ticks_since_leave = 0;
   bool has_sent_abort = false;
   bool has_sent_leave = false;
@@ -358,9 +364,9 @@ void LaunchedJob::exchange_control_frames() {
       else
         control_->send(FrameKind::withdraw, MessageWriter().add(withdrawal_reason_).bytes());
     }
-    if (!has_sent_leave && ticks_since_heartbeat++ >= heartbeat_ticks) {
-      ticks_since_heartbeat = 1;
+    if (!has_sent_leave && ticks_until_heartbeat-- == 0) {
       control_->send(FrameKind::heartbeat, make_heartbeat());
+      ticks_until_heartbeat = heartbeat_ticks - 1;
     }
     const auto received = control_->receive(kTickMs);
     if (!received) {
@@ -369,7 +375,8 @@ void LaunchedJob::exchange_control_frames() {
         if (!has_sent_leave) on_store_lost("its connection closed before the job ended");
         return;
       }
-      if (!control_->idle()) continue;
+      const bool is_silent_tick = control_->idle();  // false if a part of a frame arrived
+      if (!is_silent_tick) continue;
       if (has_sent_leave) ++ticks_since_leave;
       if (++silent_ticks <= max_silent_ticks) continue;
       is_control_lost_ = true;

@@ -89,11 +89,11 @@ class LaunchedJob final : public Job {
   mutable std::mutex mutex_;  // guards the following members up to is_control_open_
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;
-  bool is_own_failure_ = false;  // `failure_` began in this process, and the control thread must send it to the store
+  bool is_own_failure_ = false;  // a failure began in this process, so the control thread must send `failure_`
   bool is_unconfirmed_ = false;  // the store has not answered `failure_` yet and may still name an earlier failure
   bool is_control_open_ = false;  // the control thread is connected to the store
 
-  std::unique_ptr<TcpChannel> control_;  // used only by the control thread
+  std::unique_ptr<TcpChannel> control_;  // after the constructor, used only by the control thread
   std::string withdrawal_reason_;  // set before `is_leaving_`; empty if this process has not withdrawn
   std::atomic<bool> is_leaving_{false};
   std::thread control_thread_;

@@ -12,7 +12,7 @@ struct BackendTraits {
   std::string_view name;      // in --backend, the table and records
   Memory memory;              // of the ranks' buffers
   Clock clock;                // that times single iterations
-  bool names_library = false; // its version is that of a library with NCCL's interface
+  bool uses_nccl_library = false;  // its version is that of a library with NCCL's interface
 };
 
 }  // namespace busbw

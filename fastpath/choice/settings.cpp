@@ -22,8 +22,9 @@ std::optional<MethodConfig> parse_method_config(std::string_view text) {
   const auto comma = text.find(',');
   const auto method = method_named(text.substr(0, comma));
   if (!method) return std::nullopt;
-  if (*method == Method::nccl) return comma == text.npos ? std::optional(MethodConfig{}) : std::nullopt;
-  if (comma == text.npos) return std::nullopt;
+  const bool has_numbers = comma != text.npos;
+  if (*method == Method::nccl && !has_numbers) return MethodConfig{.method = Method::nccl};
+  if (*method == Method::nccl || !has_numbers) return std::nullopt;
   const auto numbers = text.substr(comma + 1);
   const auto second_comma = numbers.find(',');
   if (second_comma == numbers.npos) return std::nullopt;

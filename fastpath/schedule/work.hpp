@@ -1,8 +1,10 @@
 #pragma once
-// Works of the schedules `exchange` and `two_shot` (schedule.hpp), one for each collective. A work loads cells from
-// this rank's input buffer and stores received cells, or their reduction, in its output buffer. A `Reduction` has the
-// function Cell of(const Cell (&cells)[n], int ranks), which returns the reduction of the ranks' cells. It reduces in
-// rank order, so that all ranks get the same bits from the same cells.
+// Types that each implement the concept Work (schedule.hpp) for one collective and one schedule, `exchange` or
+// `two_shot`. schedule.hpp states when each function is called: `load` fills the cells for the peers, `load_own` adds
+// this rank's own cell before `store` or `reduce`. kMax is the maximum number of ranks.
+//
+// A `Reduction` has the function Cell of(const Cell (&cells)[n], int ranks), which returns the reduction of the ranks'
+// cells. It reduces in rank order, so that all ranks get the same bits from the same cells.
 #include "fastpath/schedule/schedule.hpp"
 #include "fastpath/schedule/slices.hpp"
 
@@ -20,10 +22,13 @@ struct Buffers {
 
 namespace work {
 
+/// Number of the slice of a buffer that is not divided.
+inline constexpr int kOnlySlice = 0;
+
 /// Loads the same cell for every rank.
 template <int kMax>
 BUSBW_HOST_DEVICE void load_same_cell(const Buffers& buffers, std::int64_t index, Cell (&cells)[kMax]) {
-  const Cell own = load_cell(buffers.in, 0, index);
+  const Cell own = load_cell(buffers.in, kOnlySlice, index);
   BUSBW_UNROLL
   for (int rank = 0; rank < kMax; ++rank) cells[rank] = own;
 }
@@ -66,7 +71,7 @@ BUSBW_HOST_DEVICE void store_others(const Buffers& buffers, std::int64_t index, 
     if (rank < buffers.ranks && rank != buffers.rank) store_cell(buffers.out, rank, index, cells[rank]);
 }
 
-/// Returns the root's cell. The cells of other ranks only show that their slots are free.
+/// Returns the root's cell. The other ranks send empty cells, because every pair of ranks must exchange cells.
 template <int kMax>
 BUSBW_HOST_DEVICE Cell cell_from_root(const Buffers& buffers, const Cell (&cells)[kMax]) {
   Cell cell;
@@ -89,11 +94,11 @@ struct AllReduceOneShot {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
-    work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
+    work::set_own(buffers, load_cell(buffers.in, work::kOnlySlice, index), cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
-    store_cell(buffers.out, 0, index, reduction.of(cells, buffers.ranks));
+    store_cell(buffers.out, work::kOnlySlice, index, reduction.of(cells, buffers.ranks));
   }
 };
 
@@ -140,7 +145,7 @@ struct ReduceScatter {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
-    store_cell(buffers.out, 0, index, reduction.of(cells, buffers.ranks));
+    store_cell(buffers.out, work::kOnlySlice, index, reduction.of(cells, buffers.ranks));
   }
 };
 
@@ -154,7 +159,7 @@ struct AllGather {
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
-    if (!buffers.own_in_place) work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
+    if (!buffers.own_in_place) work::set_own(buffers, load_cell(buffers.in, work::kOnlySlice, index), cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
@@ -191,15 +196,15 @@ struct BroadcastOneShot {
   template <int kMax>
   BUSBW_HOST_DEVICE void load_own(std::int64_t index, Cell (&cells)[kMax]) const {
     if (buffers.rank == buffers.root && !buffers.own_in_place)
-      work::set_own(buffers, load_cell(buffers.in, 0, index), cells);
+      work::set_own(buffers, load_cell(buffers.in, work::kOnlySlice, index), cells);
   }
   template <int kMax>
   BUSBW_HOST_DEVICE void store(std::int64_t index, const Cell (&cells)[kMax]) const {
-    if (!buffers.own_in_place) store_cell(buffers.out, 0, index, work::cell_from_root(buffers, cells));
+    if (!buffers.own_in_place) store_cell(buffers.out, work::kOnlySlice, index, work::cell_from_root(buffers, cells));
   }
 };
 
-/// two_shot: the root scatters slices, and each rank sends its slice to all ranks.
+/// two_shot: the root scatters slices, and each rank sends its slice to all ranks. `reduce` selects the root's cell.
 struct BroadcastTwoShot {
   Buffers buffers;
 

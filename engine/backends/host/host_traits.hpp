@@ -4,7 +4,9 @@
 
 namespace busbw {
 
-inline constexpr BackendTraits kHostTraits{
-    .name = "host", .memory = BackendTraits::Memory::host, .clock = BackendTraits::Clock::host, .names_library = false};
+inline constexpr BackendTraits kHostTraits{.name = "host",
+                                           .memory = BackendTraits::Memory::host,
+                                           .clock = BackendTraits::Clock::host,
+                                           .uses_nccl_library = false};
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
-// Table of the NCCL functions and versions that -R, -x, -H and -D require, and the check against a library. Versions
-// are NCCL_VERSION_CODE: 22809 is 2.28.9.
+// Table of the NCCL functions and versions that flags and shared GPUs require, and the check against a library.
+// Versions are NCCL_VERSION_CODE: 22809 is 2.28.9.
 #include "backends/nccl/flag_requirements.hpp"
 
 #include <fmt/format.h>
@@ -19,11 +19,12 @@ std::string short_version_text(int version) {
 }
 
 FlagRequirement make_kernel_requirement(const DeviceKernelInfo& kernel, int headers_version) {
-  FlagRequirement requirement{fmt::format("-D {} (--device_implementation)", kernel.number),
-                              "leave -D out",
-                              {"ncclDevCommCreate", "ncclDevCommDestroy", "ncclTeamLsa"},
-                              /*since=*/headers_version};
-  // Before 2.29, kernel and library had to have exactly the same layout of a device communicator.
+  FlagRequirement requirement{.flag = fmt::format("-D {} (--device_implementation)", kernel.number),
+                              .remedy = "leave -D out",
+                              .functions = {"ncclDevCommCreate", "ncclDevCommDestroy", "ncclTeamLsa"},
+                              .since = headers_version};
+  // NCCL 2.29 changed the layout of a device communicator. Kernels that were built with older headers have the old
+  // layout, and do not work with later libraries.
   if (headers_version < 22900) requirement.before = 22900;
   return requirement;
 }
@@ -33,32 +34,40 @@ FlagRequirement make_kernel_requirement(const DeviceKernelInfo& kernel, int head
 std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int headers_version) {
   std::vector<FlagRequirement> requirements;
   if (flags.registration == RegistrationMode::local)
-    requirements.push_back({"-R 1 (--local_register)",
-                            "leave -R out",
-                            {"ncclMemAlloc", "ncclMemFree", "ncclCommRegister", "ncclCommDeregister"},
-                            21900});
+    requirements.push_back({.flag = "-R 1 (--local_register)",
+                            .remedy = "leave -R out",
+                            .functions = {"ncclMemAlloc", "ncclMemFree", "ncclCommRegister", "ncclCommDeregister"},
+                            .since = 21900});
   if (flags.registration == RegistrationMode::symmetric)
-    requirements.push_back({"-R 2 (--local_register)",
-                            "leave -R out",
-                            {"ncclMemAlloc", "ncclMemFree", "ncclCommWindowRegister", "ncclCommWindowDeregister"},
-                            22700});
-  if (flags.cta_policy)
-    requirements.push_back({fmt::format("-x {} (--cta_policy)", *flags.cta_policy),
-                            "leave -x out",
-                            {"ncclCommInitRankConfig"},
-                            *flags.cta_policy == 2 ? 22800 : 22700});
-  if (flags.one_sided)
-    requirements.push_back({"-H 1 (--one_sided)", "leave -H out", {"ncclPutSignal", "ncclWaitSignal"}, 22900});
-  if (flags.root_every > 0)
     requirements.push_back(
-        {fmt::format("-R {} (--root-every)", flags.root_every), "leave -R out", {"ncclCommInitRankScalable"}, 22300});
+        {.flag = "-R 2 (--local_register)",
+         .remedy = "leave -R out",
+         .functions = {"ncclMemAlloc", "ncclMemFree", "ncclCommWindowRegister", "ncclCommWindowDeregister"},
+         .since = 22700});
+  if (flags.cta_policy)
+    requirements.push_back({.flag = fmt::format("-x {} (--cta_policy)", *flags.cta_policy),
+                            .remedy = "leave -x out",
+                            .functions = {"ncclCommInitRankConfig"},
+                            .since = *flags.cta_policy == 2 ? 22800 : 22700});
+  if (flags.one_sided)
+    requirements.push_back({.flag = "-H 1 (--one_sided)",
+                            .remedy = "leave -H out",
+                            .functions = {"ncclPutSignal", "ncclWaitSignal"},
+                            .since = 22900});
+  // Only comm_ops_perf has the flags --root-every and --share. Its -R is --root-every.
+  if (flags.root_every > 0)
+    requirements.push_back({.flag = fmt::format("-R {} (--root-every)", flags.root_every),
+                            .remedy = "leave -R out",
+                            .functions = {"ncclCommInitRankScalable"},
+                            .since = 22300});
   if (flags.shares_resources)
-    requirements.push_back({"-S (--share)", "leave -S out", {"ncclCommInitRankConfig"}, 22700});
+    requirements.push_back(
+        {.flag = "-S (--share)", .remedy = "leave -S out", .functions = {"ncclCommInitRankConfig"}, .since = 22700});
   if (flags.shares_gpus)
-    requirements.push_back({fmt::format("{}=1 (several ranks on one GPU)", kSharedGpusVariable),
-                            "use at most as many ranks as GPUs",
-                            {},
-                            23000});
+    requirements.push_back({.flag = fmt::format("{}=1 (several ranks on one GPU)", kSharedGpusVariable),
+                            .remedy = "use at most as many ranks as GPUs",
+                            .functions = {},
+                            .since = 23000});
   if (flags.kernel) requirements.push_back(make_kernel_requirement(*flags.kernel, headers_version));
   return requirements;
 }

@@ -17,7 +17,7 @@ namespace busbw {
 inline constexpr BackendTraits kNcclTraits{.name = "nccl",
                                            .memory = BackendTraits::Memory::gpu,
                                            .clock = BackendTraits::Clock::device_events,
-                                           .names_library = true};
+                                           .uses_nccl_library = true};
 
 /// GPUs that this process can use. If there is no GPU, `no_gpu_reason` has the reason and the remedy.
 struct GpuSurvey {

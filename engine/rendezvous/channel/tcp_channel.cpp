@@ -21,7 +21,8 @@ void TcpChannel::flush() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (sent <= 0) {
-      // The peer closed the connection. Frames that it sent before can still be received.
+      // The connection failed, usually because the peer closed it. Frames that the peer sent before can still be
+      // received, so `ended_` stays false.
       output_.clear();
       sent_bytes_ = 0;
       return;
@@ -36,7 +37,8 @@ std::optional<TcpChannel::ReceivedFrame> TcpChannel::next_frame() {
   try {
     const auto body = received_.next(max_frame_bytes_);
     if (!body) return std::nullopt;
-    return ReceivedFrame{static_cast<FrameKind>(body->front()), Bytes(body->begin() + 1, body->end())};
+    const auto kind = static_cast<FrameKind>(body->front());  // append_frame puts the kind in front of the body
+    return ReceivedFrame{kind, Bytes(body->begin() + 1, body->end())};
   } catch (const BrokenMessage&) {
     ended_ = true;
     return std::nullopt;

@@ -97,6 +97,7 @@ def _sweep_table(sweep: Sweep) -> Table:
     for column in ("size", "time (us)", "busbw (GB/s)"):
         table.add_column(column, justify="right")
     for point in sweep.points:
+        # A point without a size is the published figure for large messages.
         size = size_text(point.size_bytes) if point.size_bytes else "large"
         table.add_row(size, f"{point.time_us:.2f}" if point.time_us else "-", f"{point.busbw_gbps:.2f}")
     return table

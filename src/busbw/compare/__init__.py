@@ -51,8 +51,9 @@ def compare_logs(
         any_system: True to compare unlike systems.
 
     Raises:
-        UsageError: A log has several variants or unlike runs, the logs have no row of like systems in common, or one
-            does not state a property for which the other has several values.
+        UsageError: A log has several variants or unlike runs. The logs measured unlike traffic, or have no row of like
+            systems in common. One log does not state a property, such as the element type, and the other has rows
+            with several values of this property.
     """
     for side, log in (("A", a), ("B", b)):
         variants = dict.fromkeys(row.variant for row in log.iterate_rows() if row.variant)
@@ -89,8 +90,8 @@ def compare_variants(
         any_system: True to compare unlike systems.
 
     Raises:
-        UsageError: `names` is None and the log does not have two variants, a name is unknown or given twice, or the
-            variants have no row in common.
+        UsageError: `names` is None and the log does not have two variants. A name is unknown or given twice. The
+            variants have unlike runs or unlike traffic, or no row in common.
     """
     tables_by_name = _tables_by_variant(log)
     variants = [name for name in tables_by_name if not name.startswith("#")]
@@ -168,7 +169,7 @@ def _compare(
     any_system: bool,
     has_claims: bool = False,
 ) -> Comparison:
-    """Compares two sides, each with its tables. `has_claims`: True if B's rows state speed-ups over this A."""
+    """Compares two sides, each with its tables. `has_claims`: True if speed-ups in B's rows are relative to side A."""
     (a, tables_a), (b, tables_b) = side_a, side_b
     observations_a, observations_b = (
         _select_placement(observations(tables), placement) for tables in (tables_a, tables_b)
@@ -191,23 +192,23 @@ def _compare(
         resolution=resolution,
         method=(
             *([_DEVICE_TIME_METHOD] if has_device_times else []),
-            *(_METHOD_BY_BASIS[basis].format(thresholds=thresholds) for basis in bases),
+            *(_METHOD_BY_BASIS[basis].format(min_runs=MIN_RUNS, thresholds=thresholds) for basis in bases),
         ),
         level_text=_level_text(bases),
         wrong_data=(*differences.wrong_data(a.label, tables_a), *differences.wrong_data(b.label, tables_b)),
         warnings=(*warnings, *system_notes, *notes, *_cycle_warnings(pairs)),
         only_in_a=tuple(sorted(figures_a.keys() - figures_b.keys(), key=by_configuration)),
         only_in_b=tuple(sorted(figures_b.keys() - figures_a.keys(), key=by_configuration)),
-        differences=differences.find_differences(tables_a, tables_b),
+        differences=differences.find_setting_differences(tables_a, tables_b),
     )
 
 
 _METHOD_BY_BASIS: dict[Basis, str] = {
     "runs": "Runs are the unit: a Welch interval of the ratio of their median times. It assumes that runs of A and B "
     "were taken in turns. Otherwise a change of the machine between them counts as a difference. "
-    f"With fewer than {MIN_RUNS} runs of a side a change counts only beyond {{thresholds}}.",
-    "iterations": f"Fewer than {MIN_RUNS} runs of a side: the intervals cover variation within a run, by stretches of "
-    "iterations, and not variation between runs. A change counts only beyond {thresholds}, "
+    "With fewer than {min_runs} runs of a side a change counts only beyond {thresholds}.",
+    "iterations": "Fewer than {min_runs} runs of a side: the intervals cover only the variation within a run, between "
+    "stretches of consecutive iterations. A change counts only beyond {thresholds}, "
     "and beyond the spread of either side's iterations (quartiles). `busbw ab` measures both.",
     "means": "Single figures without samples: there is no interval, and a change counts only beyond {thresholds}, "
     "after allowing for rounding.",
@@ -217,7 +218,7 @@ _METHOD_BY_BASIS: dict[Basis, str] = {
 
 _DEVICE_TIME_METHOD = (
     "Two times are compared separately: device time, which an operation takes if all ranks begin together, and time, "
-    "which a program spends, including launch time. Samples are by the device's clock and describe only the first."
+    "which a program spends, including launch time. Samples come from the device's clock and describe only device time."
 )
 
 
@@ -242,7 +243,13 @@ def _libraries_text(tables: Sequence[Table]) -> str | None:
 
 def _cycle_warnings(pairs: Sequence[tuple[PointFigures, PointFigures]]) -> list[str]:
     """Returns a warning if the cycles of a side are enough to be MIN_RUNS runs, but its runs are not."""
-    if any(min(map(len, pair)) >= MIN_RUNS > min(figures.run_count for figures in pair) for pair in pairs):
+
+    def would_cycles_suffice(side_a: PointFigures, side_b: PointFigures) -> bool:
+        have_enough_runs = min(side_a.run_count, side_b.run_count) >= MIN_RUNS
+        have_enough_cycles = min(len(side_a), len(side_b)) >= MIN_RUNS
+        return have_enough_cycles and not have_enough_runs
+
+    if any(would_cycles_suffice(*pair) for pair in pairs):
         return [
             "Cycles of one run do not count as runs: they share properties of the program's start (memory, placement "
             f"of ranks, launch mode). Measure {MIN_RUNS} starts of each side, taken in turns."

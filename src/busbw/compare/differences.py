@@ -8,7 +8,7 @@ from busbw.logs import Log, Row, Table
 from busbw.units import count_text, size_text
 
 
-def find_differences(tables_a: Sequence[Table], tables_b: Sequence[Table]) -> tuple[Difference, ...]:
+def find_setting_differences(tables_a: Sequence[Table], tables_b: Sequence[Table]) -> tuple[Difference, ...]:
     """Returns settings, libraries, hosts and environment variables that differ between the sides."""
     facts_a, facts_b = _facts_by_name(tables_a), _facts_by_name(tables_b)
     names = [*facts_a, *(name for name in facts_b if name not in facts_a)]

@@ -72,7 +72,7 @@ def separate_systems(
     for configuration in dict.fromkeys([*systems_a, *systems_b]):
         facts_a, facts_b = list(systems_a.get(configuration, {})), list(systems_b.get(configuration, {}))
         if len(facts_a) <= 1 and len(facts_b) <= 1:
-            blockers, _ = _find_differences(facts_a, facts_b)
+            blockers, _ = _find_system_differences(facts_a, facts_b)
             is_paired = any_system or not blockers
             labels_a |= {(configuration, facts): None if is_paired else facts.text for facts in facts_a}
             labels_b |= {(configuration, facts): None if is_paired else facts.text for facts in facts_b}
@@ -110,12 +110,12 @@ def _pairing_notes(facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts
         label = device_label(facts_a[0].by_name(), facts_b[0].by_name())
         yield f"Neither side states its {label}: whether both ran on like systems is not known."
     if is_paired:
-        blockers, unstated = _find_differences(facts_a, facts_b)
+        blockers, unstated = _find_system_differences(facts_a, facts_b)
         yield from (f"Unlike systems: {difference.text}." for difference in blockers)
         yield from (f"{difference.text}: assumed to be equal." for difference in unstated)
 
 
-def _find_differences(
+def _find_system_differences(
     facts_a: Sequence[SystemFacts], facts_b: Sequence[SystemFacts]
 ) -> tuple[list[Difference], list[Difference]]:
     """Returns the differences that make the systems unlike, and the facts that one side does not state."""
@@ -130,7 +130,7 @@ def _pair_systems(
     """Returns the like system of A for each system of B. None if A has none."""
     partners: dict[SystemFacts, SystemFacts | None] = {}
     for facts in facts_b:
-        like = [candidate for candidate in facts_a if not _find_differences([candidate], [facts])[0]]
+        like = [candidate for candidate in facts_a if not _find_system_differences([candidate], [facts])[0]]
         if len(like) > 1 or (like and like[0] in partners.values()):
             raise UsageError(
                 f"{configuration.configuration_text} has figures of several systems, and {facts.text} of B may be "

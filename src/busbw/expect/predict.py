@@ -23,7 +23,7 @@ registered buffers halve it (4.3 us). Both are healthy."""
 LATENCY_SOURCE = "4 x H200: 9 us in a CUDA graph, 20 us launched one by one, 4.3 us with registered buffers"
 """Source of both factors."""
 
-_MAX_LAUNCHED_US = 36.0
+_MIN_LAUNCHED_HIGH_US = 36.0
 """Minimum of the upper end of the healthy range for the latency of operations that the CPU launches.
 
 The launch dominates the time of small operations, so this minimum does not depend on the collective. It is 20 us, the
@@ -110,7 +110,7 @@ def _estimate_size(scenario: Scenario, routes: tuple[Route, ...], size_bytes: in
     min_us = LATENCY_LOW * (latency_us + launches_us) + transfer_us(route, protocol, route.efficiency.high)
     max_latency_us = LATENCY_HIGH * (latency_us + max_launches_us)
     if not scenario.is_in_graph:
-        max_latency_us = max(max_latency_us, _MAX_LAUNCHED_US)
+        max_latency_us = max(max_latency_us, _MIN_LAUNCHED_HIGH_US)
     max_us = max_latency_us + transfer_us(route, protocol, route.efficiency.low)
     min_gbps, typical_gbps, max_gbps = (bandwidth_gbps(size_bytes, time, factor) for time in (max_us, time_us, min_us))
     return Estimate(

@@ -1,9 +1,9 @@
 """Decides the grade of a configuration, and of each of its bands of sizes.
 
 `_compare_with_range` compares each figure with its range: inside, slower, faster, unclear or undecided.
-`_decide_band_grade` makes the grade of a band from the outcomes at its sizes. A single slow size is not enough for
-SLOW: its neighbor must be slow too. GOOD requires figures that a narrow range would accept too (`BAD_FACTOR`). `decide`
-makes the grade of the configuration from its bands and all other evidence.
+`_decide_band_grade` makes the grade of a band from the outcomes at its sizes. Of several sizes, two neighbors must be
+slow for SLOW. The only size of a band must be far beyond its range. GOOD requires figures that a narrow range would
+accept too (`BAD_FACTOR`). `decide` makes the grade of the configuration from its bands and all other evidence.
 """
 
 import itertools
@@ -36,9 +36,10 @@ _MIN_DROP = 0.15
 """Minimum relative decrease of the time from one size to the next larger one that counts as a drop."""
 _MIN_NOISY_DROPS = 2
 """Number of drops that indicate a busy machine. The library's switch to another protocol may cause a single drop."""
-_MIN_SINGLE_SIZE_FACTOR = 1.2
-"""Factor beyond the range from which a size is slow although no neighbor confirms it: the only size of a band, or one
-that both placements agree on."""
+_MAX_DISTURBANCE_FACTOR = 1.2
+"""Factor beyond the range up to which a single disturbance can explain a slow size.
+
+Beyond it the only size of a band is SLOW. A lone slow size of several is UNSURE if both placements were measured."""
 _MIN_UNSTEADY_FACTOR = 1.5
 """Factor beyond the median of all passes from which a single pass shows a fault that comes and goes."""
 _MIN_BUMP_FACTOR = 1.5
@@ -113,7 +114,8 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
         range_us = yardstick.range_us(point.size_bytes, point.placement)
         if range_us is not None:
             band = yardstick.band(point.size_bytes)
-            # Below the plateau the low end is another launch mode, not a faster machine.
+            # In the plateau, this machine may be as fast as the low end of a range from other machines. Below the
+            # plateau, the low end is the time of another launch mode, so it says nothing about this machine.
             may_be_at_low_end = band == "plateau" and not yardstick.is_of_this_machine
             min_undecided_us = _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end)
             by_band.setdefault(band, []).append((point, _compare_with_range(point, range_us, min_undecided_us)))
@@ -127,11 +129,15 @@ def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> fl
 
     Args:
         range_us: Range of the yardstick.
-        may_be_at_low_end: True if the healthy time of this machine may be the low end of the range. A fault then
-            multiplies that time, and two runs differ by `WIDE_RANGE_FACTOR`.
+        may_be_at_low_end: True if the healthy time of this machine may be the low end of the range instead of the
+            typical time.
     """
-    typical_us = BAD_FACTOR * range_us.typical
-    return min(typical_us, BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR) if may_be_at_low_end else typical_us
+    fault_at_typical_us = BAD_FACTOR * range_us.typical
+    if not may_be_at_low_end:
+        return fault_at_typical_us
+    # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
+    fault_at_low_end_us = BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR
+    return min(fault_at_typical_us, fault_at_low_end_us)
 
 
 def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange, min_undecided_us: float) -> JudgedFigure:
@@ -179,7 +185,7 @@ def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict)
 
 
 def _ratios(band: BandVerdict) -> dict[int, float]:
-    """Returns the ratio of measured to typical time by size, ascending. It is that of the faster placement."""
+    """Returns the ratio of measured to typical time of the faster placement, by size in ascending order."""
     ratios: dict[int, float] = {}
     for figure in sorted(band.judged, key=lambda figure: figure.size_bytes):
         ratios[figure.size_bytes] = min(figure.ratio, ratios.get(figure.size_bytes, figure.ratio))
@@ -199,7 +205,10 @@ class _BandSizes(NamedTuple):
     noisy: Sequence[int]
     """The placements disagree. All sizes if the times drop repeatedly."""
     slow_in_one_placement: Sequence[int]
-    """One placement is slower than its range and another is not. Only the placement with the most such sizes counts."""
+    """Sizes at which one placement is slower than its range and another is not.
+
+    All sizes have the same slow placement: the one with more such sizes. Sizes of the other one are left out.
+    """
     unsteady: Sequence[int]
     """A single pass is beyond the range and at _MIN_UNSTEADY_FACTOR times the median of all passes or more."""
 
@@ -303,18 +312,21 @@ def _decide_band_grade(
 
 
 def _decide_slow_band(sizes: _BandSizes, worst_figure: JudgedFigure) -> tuple[Grade, str] | None:
-    """Decides a band that is slow, or slow in one placement. None if it is neither."""
-    one_placement_result = _doubt_slow_placement(sizes)
+    """Decides a band if all sizes are noisy, adjacent sizes are slow, the only size is slow, or one placement is slow.
+
+    Returns None for any other band.
+    """
     is_single_size = len(sizes.all) == 1
     if len(sizes.noisy) == len(sizes.all) and not is_single_size:
         noise_text = "times drop repeatedly with growing size, or placements disagree: measure longer (-n 200)"
-        return one_placement_result or ("UNSURE", noise_text)
-    is_far_beyond = worst_figure.time_us > _MIN_SINGLE_SIZE_FACTOR * worst_figure.range_us.high
-    if _has_adjacent(sizes.all, sizes.slow) or (sizes.slow and is_single_size and is_far_beyond):
+        return _doubt_slow_placement(sizes) or ("UNSURE", noise_text)
+    is_slow_single_size = is_single_size and bool(sizes.slow)
+    is_far_beyond = worst_figure.time_us > _MAX_DISTURBANCE_FACTOR * worst_figure.range_us.high
+    if _has_adjacent(sizes.all, sizes.slow) or (is_slow_single_size and is_far_beyond):
         return "SLOW", f"{len(sizes.slow)} of {count_text(len(sizes.all), 'size')} slower than the range"
-    if sizes.slow and is_single_size:
+    if is_slow_single_size:
         return "UNSURE", "only one size, just beyond the range: measure its neighbors too (-f 2)"
-    return one_placement_result
+    return _doubt_slow_placement(sizes)
 
 
 def _doubt_slow_placement(sizes: _BandSizes) -> tuple[Grade, str] | None:
@@ -367,7 +379,7 @@ def _decide_lone_sizes(sizes: _BandSizes, figures: Sequence[JudgedFigure], undec
             f"reject a fault: {undecided_remedy}",
         )
     one_placement = sizes.slow_in_one_placement
-    bad_sizes = [size for size in one_placement if _is_bad(_figures_at(size, figures))]
+    bad_sizes = [size for size in one_placement if _has_bad_figure(_figures_at(size, figures))]
     lone_placement_text = f"only one placement of {_sizes_text(bad_sizes or one_placement)} is beyond the range"
     if bad_sizes:
         return "UNSURE", f"{lone_placement_text}, but it is too slow for a disturbance: measure again (-n 200)"
@@ -398,13 +410,18 @@ def _has_adjacent(sizes: Sequence[int], selected: Sequence[int]) -> bool:
 
 
 def _is_disturbance(figures: Sequence[JudgedFigure]) -> bool:
-    """True if one disturbance during the measurement can explain the slow figures of one size."""
-    is_bad = min(figure.ratio for figure in figures) >= BAD_FACTOR
+    """True if one disturbance during the measurement can explain the slow figures of one size.
+
+    A disturbance does not multiply the times of all placements by `BAD_FACTOR`. It may slow two placements only a
+    little, because they are measured one after the other.
+    """
+    if min(figure.ratio for figure in figures) >= BAD_FACTOR:
+        return False
     excess = min(figure.time_us / figure.range_us.high for figure in figures)
-    return not is_bad and (len(figures) == 1 or excess <= _MIN_SINGLE_SIZE_FACTOR)
+    return len(figures) == 1 or excess <= _MAX_DISTURBANCE_FACTOR
 
 
-def _is_bad(figures: Sequence[JudgedFigure]) -> bool:
+def _has_bad_figure(figures: Sequence[JudgedFigure]) -> bool:
     """True if a figure is slower than its range and takes `BAD_FACTOR` times the typical time or more."""
     return any(figure.outcome == "slower" and figure.ratio >= BAD_FACTOR for figure in figures)
 

@@ -1,6 +1,6 @@
 """Searches for the published figures that are most similar to a run.
 
-A sweep is a series of published figures over message sizes. A yardstick is the ranges of time made from a sweep.
+A sweep is a series of published figures over message sizes. A yardstick is a set of ranges of time, here from a sweep.
 """
 
 import math
@@ -61,9 +61,9 @@ def select_nearest(run: Series, selection: ReferenceSelection) -> NearestReferen
 
 
 def has_figures_of(run: Series, reference: NearestReference) -> bool:
-    """True if the sweep was published from the run: the figures at all common sizes round to the published ones.
+    """True if the run's figures round to the published ones at all common sizes. False without a common figure.
 
-    False without common sizes.
+    The sweep was then probably published from this run.
     """
     sweep = reference.sweep
     published_by_size = {point.size_bytes: point for point in sweep.points}
@@ -81,7 +81,7 @@ def has_figures_of(run: Series, reference: NearestReference) -> bool:
 
 
 def _rounds_to(value: float, printed: float) -> bool:
-    """True if the value rounds to the printed one. The last printed digit is that of the shortest text."""
+    """True if the value rounds to the printed one. The shortest text of `printed` has all printed decimals."""
     _, _, decimals = f"{printed:.12g}".partition(".")
     return abs(value - printed) <= 0.5 * 10.0 ** -len(decimals) + 1e-9 * abs(printed)
 
@@ -93,21 +93,18 @@ def _make_candidate(run: Series, run_facts: RunFacts, name: str, reference: Refe
 
 
 def _distance_key(run: Series, reference: Reference, sweep: Sweep, yardstick: Yardstick) -> tuple[float, ...]:
-    """Sort key of a reference's similarity to a run; the smallest is the most similar.
-
-    In this order: another GPU, number of differences that forbid a comparison, ratio of ranks, no common size,
-    number of other differences, another placement, number of common sizes.
-    """
+    """Sort key of a reference's similarity to a run. The smallest key is the most similar reference."""
     run_sizes = {point.size_bytes for point in run.points}
-    common_sizes = len(run_sizes & {point.size_bytes for point in sweep.points})
-    rank_distance = abs(math.log2((run.ranks or 1) / reference.ranks))
-    run_placements = {point.placement for point in run.points}
+    common_size_count = len(run_sizes & {point.size_bytes for point in sweep.points})
+    has_other_gpu = any(blocker.fact == "GPU" for blocker in yardstick.blockers)
+    has_other_placement = sweep.placement not in {point.placement for point in run.points}
+    log_rank_ratio = abs(math.log2((run.ranks or 1) / reference.ranks))
     return (
-        float(any(blocker.fact == "GPU" for blocker in yardstick.blockers)),
+        float(has_other_gpu),
         float(len(yardstick.blockers)),
-        rank_distance,
-        float(not common_sizes),
+        log_rank_ratio,
+        float(common_size_count == 0),
         float(len(yardstick.differences)),
-        float(sweep.placement not in run_placements),
-        -float(common_sizes),
+        float(has_other_placement),
+        -float(common_size_count),
     )

@@ -1,6 +1,6 @@
 """Types of verdicts: grades with the figures that support them. Field names are keys of `busbw check --json`.
 
-A yardstick is the ranges of time that figures are judged by. A band is a range of sizes: latency, middle or plateau.
+A yardstick is a set of time ranges that figures are judged by. A band is a range of sizes: latency, middle or plateau.
 """
 
 from typing import Literal
@@ -28,11 +28,13 @@ BAD_FACTOR = 2.0
 """A figure that takes this many times the typical time, or more, is never GOOD, even inside its range.
 
 The usual faults at least halve the speed or double the latency: a lost NIC or rail of two, a PCIe slot with half of its
-lanes, a ring instead of the switch over slow links, no GPUDirect RDMA. A range this wide cannot tell such a fault from
-health, so being inside it is no evidence."""
+lanes, a ring instead of the switch over slow links, no GPUDirect RDMA. A range that reaches this factor contains the
+times of such a fault, so it cannot show that a figure is healthy."""
 WIDE_RANGE_FACTOR = 1.1
-"""Ratio of the slow end of a range to its typical time beyond which verdicts state the distance from the typical
-figure. Two healthy runs differ by up to 10 % above 8 KiB (`_RUN_VARIATION_BY_BAND`), so a narrower range needs none."""
+"""A range is wide if its slow end is more than this many times its typical time.
+
+In a wide range, verdicts state the distance of a figure from the typical one. In a narrower range they do not, because
+two healthy runs differ by up to 10 % above 8 KiB (`_RUN_VARIATION_BY_BAND` in judge/yardstick.py)."""
 _MAX_FEATURES = 3
 """Maximum number of dips and cliffs of the curve that a verdict names, the deepest first."""
 GRADES: tuple[Grade, ...] = ("BROKEN", "SLOW", "UNSURE", "GOOD")
@@ -72,7 +74,8 @@ class JudgedFigure(Struct, kw_only=True, frozen=True):
     range_us: ExpectedRange
     """Expected time at this size, or the time of the reference."""
     outcome: Literal["inside", "slower", "faster", "unclear", "undecided"]
-    """unclear: the time may be inside the range or slower. undecided: inside a range that is too wide to reject it."""
+    """unclear: the measurement is too imprecise to tell inside from slower. undecided: the time is inside the range,
+    but such a wide range also contains the times of a fault."""
 
     @property
     def ratio(self) -> float:

@@ -18,7 +18,11 @@ from busbw.units import size_text
 STYLES = 6
 """Number of styles. Further lines repeat them."""
 _BANDWIDTH_UNIT = "GB/s"
-"""Unit with a linear axis and a switch. Times over all sizes differ by powers of ten, so their axis is logarithmic."""
+"""Unit with a linear axis, which the reader of the page can switch to a logarithmic one.
+
+Times of all sizes differ by powers of ten, so their axis is always logarithmic."""
+_SINGLE_RANGE_HALF_WIDTH = 5
+"""Half of the width of a range at a single size, slightly wider than a mark."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,8 @@ def picture(plot: CurvePlot) -> Picture | None:
     legend = _legend(lines, expected, reference)
     if plot.unit != _BANDWIDTH_UNIT:
         return Picture(plot.title, alt_text, log_svg, legend, plot.note)
-    return Picture(plot.title, alt_text, draw(axes.linear_value_scale(values)), legend, plot.note, log_svg)
+    linear_svg = draw(axes.linear_value_scale(values))
+    return Picture(plot.title, alt_text, linear_svg, legend, plot.note, log_svg=log_svg)
 
 
 def mark(style: int, x: float, y: float) -> Markup:
@@ -132,15 +137,21 @@ def _draw_curve(line: Curve, index: int, x: Scale, y: Scale) -> Markup:
 def _draw_range(expected: RangeCurve, x: Scale, y: Scale) -> Markup:
     ranges = sorted(expected.points.items())
     upper_end = [(x(size), y(high)) for size, (_, _, high) in ranges]
-    lower_end = [(x(size), y(low)) for size, (low, _, _) in reversed(ranges)]
-    if len(ranges) == 1:  # a range at a single size is as wide as a mark
-        upper_end = [(upper_end[0][0] - 5, upper_end[0][1]), (upper_end[0][0] + 5, upper_end[0][1])]
-        lower_end = [(lower_end[0][0] + 5, lower_end[0][1]), (lower_end[0][0] - 5, lower_end[0][1])]
+    lower_end = [(x(size), y(low)) for size, (low, _, _) in ranges]
+    if len(ranges) == 1:
+        upper_end, lower_end = _widen(*upper_end), _widen(*lower_end)
+    outline = [*upper_end, *reversed(lower_end)]
     typical = [(x(size), y(middle)) for size, (_, middle, _) in ranges]
     return group(
-        element("path", d=path_data(upper_end + lower_end) + "z", class_="range"),
+        element("path", d=path_data(outline) + "z", class_="range"),
         element("path", d=path_data(typical), class_="typical"),
     )
+
+
+def _widen(point: tuple[float, float]) -> list[tuple[float, float]]:
+    """Returns a horizontal line with this point in its middle."""
+    x, y = point
+    return [(x - _SINGLE_RANGE_HALF_WIDTH, y), (x + _SINGLE_RANGE_HALF_WIDTH, y)]
 
 
 def _draw_reference(line: Curve, x: Scale, y: Scale) -> Markup:

@@ -1,4 +1,4 @@
-"""Builds the page of a search (`busbw find`): its findings, and heat maps of its flows, which are analyzed again."""
+"""Builds the page of a search (`busbw find`): findings and heat maps. The recorded flows are analyzed again for it."""
 
 from collections.abc import Iterator
 
@@ -40,10 +40,11 @@ def build_search(search: RecordedSearch, source: str, *, title: str | None = Non
     observed = Observations(search.cluster, search.rounds, search.results)
     explanation = explain(observed)
     findings, undecided = make_findings(observed, explanation, search.cluster)
-    # Slowness of all parts follows from the rated rate of a system, not from the flows.
     result = search.end.result if search.end else {}
-    stated = msgspec.convert(result.get("undecided", []), list[UndecidedParts])
-    undecided += [parts for parts in stated if not parts.between]
+    recorded_undecided = msgspec.convert(result.get("undecided", []), list[UndecidedParts])
+    # An empty `between` means that all parts are slow, compared with the rated rate of the system. The flows alone do
+    # not show this.
+    undecided += [parts for parts in recorded_undecided if not parts.between]
     # Flows of a lost part are not in the record.
     recorded_findings = msgspec.convert(result.get("findings", []), list[Finding])
     findings = [*(finding for finding in recorded_findings if finding.lost), *findings]
@@ -108,7 +109,7 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
     else:
         names = [node.name for node in paths.cluster.nodes]
         rows, columns = paths.source_node, paths.target_node
-    is_shown = _comparable(observed, explanation)
+    is_shown = _is_shown(observed, explanation)
     return heat_grid(
         f"{'GPUs' if is_of_gpus else 'Nodes'}: from row to column",
         Flows(rows[is_shown], columns[is_shown], _log_slowdown(observed, explanation)[is_shown]),
@@ -123,22 +124,22 @@ def _nic_map(observed: Observations, explanation: Explanation, accused: list[Nam
     paths = observed.paths
     cluster = paths.cluster
     crosses_nics = (paths.source_nic != UNKNOWN) & (paths.target_nic != UNKNOWN)
-    is_shown = _comparable(observed, explanation) & crosses_nics
+    is_shown = _is_shown(observed, explanation) & crosses_nics
     if not is_shown.any():
         return None
-    lanes, lane_of_nic = np.unique(cluster.lanes, return_inverse=True)
+    rails, rail_index_of_nic = np.unique(cluster.lanes, return_inverse=True)
     # Each flow is drawn twice: at the NIC that sends it, and at the NIC that receives it.
     nics = np.concatenate([paths.source_nic[is_shown], paths.target_nic[is_shown]])
     is_receiving = np.repeat([0, 1], int(is_shown.sum()))
     return heat_grid(
         "NICs: by rail and direction",
         Flows(
-            2 * lane_of_nic[nics] + is_receiving,
+            2 * rail_index_of_nic[nics] + is_receiving,
             cluster.nic_node[nics],
             np.tile(_log_slowdown(observed, explanation)[is_shown], 2),
         ),
-        ([f"{lane} {text}" for lane in lanes for text in ("send", "receive")], [node.name for node in cluster.nodes]),
-        [box for part in accused for box in _nic_boxes(part, cluster, lane_of_nic.tolist())],
+        ([f"{rail} {text}" for rail in rails for text in ("send", "receive")], [node.name for node in cluster.nodes]),
+        [box for part in accused for box in _nic_boxes(part, cluster, rail_index_of_nic.tolist())],
         _NOTE,
     )
 
@@ -148,8 +149,8 @@ def _log_slowdown(observed: Observations, explanation: Explanation) -> Values:
     return np.where(observed.is_dead, np.inf, explanation.excess)
 
 
-def _comparable(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
-    """Returns True for each flow that has failed, or is slow only if a part is slow."""
+def _is_shown(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+    """Returns a mask of the flows that heat maps show: failed flows, and flows that collisions rarely slow down."""
     peers = explanation.peers
     has_rare_collisions = peers.is_usable & (peers.slow_share < _MAX_SLOW_SHARE)
     return np.asarray(has_rare_collisions[observed.classes] | observed.is_dead)
@@ -190,7 +191,7 @@ def _findings_table(findings: list[Finding]) -> DataTable | None:
 
 def _end_boxes(part: NamedPart, names: list[str], *, is_of_gpus: bool) -> Iterator[Box]:
     """Yields the row (sends) and the column (receives) of a node or GPU, or the two cells of a pair."""
-    ends = part.gpus or (() if part.gpu is None else (part.gpu,)) if is_of_gpus else _node_ends(part, names)
+    ends = _gpu_ends(part) if is_of_gpus else _node_ends(part, names)
     if not ends:
         return
     if len(ends) == 1:
@@ -205,6 +206,13 @@ def _end_boxes(part: NamedPart, names: list[str], *, is_of_gpus: bool) -> Iterat
         yield receiving
 
 
+def _gpu_ends(part: NamedPart) -> tuple[int, ...]:
+    """Returns the number of the GPU of a part, or of both GPUs of a pair. Empty if the part has none."""
+    if part.gpus:
+        return part.gpus
+    return () if part.gpu is None else (part.gpu,)
+
+
 def _node_ends(part: NamedPart, names: list[str]) -> tuple[int, ...]:
     """Returns the index of the node of a part, or of both nodes of a pair. NVLinks join a node with itself."""
     nodes = part.nodes or ((part.node,) if part.node else ())
@@ -212,7 +220,7 @@ def _node_ends(part: NamedPart, names: list[str]) -> tuple[int, ...]:
     return ends * 2 if part.kind == "nvlink" else ends
 
 
-def _nic_boxes(part: NamedPart, cluster: Cluster, lane_of_nic: list[int]) -> Iterator[Box]:
+def _nic_boxes(part: NamedPart, cluster: Cluster, rail_index_of_nic: list[int]) -> Iterator[Box]:
     """Yields the cells of the NICs of a part. A field that does not apply to a part is None.
 
     A NIC has two rows: the first for sending, the second for receiving.
@@ -225,7 +233,7 @@ def _nic_boxes(part: NamedPart, cluster: Cluster, lane_of_nic: list[int]) -> Ite
         nic_names = (cluster.nodes[node].name, port.name, port.rail, port.leaf)
         belongs_to_part = all(name in (None, nic_name) for name, nic_name in zip(part_names, nic_names, strict=True))
         if belongs_to_part and (part.gpu is None or part.gpu in port.gpus):
-            send_row = 2 * lane_of_nic[nic]
+            send_row = 2 * rail_index_of_nic[nic]
             receive_row = send_row + 1
             first_row = receive_row if part.direction == "receive" else send_row
             last_row = send_row if part.direction == "send" else receive_row

@@ -1,8 +1,8 @@
 """The three bands of sizes that are judged separately, because different factors limit them.
 
 Latency limits small messages, and link bandwidth limits large messages. At the sizes between them, the library's choice
-of algorithm counts most. A mean over all sizes would mix these factors. A yardstick is the curve that a run is judged
-by: an expectation, a reference, or the usual values of several runs.
+of algorithm counts most. A mean over all sizes would mix these factors. A yardstick is a set of ranges that a run is
+judged by: from an expectation, a reference, or the usual values of several runs.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,16 @@ LATENCY_BYTES = 8192
 PLATEAU_SHARE = 0.9
 """The plateau begins at the smallest size above LATENCY_BYTES with at least this share of the maximum bandwidth.
 
-0.9 means 90 %. The maximum is that of the yardstick's sizes, or the limit that the yardstick states.
+0.9 means 90 %. `find_plateau_start` uses the maximum of a curve. `judge/yardstick.py` uses the limit of the links
+instead, if the yardstick states one.
 """
 
 
 def find_plateau_start(curve: Sequence[tuple[int, float]]) -> int | None:
     """Returns the size at which a curve of (size in bytes, bandwidth in any unit) reaches its plateau.
 
-    None without a size above LATENCY_BYTES. Pass the curve of the yardstick, not that of the judged run. A run with low
-    bandwidth at large sizes would otherwise shift the band that it is judged by.
+    None without a size above LATENCY_BYTES. Pass the typical figures of the yardstick, not the judged run. A run with
+    low bandwidth at large sizes would otherwise shift the band that it is judged by.
     """
     large = [(size, bandwidth) for size, bandwidth in curve if size > LATENCY_BYTES]
     if not large:

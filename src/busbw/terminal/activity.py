@@ -47,7 +47,7 @@ def activity(description: str) -> Iterator[None]:
         live_view.stop()  # also shows the cursor again
 
     try:
-        with cleaned_up_by(stop):
+        with cleaned_up_by(stop):  # a termination signal ends the process without the `finally`
             yield
     finally:
         stop()
@@ -58,8 +58,8 @@ def live_line(*, plain_interval_s: float | None = None) -> Iterator[Callable[[st
     """Yields a function that sets the text of a line on stderr.
 
     Args:
-        plain_interval_s: Minimum time between two texts, each on its own line, if stderr is not a terminal. None: the
-            function then does nothing.
+        plain_interval_s: Only for a stderr that is not a terminal: minimum time between two texts, which are separate
+            lines. None: no text is printed.
     """
     if not sys.stderr.isatty():
         yield (lambda _text: None) if plain_interval_s is None else _plain_printer(plain_interval_s)

@@ -1,4 +1,6 @@
-"""Data types of a topology, and of its JSON output. None never means zero. It means unknown, or what the field states.
+"""Data types of a topology, and of its JSON output.
+
+None never means zero. It means unknown, unless the docstring of a field gives another meaning.
 
 The matrix is the table of `nvidia-smi topo -m`: the connection of each pair of devices.
 """
@@ -37,7 +39,7 @@ class Pcie(Struct, kw_only=True, frozen=True):
     max_generation: int | None = None
     max_width: int | None = None
     max_gbps: float | None = None
-    """GB/s of max_generation and max_width, one way, after line coding and before packet headers."""
+    """GB/s of max_generation and max_width, one way. Line coding is deducted, packet headers are not."""
 
 
 class NvLinks(Struct, kw_only=True, frozen=True):

@@ -25,12 +25,12 @@ _MAX_NAMES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class MatchedOperations:
-    """The operations of one function on one communicator; of `SEND`, from one rank to another."""
+    """The operations of one function on one communicator. For `SEND`, only the transfers from one rank to another."""
 
     communicator: int
     function: Function
     ranks: tuple[int, ...]
-    """Indices of `Trace.ranks`. Of `SEND`: the sender, and the receiver with its `RECV`."""
+    """Indices of `Trace.ranks`. For `SEND`: the sender and the receiver. The receiver's operations are `RECV`."""
     indices: Indices = field(repr=False)
     """[operations, ranks]: index of the operation in the operations of each rank; -1: not recorded or ambiguous."""
 
@@ -61,10 +61,11 @@ def match_operations(trace: Trace, problems: list[str] | None = None) -> tuple[M
 
 
 def _split(indices: Indices, keys: NDArray[np.integer]) -> dict[int, Indices]:
-    """Returns the indices of each key, in their order."""
+    """Groups the indices by their keys. Each group keeps the order of `indices`."""
     order = np.argsort(keys, kind="stable")
     values, starts = np.unique(keys[order], return_index=True)
-    return dict(zip(values.tolist(), np.split(indices[order], starts)[1:], strict=True))
+    _, *groups = np.split(indices[order], starts)  # the part before the first start is empty
+    return dict(zip(values.tolist(), groups, strict=True))
 
 
 def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
@@ -94,10 +95,11 @@ def _make_sequence(rank: RankTrace, indices: Indices) -> CallSequence:
 def _match_collectives(
     trace: Trace, communicator: int, calls: dict[int, Indices], problems: list[str]
 ) -> Iterator[MatchedOperations]:
-    sequences = [
-        _make_sequence(rank, indices[rank.operations["function"][indices] < Function.SEND])
-        for rank, indices in ((trace.ranks[index], indices) for index, indices in calls.items())
-    ]
+    sequences = []
+    for index, indices in calls.items():
+        rank = trace.ranks[index]
+        is_collective = rank.operations["function"][indices] < Function.SEND  # `Function` begins with the collectives
+        sequences.append(_make_sequence(rank, indices[is_collective]))
     if not any(len(one.indices) for one in sequences):
         return
     alignment = align_sequences(sequences)
@@ -163,15 +165,18 @@ def _match_transfers(
 ) -> Iterator[MatchedOperations]:
     """Matches the n-th send from one rank to another with its n-th receive."""
     transfers = defaultdict[tuple[int, int], dict[Function, tuple[int, Indices]]](dict)
-    unknown = 0
+    unknown_count = 0
     for index, indices in calls.items():
         own, operations = trace.ranks[index].own_rank_by_communicator[communicator], trace.ranks[index].operations
         for function in TRANSFERS:
             selected = indices[operations["function"][indices] == function]
             by_peer = _split(selected, operations["peer"][selected])
-            unknown += sum(len(by_peer.pop(peer)) for peer in [peer for peer in by_peer if peer < 0])
             for peer, part in by_peer.items():
-                transfers[(own, peer) if function == Function.SEND else (peer, own)][function] = (index, part)
+                if peer < 0:
+                    unknown_count += len(part)
+                    continue
+                source_and_target = (own, peer) if function == Function.SEND else (peer, own)
+                transfers[source_and_target][function] = (index, part)
     different = []
     for (source, target), sides in sorted(transfers.items()):
         if len(sides) < 2:
@@ -187,8 +192,8 @@ def _match_transfers(
     if different:
         which = names_text(different, _MAX_NAMES)
         problems.append(f"sends and receives on {name} differ in number, size or type: {which}")
-    if unknown:
-        problems.append(f"{unknown:,} sends and receives on {name} have an unknown peer and no match")
+    if unknown_count:
+        problems.append(f"{unknown_count:,} sends and receives on {name} have an unknown peer and no match")
 
 
 def _name(trace: Trace, communicator: int) -> str:

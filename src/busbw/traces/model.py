@@ -14,8 +14,9 @@ class Communicator:
     """A communicator of the job."""
 
     identity: str
-    """Key that all ranks of this communicator have, and no other communicator: its id in hexadecimal, or else its name
-    and members."""
+    """Key that is equal on all ranks of this communicator, and differs from that of every other communicator.
+
+    The id of the communicator in hexadecimal. If the id is unknown, the name and the members."""
     name: str = ""
     """Name that the program gave the communicator, such as the process group of PyTorch. May be empty."""
     size: int
@@ -29,7 +30,7 @@ class RankTrace:
     """The recorded operations of one rank of the job."""
 
     rank: int
-    """Rank of the job: of the launcher, or else of the largest communicator."""
+    """Rank in the job, as the launcher numbers it. Without a launcher, rank in the largest communicator."""
     host: str = ""
     pid: int | None = None
     source: str = ""

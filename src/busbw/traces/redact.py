@@ -11,7 +11,7 @@ from busbw.traces.write import write_trace
 
 
 def redact_trace(trace: Trace) -> Trace:
-    """Returns the trace with `host-1`, `file-1` and `communicator-1` for names, also in its problems."""
+    """Returns the trace with names such as `host-1`, `file-1` and `communicator-1`, also in its problems."""
     hosts = _numbered("host", [rank.host for rank in trace.ranks])
     sources = _numbered("file", [rank.source for rank in trace.ranks])
     communicators = [one.name and f"communicator-{number}" for number, one in enumerate(trace.communicators, start=1)]
@@ -49,12 +49,13 @@ def write_anonymous_trace(trace: Trace, directory: Path) -> None:
     """
     salt = secrets.token_bytes(16)
     redacted = redact_trace(trace)
-    # Differences of times between ranks remain, because they align the clocks of the hosts.
-    start_ns = min((rank.start_ns for rank in trace.ranks if rank.start_ns), default=0) - 1
+    # Differences of times between ranks remain, because they align the clocks of the hosts. The earliest start becomes
+    # 1, because 0 means unknown.
+    earliest_ns = min((rank.start_ns for rank in trace.ranks if rank.start_ns), default=0)
     anonymous = replace(
         redacted,
         ranks=tuple(
-            replace(rank, start_ns=rank.start_ns - start_ns if rank.start_ns else 0) for rank in redacted.ranks
+            replace(rank, start_ns=rank.start_ns - earliest_ns + 1 if rank.start_ns else 0) for rank in redacted.ranks
         ),
         communicators=tuple(
             replace(one, name="", identity=hashlib.blake2b(one.identity.encode(), key=salt, digest_size=8).hexdigest())

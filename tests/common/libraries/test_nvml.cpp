@@ -97,8 +97,8 @@ TEST_CASE("Nvml: the library is loaded once, at the first query, and closed with
   dlclose(held);
 }
 
-TEST_CASE("clock_event_texts: idle is not a throttle reason, and unknown bits have no text") {
-  CHECK(clock_event_texts(0x1).empty());
-  CHECK(clock_event_texts(0x1 | 0x8 | 0x8000000000000000).size() == 1);
-  CHECK(clock_event_texts(0x1ff).size() == 8);
+TEST_CASE("throttle_reason_texts: idle is not a throttle reason, and unknown bits have no text") {
+  CHECK(throttle_reason_texts(0x1).empty());
+  CHECK(throttle_reason_texts(0x1 | 0x8 | 0x8000000000000000).size() == 1);
+  CHECK(throttle_reason_texts(0x1ff).size() == 8);
 }

@@ -457,6 +457,17 @@ def test_a_run_with_an_incomplete_row_fails(told: Path, busbw: Busbw, here: Path
     assert "an incomplete record of process 0" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["launch", "local", "--processes", "1", "--"], ["launch", "local", "--processes", "2", "--"], ["run"]],
+)
+def test_a_crash_is_a_lost_rank(told: Path, busbw: Busbw, here: Path, command: list[str]) -> None:
+    program(told, "kill -SEGV $$")
+    done = busbw(*command, "all_reduce")
+    assert done.returncode == 4, done.stderr
+    assert "SIGSEGV" in done.stderr
+
+
 @pytest.mark.parametrize("flag", ["--help", "-h", "--version", "--list-devices"])
 @pytest.mark.parametrize("command", [["launch", "local", "--processes", "1", "--"], ["run"]])
 def test_information_flags_leave_no_record(told: Path, busbw: Busbw, command: list[str], flag: str) -> None:

@@ -13,8 +13,8 @@ namespace busbw {
 /// See Backend. All ranks share one Workspace, which `reserve` creates before the fork.
 class SharedMemoryBackend final : public Backend {
  public:
-  /// `version` is the program's own version. `further_layers`: maximum layer of connect_further.
-  /// `concurrent_layers`: see Workspace.
+  /// A layer is the number of one of a rank's communicators. `connect` creates layer 0, `connect_further` layers 1 to
+  /// `further_layers`. `concurrent_layers`: see Workspace. `version` is the program's own version.
   SharedMemoryBackend(int processes, int threads_per_process, std::string version, int further_layers = 0,
                       int concurrent_layers = 1);
 
@@ -29,7 +29,7 @@ class SharedMemoryBackend final : public Backend {
   /// Each rank can have one communicator of each layer at a time. `world` and this backend must outlive it.
   std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
   std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int layer) override;
-  /// A communicator with a parent is in layer 1.
+  /// A communicator with a parent is in layer 1, because its ranks keep the parent in layer 0.
   std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override;
   std::string missing_lifecycle_call(CreationKind /*kind*/, LifecycleCall call) const override {
     return missing_host_lifecycle_call(call);

@@ -34,8 +34,7 @@ class NcclComm {
   ncclComm_t get() const { return comm_; }
   /// Gives the communicator up, for a call that ends it.
   ncclComm_t release();
-  /// True if the destructor would destroy the communicator rather than abort it. Otherwise do not release its
-  /// registrations.
+  /// True if the destructor calls ncclCommDestroy. If false, the communicator's registrations must not be released.
   bool ends_normally() const;
   /// Throws EnvironmentError with NCCL's error text, unless `result` is ncclSuccess. `activity`: "ncclAllReduce".
   void check(ncclResult_t result, const char* activity) const;

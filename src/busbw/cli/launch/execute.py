@@ -19,13 +19,14 @@ from busbw.cli.outcome.summary import finish_stdout, print_outcome, verified_exi
 from busbw.errors import ExitCode
 from busbw.launchers import LaunchCallbacks, LaunchPlan
 from busbw.launchers.job.job import redact_token
+from busbw.launchers.job.processes import ExitStatus, rank_lost_if_crashed
 from busbw.terminal.progress import Progress
 
 AnyPlan = TypeVar("AnyPlan", bound=LaunchPlan)
 
 
 def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPlan, LaunchCallbacks], int]) -> int:
-    """Runs the job to its end and returns the program's exit code.
+    """Runs the job to its end and returns the exit code of this command: the program's, or RANK_LOST after a crash.
 
     Record lines of process 0 go to the run's record file. All other lines go to stdout unchanged, byte for byte.
     The stderr of all processes goes to this process's stderr. A dry run prints the plan and starts nothing.
@@ -66,7 +67,8 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
         check_interrupt()
         if options.has_table:
             code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
-        destination.on_exit(code)
+        exit_code = rank_lost_if_crashed(ExitStatus(code))
+        destination.on_exit(exit_code)
         finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
     if options.has_table:
         grade = print_outcome(code, destination.path, plot_when=options.plot_when)
@@ -75,7 +77,7 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
             click.echo(f"busbw doctor {launcher}, with the same nodes, looks for the cause on each node.", err=True)
     elif destination.path.exists():
         print_record_path(destination.path)
-    return code
+    return exit_code
 
 
 def _make_progress(records: RecordFile) -> Progress | PlainProgress:

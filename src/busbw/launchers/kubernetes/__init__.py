@@ -43,6 +43,8 @@ class KubernetesPlan(LaunchPlan):
     job_manifests: Manifests = field(repr=False)
     program: str
     """Name of the program without its folder. Its lines of stderr begin with this name."""
+    commands: tuple[Command, ...]
+    """Creates the workload, creates the objects that it owns, and resumes it if busbw does that, in this order."""
     poll_commands: tuple[Command, ...]
     """Commands that observe the job while it runs."""
 
@@ -52,7 +54,7 @@ class KubernetesPlan(LaunchPlan):
 
         lines = [f"# {remark}" for remark in self.remarks]
         kind = self.job_manifests.workload["kind"]
-        is_suspended = bool(self.job_manifests.suspend_path)
+        is_suspended = self.job_manifests.starts_suspended
         lines.append(
             _CREATION_COMMENT.format(
                 kind=kind,
@@ -82,7 +84,9 @@ class KubernetesPlan(LaunchPlan):
     def _creation_notes(self) -> tuple[str, str]:
         """Comments on the two creation commands: the objects as sent have fields that the shown objects do not have."""
         kind = self.job_manifests.workload["kind"]
-        extra = f", with {patch_text(suspend_fields(self.job_manifests))}" if self.job_manifests.suspend_path else ""
+        extra = (
+            f", with {patch_text(suspend_fields(self.job_manifests))}" if self.job_manifests.starts_suspended else ""
+        )
         owned = with_owner(self.job_manifests.owned[0], self.job_manifests.workload, _UID_PLACEHOLDER)
         owner_fields = {"metadata": {"ownerReferences": owned["metadata"]["ownerReferences"]}}
         return f"  # the {kind}{extra}", f"  # the rest, each with {patch_text(owner_fields)}"
@@ -105,7 +109,6 @@ def render(job: Job, target: KubernetesTarget) -> KubernetesPlan:
     selector = f"{INSTANCE_LABEL}={job.name}"
     resume = resume_patch(job_manifests)
     busbw_resumes = resume and not target.queue  # a queue resumes the job itself
-    # The first call creates the workload, the second one the objects that it owns.
     calls = (
         kubectl.CREATE_ARGUMENTS,
         kubectl.CREATE_ARGUMENTS,

@@ -223,10 +223,14 @@ class JobFollower:
     def _list_pods(self) -> tuple[objects.Pod, ...]:
         return self._client.get(objects.PodList, "pods", "-l", f"{INSTANCE_LABEL}={self._name}").items
 
+    def _failed_pods(self) -> list[objects.Pod]:
+        """Pods that ended without exit code 0. An evicted pod may have no exit code."""
+        return [pod for pod in self._pods if status.has_ended(pod) and status.exit_code(pod) != 0]
+
     def _delete_on_failed_process(self) -> None:
         """Deletes the job if a process failed and the others do not end by themselves."""
         leader = self._leader_pod()
-        failed = [pod for pod in self._pods if status.has_ended(pod) and status.exit_code(pod) != 0]
+        failed = self._failed_pods()
         if not failed or leader is None or status.has_ended(leader):
             self._failed_since_s = None
             return
@@ -258,7 +262,7 @@ class JobFollower:
             sleep(_TICK_S)
             with suppress(RefusedError):
                 self._pods = self._list_pods()
-        failed = [pod for pod in self._pods if not self._is_leader(pod) and status.exit_code(pod) not in (0, None)]
+        failed = [pod for pod in self._failed_pods() if not self._is_leader(pod)]
         if self._kind != "mpijob":
             self._report_failed(failed)  # mpirun of an MPIJob has forwarded their output
         if code is None:
@@ -268,7 +272,7 @@ class JobFollower:
         return code or max((status.exit_code(pod) or 0 for pod in failed), default=0)
 
     def _report_lost(self, reason: str = "") -> int:
-        """Reports a lost leader pod: evicted, preempted, deleted, or its node is lost. Returns the exit code."""
+        """Reports a leader pod that is not listed any more, or is silent on a lost node. Returns the exit code."""
         if self._canceled_at_s is not None:
             return ExitCode.RANK_LOST
         if self._reader is not None:

@@ -49,6 +49,11 @@ class Manifests:
     requests: Mapping[str, str]
     """Resource requests of each measuring pod."""
 
+    @property
+    def starts_suspended(self) -> bool:
+        """True if the workload is created suspended."""
+        return bool(self.suspend_path)
+
 
 def build_manifests(job: Job, target: KubernetesTarget) -> Manifests:
     """Builds the objects of a job."""
@@ -65,19 +70,19 @@ def build_manifests(job: Job, target: KubernetesTarget) -> Manifests:
 
 def suspended_workload(job_manifests: Manifests) -> Manifest:
     """The workload at its creation, suspended so that no pod starts before the Secret and the Service exist."""
-    if not job_manifests.suspend_path:
+    if not job_manifests.starts_suspended:
         return job_manifests.workload
     return _with_field(job_manifests.workload, job_manifests.suspend_path, True)
 
 
 def suspend_fields(job_manifests: Manifests) -> Manifest:
-    """The fields that `suspended_workload` adds. The workload must have a `suspend_path`."""
+    """The fields that `suspended_workload` adds. Only if `starts_suspended` is true."""
     return _with_field({}, job_manifests.suspend_path, True)
 
 
 def resume_patch(job_manifests: Manifests) -> Manifest:
     """The patch that resumes the workload. Empty if it was not suspended."""
-    if not job_manifests.suspend_path:
+    if not job_manifests.starts_suspended:
         return {}
     return _with_field({}, job_manifests.suspend_path, False)
 

@@ -35,7 +35,17 @@ _CHARACTER_WIDTH = 5.9
 _LABEL_CHARACTER_WIDTH = 7.0
 """Average character width in labels."""
 _MAX_WIDENING_NICS = 4
-"""A node is widened for a row of up to this number of NICs below its islands."""
+"""Maximum number of NICs below the islands for which a node is widened. More NICs go into further rows."""
+_CPU_LINE_HEIGHT = 13
+"""Height of the line between two nodes above their lower edges."""
+_NODE_TITLE_HEIGHT = 9
+"""Height of a node's title above its lower edge."""
+_GPU_LABEL_Y, _NIC_LABEL_Y, _NIC_LABEL_ABOVE_RATE_Y, _NIC_RATE_Y = 18, 20, 14, 26
+"""Base lines of texts, below the upper edge of their device."""
+_LABEL_OVERHANG = 6
+"""Width by which a NIC's texts may exceed its box."""
+_CAPTION_MARGIN, _CAPTION_GAP, _CAPTION_LINE_HEIGHT = 4, 20, 15
+"""Margins beside the captions, distance from the nodes, and line height."""
 _NODES_GAP = 12
 _MARGIN = 2
 """Margin of the picture."""
@@ -65,16 +75,16 @@ def document(topology: Topology) -> str:
         parts.append(node_group)
         gpu_tops.update(node_tops)
     # Lines near the lower edge join adjacent nodes, because CPUs of all nodes are connected.
-    parts += [
-        element("path", d=f"M{left.x + left.width:.1f} {left.y + left.height - 13:.1f}H{right.x:.1f}", class_="between")
-        for left, right in pairwise(boxes)
-    ]
+    for left, right in pairwise(boxes):
+        line_y = left.y + left.height - _CPU_LINE_HEIGHT
+        line = f"M{left.x + left.width:.1f} {line_y:.1f}H{right.x:.1f}"
+        parts.append(element("path", d=line, class_="between"))
     parts.append(draw_nvlinks(topology, gpu_tops, width))
-    y = max((box.y + box.height for box in boxes), default=0.0) + 20
+    y = max((box.y + box.height for box in boxes), default=0.0) + _CAPTION_GAP
     for caption in captions(topology):
-        for line in textwrap.wrap(caption, int((width - 8) / _CHARACTER_WIDTH)):
-            parts.append(element("text", line, x=4, y=y, class_="caption"))
-            y += 15
+        for line in textwrap.wrap(caption, int((width - 2 * _CAPTION_MARGIN) / _CHARACTER_WIDTH)):
+            parts.append(element("text", line, x=_CAPTION_MARGIN, y=y, class_="caption"))
+            y += _CAPTION_LINE_HEIGHT
     title = description(topology)
     style = Markup((resources.files("busbw.topology.views") / "picture.css").read_text(encoding="utf-8"))
     svg = drawing(
@@ -137,9 +147,10 @@ def _draw_node(node: NumaGroup, box: _Box) -> tuple[Markup, dict[str, tuple[floa
     """Draws the box of a NUMA node. Returns it with the center of each GPU's upper edge, by its label."""
     title = "NUMA node unknown" if node.index is None else f"NUMA node {node.index}"
     css_class = "node supposed" if node.index is None else "node"
+    title_x, title_y = box.x + _NODE_PADDING + 2, box.y + box.height - _NODE_TITLE_HEIGHT
     parts = [
         element("rect", x=box.x, y=box.y, width=box.width, height=box.height, rx=8, class_=css_class),
-        element("text", _cut(title, box.width), x=box.x + _NODE_PADDING + 2, y=box.y + box.height - 9, class_="label"),
+        element("text", _cut(title, box.width), x=title_x, y=title_y, class_="label"),
     ]
     if node.cpus:
         parts.insert(0, element("title", f"{title}: CPUs {node.cpus}"))
@@ -181,7 +192,7 @@ def _draw_gpu(gpu: Gpu, x: float, y: float) -> Markup:
     return group(
         element("title", title),
         element("rect", x=x, y=y, width=_DEVICE_WIDTH, height=_GPU_HEIGHT, rx=4, class_="device"),
-        element("text", gpu.label, x=x + _DEVICE_WIDTH / 2, y=y + 18, class_="cell mid"),
+        element("text", gpu.label, x=x + _DEVICE_WIDTH / 2, y=y + _GPU_LABEL_Y, class_="cell mid"),
     )
 
 
@@ -191,14 +202,16 @@ def _draw_nic(nic: Nic, x: float, y: float) -> Markup:
     short_rate = rate.replace(" Gb/s", "G").replace(" x ", "\N{MULTIPLICATION SIGN}")
     css_class = "nic down" if is_down(nic) else "nic"
     center = x + _DEVICE_WIDTH / 2
-    label, label_y = _cut(nic.label, _DEVICE_WIDTH + 6), y + (14 if short_rate else 20)
+    label = _cut(nic.label, _DEVICE_WIDTH + _LABEL_OVERHANG)
+    label_y = y + (_NIC_LABEL_ABOVE_RATE_Y if short_rate else _NIC_LABEL_Y)
     parts = [
         element("title", title),
         element("rect", x=x, y=y, width=_DEVICE_WIDTH, height=_NIC_HEIGHT, rx=4, class_=css_class),
         element("text", label, x=center, y=label_y, class_="cell mid"),
     ]
     if short_rate:
-        parts.append(element("text", _cut(short_rate, _DEVICE_WIDTH + 6), x=center, y=y + 26, class_="small mid"))
+        rate_label = _cut(short_rate, _DEVICE_WIDTH + _LABEL_OVERHANG)
+        parts.append(element("text", rate_label, x=center, y=y + _NIC_RATE_Y, class_="small mid"))
     return group(*parts)
 
 

@@ -1,4 +1,7 @@
-"""Lengths of unions and overlaps of time intervals."""
+"""Lengths of unions and overlaps of time intervals.
+
+Intervals may belong to sets, such as one set for each stream. A set is active while one of its intervals lasts.
+"""
 
 from typing import NamedTuple, TypeAlias
 
@@ -49,15 +52,15 @@ def merge(starts: Values, ends: Values, max_gap: float = 0.0) -> tuple[Values, V
 def depths(starts: Values, ends: Values, sets: Indices, set_count: int) -> Depths:
     """Measures how long the sets are active alone and together. `sets`: set of each interval."""
     merged = [merge(starts[sets == index], ends[sets == index]) for index in range(set_count)]
-    numbers = np.repeat(np.arange(set_count), [len(set_starts) for set_starts, _ in merged])
+    set_indices = np.repeat(np.arange(set_count), [len(set_starts) for set_starts, _ in merged])
     times = np.concatenate([*(part[0] for part in merged), *(part[1] for part in merged)])
     order = np.argsort(times, kind="stable")
     lengths = np.diff(times[order])
-    signs = np.repeat([1, -1], len(numbers))
+    signs = np.repeat([1, -1], len(set_indices))
     depth = np.cumsum(signs[order])[:-1]
-    # If one set is active, the sum of the numbers of the active sets is the number of this set.
-    active = np.cumsum((signs * np.tile(numbers, 2))[order])[:-1]
+    sum_of_active_indices = np.cumsum((signs * np.tile(set_indices, 2))[order])[:-1]
     is_alone = depth == 1
-    alone: Values = np.bincount(active[is_alone], weights=lengths[is_alone], minlength=set_count).astype(np.float64)
+    index_of_active_set = sum_of_active_indices[is_alone]  # the sum has only one term
+    alone: Values = np.bincount(index_of_active_set, weights=lengths[is_alone], minlength=set_count).astype(np.float64)
     total = np.array([float((set_ends - set_starts).sum()) for set_starts, set_ends in merged])
     return Depths(float(lengths[depth > 0].sum()), float(lengths[depth > 1].sum()), alone, total)

@@ -239,6 +239,15 @@ def test_the_last_lines_of_another_process_are_shown(cluster: FakeCluster) -> No
     assert "[0-1] all_reduce_perf: a sentence" in err or "[1] " in err
 
 
+def test_an_evicted_pod_without_container_status_is_named(cluster: FakeCluster) -> None:
+    evicted = pod(1, {}, "Failed")
+    evicted["status"] = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
+    cluster.says("pods", [ended(0, 4), evicted])
+    code, _, err = cluster.run()
+    assert code == 4
+    assert "busbw: pod job-1-x ended: Evicted: The node was low on memory" in err
+
+
 def test_an_older_cluster_does_not_retry(cluster: FakeCluster) -> None:
     (cluster.folder / "old").touch()
     cluster.says("pods", [ended(0, 0), ended(1, 0)])
