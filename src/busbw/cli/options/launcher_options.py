@@ -25,6 +25,8 @@ def launched_command(
     result_type: type[Result],
     fixed_values: Mapping[str, object],
     make_engine_words: Callable[[Words], tuple[str, ...]],
+    folder_option: click.Option | None = None,
+    write_to_folder: Callable[[Path, bytes], bool] = lambda _folder, _line: False,
 ) -> click.Command:
     """Returns a command that starts a job of a launcher with other engine words than those of a collective.
 
@@ -40,6 +42,8 @@ def launched_command(
             launcher may lack some of them. `store` gets a folder that exists as long as the job.
         make_engine_words: Returns the words of the engine. The entry `also_json` is not empty if process 0 must print
             the result as JSON, too.
+        folder_option: Further option of the command, for a folder on this machine. The engine words depend on it.
+        write_to_folder: Writes a line of process 0 to this folder. Returns False if the line is the result.
     """
     launch = launch_command.callback
     assert launch is not None
@@ -52,15 +56,23 @@ def launched_command(
         option.name or "": fixed_values[option.name] for option in launcher_options if option.name in fixed_values
     }
     options = [each for each in own_parameters if each.name in passed_on]
+    folder_options = [folder_option] if folder_option else []
     export_options = [each for each in own_parameters if each.opts[0] in exports]
 
     def start(**values: Any) -> int:
-        words = {each.name or "": _option_words(each, values.pop(each.name or "")) for each in options}
+        folder = values[folder_option.name or ""] if folder_option else None
+        words = {
+            each.name or "": _option_words(each, values.pop(each.name or "")) for each in (*options, *folder_options)
+        }
         export_paths = {each.opts[0]: values.pop(each.name or "") for each in export_options}
         words["also_json"] = ["--also-json"] if any(export_paths.values()) else []
+        if values.get("detach") and (folder or words["also_json"]):
+            raise UsageError("--detach ends before there are files to write", remedy="remove it, or their options")
 
         def handle_result(line: bytes) -> bool:
-            """Writes the requested export files. Returns True if the JSON result is printed too."""
+            """Writes the requested files. Returns True if the line is the JSON result, and is to be printed too."""
+            if folder is not None and write_to_folder(folder, line):
+                return False
             write_exports(exports, msgspec.json.decode(line, type=result_type), export_paths)
             return bool(words["as_json"])
 
@@ -73,7 +85,9 @@ def launched_command(
         return code
 
     own_options = [option for option in launcher_options if option.name not in own_values]
-    return click.Command(launch_command.name, callback=start, params=[*own_options, *options, *export_options])
+    return click.Command(
+        launch_command.name, callback=start, params=[*own_options, *options, *folder_options, *export_options]
+    )
 
 
 def refuse_options_before(context: click.Context) -> None:
