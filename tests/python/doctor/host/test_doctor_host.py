@@ -112,6 +112,15 @@ def test_a_limit_is_judged_by_the_gpus_that_the_job_uses() -> None:
     assert machine.examine("cgroup-memory-limit").passed
 
 
+def test_selected_gpus_do_not_count_on_a_machine_without_gpus() -> None:
+    machine = load("laptop").without("sys/bus/pci").with_file("sys/bus/pci/devices/0000:00:00.0/vendor", "0x8086")
+    machine = machine.with_file("sys/bus/pci/devices/0000:00:00.0/class", "0x060000")
+    machine = machine.with_file(f"{GROUP}/{{cpu,memory}}.max", "1000000").with_variables(CUDA_VISIBLE_DEVICES="0,1")
+    result = machine.examine("cpu-cores-available", "cgroup-memory-limit")
+    assert not result.findings
+    assert result.not_applicable == ("cgroup-memory-limit",)
+
+
 def test_limits_are_judged_by_the_selected_gpus_if_pci_devices_are_unknown() -> None:
     machine = load("dgx-h100").with_file(f"{GROUP}/cpu.max", "50000 100000")
     machine = machine.with_file(f"{GROUP}/memory.max", "100000000").without("sys/bus/pci")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from busbw.doctor.facts.process import Environment, Filesystems, Limits
 from busbw.doctor.model import Evidence, Finding, Machine, Unreadable, absolute_path, check, require
@@ -110,9 +111,14 @@ def _group_limit(machine: Machine, path: str) -> float | None:
 
 
 def _used_gpu_count(machine: Machine) -> int:
-    """Returns the number of GPUs in CUDA_VISIBLE_DEVICES. If it is not set, the number of all GPUs."""
+    """Returns the number of GPUs in CUDA_VISIBLE_DEVICES, 0 without GPUs. If it is not set, the number of all GPUs."""
     selected = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
-    return len(selected.split(",")) if selected else len(gpus(machine))
+    if not selected:
+        return len(gpus(machine))
+    with suppress(Unreadable):  # the variable is known also if the PCI devices are not
+        if not gpus(machine):
+            return 0
+    return len(selected.split(","))
 
 
 def _group_findings(
