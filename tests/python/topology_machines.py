@@ -79,8 +79,10 @@ def rdma(
     state: str = "4: ACTIVE",
     interface: str = "",
     node_type: str = "1: CA",
+    vendor: str = "0x15b3",
 ) -> None:
     pci(root, chain, numa=numa)
+    write(root, f"sys/devices/{chain}/vendor", vendor)
     folder = f"sys/devices/{chain}/infiniband/{name}"
     write(root, f"{folder}/node_type", node_type)
     write(root, f"{folder}/board_id", "MT_0000000838")
@@ -349,7 +351,16 @@ def volta_mesh(root: Path) -> FakeNvml:
         for port in (2, 3) if number % 2 else (4, 5):
             chain = f"{switch}/0000:{bus + 2:02x}:0{port}.0/0000:{bus + 3 + port:02x}:00.0"
             name = f"rdmap{bus + 3 + port}s0"
-            rdma(root, chain, name, numa=number // 4, driver="efa", layer="Unspecified", rate="100 Gb/sec (4X EDR)")
+            rdma(
+                root,
+                chain,
+                name,
+                numa=number // 4,
+                driver="efa",
+                vendor="0x1d0f",
+                layer="Unspecified",
+                rate="100 Gb/sec (4X EDR)",
+            )
     link_counts = {(0, 3): 2, (0, 4): 2, (0, 1): 1, (0, 2): 1, (1, 2): 2, (1, 5): 2, (1, 3): 1, (2, 3): 2, (2, 6): 1}
     link_counts |= {(3, 7): 1, (4, 7): 2, (4, 5): 1, (4, 6): 1, (5, 6): 2, (5, 7): 1, (6, 7): 2}
     fakes = [

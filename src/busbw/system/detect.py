@@ -23,8 +23,7 @@ class NetworkPort(Struct, kw_only=True, frozen=True):
     """One network port that is up or has an unknown state."""
 
     name: str
-    kind: str
-    """'InfiniBand', 'RoCE', 'EFA' or 'Ethernet'."""
+    has_rdma: bool
     gbit: float | None
     """Rate in Gb/s; None if the driver does not report it."""
 
@@ -82,7 +81,7 @@ def _count_fastest_ports(ports: tuple[NetworkPort, ...]) -> tuple[int, float] | 
 
     RDMA ports are preferred. Slower ports of a machine serve storage and management.
     """
-    candidates = [port for port in ports if port.kind != "Ethernet"] or list(ports)
+    candidates = [port for port in ports if port.has_rdma] or list(ports)
     count_by_gbit = Counter(port.gbit for port in candidates if port.gbit and port.gbit >= MIN_GBIT)
     if not count_by_gbit:
         return None
@@ -126,10 +125,7 @@ def _detect_rdma_ports(root: Path) -> list[NetworkPort]:
         if state and "ACTIVE" not in state:  # a port with an unreadable state is kept
             continue
         rate = re.match(r"([\d.]+) Gb/sec", _read_text(port / "rate") or "")
-        device = port.parent.parent.name
-        link = (_read_text(port / "link_layer") or "").strip()
-        kind = "EFA" if re.match(r"efa|rdmap", device) else "RoCE" if link == "Ethernet" else "InfiniBand"
-        ports.append(NetworkPort(name=device, kind=kind, gbit=float(rate[1]) if rate else None))
+        ports.append(NetworkPort(name=port.parent.parent.name, has_rdma=True, gbit=float(rate[1]) if rate else None))
     return ports
 
 
@@ -143,5 +139,5 @@ def _detect_ethernet_ports(root: Path) -> list[NetworkPort]:
             continue
         speed = (_read_text(interface / "speed") or "").strip()
         gbit = int(speed) / 1000 if speed.isdigit() and int(speed) > 0 else None
-        ports.append(NetworkPort(name=interface.name, kind="Ethernet", gbit=gbit))
+        ports.append(NetworkPort(name=interface.name, has_rdma=False, gbit=gbit))
     return ports

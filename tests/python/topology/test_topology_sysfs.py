@@ -45,18 +45,19 @@ def test_nodes_and_devices_are_in_the_order_of_their_numbers(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("layer", "driver", "node_type", "kind"),
+    ("layer", "vendor", "driver", "node_type", "kind"),
     [
-        ("InfiniBand", "mlx5_core", "1: CA", "InfiniBand"),
-        ("Ethernet", "mlx5_core", "1: CA", "RoCE"),
-        ("Ethernet", "bnxt_en", "1: CA", "RoCE"),
-        ("Unspecified", "efa", "7: unspecified", "EFA"),
-        ("Ethernet", "cxgb4", "4: RNIC", "iWARP"),
-        ("Unspecified", "novelty", "7: unspecified", "RDMA"),
+        ("InfiniBand", "0x15b3", "mlx5_core", "1: CA", "InfiniBand"),
+        ("Ethernet", "0x15b3", "mlx5_core", "1: CA", "RoCE"),
+        ("Ethernet", "0x14e4", "bnxt_en", "1: CA", "RoCE"),
+        ("Unspecified", "0x1d0f", "efa", "7: unspecified", "EFA"),
+        ("Ethernet", "0x1425", "cxgb4", "4: RNIC", "iWARP"),
+        ("Unspecified", "0x1234", "novelty", "7: unspecified", "RDMA"),
     ],
 )
-def test_kinds_of_rdma_devices(tmp_path: Path, layer: str, driver: str, node_type: str, kind: str) -> None:
-    machines.rdma(tmp_path, "pci0000:00/0000:00:05.0", "dev0", numa=0, layer=layer, driver=driver, node_type=node_type)
+def test_kinds_of_rdma_devices(tmp_path: Path, layer: str, vendor: str, driver: str, node_type: str, kind: str) -> None:
+    values = {"layer": layer, "vendor": vendor, "driver": driver, "node_type": node_type}
+    machines.rdma(tmp_path, "pci0000:00/0000:00:05.0", "dev0", numa=0, **values)
     nic = found(tmp_path)["dev0"]
     assert (nic.kind, nic.driver, nic.bus_id) == (kind, driver, "0000:00:05.0")
 

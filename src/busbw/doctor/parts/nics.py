@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from busbw.doctor.model import Absent, Machine, Unreadable, absolute_path, require
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices
+from busbw.doctor.parts.pci import DEVICES, INFINIBAND, PciDevice, gpus, rate_gbit, rdma_devices
 from busbw.topology.sources.pci_paths import chain_of
 
 Kind: TypeAlias = Literal["InfiniBand", "RoCE", "EFA"]
@@ -102,7 +102,7 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
     return Port(
         device=device.label,
         number=number,
-        kind="EFA" if device.vendor == AMAZON else "InfiniBand" if link_layer == "InfiniBand" else "RoCE",
+        kind="EFA" if device.is_efa else "InfiniBand" if link_layer == "InfiniBand" else "RoCE",
         state=machine.word(f"{folder}/state").partition(":")[2].strip(),
         physical_state=machine.word(f"{folder}/phys_state").partition(":")[2].strip(),
         rate_gbit=rate,

@@ -8,11 +8,12 @@ from msgspec import Struct
 from busbw.doctor.model import Absent, Machine
 from busbw.doctor.parts.job import is_container_without_gpu
 from busbw.topology.sources.link_rates import pcie_gbps, pcie_generation
+from busbw.topology.sources.nics import EFA_VENDOR
 from busbw.topology.sources.pci_paths import PciLocation, chain_of
 
 DEVICES, DRIVER_GPUS = "sys/bus/pci/devices", "proc/driver/nvidia/gpus"
 INFINIBAND = "sys/class/infiniband"
-NVIDIA, AMD, MELLANOX, AMAZON = "0x10de", "0x1002", "0x15b3", "0x1d0f"
+NVIDIA, AMD, MELLANOX = "0x10de", "0x1002", "0x15b3"
 """Vendor ids."""
 _GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
 """Classes of GPUs by vendor: display, 3D and other display controllers, processing accelerators."""
@@ -31,6 +32,11 @@ class PciDevice(Struct, kw_only=True, frozen=True):
     def vendor(self) -> str:
         """Vendor id."""
         return self.model[:6]
+
+    @property
+    def is_efa(self) -> bool:
+        """True for an RDMA device of Amazon."""
+        return self.vendor == EFA_VENDOR
 
 
 class PciLink(Struct, kw_only=True, frozen=True):

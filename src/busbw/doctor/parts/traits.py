@@ -7,7 +7,7 @@ from contextlib import suppress
 from busbw.doctor.facts.process import Limits
 from busbw.doctor.model import Machine, NotApplicable, Unreadable
 from busbw.doctor.parts.nics import rdma_ports
-from busbw.doctor.parts.pci import AMAZON, DRIVER_GPUS, MELLANOX, gpus, links_above
+from busbw.doctor.parts.pci import DRIVER_GPUS, MELLANOX, gpus, links_above
 from busbw.doctor.parts.platform import is_virtual
 from busbw.system import System, find_in_text
 from busbw.system.detect import DetectedMachine, NetworkPort, system_of_machine
@@ -26,7 +26,8 @@ def gpu_names(machine: Machine) -> tuple[str, ...]:
 def rdma_kinds(machine: Machine) -> set[str]:
     """Returns the kinds of the RDMA devices of Mellanox and Amazon that NCCL uses: efa, infiniband, roce."""
     with suppress(NotApplicable):
-        return {port.kind.lower() for port in rdma_ports(machine) if port.model.startswith((AMAZON, MELLANOX))}
+        ports = rdma_ports(machine)
+        return {port.kind.lower() for port in ports if port.kind == "EFA" or port.model.startswith(MELLANOX)}
     return set()
 
 
@@ -99,6 +100,6 @@ def system_of(machine: Machine) -> System | None:
     ports: list[NetworkPort] = []
     with suppress(Unreadable, NotApplicable):
         gpus = gpu_names(machine)
-        ports += [NetworkPort(name=each.device, kind=each.kind, gbit=each.rate_gbit) for each in rdma_ports(machine)]
+        ports += [NetworkPort(name=each.device, has_rdma=True, gbit=each.rate_gbit) for each in rdma_ports(machine)]
     system, _ = system_of_machine(DetectedMachine(gpus=gpus, ports=tuple(ports)))
     return system if system.generation != "host" else None

@@ -9,6 +9,8 @@ from busbw.topology.sources import sysfs
 from busbw.topology.sources.pci_paths import PciLocation
 from busbw.topology.types import Nic, NicKind, Port
 
+EFA_VENDOR = "0x1d0f"
+"""PCI vendor id of Amazon. All its RDMA devices are EFA."""
 _INTERFACE_TYPES = {"1", "32"}
 """Ethernet and IP over InfiniBand (include/uapi/linux/if_arp.h). Other types do not connect machines."""
 
@@ -44,7 +46,7 @@ def _rdma_nic(root: Path, device: Path) -> tuple[Nic, PciLocation | None]:
     nic = Nic(
         label="",
         name=device.name,
-        kind=_rdma_kind(device, driver, ports),
+        kind=_rdma_kind(device, ports),
         driver=driver,
         bus_id=location.bus_id if location else None,
         board_id=sysfs.read_word(device / "board_id"),
@@ -74,10 +76,10 @@ def _strip_number(text: str | None) -> str | None:
     return (text.split(":", 1)[-1].strip() or None) if text else None
 
 
-def _rdma_kind(device: Path, driver: str | None, ports: tuple[Port, ...]) -> NicKind:
+def _rdma_kind(device: Path, ports: tuple[Port, ...]) -> NicKind:
     if not (device / "device").exists():
         return "virtual"
-    if driver == "efa":
+    if sysfs.read_word(device / "device/vendor") == EFA_VENDOR:
         return "EFA"
     if (sysfs.read_word(device / "node_type") or "").startswith("4:"):  # RDMA NIC, include/rdma/ib_verbs.h
         return "iWARP"

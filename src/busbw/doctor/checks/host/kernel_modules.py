@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 
 from busbw.doctor.model import Evidence, Finding, Machine, Severity, check, require
-from busbw.doctor.parts.pci import AMAZON, AMD, DEVICES, MELLANOX, NVIDIA, device_folders, gpus, rdma_devices
+from busbw.doctor.parts.pci import AMD, DEVICES, MELLANOX, NVIDIA, device_folders, gpus, rdma_devices
+from busbw.topology.sources.nics import EFA_VENDOR
 
 _NEEDS: tuple[tuple[str, str, str, Severity, str], ...] = (
     (NVIDIA, "0x0302", "0x", "broken", "nvidia"),
     (AMD, "0x1200", "0x", "broken", "amdgpu"),
     (MELLANOX, "0x0207", "0x", "slow", "mlx5_ib"),
-    (AMAZON, "0x0200", "0xefa", "slow", "efa"),
+    (EFA_VENDOR, "0x0200", "0xefa", "slow", "efa"),
 )
 """Vendor, PCI class, beginning of the device id, severity without the module, and module."""
 _PEER_MEMORY = (
@@ -66,7 +67,7 @@ def gdr_module(machine: Machine) -> Iterator[Finding]:
         for gpu in gpus(machine)
     )
     require(has_gpu, "no data center GPU of NVIDIA")
-    require(any(nic.vendor != AMAZON for nic in rdma_devices(machine)), "no InfiniBand or RoCE device")
+    require(any(not nic.is_efa for nic in rdma_devices(machine)), "no InfiniBand or RoCE device")
     if any(machine.has(path) for path in _PEER_MEMORY):
         return
     driver, release = machine.text(_DRIVER), machine.word(_KERNEL)

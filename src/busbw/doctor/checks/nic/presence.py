@@ -7,7 +7,7 @@ from contextlib import suppress
 from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.job import is_container_without_gpu, is_in_container, is_in_slurm_job
 from busbw.doctor.parts.nics import collective_ports
-from busbw.doctor.parts.pci import AMAZON, DEVICES, INFINIBAND, device_folders, rdma_devices
+from busbw.doctor.parts.pci import DEVICES, INFINIBAND, device_folders, rdma_devices
 from busbw.launchers.machine_types.machine_type import built_in_types
 
 _PRODUCT = "sys/class/dmi/id/product_name"
@@ -79,7 +79,7 @@ def efa_present(machine: Machine) -> Iterator[Finding]:
     instance = machine.text_or_none(_PRODUCT) or ""
     expected = _efa_count(instance)
     require(expected, "no instance of AWS with several EFA devices")
-    count = sum(device.vendor == AMAZON for device in rdma_devices(machine))
+    count = sum(device.is_efa for device in rdma_devices(machine))
     if count < expected:
         yield Finding(
             "slow",
