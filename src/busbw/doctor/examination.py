@@ -23,7 +23,7 @@ class _Outcome(Generic[Subject]):
         self.check = check
         self.findings: list[Finding] = []
         self.missing: str | None = f"the check did not end within {limit_s:.2g} s"
-        self.is_applicable = True
+        self.not_applicable: str | None = None
 
     def run(self, subject: Subject) -> None:
         """Runs the check."""
@@ -31,14 +31,14 @@ class _Outcome(Generic[Subject]):
             for finding in self.check.examine(subject):
                 self.findings.append(finding)
             self.missing = None
-        except NotApplicable:
-            self.is_applicable, self.missing = False, None
+        except NotApplicable as reason:
+            self.not_applicable, self.missing = str(reason), None
         except Unreadable as error:
             self.missing = str(error)
         except Exception as error:
             # The input may be of any kind, and one check must not end the other checks.
-            reason = f"{type(error).__name__} {plain(str(error))[:80]}"
-            self.missing = f"values in a form that the check understands: {reason.rstrip()}"
+            text = f"{type(error).__name__} {plain(str(error))[:80]}"
+            self.missing = f"values in a form that the check understands: {text.rstrip()}"
 
 
 def examine(
@@ -73,12 +73,16 @@ def examine(
         for outcome in outcomes
         for finding in tuple(outcome.findings)
     ]
+    reasons = {each.check.name: each.not_applicable for each in outcomes if each.not_applicable is not None}
     return Result(
         findings=tuple(sorted(findings, key=sort_key)),
         passed=tuple(
-            each.check.name for each in outcomes if not each.findings and each.missing is None and each.is_applicable
+            each.check.name
+            for each in outcomes
+            if not each.findings and each.missing is None and each.not_applicable is None
         ),
-        not_applicable=tuple(each.check.name for each in outcomes if not each.is_applicable),
+        not_applicable=tuple(reasons),
+        not_applicable_reasons=reasons,
         could_not_check=tuple(
             Missing(check=each.check.name, missing=each.missing) for each in outcomes if each.missing is not None
         ),

@@ -27,4 +27,10 @@ def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) ->
     if log.unread is None:
         return result
     unfinished = tuple(Missing(check=name, missing=log.unread) for name in (*result.passed, *result.not_applicable))
-    return replace(result, passed=(), not_applicable=(), could_not_check=(*result.could_not_check, *unfinished))
+    return replace(
+        result,
+        passed=(),
+        not_applicable=(),
+        not_applicable_reasons={},
+        could_not_check=(*result.could_not_check, *unfinished),
+    )

@@ -72,17 +72,21 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
     ]
     could_not_check += between.could_not_check
     passed, not_applicable = set(between.passed), set(between.not_applicable)
+    reasons = {**between.not_applicable_reasons}
     for record in examined:
         findings += [replace(finding, node=record.node) for finding in record.result.findings]
         could_not_check += [replace(missing, node=record.node) for missing in record.result.could_not_check]
         passed |= set(record.result.passed)
         not_applicable |= set(record.result.not_applicable)
+        reasons |= record.result.not_applicable_reasons
     undecided = {each.check for each in findings} | {each.check for each in could_not_check}
     names = [check.name for check in checks_of(*MACHINE_AREAS, "nodes")]
+    not_applicable -= passed | undecided
     return Result(
         findings=tuple(sorted(findings, key=sort_key)),
         passed=tuple(name for name in names if name in passed - undecided),
-        not_applicable=tuple(name for name in names if name in not_applicable - passed - undecided),
+        not_applicable=tuple(name for name in names if name in not_applicable),
+        not_applicable_reasons={name: reasons[name] for name in names if name in not_applicable & reasons.keys()},
         could_not_check=tuple(could_not_check),
         nodes=tuple(record.node for record in records),
     )

@@ -15,6 +15,8 @@ def test_a_healthy_machine_has_no_finding(name: str) -> None:
     result = load(name).examine()
     assert not result.findings
     assert not result.could_not_check
+    assert result.not_applicable_reasons.keys() == {*result.not_applicable}
+    assert all(result.not_applicable_reasons.values())
 
 
 def test_the_names_of_checks_are_unique() -> None:

@@ -146,6 +146,7 @@ RESULT = Result(
     ),
     passed=("memlock", "nofile"),
     not_applicable=("efa-present",),
+    not_applicable_reasons={"efa-present": "no instance of AWS with several EFA devices"},
     could_not_check=(Missing(check="gpu-xid", missing="permission", node="n1"), Missing(check="smt", missing="a file")),
 )
 
@@ -158,6 +159,7 @@ def test_junit_has_a_case_for_each_check() -> None:
     assert set(cases) == {"gpu-count (n3)", "nic-rate", "gpu-xid (n1)", "smt", "memlock", "nofile", "efa-present"}
     assert [failure.get("type") for failure in cases["nic-rate"]] == ["slow"]
     assert str(cases["nic-rate"][0].text).count("mend it") == 2
+    assert cases["efa-present"][0].get("message") == "no instance of AWS with several EFA devices"
 
 
 def test_metrics() -> None:

@@ -78,6 +78,13 @@ def test_a_check_that_does_not_apply_on_some_nodes_passed_on_the_others() -> Non
     assert name not in result.not_applicable
 
 
+def test_a_check_that_applies_nowhere_has_a_reason() -> None:
+    absent: dict[str, Any] = {"not_applicable": ("gpu-mig",), "not_applicable_reasons": {"gpu-mig": "no NVIDIA GPU"}}
+    assert merged(record("n1", **absent), record("n2", **absent)).not_applicable_reasons["gpu-mig"] == "no NVIDIA GPU"
+    mixed = merged(record("n1", passed=("gpu-mig",)), record("n2", **absent))
+    assert "gpu-mig" not in mixed.not_applicable_reasons
+
+
 def test_a_single_node_has_no_name() -> None:
     result = merged(record("n1", "broken"))
     assert (result.findings[0].node, result.nodes) == (msgspec.UNSET, msgspec.UNSET)
