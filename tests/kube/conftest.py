@@ -1,5 +1,6 @@
 """One control plane for all tests, three nodes that are pretended and have GPUs, and three on which pods really run."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for program in engine.program(engine.ENGINE).parent.iterdir():
         if program.name == engine.ENGINE or program.name.endswith("_perf"):
             (folder / program.name).symlink_to(program.resolve())
+    busbw = folder / "busbw"
+    source = Path(engine.__file__).parents[1]
+    busbw.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(source)!r})\n"
+        "from busbw.cli.main import main\nsys.exit(main())\n"
+    )
+    busbw.chmod(0o755)
     return folder
 
 

@@ -77,6 +77,8 @@ class Kubelet:
         self.files = files or {}
         """Files in /etc of every image, by path."""
         self.nodes = [f"real-{number}" for number in range(nodes)]
+        self.node_files: dict[str, dict[str, str]] = {}
+        """Further files in /etc of the pods of single nodes, by node and path."""
         self.gpus = gpus
         self._prefix = f"bk{secrets.token_hex(2)}"
         self._subnet = f"10.{100 + secrets.randbelow(100)}.{secrets.randbelow(256)}"
@@ -250,9 +252,10 @@ class Kubelet:
             if "secretKeyRef" in source:
                 found[variable["name"]] = self._secret(pod["metadata"]["namespace"], source["secretKeyRef"])
             elif "fieldRef" in source:
-                path = re.fullmatch(r"metadata\.(annotations|labels)\['(.+)'\]", source["fieldRef"]["fieldPath"])
-                assert path, source
-                found[variable["name"]] = pod["metadata"][path[1]][path[2]]
+                field = source["fieldRef"]["fieldPath"]
+                path = re.fullmatch(r"metadata\.(annotations|labels)\['(.+)'\]", field)
+                assert path or field == "spec.nodeName", source
+                found[variable["name"]] = pod["metadata"][path[1]][path[2]] if path else pod["spec"]["nodeName"]
             else:
                 found[variable["name"]] = _expanded(variable.get("value", ""), found)
         return found
@@ -264,7 +267,8 @@ class Kubelet:
         """
         folder = self.cluster.folder / "pods" / sandbox.uid
         namespace = pod["metadata"]["namespace"]
-        wanted = {f"/etc/{name}": text for name, text in self.files.items()}
+        files = {**self.files, **self.node_files.get(pod["spec"]["nodeName"], {})}
+        wanted = {f"/etc/{name}": text for name, text in files.items()}
         for name in ("resolv.conf", "hosts"):
             wanted[f"/etc/{name}"] = (_DROP_IN / sandbox.network / name).read_text()
         modes: dict[str, int] = {}

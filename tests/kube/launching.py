@@ -1,4 +1,4 @@
-"""Types `busbw launch kubernetes` as a person does, and looks at what comes of it."""
+"""Types `busbw launch kubernetes`, or another command with it, as a person does, and looks at what comes of it."""
 
 import json
 import signal
@@ -77,13 +77,13 @@ class Launches:
     """Variables that override the cluster's."""
     started: list[Launch] = field(default_factory=list)
 
-    def start(self, *words: str, image: str = IMAGE) -> Launch:
+    def start(self, *words: str, image: str = IMAGE, command: str = "launch") -> Launch:
         folder = self.folder / str(len(self.started))
         folder.mkdir()
         errors = self.folder / f"{len(self.started)}.err"
         with errors.open("w") as stderr:
             process = subprocess.Popen(
-                [*BUSBW, "launch", "kubernetes", "--image", image, *words],
+                [*BUSBW, command, "kubernetes", "--image", image, *words],
                 cwd=folder,
                 env=self.cluster.environment() | self.environment,
                 stdin=subprocess.DEVNULL,
@@ -95,8 +95,8 @@ class Launches:
         self.started.append(Launch(process, folder, errors))
         return self.started[-1]
 
-    def run(self, *words: str, image: str = IMAGE) -> Finished:
-        return self.start(*words, image=image).finish()
+    def run(self, *words: str, image: str = IMAGE, command: str = "launch") -> Finished:
+        return self.start(*words, image=image, command=command).finish()
 
     def stop_all(self) -> None:
         for launch in self.started:

@@ -13,6 +13,7 @@ from busbw.doctor.model import Check, Machine
 from busbw.doctor.node_record import NodeRecord, examine_node
 from busbw.doctor.open_machine import open_machine
 from busbw.doctor.sources.capture import MANIFEST
+from busbw.engine import NODE_NAME_VARIABLE
 from busbw.errors import UsageError
 
 NODE_PLACEHOLDER = "{node}"
@@ -21,8 +22,9 @@ _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
 
 
 def this_node() -> str:
-    """Returns Slurm's name of this node, else the host name up to the first dot."""
-    return os.environ.get("SLURMD_NODENAME") or platform.node().partition(".")[0]
+    """Returns the name of this node in Slurm or Kubernetes, else the host name up to the first dot."""
+    name = os.environ.get("SLURMD_NODENAME") or os.environ.get(NODE_NAME_VARIABLE)
+    return name or platform.node().partition(".")[0]
 
 
 def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:

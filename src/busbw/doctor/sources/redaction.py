@@ -17,6 +17,7 @@ import msgspec
 from busbw.doctor.model.tree import COMMANDS, FACTS, LATER, command_key, command_words
 from busbw.doctor.sources.capture import Capture, Manifest
 from busbw.doctor.sources.pseudonyms import Pseudonyms
+from busbw.engine import NODE_NAME_VARIABLE
 from busbw.secret_variables import may_be_secret
 
 _ENVIRONMENT = f"{FACTS}environment.json"
@@ -96,7 +97,7 @@ def _stated_names(capture: Capture) -> list[tuple[str, str]]:
     hosts = [capture.files.get(key, b"") for key in ("proc/sys/kernel/hostname", "etc/hostname", "commands/hostname")]
     variables = _variables(capture.files.get(_ENVIRONMENT, b""))
     texts = [host.decode(errors="replace").strip() for host in hosts]
-    texts += [variables.get(name, "") for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST")]
+    texts += [variables.get(name, "") for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST", NODE_NAME_VARIABLE)]
     return [*(name for text in texts for name in _host_names(text)), ("user", variables.get("SLURM_JOB_USER", ""))]
 
 

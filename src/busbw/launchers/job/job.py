@@ -63,6 +63,11 @@ class Job:
         return replace(self, environment=(*self.environment, (LOST_HOSTS_VARIABLE, json.dumps(lost))))
 
     @property
+    def is_for_each_node(self) -> bool:
+        """True if the job runs a command on each node instead of a measurement."""
+        return self.arguments[:1] == (EACH_NODE,)
+
+    @property
     def processes(self) -> int:
         """Number of processes that the launcher starts."""
         return self.nodes * self.processes_per_node
@@ -71,7 +76,7 @@ class Job:
     def command(self) -> tuple[str, ...]:
         """Command line of each process."""
         words = (str(self.program), *self.arguments)
-        if self.arguments[:1] == (EACH_NODE,):
+        if self.is_for_each_node:
             return words
         return (*words, "--records", str(self.records or RECORDS_ON_STDOUT))
 

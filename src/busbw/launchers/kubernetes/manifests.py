@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from busbw.engine import NODE_NAME_VARIABLE
 from busbw.launchers.job.job import Job
 from busbw.launchers.kubernetes import pods
 from busbw.launchers.kubernetes.pods import CONTAINER, INSTANCE_LABEL, Manifest
@@ -18,6 +19,7 @@ from busbw.launchers.kubernetes.target import KubernetesTarget
 
 _JOIN_LIMIT_S = "600"
 """Seconds that a process waits for the others. Pods start minutes apart if some nodes must pull the image."""
+_NODE_NAME: Manifest = {"name": NODE_NAME_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _REPLICATED_JOB = "ranks"
 """Name of the only Job in a JobSet. The names of its pods contain it."""
@@ -233,7 +235,7 @@ def _indexed_job_spec(job: Job, target: KubernetesTarget, *, leader_host: str, s
         **pods.image(target),
         "command": [pods.escape_variables(job.command[0])],
         "args": [pods.escape_variables(word) for word in job.command[1:]],
-        "env": pods.env(environment, job),
+        "env": [*pods.env(environment, job), *([_NODE_NAME] if job.is_for_each_node else [])],
         **pods.resources(job, target),
         **pods.security(target),
         **pods.mounts(),

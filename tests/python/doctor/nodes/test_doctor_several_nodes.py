@@ -156,7 +156,8 @@ def test_the_record_of_a_node_is_that_of_its_capture(
     assert main(["doctor", "--node-record", "--root", str(captures / "{node}.tar.gz")]) == 0
     own = msgspec.json.decode(capsys.readouterr().out, type=NodeRecord)
     assert own.values["kernel-differs"] == ("5.15.0-1042-nvidia",)
-    monkeypatch.setenv("SLURMD_NODENAME", "n9")
+    monkeypatch.delenv("SLURMD_NODENAME")
+    monkeypatch.setenv("BUSBW_NODENAME", "n9")
     assert main(["doctor", "--node-record", "--root", str(captures / "{node}.tar.gz")]) == 0
     assert "n9.tar.gz does not exist" in msgspec.json.decode(capsys.readouterr().out, type=NodeRecord).problem
 

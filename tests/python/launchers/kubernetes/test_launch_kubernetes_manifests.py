@@ -390,6 +390,24 @@ def test_capabilities_are_those_of_the_pods_that_measure(kind: Kind) -> None:
     check(plan.job_manifests.workload)
 
 
+@pytest.mark.parametrize(
+    ("kind", "arguments", "has_name"),
+    [
+        ("job", ("each-node", "busbw doctor"), True),
+        ("jobset", ("each-node", "busbw doctor"), True),
+        # The environment of mpirun's pod, which all processes get, would name its node for all.
+        ("mpijob", ("each-node", "busbw doctor"), False),
+        ("job", JOB.arguments, False),
+    ],
+)
+def test_pods_of_doctor_know_the_name_of_their_node(kind: Kind, arguments: tuple[str, ...], has_name: bool) -> None:
+    plan = render(replace(ONE_EACH, arguments=arguments), replace(CPU, kind=kind))
+    check(plan.job_manifests.workload)
+    variables = [each for pod in pods_of(plan.job_manifests.workload) for each in pod["containers"][0].get("env", [])]
+    fields = [each["valueFrom"]["fieldRef"]["fieldPath"] for each in variables if each["name"] == "BUSBW_NODENAME"]
+    assert fields == (["spec.nodeName"] if has_name else [])
+
+
 def test_a_capability_that_has_no_effect_is_named() -> None:
     def remarks(**changes: Any) -> str:
         return " ".join(render(ONE_EACH, replace(CPU, **changes)).remarks)
