@@ -1,5 +1,7 @@
 """Each kind of workload through its life on a real control plane: created, run, collected, deleted."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from .cluster import Cluster
@@ -9,6 +11,18 @@ from .launching import KINDS, Launches, left_over, needs, wait_until_clean
 PRETENDED_NODES = ["--node-selector", "pretended=yes", "--toleration", "nvidia.com/gpu"]
 
 
+@pytest.fixture
+def pretended_nodes_only(cluster: Cluster) -> Iterator[None]:
+    """Keeps pods off the other nodes: the pod of mpirun runs on any node, also with a node selector."""
+    names = [node["metadata"]["name"] for node in cluster.objects("nodes", "-l", "pretended!=yes")]
+    if names:
+        cluster.kubectl("cordon", *names)
+    yield
+    if names:
+        cluster.kubectl("uncordon", *names)
+
+
+@pytest.mark.usefixtures("pretended_nodes_only")
 @pytest.mark.parametrize("kind", ["job", "jobset", "mpijob"])
 def test_simulated_pods_run_to_their_end(cluster: Cluster, launches: Launches, kind: str) -> None:
     # kwok's pods have no logs: the launcher says so, and does not take that for a success.

@@ -1,0 +1,19 @@
+"""`busbw find kubernetes` in pods on three nodes."""
+
+import json
+
+from .cluster import Cluster
+from .kubelet import Kubelet
+from .launching import Launches, wait_until_clean
+
+
+def test_a_search_measures_all_pods(cluster: Cluster, kubelet: Kubelet, launches: Launches) -> None:
+    words = ["--nodes", "3", "--backend", "host", "--size", "64K", "--max-rounds", "2", "--json"]
+    launch = launches.start(*words, command="find")
+    ended = launch.finish()
+    assert ended.code in (0, 5, 6), ended.err  # the load of this machine decides
+    result = json.loads(ended.out)
+    assert (result["complete"], result["rounds"]) == (True, 2)
+    assert {each["kind"]: each["all_parts"] for each in result["power"]}["node"] == 3
+    assert launch.records()
+    wait_until_clean(cluster)
