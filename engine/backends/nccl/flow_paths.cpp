@@ -19,10 +19,9 @@ namespace fs = std::filesystem;
 ///   (graph/paths.cc in NCCL 2.30).
 /// - With 32 channels, flows within a node are fastest and most alike. With 16, the rates of healthy GPUs with several
 ///   partners differ by a factor of 1.5 (bench/results/h200-x4-flows.md).
-/// - Small buffers bound the memory that NCCL keeps for connections, and double-direction flows are faster. A channel
-/// to
-///   an NVLink peer then takes 2.6 MiB in each direction, so 32 channels to 7 peers take 2 x 0.6 GiB. Flows do not use
-///   the buffers of LL128. Connections over a network share 32 x 16 x 128 KiB.
+/// - Small buffers bound the memory that NCCL keeps for connections. Flows in both directions are faster with them. A
+///   channel to an NVLink peer takes 2.6 MiB in each direction, so 32 channels to 7 peers take 2 x 0.6 GiB. Flows do
+///   not use the buffers of LL128. Connections over a network share 32 x 16 x 128 KiB.
 constexpr std::pair<const char*, const char*> kSettings[]{{"NCCL_PXN_DISABLE", "1"},
                                                           {"NCCL_NCHANNELS_PER_NET_PEER", "4"},
                                                           {"NCCL_MAX_P2P_NCHANNELS", "32"},

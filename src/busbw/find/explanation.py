@@ -204,7 +204,8 @@ class _PersistentModel:
         noise, slow_share = (values[self._classes[flows]] for values in (self._peers.noise, self._peers.slow_share))
         tail = self._peers.flow_tail[flows]
         evidence = persistent_evidence(self._excess[flows], explained[flows], noise, slow_share, tail)
-        is_unknown = self._peers.is_tolerated[flows, None] & (LEVELS < HUB_TOLERANCE)
+        # NCCL may make a hub faster than its peers, and a slow part makes the same hub slower.
+        is_unknown = self._peers.is_tolerated[flows, None] & (LEVELS < 2 * HUB_TOLERANCE)
         return np.where(self._is_usable[flows, None] & ~is_unknown, evidence, 0.0)
 
     def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
@@ -220,7 +221,8 @@ class _PersistentModel:
             flows = np.intersect1d(flows, slowed)
         # Flows that another part slows more say nothing about the speed of this part.
         own = flows[explained[flows] < LEVELS[level]]
-        if not len(own) or np.median(self._excess[own] - explained[own]) < np.log(MIN_SLOWDOWN):
+        min_excess = HUB_TOLERANCE if part.needs_hub else np.log(MIN_SLOWDOWN)
+        if not len(own) or np.median(self._excess[own] - explained[own]) < min_excess:
             return None
         return Culprit(
             part=part,

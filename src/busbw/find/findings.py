@@ -17,7 +17,7 @@ from busbw.units import count_text
 
 MAX_CONFIDENCE = 0.9999
 """Maximum of a stated confidence, because the model of the noise is not exact."""
-_BAD_PORTS = "the GPU is fast with one partner and slow with all, so some of its links or switch ports are down"
+_BAD_PORTS = "the GPU loses much more speed with several partners than with one; some links or switch ports may be down"
 _FULL_SPEED_EXCESS = 0.06
 """Excess, in log time, up to which a flow clears the parts on its path."""
 
@@ -104,7 +104,10 @@ def lost_findings(lost: Mapping[int, str], cluster: Cluster, lost_nodes: Mapping
         cluster: The cluster.
         lost_nodes: Further nodes, on which nothing could start, with the reason of each.
     """
-    findings = [_lost_finding(NamedPart(kind="node", node=name), reason) for name, reason in lost_nodes.items()]
+    findings = [
+        _lost_finding(part, f"{part.text} cannot take part: {reason}")
+        for part, reason in ((NamedPart(kind="node", node=name), reason) for name, reason in lost_nodes.items())
+    ]
     for node in dict.fromkeys(int(cluster.gpu_node[gpu]) for gpu in sorted(lost)):
         gpus = [gpu for gpu in sorted(lost) if cluster.gpu_node[gpu] == node]
         is_whole = len(gpus) == cluster.node_gpus[node]
@@ -112,11 +115,11 @@ def lost_findings(lost: Mapping[int, str], cluster: Cluster, lost_nodes: Mapping
         for gpu in gpus[:1] if is_whole else gpus:
             local = None if is_whole else cluster.gpu_name(gpu)[1]
             part = NamedPart(kind="node" if is_whole else "gpu", node=name, gpu=local)
-            findings.append(_lost_finding(part, lost[gpu]))
+            findings.append(_lost_finding(part, f"{part.text} does not answer; {lost[gpu]}"))
     return findings
 
 
-def _lost_finding(part: NamedPart, reason: str) -> Finding:
+def _lost_finding(part: NamedPart, says: str) -> Finding:
     return Finding(
         **asdict(part),
         slowdown=None,
@@ -125,7 +128,7 @@ def _lost_finding(part: NamedPart, reason: str) -> Finding:
         exonerating_flows=0,
         dead=True,
         lost=True,
-        says=f"{part.text} does not answer; {reason}",
+        says=says,
     )
 
 
@@ -241,7 +244,7 @@ def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:
     support = count_text(finding.flows, "flow supports it", "flows support it")
     exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
     evidence = f"confidence {finding.confidence_text}, {support}, {exonerated} the other parts on their paths"
-    speed = _effect(finding, finding.slowdown) + (" with all GPUs of the node at once" if needs_hub else "")
+    speed = _effect(finding, finding.slowdown) + (" with several GPUs of the node at once" if needs_hub else "")
     if finding.slowdown is None:
         return f"{finding.text} {speed}; {evidence}"
     if finding.slow_share is not None:

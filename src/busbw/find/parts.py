@@ -229,9 +229,9 @@ class Part:
         return FAMILIES[self.family].needs_hub
 
     @property
-    def hardware(self) -> tuple[Kind, bool, int]:
+    def hardware(self) -> tuple[Kind, bool, bool, int]:
         """Key that parts share if they differ at most in the direction."""
-        return self.kind, self.is_between, self.number
+        return self.kind, self.is_between, self.needs_hub, self.number
 
 
 def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:

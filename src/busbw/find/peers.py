@@ -40,10 +40,10 @@ _BIN, _BINS = 0.06, 60
 MIN_SLOW = 0.05
 """Excess, in log time, from which a flow can count as slow."""
 HUB_TOLERANCE = 0.47
-"""Difference of a hub to its peers, in log time, that says nothing about smaller slow-downs: a factor of 1.6.
+"""Difference to the peers, in log time, that a healthy hub can have: a factor of 1.6.
 
 NCCL distributes the flows of a hub over its channels unevenly. So the totals of the healthy hubs of a node with four
-H200 differ by factors of up to 1.48, the same in each iteration (bench/results/h200-x4-flows.md)."""
+H200 differ in each iteration by a factor of 1.28, and of 1.48 with 16 channels (bench/results/h200-x4-flows.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)

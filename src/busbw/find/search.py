@@ -69,7 +69,7 @@ class Search:
         planned = first_rounds(planner)
         if self.measures_all_pairs:
             planned += all_pair_rounds(planner)
-            limit = max(limit, len(planned) + len(hub_rounds))
+            limit = max(limit, len(planned) + 2 * len(hub_rounds))
         if not planned:
             raise BusbwError("no two GPUs of the cluster can exchange data", remedy="describe the NICs with their GPUs")
         self._measure(planned, limit)
@@ -79,7 +79,7 @@ class Search:
         if not self.measures_all_pairs:
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
         # Before the first answer, these rounds would take the place of rounds between nodes.
-        self._measure(hub_rounds, limit)
+        self._measure(hub_rounds, (len(self.rounds) + limit) // 2)
         if collides:
             self._separate(planner, (len(self.rounds) + limit) // 2)
             if not self.explain().culprits:

@@ -28,6 +28,7 @@ _LATER_TURNS = 100
 _REPEATS = 4
 """Rounds that repeat slow flows between leaves although no uplink is suspected."""
 _MAX_HUB_ROUNDS = 4
+"""Maximum number of rounds with suspected hubs in a turn. The next turn goes on with the others."""
 _MAX_ALONE = 4
 """Maximum number of flows of one connection that run alone. Then another connection is repeated."""
 
@@ -65,8 +66,7 @@ def separating_rounds(
     # A GPU has flows inside its node, and its NIC has none: such flows tell both apart.
     if "nvlink" in kinds or {"gpu", "nic"} <= kinds:
         rounds += _inside_rounds(planner, [part for part in questions if part.kind == "nvlink"])
-    if hubs := [part.number for part in questions if part.needs_hub]:
-        rounds += [one for one in planner.hub_rounds() if np.isin(one.hub, hubs).any()][:_MAX_HUB_ROUNDS]
+    rounds += _hub_rounds(planner, [part for part in questions if part.needs_hub], turn)
     pairs = [nodes_of(part.number, planner.cluster) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
@@ -85,6 +85,17 @@ def separating_rounds(
     if kinds & {"uplink", "leaf", "rail"} or (kinds and len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES):
         rounds += [planner.light(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
     return with_flows(rounds)
+
+
+def _hub_rounds(planner: RoundPlanner, parts: Iterable[Part], turn: int) -> list[Round]:
+    """Returns rounds in which the suspected GPUs send to several others, or receive from them."""
+    hubs = [part.number for part in parts]
+    rounds = [one for one in planner.hub_rounds() if np.isin(one.hub, hubs).any()]
+    both_ways = [
+        one for pair in zip(rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :], strict=True) for one in pair
+    ]
+    start = turn * _MAX_HUB_ROUNDS % max(len(both_ways), 1)
+    return (both_ways[start:] + both_ways[:start])[:_MAX_HUB_ROUNDS]
 
 
 def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:

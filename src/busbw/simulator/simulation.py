@@ -117,7 +117,7 @@ class Simulation:
         """
         flows = self._flows_at_ends(source, target)
         if fault.kind == "nvlink" and len(fault.place) > 2:
-            return np.asarray(flows.max(axis=0) / 1.0)
+            return np.asarray(flows.max(axis=0).astype(float))
         if fault.kind not in ("gpu", "nvlink"):
             return np.ones(len(source))
         slow_gpu = fault.place[0] * self.fabric.gpus + fault.place[1]

@@ -45,9 +45,9 @@ def test_bad_ports_of_a_gpu_are_named(shape: str, slowdown: float, is_coupled: b
     assert not undecided
     assert finding.text == "NVLinks of GPU 2 of n0"
     assert finding.slowdown == pytest.approx(slowdown, rel=0.05)
-    assert " times the time of their peers with all GPUs of the node at once" in finding.says
+    assert " times the time of their peers with several GPUs of the node at once" in finding.says
     assert finding.cause is not None
-    assert "fast with one partner and slow with all" in finding.cause
+    assert "more speed with several partners than with one" in finding.cause
 
 
 @pytest.mark.parametrize(("load", "direction"), [(Load.ONE_TO_ALL, "send"), (Load.ALL_TO_ONE, "receive")])
@@ -55,7 +55,7 @@ def test_bad_ports_of_one_direction_are_named_with_it(
     load: Load, direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = slow_in(
-        simulate("4x8", nodes_per_leaf=2), monkeypatch, lambda one: (one.load is load) & (one.hub == 13), by=2
+        simulate("4x8", nodes_per_leaf=2), monkeypatch, lambda one: (one.load is load) & (one.hub == 13), by=3
     )
     search.run()
     [finding], undecided = find_in(search)
@@ -69,7 +69,15 @@ def test_healthy_hubs_that_nccl_makes_unlike_are_not_named(
     sends: tuple[int, ...], receives: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first rates of each list are those of four healthy H200 in GB/s, the others would accuse one of them."""
-    setup = simulate("1x4")
+    search = search_with_unlike_hubs("1x4", None, sends, receives, monkeypatch)
+    assert find_in(search) == ([], [])
+
+
+def search_with_unlike_hubs(
+    shape: str, fault: str | None, sends: tuple[int, ...], receives: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> Search:
+    """Returns a finished search in which the hubs of each node have rates in proportion to `sends` and `receives`."""
+    setup = simulate(shape, *([fault] if fault else []))
     measurer = SimulatedMeasurer(setup.simulation)
     measure = measurer.measure
 
@@ -77,13 +85,31 @@ def test_healthy_hubs_that_nccl_makes_unlike_are_not_named(
         result = measure(one, iterations)
         if one.load.has_hubs:
             rates = np.array(sends if one.load is Load.ONE_TO_ALL else receives)
-            result.times_us[:] = (one.size_bytes * 3 / rates[one.hub] / 1e3)[:, None]
+            result.times_us[:] *= (np.median(rates) / rates[one.hub % len(rates)])[:, None]
         return result
 
     monkeypatch.setattr(measurer, "measure", measure_as_nccl)
-    search = Search(measurer=measurer)
+    search = Search(measurer=measurer, seed=setup.seed)
     search.run()
-    assert find_in(search) == ([], [])
+    return search
+
+
+@pytest.mark.parametrize("receives", [(292, 373, 293, 292), (373, 292, 373, 373)])
+@pytest.mark.parametrize("slowdown", [1.3, 1.9, 2])
+@pytest.mark.parametrize("shape", ["1x4", "2x4", "4x4"])
+def test_a_slow_gpu_among_unlike_hubs_is_the_only_finding(
+    shape: str, slowdown: float, receives: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The uneven distribution of NCCL and the slow GPU change the rate of the same hub."""
+    search = search_with_unlike_hubs(shape, f"gpu:0/1:{slowdown}", (362, 360, 361, 362), receives, monkeypatch)
+    [finding], undecided = find_in(search)
+    assert (finding.text, undecided) == ("GPU 1 of n0", [])
+
+
+def test_links_that_are_slow_alone_and_slower_together_are_two_findings() -> None:
+    findings, undecided = find_parts(simulate("2x8", "nvlink:0/2:1.3", "gpu-ports:0/2:4"))
+    assert not undecided
+    assert sorted(round(one.slowdown or 0, 1) for one in findings) == [1.3, 3.9]
 
 
 def find_in(search: Search) -> tuple[list[Finding], list[UndecidedParts]]:

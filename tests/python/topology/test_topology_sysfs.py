@@ -51,6 +51,8 @@ def test_nodes_and_devices_are_in_the_order_of_their_numbers(tmp_path: Path) -> 
         ("Ethernet", "0x15b3", "mlx5_core", "1: CA", "RoCE"),
         ("Ethernet", "0x14e4", "bnxt_en", "1: CA", "RoCE"),
         ("Unspecified", "0x1d0f", "efa", "7: unspecified", "EFA"),
+        ("Unspecified", "0x1d0f", "another", "7: unspecified", "EFA"),
+        ("Unspecified", "0x1234", "efa", "7: unspecified", "RDMA"),
         ("Ethernet", "0x1425", "cxgb4", "4: RNIC", "iWARP"),
         ("Unspecified", "0x1234", "novelty", "7: unspecified", "RDMA"),
     ],

@@ -3,7 +3,7 @@
 namespace busbw {
 
 /// Most ranks of a root if the user sets no number of roots. NCCL delays the ranks of a root that has more (the default
-/// of NCCL_UID_STAGGER_THRESHOLD), and fewer ranks save no time (bench/results/communicator-roots.md).
+/// of NCCL_UID_STAGGER_THRESHOLD), and fewer ranks save at most 8 ms (bench/results/communicator-roots.md).
 inline constexpr int kRanksPerRoot = 256;
 
 /// Number of roots for `ranks` ranks if the user sets none. `has_several`: the library accepts several roots.

@@ -28,7 +28,7 @@ def _cases(result: Result) -> Iterator[Element]:
         yield _case(_name(missing), "error", message=xml_text(f"missing {missing.missing}"), type="undecided")
     yield from map(_case, result.passed)
     for name in result.not_applicable:
-        yield _case(name, "skipped", message=result.not_applicable_reasons.get(name, "not applicable"))
+        yield _case(name, "skipped", message=xml_text(result.not_applicable_reasons.get(name, "not applicable")))
 
 
 def _name(of: ReportedFinding | Missing) -> str:

@@ -88,7 +88,7 @@ def require_new_captures(_context: click.Context, option: click.Parameter, folde
     """
     if folder is not None:
         is_present = folder.is_dir()
-        require_writable(folder / "capture" if is_present else folder, flag=option.opts[0])
+        require_writable(folder / ".new-capture" if is_present else folder, flag=option.opts[0])
         if is_present and captures_in(folder):
             raise UsageError(f"{option.opts[0]} {folder} has captures already", remedy="name a new folder")
     return folder

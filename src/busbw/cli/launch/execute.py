@@ -61,17 +61,17 @@ def execute_plan(options: LaunchOptions, plan: AnyPlan, submit: Callable[[AnyPla
                     on_error=error_lines.add_line,
                     is_backlogged=lambda: progress.stdout.has_pending,
                 )
-                code = submit(plan, callbacks)
+                program_code = submit(plan, callbacks)
             finally:
                 error_lines.flush(at_end=True)
         check_interrupt()
         if options.has_table:
-            code = verified_exit_code(code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
-        exit_code = rank_lost_if_crashed(ExitStatus(code))
+            program_code = verified_exit_code(program_code, splitter.kinds, options.flags, was_cut=splitter.was_cut)
+        exit_code = rank_lost_if_crashed(ExitStatus(program_code))
         destination.on_exit(exit_code)
-        finish_stdout(progress.stdout, code, check_interrupt=check_interrupt)
+        finish_stdout(progress.stdout, program_code, check_interrupt=check_interrupt)
     if options.has_table:
-        grade = print_outcome(code, destination.path, plot_when=options.plot_when)
+        grade = print_outcome(program_code, destination.path, plot_when=options.plot_when)
         if grade == "SLOW":
             launcher = click.get_current_context().info_name
             click.echo(f"busbw doctor {launcher}, with the same nodes, looks for the cause on each node.", err=True)

@@ -27,7 +27,7 @@ from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.run_destination import without_secrets
 from busbw.errors import BusbwError, ExitCode, UsageError
 from busbw.launchers import slurm as launcher
-from busbw.launchers.job.hosts import HostSlots
+from busbw.launchers.job.hosts import HostSlots, process_count
 from busbw.launchers.job.job import Job
 from busbw.launchers.slurm import commands
 from busbw.launchers.slurm.allocation import Allocation, has_allocation
@@ -235,11 +235,13 @@ def slurm(
     except NodesNotStartedError as error:
         reasons = error.reasons
         nodes_left = job.nodes - len(reasons)
-        if not job.tolerates_losses or nodes_left * job.processes_per_node * job.ranks_per_process < 2:
+        rest_target = target.without_nodes(reasons)
+        processes_left = process_count(rest_target.hosts) if hosts else nodes_left * job.processes_per_node
+        if not job.tolerates_losses or processes_left * job.ranks_per_process < 2:
             raise
     for node, reason in reasons.items():
         click.echo(f"busbw: {node}: {reason}. The job starts without it.", err=True)
-    rest = launcher.render(replace(job.without_hosts(reasons), nodes=nodes_left), target.without_nodes(reasons))
+    rest = launcher.render(replace(job.without_hosts(reasons), nodes=nodes_left), rest_target)
     return execute_steps(options, replace(rest, pending_limit_s=pending_timeout_s))
 
 

@@ -78,7 +78,7 @@ def ssh(
     program = options.program_name if copy_to else programs[0]
     job = options.job(program, nodes=len(host_slots), requested_gpus=options.requested_gpus)
 
-    def make_plan(used_hosts: tuple[HostSlots, ...], job: Job) -> launcher.SshPlan:
+    def make_plan(used_hosts: tuple[HostSlots, ...], planned_job: Job) -> launcher.SshPlan:
         target = launcher.SshTarget(
             hosts=used_hosts,
             port=job_port,
@@ -87,7 +87,7 @@ def ssh(
             programs=programs,
             copy=copy,
         )
-        return launcher.render(job, target)
+        return launcher.render(planned_job, target)
 
     def submit(plan: launcher.SshPlan, callbacks: LaunchCallbacks) -> int:
         """Runs the job. If it tolerates losses, starts once more without the hosts that are not ready."""
