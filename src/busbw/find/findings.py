@@ -105,7 +105,7 @@ def lost_findings(lost: Mapping[int, str], cluster: Cluster, lost_nodes: Mapping
         lost_nodes: Further nodes, on which nothing could start, with the reason of each.
     """
     findings = [
-        _lost_finding(part, f"{part.text} cannot take part: {reason}")
+        _lost_finding(part, f"{part.text} cannot take part; {reason}")
         for part, reason in ((NamedPart(kind="node", node=name), reason) for name, reason in lost_nodes.items())
     ]
     for node in dict.fromkeys(int(cluster.gpu_node[gpu]) for gpu in sorted(lost)):

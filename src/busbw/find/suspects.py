@@ -91,9 +91,8 @@ def _hub_rounds(planner: RoundPlanner, parts: Iterable[Part], turn: int) -> list
     """Returns rounds in which the suspected GPUs send to several others, or receive from them."""
     hubs = [part.number for part in parts]
     rounds = [one for one in planner.hub_rounds() if np.isin(one.hub, hubs).any()]
-    both_ways = [
-        one for pair in zip(rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :], strict=True) for one in pair
-    ]
+    half = len(rounds) // 2  # first all rounds in which the hubs send
+    both_ways = [one for pair in zip(rounds[:half], rounds[half:], strict=True) for one in pair]
     start = turn * _MAX_HUB_ROUNDS % max(len(both_ways), 1)
     return (both_ways[start:] + both_ways[:start])[:_MAX_HUB_ROUNDS]
 

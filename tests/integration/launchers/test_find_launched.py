@@ -83,7 +83,7 @@ def test_an_ssh_host_that_refuses_connections_is_a_finding(
     result = json.loads(launched.stdout)
     finding = result["findings"][0]
     assert (finding["kind"], finding["node"], finding["dead"], finding["lost"]) == ("node", "127.0.0.4", True, True)
-    assert finding["says"].startswith("node 127.0.0.4 cannot take part: ssh cannot connect (")
+    assert finding["says"].startswith("node 127.0.0.4 cannot take part; ssh cannot connect (")
     assert "Connection refused" in finding["says"]
     assert result["rounds"] == 2
     assert next((one["kind"], one["all_parts"]) for one in result["power"]) == ("gpu", 4)
@@ -99,7 +99,7 @@ def test_a_copy_to_an_ssh_host_that_fails_is_a_finding(
     with Launching([*words, "--copy-to", str(copies), *MEASURED], here, command="find") as launching:
         launched = launching.finish()
     assert launched.code == 5, launched.stderr
-    assert launched.stdout.startswith("LOST: node 127.0.0.4 does not answer.\n    Ssh cannot connect (")
+    assert launched.stdout.startswith("LOST: node 127.0.0.4 cannot take part.\n    Ssh cannot connect (")
     assert list(copies.iterdir()) == []
 
 
@@ -173,7 +173,7 @@ def test_a_slurm_node_that_cannot_start_is_a_finding(
     assert launched.code == 5, launched.stderr
     [lost] = [finding for finding in json.loads(launched.stdout)["findings"] if finding.get("lost")]
     assert (lost["kind"], lost["node"]) == ("node", "n2")
-    assert lost["says"].startswith("node n2 cannot take part: Slurm could not start its tasks: ")
+    assert lost["says"].startswith("node n2 cannot take part; Slurm could not start its tasks: ")
     [record] = here.glob("busbw-records/*-find/records.jsonl")
     assert [node["name"] for node in json.loads(record.read_text().splitlines()[0])["nodes"]] == ["n1", "n3"]
 

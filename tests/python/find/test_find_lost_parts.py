@@ -149,7 +149,7 @@ def test_a_host_that_the_launcher_left_out_is_a_finding(
     assert code == 5
     *_, end = (json.loads(line) for line in capsys.readouterr().out.splitlines() if '"kind":"search_end"' in line)
     assert [(one["kind"], one["node"], one["lost"], one["says"]) for one in end["result"]["findings"]] == [
-        ("node", "n9", True, "node n9 cannot take part: ssh cannot connect (timed out)")
+        ("node", "n9", True, "node n9 cannot take part; ssh cannot connect (timed out)")
     ]
     assert Path("hosts").read_text().split() == ["n0", "n1", "n2", "n3"]
 
