@@ -174,36 +174,6 @@ class StoredSequence(LazySequence[Item], Generic[Item]):
         return self._buffer[position]
 
 
-class CachedSequence(LazySequence[Item], Generic[Item]):
-    """Items of another sequence. They are read at the first access, and then stay in memory.
-
-    It is equal to a sequence of equal items, as a tuple is.
-    """
-
-    def __init__(self, source: Sequence[Item]) -> None:
-        self._source = source
-        self._items: tuple[Item, ...] | None = None
-
-    def _read(self) -> tuple[Item, ...]:
-        if self._items is None:
-            self._items = tuple(self._source)
-        return self._items
-
-    def __len__(self) -> int:
-        return len(self._source)
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self._read())
-
-    def _item(self, position: int) -> Item:
-        return self._read()[position]
-
-    def __eq__(self, other: object) -> bool:
-        return self._read() == tuple(other) if isinstance(other, Sequence) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-
 class MappedSequence(LazySequence[Item], Generic[Source, Item]):
     """Results of a function for the items of another sequence. Each access calls the function again."""
 

@@ -15,7 +15,6 @@ from busbw.logs import Figure, Log, Row, Table
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk
 from busbw.readers.tables.stored_tables import StoredTables
-from busbw.sequences import Block, ItemFile
 from busbw.terminal import log_lines
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -63,23 +62,6 @@ def test_parts_of_a_stored_log() -> None:
     assert (stored[0], stored[-1], stored[1:3], stored[::-1]) == (tables[0], tables[-1], tables[1:3], tables[::-1])
     with pytest.raises(IndexError):
         stored[len(tables)]
-
-
-def test_rows_of_a_stored_table_are_read_once_and_only_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = in_file(FILES[0]).tables
-    reads: list[Block] = []
-    read_block = ItemFile.read
-
-    def read_and_count(file: ItemFile, block: Block) -> bytes:
-        reads.append(block)
-        return read_block(file, block)
-
-    monkeypatch.setattr(ItemFile, "read", read_and_count)
-    stored = list(tables)
-    assert len(reads) == len(stored)
-    assert stored[0].rows == tuple(stored[0].rows) == readers.read(FILES[0]).tables[0].rows
-    assert stored[0].rows != ()
-    assert len(reads) == len(stored) + 1
 
 
 def test_rows_with_many_samples_are_stored_earlier() -> None:

@@ -1,7 +1,6 @@
 """Collects the tables of a long log in a temporary file. Only their positions stay in memory.
 
-A table is read whenever it is needed. Its rows are read when they are accessed, because many tasks need only the
-header. The rows of a very long table stay in the file.
+A table is read whenever it is needed. The rows of a very long table also stay in the file, as a `StoredSequence`.
 """
 
 from array import array
@@ -11,17 +10,17 @@ import msgspec
 
 from busbw.logs import Row, Table
 from busbw.readers.tables.events import TableChunk
-from busbw.sequences import Block, CachedSequence, ItemFile, LazySequence, StoredSequence
+from busbw.sequences import Block, ItemFile, LazySequence, StoredSequence
 
 _MAX_ROWS = 20_000
-"""Maximum number of rows of a table that stay in memory after the first access, as long as the table."""
+"""Maximum number of rows of a table that become a tuple when the table is read."""
 
 
 class _StoredTable(msgspec.Struct, array_like=True):
     table: Table
-    """Without rows."""
+    """Contains the rows only if `row_blocks` is empty."""
     row_blocks: list[Block]
-    """Blocks of the rows."""
+    """Blocks of the rows of a table that was read in several chunks."""
 
 
 class StoredTables(LazySequence[Table]):
@@ -47,6 +46,9 @@ class StoredTables(LazySequence[Table]):
             self._first_lines.append(first_line)
             self._offsets.append(0)
             self._lengths.append(0)
+            if chunk.is_last:  # the whole table
+                self._write(position, chunk.table, [])
+                return
             rows = StoredSequence(Row, self._file)
         rows.extend(chunk.table.rows)
         table = msgspec.structs.replace(chunk.table, rows=())
@@ -80,5 +82,7 @@ class StoredTables(LazySequence[Table]):
         index = self._order[position]
         block = Block(self._offsets[index], self._lengths[index], 1)
         (stored,) = self._decoder.decode(self._file.read(block))
+        if not stored.row_blocks:
+            return msgspec.structs.replace(stored.table, rows=tuple(stored.table.rows))
         rows = StoredSequence(Row, self._file, stored.row_blocks)
-        return msgspec.structs.replace(stored.table, rows=rows if len(rows) > _MAX_ROWS else CachedSequence(rows))
+        return msgspec.structs.replace(stored.table, rows=rows if len(rows) > _MAX_ROWS else tuple(rows))
