@@ -79,8 +79,7 @@ build_and_test() {
 test_programs() {
   until [ -e build/programs-are-built ]; do
     kill -0 "$engine_pid" 2>/dev/null || {
-      printf 'the installed programs were not tested: '
-      cat build/failed-build
+      echo 'not tested, because their build failed'
       return 1
     }
     sleep 0.2
@@ -98,8 +97,8 @@ test_programs >build/tests-programs.log 2>&1 &
 programs_pid=$!
 trap 'kill "$engine_pid" "$programs_pid" 2>/dev/null || true' EXIT
 code=0
-# Each worker needs ten seconds to collect the tests.
 echo '== the command'
+# Few workers, because each needs ten seconds of processor time to collect the tests.
 python -m pytest -n 3 --dist loadfile tests/python || code=$?
 
 wait "$programs_pid" || code=1

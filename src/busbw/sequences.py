@@ -1,5 +1,6 @@
 """Sequences that are too long for memory: their items are in a temporary file, or are made whenever they are read."""
 
+import os
 import tempfile
 import weakref
 import zlib
@@ -94,13 +95,13 @@ class ItemFile:
             file = self._open()
             offset = file.seek(0, 2)
             file.write(data)
+            file.flush()
         return Block(offset, len(data), len(items))
 
     def read(self, block: Block) -> bytes:
         """Returns the encoded list of the items of a block."""
-        file = self._open()
-        file.seek(block.offset)
-        return zlib.decompress(file.read(block.length))
+        # Threads and forked processes share the position of the file, so it is not used.
+        return zlib.decompress(os.pread(self._open().fileno(), block.length, block.offset))
 
     def _open(self) -> IO[bytes]:
         """Returns the file. It is created at the first call, because a short sequence needs none."""

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -114,8 +114,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def busbw(here: Path) -> Busbw:
     """Returns a function that runs `busbw` in an empty folder, without a terminal.
 
-    The process is a fork of this one, because a new Python needs most of its time for imports. Tests of imports, of
-    signals and of Python's own start use `BUSBW`.
+    The process is a fork of this one, because a new Python needs most of its time for imports. It inherits caches and
+    patches of this process, and runs no exit handlers. Tests for which this matters use `BUSBW`: those of imports,
+    signals, temporary folders, and the start and end of Python.
     """
 
     def run(*arguments: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
@@ -128,9 +129,7 @@ def busbw(here: Path) -> Busbw:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 pid = os.fork()
             if pid == 0:
-                os.chdir(here)
-                os.environ.update(environment or {})
-                _be_busbw(arguments, out.fileno(), error.fileno())
+                _be_busbw(arguments, environment or {}, here, out.fileno(), error.fileno())
             code = _exit_code(pid)
             out.seek(0)
             error.seek(0)
@@ -139,10 +138,12 @@ def busbw(here: Path) -> Busbw:
     return run
 
 
-def _be_busbw(arguments: Sequence[str], out: int, error: int) -> NoReturn:
+def _be_busbw(arguments: Sequence[str], environment: Mapping[str, str], folder: Path, out: int, error: int) -> NoReturn:
     """Runs `busbw` in this forked process as a new Python does, and ends the process."""
     code = 1
     try:
+        os.chdir(folder)
+        os.environ.update(environment)
         for source, number in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (error, 2)):
             os.dup2(source, number)
         sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115

@@ -21,7 +21,7 @@ from busbw.units import size_text
 
 _MAX_BYTES = 1 << 30
 """Maximum memory for the figures of one side."""
-_BYTES_PER_POINT = 4000
+_BYTES_PER_POINT = 2200
 """Approximate memory of a point without figures."""
 _BYTES_PER_FIGURE = 56
 """Approximate memory of a figure in packed arrays. They are about an eighth longer than their content."""

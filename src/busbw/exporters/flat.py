@@ -132,17 +132,39 @@ def column_blocks(logs: Sequence[Log]) -> Iterator[dict[str, list[Any]]]:
     for log in logs:
         for table_number, table in enumerate(log.tables, start=1):
             rows_of_table = iter(table.rows)
+            groups = _GroupTexts(table)
             while rows := list(islice(rows_of_table, _BLOCK_ROWS)):
-                yield _columns(log, table_number, table, rows)
+                yield _columns(log, table_number, table, rows, groups)
 
 
-def _columns(log: Log, table_number: int, table: Table, rows: Sequence[Row]) -> dict[str, list[Any]]:
+class _GroupTexts:
+    """Hosts and ranks of each group of a table. Each is found once, because this searches all ranks of the job."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._hosts: dict[int, str | None] = {}
+        self._ranks: dict[tuple[int, int | None], int | None] = {}
+
+    def hosts(self, row: Row) -> str | None:
+        """Returns the hosts of the row's group, separated by spaces."""
+        if row.group not in self._hosts:
+            self._hosts[row.group] = " ".join(hosts_of(self._table, row)) or None
+        return self._hosts[row.group]
+
+    def ranks(self, row: Row) -> int | None:
+        """Returns the number of ranks of the row."""
+        key = (row.group, row.ranks)
+        if key not in self._ranks:
+            self._ranks[key] = self._table.ranks_of(row)
+        return self._ranks[key]
+
+
+def _columns(
+    log: Log, table_number: int, table: Table, rows: Sequence[Row], groups: _GroupTexts
+) -> dict[str, list[Any]]:
     rows_by_figure = [row for row in rows for _ in row.figures]
     figures = [figure for row in rows for figure in row.figures.values()]
     all_stats = [figure.stats for figure in figures]
-    rows_by_group = {(row.group, row.ranks): row for row in rows}
-    hosts_texts = {key: " ".join(hosts_of(table, row)) or None for key, row in rows_by_group.items()}
-    ranks = {key: table.ranks_of(row) for key, row in rows_by_group.items()}
     intervals_us = [(stats.median_ci95_us if stats else None) or (None, None) for stats in all_stats]
     columns = {name: [value] * len(figures) for name, value in _values_of_table(log, table_number, table).items()}
     columns |= {name: list(map(attrgetter(name), rows_by_figure)) for name in _ROW_COLUMNS}
@@ -150,9 +172,9 @@ def _columns(log: Log, table_number: int, table: Table, rows: Sequence[Row]) -> 
     columns |= {name: [getattr(stats, name, None) for stats in all_stats] for name in _STATS_COLUMNS}
     columns |= {name: comparison_values(figures, name) for name in COMPARISON_HEADINGS}
     columns |= {
-        "hosts": [hosts_texts[row.group, row.ranks] for row in rows_by_figure],
+        "hosts": list(map(groups.hosts, rows_by_figure)),
         "collective": list(map(table.collective_of, rows_by_figure)),
-        "ranks": [ranks[row.group, row.ranks] for row in rows_by_figure],
+        "ranks": list(map(groups.ranks, rows_by_figure)),
         "placement": [placement for row in rows for placement in row.figures],
         "derived": [" ".join(figure.derived) or None for figure in figures],
         "median_ci95_low_us": [low_us for low_us, _ in intervals_us],

@@ -18,8 +18,10 @@ _TOKEN = re.compile(_STRING + rb'(\s*:)?|[{}\[\]]|"', re.DOTALL)
 _FLAT_TEXT = rb'[^"{}\[\]]*(?:' + _STRING + rb'[^"{}\[\]]*)*'
 """Text without brackets outside of strings."""
 _FLAT_CONTAINER = rb"[{\[]" + _FLAT_TEXT + rb"[}\]]"
-_NEXT_BRACKET = re.compile(_FLAT_TEXT + rb"(?:" + _FLAT_CONTAINER + _FLAT_TEXT + rb")*([{}\[\]])", re.DOTALL)
-"""Text up to the next bracket, except containers without inner ones. Within rows this is faster than single tokens."""
+_NEXT_BRACKET = re.compile(_FLAT_TEXT + rb"(?:" + _FLAT_CONTAINER + _FLAT_TEXT + rb"){0,50}([{}\[\]])", re.DOTALL)
+"""Text up to the next bracket, except some containers without inner ones.
+
+Within rows this is faster than single tokens. The limit of containers bounds the memory of the expression."""
 _SEPARATORS = b" \t\r\n,"
 _SIZE_KEY = re.compile(rb'"size"\s*:')
 

@@ -105,17 +105,17 @@ def _end_map(observed: Observations, explanation: Explanation, accused: list[Nam
     is_of_gpus = len(paths.cluster.nodes) == 1
     if is_of_gpus:
         names = [f"GPU {gpu}" for gpu in range(len(paths.cluster.gpu_node))]
-        rows, columns = paths.source, paths.target
+        rows, columns, diagonal = paths.source, paths.target, "a GPU with several others at once"
     else:
         names = [node.name for node in paths.cluster.nodes]
-        rows, columns = paths.source_node, paths.target_node
+        rows, columns, diagonal = paths.source_node, paths.target_node, "within nodes"
     is_shown = _is_shown(observed, explanation)
     return heat_grid(
         f"{'GPUs' if is_of_gpus else 'Nodes'}: from row to column",
         Flows(rows[is_shown], columns[is_shown], _log_slowdown(observed, explanation)[is_shown]),
         (names, names),
         [box for part in accused for box in _end_boxes(part, names, is_of_gpus=is_of_gpus)],
-        f"{_NOTE} The diagonal is {'a GPU with all others at once' if is_of_gpus else 'within nodes'}.",
+        " ".join([_NOTE, *([] if is_of_gpus and not paths.is_hub.any() else [f"The diagonal is {diagonal}."])]),
     )
 
 

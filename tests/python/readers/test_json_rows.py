@@ -4,6 +4,7 @@ import io
 import json
 import math
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,16 @@ def test_a_row_without_an_end_is_limited(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(json_rows, "MAX_BYTES", 1 << 16)
     with pytest.raises(UsageError, match="a part without rows, or a row, of more than"):
         read(path)
+
+
+def test_a_row_with_many_inner_objects_needs_little_memory() -> None:
+    text = '{"results": [{"size": 8, "other": [' + ",".join(["{}"] * 300_000) + "]}]}"
+    rows = JsonRows(LogSource("a test", io.BytesIO(text.encode())))
+    tracemalloc.start()
+    try:
+        [row] = rows
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(row.text) > 900_000
+    assert peak_bytes < 12 << 20, peak_bytes  # 131 MiB if the expression repeats without a limit
