@@ -4,7 +4,7 @@ A round costs the same with one flow as with a flow of every NIC. So the other p
 flows improve the level that the suspects are compared with.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,8 @@ def separating_rounds(
     # A GPU has flows inside its node, and its NIC has none: such flows tell both apart.
     if "nvlink" in kinds or {"gpu", "nic"} <= kinds:
         rounds += _inside_rounds(planner, [part for part in questions if part.kind == "nvlink"])
-    rounds += _hub_rounds(planner, [part for part in questions if part.needs_hub], turn)
+    if hubs := [part.number for part in questions if part.needs_hub]:
+        rounds += _hub_rounds(planner, hubs, turn)
     pairs = [nodes_of(part.number, planner.cluster) for part in questions if part.kind == "pair"]
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
@@ -87,13 +88,12 @@ def separating_rounds(
     return with_flows(rounds)
 
 
-def _hub_rounds(planner: RoundPlanner, parts: Iterable[Part], turn: int) -> list[Round]:
+def _hub_rounds(planner: RoundPlanner, hubs: Sequence[int], turn: int) -> list[Round]:
     """Returns rounds in which the suspected GPUs send to several others, or receive from them."""
-    hubs = [part.number for part in parts]
     rounds = [one for one in planner.hub_rounds() if np.isin(one.hub, hubs).any()]
     half = len(rounds) // 2  # first all rounds in which the hubs send
     both_ways = [one for pair in zip(rounds[:half], rounds[half:], strict=True) for one in pair]
-    start = turn * _MAX_HUB_ROUNDS % max(len(both_ways), 1)
+    start = turn * _MAX_HUB_ROUNDS % len(both_ways)
     return (both_ways[start:] + both_ways[:start])[:_MAX_HUB_ROUNDS]
 
 
