@@ -346,6 +346,8 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
     yield ""
     yield "Rows with few searches say little: one of 5 is 20 %. Real seconds include the simulation, under load."
     yield "A kind of fault that a cluster of this size cannot have is missing."
+    yield "Bad ports of a GPU (`gpu-ports`) are named only from a slow-down of 1.6 on, because healthy GPUs differ, too"
+    yield "([measured](h200-x4-flows.md))."
     for nodes in sorted({key[0] for key in groups}):
         rows = {key: value for key, value in groups.items() if key[0] == nodes}
         yield ""
