@@ -74,9 +74,10 @@ def test_rounds_of_different_flows_and_sizes(ranks: list[object], programs: Prog
 
 def test_a_search_measures_each_rank_with_all_others(programs: Programs, tmp_path: Path) -> None:
     engine = shlex.join([str(programs.path("busbw-engine")), "flows", "-t", "3", "-e", "64K"])
-    words = ["find", "--measure-with", engine, "--size", "64K", "--max-rounds", "9", "--records", str(tmp_path / "r")]
+    words = ["find", "--measure-with", engine, "--size", "64K", "--max-rounds", "15", "--records", str(tmp_path / "r")]
     assert main(words) in (0, 5, 6)  # this machine decides
-    rounds = [json.loads(line) for line in (tmp_path / "r").read_text().splitlines()][1:-1]
+    # Rounds with hubs take at most half of the rounds that are left.
+    rounds = [json.loads(line) for line in (tmp_path / "r").read_text().splitlines()][1:10]
     assert [one["load"] for one in rounds] == ["inside"] * 3 + ["one_to_all"] * 3 + ["all_to_one"] * 3
     for number, one in enumerate(rounds[3:]):
         hub, partners = ("sources", "targets") if number < 3 else ("targets", "sources")
