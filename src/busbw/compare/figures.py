@@ -26,7 +26,7 @@ class PointFigures:
     """Figures of one side at one point, in packed arrays, because a long log has millions of them."""
 
     def __init__(self, figures: Iterable[Figure] = ()) -> None:
-        """Adds the figures, each as a run of its own."""
+        """Adds the figures as runs 0, 1, 2 and so on. `add` serves runs with several cycles."""
         self.runs = array("q")
         """Number of the run of each figure, from 0 within the side."""
         self.slowest_us = array("d")

@@ -32,16 +32,15 @@ _SystemsByConfiguration = dict[PointKey, dict[SystemFacts, set[int]]]
 _SystemLabels = dict[tuple[PointKey, SystemFacts], str | None]
 """For each configuration and system of a side: the system that its points name. None if they need not name it."""
 
-
-SeparateFigures = dict[PointKey, PointFigures]
+FiguresByPoint = dict[PointKey, PointFigures]
 """Figures of one side by points that name their system if necessary."""
 
 
 class SeparatedSides(NamedTuple):
     """Figures of both sides without those of unlike systems at one point."""
 
-    a: SeparateFigures
-    b: SeparateFigures
+    a: FiguresByPoint
+    b: FiguresByPoint
     notes: tuple[str, ...]
     """One sentence per assumption or permitted difference."""
 
@@ -141,7 +140,7 @@ def _pair_systems(
     return partners
 
 
-def _add_labels(side: Observations, labels: _SystemLabels) -> SeparateFigures:
+def _add_labels(side: Observations, labels: _SystemLabels) -> FiguresByPoint:
     parts: dict[PointKey, list[PointFigures]] = {}
     for point, by_system in side.items():
         configuration = _configuration(point)

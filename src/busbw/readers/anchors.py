@@ -100,7 +100,7 @@ def count_bars_before_rule(text: str) -> int | None:
 
 
 def may_have_anchor(text: str) -> bool:
-    """True if `find_anchor` may find something in a line of the text. Quicker than `find_anchor`."""
+    """True if `find_anchor` may find something in a line of a text without markup. Quicker than `find_anchor`."""
     return "|" in text or _has_type_word(text) or _has_header_word(text)
 
 
