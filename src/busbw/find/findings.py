@@ -104,10 +104,10 @@ def lost_findings(lost: Mapping[int, str], cluster: Cluster, lost_nodes: Mapping
         cluster: The cluster.
         lost_nodes: Further nodes, on which nothing could start, with the reason of each.
     """
-    findings = [
-        _lost_finding(part, f"{part.text} cannot take part; {reason}")
-        for part, reason in ((NamedPart(kind="node", node=name), reason) for name, reason in lost_nodes.items())
-    ]
+    findings = []
+    for name, reason in lost_nodes.items():
+        part = NamedPart(kind="node", node=name)
+        findings.append(_lost_finding(part, f"{part.text} cannot take part; {reason}"))
     for node in dict.fromkeys(int(cluster.gpu_node[gpu]) for gpu in sorted(lost)):
         gpus = [gpu for gpu in sorted(lost) if cluster.gpu_node[gpu] == node]
         is_whole = len(gpus) == cluster.node_gpus[node]
