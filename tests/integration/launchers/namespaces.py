@@ -8,6 +8,7 @@ it. Names are unique to the network, and all of it goes with its namespaces.
 import fcntl
 import os
 import random
+import secrets
 import select
 import shutil
 import struct
@@ -130,7 +131,7 @@ def network(
         loss: Which share of the frames is lost there.
         lossy: Another share for some links, by the numbers of host and switch.
     """
-    made = Network(f"bb{os.getpid()}-{random.randrange(16**4):04x}")
+    made = Network(f"bb{os.getpid()}-{secrets.token_hex(4)}")
     try:
         _ip("netns", "add", made.middle)
         for switch in range(switches):

@@ -84,7 +84,7 @@ def test_a_delay_is_in_every_answer(tmp_path: Path) -> None:
 def test_losses_are_sent_again(tmp_path: Path) -> None:
     with network(2, delay_ms=0.1, loss=0.02) as net:
         echo(net.hosts[0], tmp_path)
-        assert float(ask(net.hosts[1], net.hosts[0].addresses[0], tmp_path, size_bytes=4_000_000, limit_s=60)) > 0
+        assert float(ask(net.hosts[1], net.hosts[0].addresses[0], tmp_path, size_bytes=1_000_000, limit_s=60)) > 0
         command = ["ip", "netns", "exec", net.hosts[1].namespace, "cat", "/proc/net/snmp"]
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
         names, values = (line.split() for line in lines if line.startswith("Tcp:"))
