@@ -45,7 +45,7 @@ class ComparedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
 
 class _Group(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Values with the same effect."""
+    """Values with the same effect if nodes differ in them."""
 
     severity: Severity
     cost: str
@@ -136,7 +136,7 @@ def _texts(machine: Machine, path: str) -> list[str]:
 
 
 def _fields(content: Any, names: list[str]) -> Iterator[str]:
-    """Yields the texts of a field. Empty ones for missing values, so that fields of one list stay parallel."""
+    """Yields the texts of a field. A missing value yields an empty text, so that fields of one list stay parallel."""
     if names and names[0] == "*":
         for each in content if isinstance(content, list) else ():
             yield from _fields(each, names[1:])

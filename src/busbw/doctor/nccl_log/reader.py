@@ -18,8 +18,8 @@ READ_LIMIT_S = 3.0
 MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
 
-_MAX_GLUED_RATIO = 10
-"""A name such as "17node1" is text and a host if node1 has more than this factor of its messages."""
+_GLUED_RATIO = 10
+"""The name "17node1" is a text and the host node1 if node1 has more than this number of times its messages."""
 
 _HEADER = re.compile(HEADER)
 _VERSION = re.compile(rb"NCCL version \d")
@@ -51,18 +51,22 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
                 messages.append(message)
         except UnfinishedError as error:
             unread = unread or f"the rest of {name}: {error}"
-    # If a line begins with a part of another line, text stands directly before the host, as in "17node1".
+    wrong_hosts = _glued_hosts(messages)
+    by_kind: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
+    for message in messages:
+        if message.host not in wrong_hosts:
+            by_kind[_kind(message)].append(message)
+    return NcclLog(by_kind["other"], _communicators(by_kind["rank"]), by_kind["channel"], unread, system)
+
+
+def _glued_hosts(messages: Sequence[Message]) -> set[str]:
+    """Returns the names that consist of text and a host: "17node1" if a line begins with a part of another line."""
     counts = Counter(message.host for message in messages)
-    glued = {
+    return {
         host
         for host, count in counts.items()
-        if any(counts.get(host[index:], 0) > _MAX_GLUED_RATIO * count for index in range(1, len(host)))
+        if any(counts.get(host[index:], 0) > _GLUED_RATIO * count for index in range(1, len(host)))
     }
-    kinds: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
-    for message in messages:
-        if message.host not in glued:
-            kinds[_kind(message)].append(message)
-    return NcclLog(kinds["other"], _communicators(kinds["rank"]), kinds["channel"], unread, system)
 
 
 def _kind(message: Message) -> str:
@@ -92,7 +96,7 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
 def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
     """Returns the key that lines with the same message share. None if no check reads the message.
 
-    Most lines repeat earlier lines, or no check reads them, so the keys save most of the time.
+    The caller reads only one line with each key. This saves most of the time, because most lines repeat earlier lines.
     """
     writer = line[:mark].rpartition(b" [")[0].rpartition(b" ")[2]
     if line.startswith(b"INFO ", mark + 5):
@@ -109,8 +113,8 @@ def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
 def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
     """Returns process, level and text of the message in a line. None if there is no message.
 
-    Processes that share an output can write into each other's lines. Of several messages in a line, the end of the
-    first and the host of the others are not known, so the line is dropped.
+    Processes that share an output can write into each other's lines. A line with several messages is dropped, because
+    it shows neither the end of the first message nor the hosts of the others.
     """
     header = _HEADER.search(line)
     if header is None:

@@ -158,7 +158,7 @@ class _Redaction:
         name = key.rpartition("/")[2].lower()
         if "serial" in name and text.strip():
             text = self._pseudonyms.name("serial", text.strip())
-        # The word in front makes a version of four numbers no address.
+        # After this word, `_ipv4` takes four numbers for a version, not for an address.
         before = "version: " if any(word in name for word in _VERSION_WORDS) else ""
         return self.text(before + text).removeprefix(before).encode(errors="surrogateescape")
 
@@ -185,9 +185,10 @@ class _Redaction:
         return ":".join(re.findall("....", digits)) if ":" in match[0] else digits
 
     def _ipv6(self, match: re.Match[str]) -> str:
-        is_address = any(len(part) > 2 for part in match[0].split(":"))  # other than 0:1:2:3:4:5:6:7 and a::b
+        if all(len(part) <= 2 for part in match[0].split(":")):
+            return match[0]  # such as 0:1:2:3:4:5:6:7 and a::b, which are no addresses
         with suppress(ValueError):
-            address = IPv6Address(match[0] if is_address else "")
+            address = IPv6Address(match[0])
             shown = self._pseudonyms.ipv6(address)
             if shown != address:
                 return shown.exploded if len(match[0]) == _EXPLODED_LENGTH else str(shown)

@@ -28,7 +28,9 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     bad: tuple[_BadValue, ...]
     shown: tuple[str, ...] = ()
+    """Further fields in the evidence."""
     all_rows: bool = False
+    """True to report all matching rows. False: only the first one."""
 
 
 def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:

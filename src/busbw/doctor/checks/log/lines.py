@@ -15,6 +15,8 @@ _MAX_EVIDENCE = 3
 
 
 class _Line(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Check of lines.toml, which explains the fields."""
+
     pattern: str
     problem: str
     rule: str = "NCCL prints no such message."
@@ -28,7 +30,7 @@ class _Line(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
     if line.info:
         log.require_info()
-    if line.shown_with and not any(True for _ in log.find(re.compile(line.shown_with))):
+    if line.shown_with and not log.contains(re.compile(line.shown_with)):
         raise NotApplicable("NCCL_DEBUG_SUBSYS hides these messages")
     found = list(log.find(re.compile(line.pattern), is_warning=not line.info))
     if not found:
