@@ -129,7 +129,8 @@ def _describe_alignment(
     longest = [end for _, end in alignment.bounds].index(total)
     by_text = defaultdict[str, list[str]](list)
     for rank, sequence, (begin, end), column in zip(ranks, sequences, alignment.bounds, alignment.table.T, strict=True):
-        if rank.lost_count and (matched := int(np.count_nonzero(column >= 0))) < total:
+        matched = int(np.count_nonzero(column >= 0))
+        if rank.lost_count and matched < total:
             by_text[f"lost operations in the recording: {matched:,} of {total:,} of {name} match"].append(
                 str(rank.rank)
             )

@@ -94,11 +94,15 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
     size, count, peer = len(members), _number(node, "comm_size"), -1
     if node.kind == _COLLECTIVE:
         function = _FUNCTIONS.get(_number(node, "comm_type"), Function.OTHER)
-        if function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
-            function, count = (function, count // size) if count % size == 0 else (Function.OTHER, count)
+        has_count_of_part = function in (Function.REDUCE_SCATTER, Function.ALLTOALL)
+        if has_count_of_part and count % size == 0:
+            count //= size
+        elif has_count_of_part:
+            function = Function.OTHER
     else:
-        function = Function.SEND if node.kind == _SEND else Function.RECV
-        peer_number = _number(node, "comm_dst" if node.kind == _SEND else "comm_src")
+        is_send = node.kind == _SEND
+        function = Function.SEND if is_send else Function.RECV
+        peer_number = _number(node, "comm_dst" if is_send else "comm_src")
         peer = members.index(peer_number) if peer_number in members else -1
     rank.add(
         Call(

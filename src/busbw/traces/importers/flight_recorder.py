@@ -121,7 +121,7 @@ class _RankReader:
     def _add(self, entry: dict[str, Any]) -> None:
         number, is_first = int(entry.get("record_id", 0)), self._is_first
         self._is_first = False
-        if is_first and 0 < number < 1 << 62:
+        if is_first and 0 < number < 1 << 62:  # the entries are numbered from 0
             self._rank.lost_count = number
             self._builder.add_problem(f"the buffer of rank {self._rank.rank} dropped its first {number:,} entries")
         backend, _, title = str(entry["profiling_name"]).rpartition(":")

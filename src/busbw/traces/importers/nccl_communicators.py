@@ -36,7 +36,7 @@ class NcclCommunicators:
         self._known: dict[tuple[Process, bytes], NcclCommunicator] = {}
         self._inferred_counts: Counter[tuple[RankBuilder, int]] = Counter()
         self._taken_ranks: dict[str, set[int]] = {}
-        """Ranks of inferred communicators."""
+        """Ranks of each inferred communicator, by its identity. A negative number stands for an unknown rank."""
 
     def find(self, process: Process, handle: bytes) -> NcclCommunicator | None:
         """Returns the latest communicator with this pointer. None if the log did not introduce it."""

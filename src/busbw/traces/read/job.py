@@ -54,22 +54,24 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     communicators shows that they belong to one rank. An ambiguous communicator is left out, which is a problem.
     """
     entries = file.communicators
-    ranks = defaultdict[int, dict[int, int]](dict)
+    index_of_rank = defaultdict[int, dict[int, int]](dict)
     for index, entry in entries.items():
-        ranks[entry.id][entry.rank] = index
-    base = max(ranks.values(), key=len)
+        index_of_rank[entry.id][entry.rank] = index
+    base = max(index_of_rank.values(), key=len)  # the communicator with most ranks in this process
     if len(base) == 1:
         return [frozenset(entries)]
-    sets = {index: {index} for index in entries}
-    proven: set[int] = set()
-    for user in ("thread", "stream"):
-        for users in _users(file, user):
-            merged = set[int]().union(*(sets[index] for index in users))
-            if len({entries[index].id for index in merged}) == len(merged):
-                proven |= merged if user == "thread" else set()
-                sets.update(dict.fromkeys(merged, merged))
-    distinct = {min(indices): frozenset(indices) for indices in sets.values()}
-    parts = [indices for indices in distinct.values() if indices & proven.union(base.values())]
+    set_of = {index: {index} for index in entries}  # communicators that belong to one rank with each communicator
+    certain = set(base.values())
+    for field_name in ("thread", "stream"):
+        for used in _used_communicators(file, field_name):
+            merged = set[int]().union(*(set_of[index] for index in used))
+            is_possible = len({entries[index].id for index in merged}) == len(merged)  # one rank in each communicator
+            if is_possible:
+                set_of.update(dict.fromkeys(merged, merged))
+            if is_possible and field_name == "thread":
+                certain |= merged
+    distinct = {min(indices): frozenset(indices) for indices in set_of.values()}
+    parts = [indices for indices in distinct.values() if indices & certain]
     ambiguous = sorted(set(entries) - set().union(*parts))
     if lost := int(np.isin(file.operations["communicator"], ambiguous).sum()):
         builder.add_problem(
@@ -79,10 +81,10 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     return parts
 
 
-def _users(file: ProcessFile, user: str) -> Iterator[set[int]]:
-    """Yields the communicators that each user, a thread or a stream, uses."""
+def _used_communicators(file: ProcessFile, field_name: str) -> Iterator[set[int]]:
+    """Yields the communicators that each thread or stream uses. `field_name`: "thread" or "stream"."""
     operations = file.operations
-    pairs = np.unique(operations[user].astype(np.uint64) << np.uint64(16) | operations["communicator"])
+    pairs = np.unique(operations[field_name].astype(np.uint64) << np.uint64(16) | operations["communicator"])
     _, starts = np.unique(pairs >> np.uint64(16), return_index=True)
     for part in np.split(pairs, starts[1:]):
         yield set((part & np.uint64(0xFFFF)).tolist())

@@ -49,6 +49,7 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
     """Returns the operations of the step that can be replayed, with unknown values assumed."""
     draft = Draft(communicators=[one.members for one in trace.communicators])
     is_replayable = [_omit(draft, rank, bounds) == 0 for rank, bounds in zip(trace.ranks, step.bounds, strict=True)]
+    # A matched operation is replayed if all of its ranks have it and can replay it.
     kept: list[list[Times]] = [[] for _ in trace.ranks]
     for matched, rows in step.rows:
         indices = matched.indices[rows]
@@ -126,7 +127,8 @@ def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
 def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) -> RankDraft:
     first, end = bounds
     times = device_times(rank)
-    starts, ends = times or (rank.operations["enqueue_ns"].astype(np.int64),) * 2
+    enqueue_ns = rank.operations["enqueue_ns"].astype(np.int64)
+    starts, ends = times or (enqueue_ns, enqueue_ns)
     operations = rank.operations[selected]
     operations["device_start_ns"], operations["device_end_ns"] = starts[selected], ends[selected]
     function, flags = operations["function"], operations["flags"]
