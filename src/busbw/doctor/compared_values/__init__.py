@@ -74,7 +74,8 @@ def compared_values() -> tuple[tuple[ComparedValue, _Group], ...]:
 
 def read_values(machine: Machine, node: NodeValues) -> None:
     """Adds the values of a machine to `node`. Reads files first, because commands and facts may take long."""
-    for value, _ in sorted(compared_values(), key=lambda each: each[0].path.startswith(("commands/", "facts/"))):
+    values = [value for value, _ in compared_values()]
+    for value in sorted(values, key=lambda each: each.path.startswith(("commands/", "facts/"))):
         try:
             node.values[value.check] = _read_value(machine, value)
         except Unreadable as error:

@@ -136,13 +136,15 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
         if match is None:
             continue
         handle, size = (message.process, match["handle"]), int(match["size"])
+        is_initialization = message.text.endswith(("Init START", "Init COMPLETE"))
         if match["nodes"]:
             known = by_handle.get(handle)
             if known is not None and known.size == size:
                 known.node_count, known.uses_mnnvl = int(match["nodes"]), match["mnnvl"] != "0"
                 known.evidence = message.evidence
-        elif match["split"] or not message.text.endswith(("Init START", "Init COMPLETE")):
-            by_handle.pop(handle, None)  # the log does not tell which ranks a part of a communicator has
+        elif match["split"] or not is_initialization:
+            # The handle no longer names the known communicator. The log does not tell the ranks after a split.
+            by_handle.pop(handle, None)
         else:
             communicator = found.setdefault(match["id"] or f"{size} ranks", Communicator(size))
             rank = Rank(message.process, frozenset({match["gpu"] or "", match["bus"] or ""} - {""}))
@@ -150,7 +152,7 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
             communicator.is_ambiguous |= before.process != rank.process or communicator.size != size
             by_handle[handle] = communicator
     for each in found.values():
-        # Machines of the same name are not one host.
+        # Two ranks with one host and GPU are on different machines of the same name.
         gpus = {(rank.process.host, rank.gpu_names) for rank in each.ranks.values()}
         each.is_ambiguous |= len(gpus) < len(each.ranks)
     return list(found.values())

@@ -34,8 +34,9 @@ def rdma_kinds(machine: Machine) -> set[str]:
 def pcie_gbps(machine: Machine) -> float | None:
     """Returns the bandwidth in GB/s between host memory and the GPU in the slowest slot. None if unknown."""
     with suppress(Unreadable):
-        rates = [link.max_gbps for gpu in gpus(machine) for link in links_above(machine, gpu.bus_id)[:1]]
-        return min(filter(None, rates), default=0.0) * _PCIE_EFFICIENCY or None
+        links = [links_above(machine, gpu.bus_id) for gpu in gpus(machine)]
+        known_gbps = [above[0].max_gbps for above in links if above and above[0].max_gbps]
+        return min(known_gbps) * _PCIE_EFFICIENCY if known_gbps else None
     return None
 
 

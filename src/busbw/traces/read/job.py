@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -115,9 +116,8 @@ def _fill_rank(part: _RankPart) -> None:
     file, rank = part.file, part.rank
     is_known = np.isin(file.operations["communicator"], list(part.known))
     rank.operations = file.operations[is_known]
-    rank.first_unmatched = (
-        None if file.first_unmatched is None else int(np.count_nonzero(is_known[: file.first_unmatched]))
-    )
+    if file.first_unmatched is not None:
+        rank.first_unmatched = int(np.count_nonzero(is_known[: file.first_unmatched]))
     lookup = np.zeros(2**16, np.uint16)
     lookup[list(part.known)] = list(part.known.values())
     rank.operations["communicator"] = lookup[rank.operations["communicator"]]
@@ -131,7 +131,7 @@ def _fill_rank(part: _RankPart) -> None:
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Leaves out files of older runs of a process, and further files of the same rank."""
+    """Returns the files without those of older runs of a process, and without further files of the same rank."""
     runs = _group_by_run(files)
     runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
     selected: list[ProcessFile] = []
@@ -147,7 +147,10 @@ def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[Pro
         run_ranks: set[tuple[int, int]] = set()
         for file in sorted(run, key=lambda one: one.name):
             ranks = {(entry.id, entry.rank) for entry in file.communicators.values()}
-            (repeated if ranks & run_ranks else selected).append(file)
+            if ranks & run_ranks:
+                repeated.append(file)
+            else:
+                selected.append(file)
             run_ranks |= ranks
     for left_out, reason in ((older, "they are of older runs"), (repeated, "another one has the same ranks")):
         if left_out:
@@ -157,19 +160,24 @@ def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[Pro
 
 
 def _group_by_run(files: Sequence[ProcessFile]) -> list[list[ProcessFile]]:
-    """Returns the files of each run: those that are connected by common communicators."""
-    runs: list[tuple[set[int], list[ProcessFile]]] = []
+    """Returns the files of each run. Common communicators connect the files of a run."""
+    runs: list[tuple[set[int], list[ProcessFile]]] = []  # ids of the communicators, and files of each run
     for file in files:
-        ids = {entry.id for entry in file.communicators.values()}
-        connected = [run for run in runs if run[0] & ids]
-        runs = [run for run in runs if not run[0] & ids]
-        run_files = [other for _, others in connected for other in others]
-        runs.append((ids.union(*(run_ids for run_ids, _ in connected)), [*run_files, file]))
+        own_ids = {entry.id for entry in file.communicators.values()}
+        connected = [run for run in runs if run[0] & own_ids]
+        others = [run for run in runs if not run[0] & own_ids]
+        run_ids = own_ids.union(*(ids for ids, _ in connected))
+        run_files = [*chain.from_iterable(part for _, part in connected), file]
+        runs = [*others, (run_ids, run_files)]
     return [run_files for _, run_files in runs]
 
 
 def _process_place(file: ProcessFile) -> Hashable:
-    """Returns the rank of a process in its job: two files of one run have different ranks."""
+    """Returns a key that differs between the files of one run.
+
+    The key is the rank in the job. If this rank is unknown, it is the size of the largest communicator, and the rank in
+    it.
+    """
     if file.header["rank"] >= 0:
         return int(file.header["rank"])
     return max(((entry.size, entry.rank) for entry in file.communicators.values()), default=None)

@@ -36,6 +36,7 @@ def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
     if not found:
         return
     message, match = found[0]
+    # The first message of each host. In the reversed order, the first hosts are at the end.
     by_host = {each.host: each for each, _ in reversed(found)}
     groups = {name: text or "" for name, text in match.groupdict().items()}
     others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""

@@ -70,9 +70,10 @@ def _files(entry: _Entry, port: Port) -> dict[str, int]:
     """Returns the limits of a port's counters by file."""
     limits: dict[str, int] = {}
     for path, limit in entry.files.items():
-        for name in port.interfaces if "{interface}" in path else ("",):
-            folders = {"device": f"{INFINIBAND}/{port.device}", "interface": f"{NETWORK}/{name}"}
-            limits[path.format(port=port.folder, **folders)] = limit
+        if "{interface}" in path:
+            limits |= {path.format(interface=f"{NETWORK}/{name}"): limit for name in port.interfaces}
+        else:
+            limits[path.format(port=port.folder, device=f"{INFINIBAND}/{port.device}")] = limit
     return limits
 
 
