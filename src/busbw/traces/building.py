@@ -227,7 +227,7 @@ class TraceBuilder:
         return len(self._communicators) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
-        """Records the own rank of a rank in a communicator. A communicator with known members needs no such record."""
+        """Records the rank that a rank of the job has in a communicator. It is not needed if the members are known."""
         if 0 <= own_rank < self._communicators[communicator].size:
             rank.own_rank_by_communicator.setdefault(communicator, own_rank)
         else:

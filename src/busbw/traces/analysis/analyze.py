@@ -152,12 +152,19 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
     if captured:
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
     timed, total = int((~np.isnan(calls.duration_ns)).sum()), len(calls.duration_ns)
-    if not timed and not trace.is_modelled:
+    if timed:
+        yield from _time_notes(prepared, system, timed / total, has_estimates=has_estimates)
+    elif not trace.is_modelled:
         yield "the recording has no device times: durations, busbw and late ranks are unknown"
-    if not timed:
-        return
-    if timed < total:
-        yield f"{1 - timed / total:.1%} of the operations have no device times; times are those of the others"
+
+
+def _time_notes(
+    prepared: PreparedTrace, system: System | None, timed_fraction: float, *, has_estimates: bool
+) -> Iterator[str]:
+    """Yields the notes on a trace with device times. `timed_fraction`: fraction of the operations that have them."""
+    trace, calls = prepared.trace, prepared.calls
+    if timed_fraction < 1:
+        yield f"{1 - timed_fraction:.1%} of the operations have no device times; times are those of the others"
     recorded = {rank.rank for rank in trace.ranks}
     partial = sum(not recorded.issuperset(one.members) for one in trace.communicators)
     if partial:
@@ -174,6 +181,7 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
         yield f"no operation has an expectation on {system.name}"
     if system and not any(rank.host for rank in trace.ranks):
         yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
+    with_job_steps = [one for one in calls.ranks if one.has_job_steps]
     counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in with_job_steps}
     if len(counts) > 1:
         texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(counts.items()))

@@ -49,7 +49,7 @@ def _complete_groups(builder: TraceBuilder) -> None:
 def _cut_to_common_sequences(builder: TraceBuilder) -> None:
     """Removes operations that another rank dropped, so that the n-th operations of all ranks belong together.
 
-    Operations after the last one of a rank remain: it may have stopped there.
+    Operations after the last operation of a rank remain, because this rank may have stopped there.
     """
     ranks_by_key: dict[int, list[tuple[RankBuilder, Numbers]]] = {}
     for rank in builder.ranks:

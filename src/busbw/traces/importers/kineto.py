@@ -165,10 +165,10 @@ class _RankReader:
         operations = self._rank.operations
         kernel_ids, starts, ends, streams, channels = (np.frombuffer(column, np.int64) for column in self._kernels)
         order = np.argsort(kernel_ids, kind="stable")
-        names, firsts = np.unique(kernel_ids[order], return_index=True)
-        if len(names):
-            places = np.minimum(np.searchsorted(names, ids), len(names) - 1)
-            has_kernel = (names[places] == ids) & (ids != _NO_ID)
+        distinct_ids, firsts = np.unique(kernel_ids[order], return_index=True)
+        if len(distinct_ids):
+            places = np.minimum(np.searchsorted(distinct_ids, ids), len(distinct_ids) - 1)
+            has_kernel = (distinct_ids[places] == ids) & (ids != _NO_ID)
             self._rank.device_clock = DeviceClock.HOST
             for field, values in (
                 ("device_start_ns", np.minimum.reduceat(starts[order], firsts)),
