@@ -13,7 +13,10 @@ COLLECTIVE = "all_reduce"
 SIZE_BYTES = 8 << 30
 """Large enough for the bandwidth of the plateau."""
 _EXAMPLE_NODES = 4
-"""Nodes of an estimated job with damaged NICs. With two nodes, a tree crosses the NICs only once and hides a loss."""
+"""Nodes of a job with damaged NICs, if the job is unknown.
+
+With two nodes, a tree crosses the NICs only once, so the damage would cost less than in larger jobs.
+"""
 
 
 class Cost(Struct, kw_only=True, frozen=True):

@@ -59,9 +59,8 @@ class Simulation:
         count = fabric.nodes * fabric.gpus
         self._gpu_level = np.exp(self._random.normal(0, noise.part, count))
         self._nic_level = np.exp(self._random.normal(0, noise.part, (2, count)))
-        self._leaf: Numbers = np.array(
-            [fabric.leaf(node, nic) for node in range(fabric.nodes) for nic in range(fabric.gpus)]
-        )
+        nics = product(range(fabric.nodes), range(fabric.gpus))
+        self._leaf: Numbers = np.array([fabric.leaf(node, nic) for node, nic in nics])
 
     def measure(self, source: Numbers, target: Numbers, size_bytes: int, iterations: int) -> tuple[Values, float]:
         """Returns the time in us of each iteration of each flow, and the duration in s. A dead flow has infinite times.

@@ -5,6 +5,7 @@ prints the result, because launchers only follow the output of process 0.
 """
 
 import shlex
+from itertools import chain
 
 import click
 
@@ -73,4 +74,5 @@ def _engine_words(words: Words) -> tuple[str, ...]:
 
 
 def _chosen(words: Words, names: set[str]) -> list[str]:
-    return [word for name in words if name in names for word in words[name]]
+    """Returns the words of the options with these names."""
+    return list(chain.from_iterable(words[name] for name in words if name in names))

@@ -90,7 +90,7 @@ def _parse(
     Raises:
         UsageError: A word is no such name.
     """
-    words = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+    words = tuple(filter(None, map(str.strip, ",".join(texts).split(","))))
     names = [*(check.name for check in all_checks()), *conditions]
     for word in words:
         if conditions and word.startswith(_COST):

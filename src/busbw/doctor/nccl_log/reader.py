@@ -48,7 +48,7 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
         name = "standard input" if str(path) == "-" else plain(path_text(path.name))
         try:
             for message in _messages(path, name, end):
-                messages.append(message)
+                messages.append(message)  # so that the messages before an error remain
         except UnfinishedError as error:
             unread = unread or f"the rest of {name}: {error}"
     wrong_hosts = _glued_hosts(messages)
@@ -56,7 +56,13 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
     for message in messages:
         if message.host not in wrong_hosts:
             by_kind[_kind(message)].append(message)
-    return NcclLog(by_kind["other"], _communicators(by_kind["rank"]), by_kind["channel"], unread, system)
+    return NcclLog(
+        messages=by_kind["other"],
+        communicators=_communicators(by_kind["rank"]),
+        channels=by_kind["channel"],
+        unread=unread,
+        system=system,
+    )
 
 
 def _glued_hosts(messages: Sequence[Message]) -> set[str]:
@@ -90,7 +96,8 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
         keys.add(key)
         if (found := _find_message(line)) is not None:
             process, level, text = found
-            yield Message(process, level, plain(text.decode(errors="replace").rstrip()), f"{name} line {number}")
+            text_for_people = plain(text.decode(errors="replace").rstrip())
+            yield Message(process=process, level=level, text=text_for_people, place=f"{name} line {number}")
 
 
 def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
+from itertools import chain
 
 import msgspec
 
@@ -69,6 +70,7 @@ def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
     redaction = _Redaction([*names, *_stated_names(capture)])
     key, manifest = redaction.key, capture.manifest
     files = {key(each): redaction.content(each, content) for each, content in sorted(capture.files.items())}
+    # Each entry is redacted as a path, because the patterns of names depend on the folder.
     folders = {
         key(folder): tuple(key(f"{folder}/{name}").rpartition("/")[2] for name in entries)
         for folder, entries in sorted(manifest.folders.items())
@@ -98,7 +100,7 @@ def _stated_names(capture: Capture) -> list[tuple[str, str]]:
     variables = _variables(capture.files.get(_ENVIRONMENT, b""))
     texts = [host.decode(errors="replace").strip() for host in hosts]
     texts += [variables.get(name, "") for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST", NODE_NAME_VARIABLE)]
-    return [*(name for text in texts for name in _host_names(text)), ("user", variables.get("SLURM_JOB_USER", ""))]
+    return [*chain.from_iterable(map(_host_names, texts)), ("user", variables.get("SLURM_JOB_USER", ""))]
 
 
 def _host_names(text: str) -> list[tuple[str, str]]:

@@ -33,8 +33,7 @@ _DRIVER, _KERNEL = "proc/driver/nvidia/version", "proc/sys/kernel/osrelease"
 )
 def kernel_modules(machine: Machine) -> Iterator[Finding]:
     needed: dict[str, Severity] = {}
-    for folder, need in product(device_folders(machine), _NEEDS):
-        vendor, pci_class, device, severity, module = need
+    for folder, (vendor, pci_class, device, severity, module) in product(device_folders(machine), _NEEDS):
         if (
             machine.word(f"{folder}/vendor") == vendor
             and machine.word(f"{folder}/class").startswith(pci_class)
