@@ -38,8 +38,10 @@ def capture_paths(roots: Sequence[Path]) -> tuple[Path, ...]:
         path = Path(str(root).replace(NODE_PLACEHOLDER, this_node()))
         if not path.exists():
             raise UsageError(f"--root {path} does not exist", remedy="write a capture with busbw doctor --capture FILE")
-        is_unpacked = (path / MANIFEST).exists()
-        paths += (captures_in(path) if path.is_dir() and not is_unpacked else ()) or (path,)
+        if path.is_dir() and not (path / MANIFEST).exists():
+            paths += captures_in(path) or (path,)  # the reading of an empty folder reports the error
+        else:
+            paths.append(path)
     return tuple(paths)
 
 
@@ -50,11 +52,11 @@ def captures_in(folder: Path) -> tuple[Path, ...]:
 
 
 def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> tuple[NodeRecord, ...]:
-    """Examines captures. Their nodes have the names of the files."""
+    """Examines captures. The name of a node is the name of its file, without the suffix of an archive."""
     records: list[NodeRecord] = []
     for path in paths:
         name = path.resolve().name
-        node = next((name.removesuffix(suffix) for suffix in _ARCHIVE_SUFFIXES if name.endswith(suffix)), name)
+        node = name.removesuffix(next(filter(name.endswith, _ARCHIVE_SUFFIXES), ""))
         try:
             with open_machine(path) as recording:
                 records.append(examine_node(node, Machine(recording), checks))
@@ -64,7 +66,7 @@ def records_of_captures(paths: Sequence[Path], checks: Sequence[Check[Any]]) -> 
 
 
 def with_unique_names(records: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
-    """Returns the records with a number behind a name that occurred before."""
+    """Returns the records. If several nodes have one name, the second and further ones get a number after the name."""
     counts: Counter[str] = Counter()
     unique: list[NodeRecord] = []
     for record in records:

@@ -13,7 +13,10 @@ COLLECTIVE = "all_reduce"
 SIZE_BYTES = 8 << 30
 """Large enough for the bandwidth of the plateau."""
 _EXAMPLE_NODES = 4
-"""With two nodes a tree crosses the NICs only once, so their loss would cost less than in larger jobs."""
+"""Nodes of a job with damaged NICs, if the job is unknown.
+
+With two nodes, a tree crosses the NICs only once, so the damage would cost less than in larger jobs.
+"""
 
 
 class Cost(Struct, kw_only=True, frozen=True):
@@ -22,7 +25,7 @@ class Cost(Struct, kw_only=True, frozen=True):
     busbw_now_gbps: float
     busbw_fixed_gbps: float
     nodes: int
-    """Number of nodes of the job that the figures are for."""
+    """Number of nodes of the job with these bandwidths."""
     basis: Literal["expect"] = "expect"
 
     @property
@@ -37,11 +40,13 @@ def estimate_cost(damage: Damage, system: System | None, nodes: int = 1) -> Cost
     Args:
         damage: Bandwidth that the finding takes from the machine.
         system: System of the nodes. None if unknown.
-        nodes: Number of nodes of the job. Damage to the NICs of a single node is estimated for a job of four.
+        nodes: Number of nodes of the job. For damaged NICs of a single node, the estimated job has four nodes.
     """
     if system is None:
         return None
-    job_nodes = 1 if damage.nic_share == 1 else nodes if nodes > 1 else _EXAMPLE_NODES
+    job_nodes = nodes if nodes > 1 else _EXAMPLE_NODES
+    if damage.nic_share == 1:
+        job_nodes = 1  # the damage is within a node
     fixed = _plateau_gbps(system, job_nodes, nvls=True)
     now = _plateau_gbps(_damaged(system, damage), job_nodes, nvls=damage.nvls)
     if fixed is None or now is None:

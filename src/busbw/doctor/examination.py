@@ -1,14 +1,14 @@
 """Runs checks at the same time, each with a time limit, and collects their results."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from threading import Thread
 from typing import Generic
 
 from busbw.doctor.cost import estimate_cost
 from busbw.doctor.model import Check, Finding, NotApplicable, Unreadable
 from busbw.doctor.model.check import Subject
-from busbw.doctor.result import Missing, Result, make_reported_finding, sort_key
+from busbw.doctor.result import Missing, ReportedFinding, Result, make_reported_finding, sort_key
 from busbw.system import System
 from busbw.units import plain
 
@@ -17,7 +17,7 @@ LIMIT_S = 4.0
 
 
 class _Outcome(Generic[Subject]):
-    """Findings of one check so far. Only the thread of this check changes the object."""
+    """Outcome of one check so far. Only the thread of this check changes the object, also after the time limit."""
 
     def __init__(self, check: Check[Subject], limit_s: float) -> None:
         self.check = check
@@ -36,9 +36,20 @@ class _Outcome(Generic[Subject]):
         except Unreadable as error:
             self.missing = str(error)
         except Exception as error:
-            # The input may be of any kind, and one check must not end the other checks.
+            # A machine or a log can have values in any form, and one check must not end the other checks.
             text = f"{type(error).__name__} {plain(str(error))[:80]}"
             self.missing = f"values in a form that the check understands: {text.rstrip()}"
+
+    def reported_findings(self, system: System | None, nodes: int) -> Iterator[ReportedFinding]:
+        """Yields the present findings with their costs."""
+        for finding in tuple(self.findings):
+            cost = estimate_cost(finding.damage, system, nodes) if finding.damage else None
+            yield make_reported_finding(self.check, finding, cost)
+
+    @property
+    def has_passed(self) -> bool:
+        """True if the check decided that there is no problem."""
+        return not self.findings and self.missing is None and self.not_applicable is None
 
 
 def examine(
@@ -60,27 +71,17 @@ def examine(
     """
     end = time.monotonic() + limit_s
     outcomes = [_Outcome(check, limit_s) for check in checks]
-    # A read can block forever in the kernel, so the threads must not keep the program from ending.
+    # A read can block forever in the kernel. Daemon threads do not keep the program from ending.
     threads = [Thread(target=outcome.run, args=(subject,), daemon=True) for outcome in outcomes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    findings = [
-        make_reported_finding(
-            outcome.check, finding, estimate_cost(finding.damage, system, nodes) if finding.damage else None
-        )
-        for outcome in outcomes
-        for finding in tuple(outcome.findings)
-    ]
+    findings = [finding for outcome in outcomes for finding in outcome.reported_findings(system, nodes)]
     reasons = {each.check.name: each.not_applicable for each in outcomes if each.not_applicable is not None}
     return Result(
         findings=tuple(sorted(findings, key=sort_key)),
-        passed=tuple(
-            each.check.name
-            for each in outcomes
-            if not each.findings and each.missing is None and each.not_applicable is None
-        ),
+        passed=tuple(each.check.name for each in outcomes if each.has_passed),
         not_applicable=tuple(reasons),
         not_applicable_reasons=reasons,
         could_not_check=tuple(

@@ -12,12 +12,13 @@ from busbw.doctor.nccl_log.nccl_log import NcclLog
 from busbw.doctor.result import ALL_CHECKS, Missing, Result
 
 CHECK_LIMIT_S = 1.5
+"""Time limit of all checks together."""
 
 
 def examine_log(log: NcclLog, checks: Sequence[Check[NcclLog]] | None = None) -> Result:
-    """Returns the result of the checks, by default of all of the area log. Causes come before their consequences.
+    """Returns the result of checks, by default of all checks of the area log. Causes precede their consequences.
 
-    If a part of the log is unread, no check passes: that part may have the message.
+    If a part of the log is unread, no check passes, because that part may have the message that the check looks for.
     """
     if not log.messages and not log.has_info:
         missing = "messages of NCCL; run the job with NCCL_DEBUG=INFO" + (f" ({log.unread})" if log.unread else "")

@@ -35,24 +35,24 @@ def examine_node(node: str, machine: Machine, checks: Sequence[Check[Any]]) -> N
     """Runs the checks that concern one machine, and returns the record of the machine."""
     end_s = time.monotonic() + LIMIT_S
     values = NodeValues(node=node)
-    scenario: dict[str, Any] = {"system": None}
-    # A reading can block for ever in the kernel, as in `examine`, which also waits long enough for the values.
+    job: dict[str, Any] = {"system": None}
+    # A read can block forever in the kernel, as in `examine`. The values are read while the checks run.
     reading = Thread(target=read_values, args=(machine, values), daemon=True)
-    recognizing = Thread(target=_recognize, args=(machine, scenario), daemon=True)
+    recognizing = Thread(target=_recognize, args=(machine, job), daemon=True)
     reading.start()
     recognizing.start()
     recognizing.join(_SYSTEM_LIMIT_S)
     own_checks = [check for check in checks if check.area in MACHINE_AREAS]
-    result = examine(own_checks, machine, **scenario, limit_s=end_s - time.monotonic())
+    result = examine(own_checks, machine, **job, limit_s=end_s - time.monotonic())
     reading.join(max(0.0, end_s - time.monotonic()))
     return NodeRecord(node=node, values={**values.values}, missing={**values.missing}, result=result)
 
 
-def _recognize(machine: Machine, scenario: dict[str, Any]) -> None:
-    """Adds the system and the number of nodes of the job, for the costs."""
+def _recognize(machine: Machine, job: dict[str, Any]) -> None:
+    """Adds the arguments of `examine` for the costs: the system, and the number of nodes of the job."""
     with suppress(Unreadable):
-        scenario["nodes"] = node_count(machine) or 1
-    scenario["system"] = system_of(machine)
+        job["nodes"] = node_count(machine) or 1
+    job["system"] = system_of(machine)
 
 
 def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -> Result:
@@ -64,27 +64,28 @@ def merge_records(records: Sequence[NodeRecord], checks: Sequence[Check[Any]]) -
         return records[0].result
     examined = [record for record in records if not record.problem]
     comparing = [check for check in checks if check.area == "nodes"]
-    between = examine(comparing, examined, system=None)
-    # The subject of a difference is the node.
-    findings = [replace(finding, node=finding.subject, subject=UNSET) for finding in between.findings]
+    comparison = examine(comparing, examined, system=None)
+    # These checks name the different node as the subject.
+    findings = [replace(finding, node=finding.subject, subject=UNSET) for finding in comparison.findings]
     could_not_check = [
         Missing(check=ALL_CHECKS, missing=each.problem, node=each.node) for each in records if each.problem
     ]
-    could_not_check += between.could_not_check
-    passed, not_applicable = set(between.passed), set(between.not_applicable)
-    reasons = {**between.not_applicable_reasons}
+    could_not_check += comparison.could_not_check
+    passed, not_applicable = set(comparison.passed), set(comparison.not_applicable)
+    reasons = {**comparison.not_applicable_reasons}
     for record in examined:
         findings += [replace(finding, node=record.node) for finding in record.result.findings]
         could_not_check += [replace(missing, node=record.node) for missing in record.result.could_not_check]
         passed |= set(record.result.passed)
         not_applicable |= set(record.result.not_applicable)
         reasons |= record.result.not_applicable_reasons
-    undecided = {each.check for each in findings} | {each.check for each in could_not_check}
+    not_passed = {each.check for each in findings} | {each.check for each in could_not_check}
+    passed -= not_passed
+    not_applicable -= passed | not_passed
     names = [check.name for check in checks_of(*MACHINE_AREAS, "nodes")]
-    not_applicable -= passed | undecided
     return Result(
         findings=tuple(sorted(findings, key=sort_key)),
-        passed=tuple(name for name in names if name in passed - undecided),
+        passed=tuple(name for name in names if name in passed),
         not_applicable=tuple(name for name in names if name in not_applicable),
         not_applicable_reasons={name: reasons[name] for name in names if name in not_applicable & reasons.keys()},
         could_not_check=tuple(could_not_check),

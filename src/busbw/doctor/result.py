@@ -51,7 +51,7 @@ class Result(Struct, kw_only=True, frozen=True):
     passed: tuple[str, ...] = ()
     not_applicable: tuple[str, ...] = ()
     not_applicable_reasons: dict[str, str] = {}
-    """Clause with the missing part, by the name of the check. Of several nodes, the clause of one."""
+    """Clause with the part that the machine lacks, by the name of the check. Of several nodes, the clause of one."""
     could_not_check: tuple[Missing, ...] = ()
     nodes: tuple[str, ...] | UnsetType = UNSET
     """Names of the nodes. Set if several nodes were examined."""

@@ -10,7 +10,7 @@ from busbw.errors import UsageError
 from busbw.find.protocol import PROTOCOL, ClusterAnswer, FlowAnswer, MeasureAnswer, Request
 from busbw.simulator.fabric import Fabric, parse_shape
 from busbw.simulator.faults import parse_fault
-from busbw.simulator.measurer import measure
+from busbw.simulator.measurer import measure_flows
 from busbw.simulator.simulation import Noise, Simulation
 
 
@@ -33,24 +33,24 @@ def main(shape: str, fault_texts: tuple[str, ...], seed: int) -> None:
         request = msgspec.json.decode(line, type=Request)
         if request.ask == "end":
             break
-        answer = (
-            ClusterAnswer(description, protocol=PROTOCOL)
-            if request.ask == "cluster"
-            else _answer(simulation, request, first_gpu)
-        )
+        answer: ClusterAnswer | MeasureAnswer
+        if request.ask == "cluster":
+            answer = ClusterAnswer(description, protocol=PROTOCOL)
+        else:
+            answer = _measure(simulation, request, first_gpu)
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _answer(simulation: Simulation, request: Request, first_gpu: dict[str, int]) -> MeasureAnswer:
+def _measure(simulation: Simulation, request: Request, first_gpu: dict[str, int]) -> MeasureAnswer:
+    """Measures the flows of a request. `first_gpu`: number of the first GPU of each node, by the name of the node."""
     source = np.array([first_gpu[flow.source.node] + flow.source.gpu for flow in request.flows])
     target = np.array([first_gpu[flow.target.node] + flow.target.gpu for flow in request.flows])
-    result = measure(simulation, source, target, request.size_bytes or 0, request.iterations or 0)
-    flows = tuple(
-        FlowAnswer(error=result.errors[row]) if row in result.errors else FlowAnswer(tuple(times.tolist()))
-        for row, times in enumerate(result.times_us)
-    )
-    return MeasureAnswer(request.id, flows, result.took_s)
+    result = measure_flows(simulation, source, target, request.size_bytes or 0, request.iterations or 0)
+    flows = [FlowAnswer(times_us=tuple(times)) for times in result.times_us.tolist()]
+    for flow, error in result.errors.items():
+        flows[flow] = FlowAnswer(error=error)
+    return MeasureAnswer(id=request.id, flows=tuple(flows), took_s=result.took_s)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from busbw.errors import UsageError
@@ -58,9 +59,8 @@ class Fabric:
 
     def leaf_numbers(self) -> dict[str, int]:
         """Returns the number of each leaf by its name."""
-        return {
-            self.leaf_name(node, nic): self.leaf(node, nic) for node in range(self.nodes) for nic in range(self.gpus)
-        }
+        nics = product(range(self.nodes), range(self.gpus))
+        return {self.leaf_name(node, nic): self.leaf(node, nic) for node, nic in nics}
 
     def describe(self) -> list[NodeDescription]:
         """Returns the description that a measuring program of this cluster gives."""

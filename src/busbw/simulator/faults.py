@@ -25,7 +25,7 @@ FORMS = {
 """Every kind of fault and the form of its place, with the optional part in brackets.
 
 LEAF is a number in the order of the leaf names of the simulator. A single GPU of nvlink stands for its links to all
-others. The ports of a GPU are slow only if it exchanges data with several GPUs of its node at once."""
+other GPUs. The ports of a GPU are slow only if the GPU exchanges data with several GPUs of its node at once."""
 KINDS = tuple(FORMS)
 
 
@@ -53,8 +53,10 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
     if kind not in FORMS:
         remedy = f"{suggestion(kind, KINDS)}use one of {', '.join(KINDS)}"
         raise UsageError(f'--fault {text}: the kind "{kind}" is unknown', remedy=remedy)
-    form = f"{kind}:{FORMS[kind]}" + ("" if kind == "failover" else ":SLOWDOWN")
-    if kind == "failover" and not slowdown_text:
+    form = f"{kind}:{FORMS[kind]}"
+    if kind != "failover":
+        form += ":SLOWDOWN"
+    elif not slowdown_text:
         slowdown_text = "2"  # one NIC carries the traffic of two
     factor_text, _, share_text = slowdown_text.partition("@")
     place = _parse_place(place_text, FORMS[kind])
@@ -70,9 +72,10 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
 
 
 def _parse_place(text: str, form: str) -> tuple[int, ...] | None:
-    pattern = re.sub("[A-Z]+", r"(\\d+)", form).replace("[", "(?:").replace("]", ")?")
+    """Returns the numbers of a place. None if the text has another form."""
+    pattern = re.sub("[A-Z]+", r"(\\d+)", form).replace("[", "(?:").replace("]", ")?")  # (\d+)/(\d+)(?:-(\d+))?
     match = re.fullmatch(pattern, text)
-    return match and tuple(int(number) for number in match.groups() if number is not None)
+    return None if match is None else tuple(int(number) for number in match.groups() if number is not None)
 
 
 def _reject_outside(text: str, kind: str, place: tuple[int, ...], fabric: Fabric) -> None:

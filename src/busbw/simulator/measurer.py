@@ -17,6 +17,7 @@ class SimulatedMeasurer:
     """A simulated cluster as a measurer."""
 
     lost: Mapping[int, str] = MappingProxyType({})
+    """No GPU is lost."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -24,11 +25,13 @@ class SimulatedMeasurer:
 
     def measure(self, one_round: Round, iterations: int) -> RoundResult:
         """Returns the simulated times of all flows of a round."""
-        return measure(self._simulation, one_round.source, one_round.target, one_round.size_bytes, iterations)
+        return measure_flows(self._simulation, one_round.source, one_round.target, one_round.size_bytes, iterations)
 
 
-def measure(simulation: Simulation, source: Indices, target: Indices, size_bytes: int, iterations: int) -> RoundResult:
-    """Returns the simulated times of flows. A flow with a dead iteration does not end."""
+def measure_flows(
+    simulation: Simulation, source: Indices, target: Indices, size_bytes: int, iterations: int
+) -> RoundResult:
+    """Returns the simulated times of flows. A flow with an infinite time has no times, but an error."""
     times, took_s = simulation.measure(source, target, size_bytes, iterations)
     is_dead = np.isinf(times).any(axis=1)
     times[is_dead] = np.nan

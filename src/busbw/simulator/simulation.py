@@ -19,12 +19,13 @@ Numbers = NDArray[np.int64]
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_START_US, _CONNECT_S = 20.0, 0.12
-"""Start of a flow, and start of a round with its connections and its warm-up."""
+_FLOW_START_US = 20.0
+_ROUND_START_S = 0.12
+"""Time in which a round makes its connections and warms up."""
 _TIMEOUT_S = 30.0
 """Additional time of a round with a dead flow."""
-_LINKS_OF_A_DIRECTION = 0.97
-"""Rate of a NIC in each direction, relative to one direction alone, if both are busy."""
+_DUPLEX_RATE = 0.97
+"""Rate of a NIC in each direction if both directions are busy, relative to a single busy direction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class Noise:
     flow: float = 0.01
     """Standard deviation between flows of one leaf or node. The deviation between leaves is twice as large."""
     iteration: float = 0.01
+    """Standard deviation between iterations of a flow."""
     spike_share: float = 0.004
     """Share of iterations that take 1.2 to 3 times as long."""
     other_jobs: float = 0.01
@@ -57,9 +59,8 @@ class Simulation:
         count = fabric.nodes * fabric.gpus
         self._gpu_level = np.exp(self._random.normal(0, noise.part, count))
         self._nic_level = np.exp(self._random.normal(0, noise.part, (2, count)))
-        self._leaf: Numbers = np.array(
-            [fabric.leaf(node, nic) for node in range(fabric.nodes) for nic in range(fabric.gpus)]
-        )
+        nics = product(range(fabric.nodes), range(fabric.gpus))
+        self._leaf: Numbers = np.array([fabric.leaf(node, nic) for node, nic in nics])
 
     def measure(self, source: Numbers, target: Numbers, size_bytes: int, iterations: int) -> tuple[Values, float]:
         """Returns the time in us of each iteration of each flow, and the duration in s. A dead flow has infinite times.
@@ -73,21 +74,27 @@ class Simulation:
         gpus = self.fabric.gpus
         is_network = source // gpus != target // gpus
         shape = (len(source), iterations)
-        slowdown = np.ones(shape)
         nics = self._carrying_nics(source, target)
-        rate = np.where(is_network, self._network_rate(*nics, is_network), self._nvlink_rate(source, target))
-        for fault in self.faults:
-            is_hit = self._crosses_fault(fault, source, target, is_network)
-            is_slow_iteration = self._random.random(shape) < fault.share
-            reserve = self._reserve(fault, source, target)
-            factor = np.where(is_hit[:, None] & is_slow_iteration, fault.slowdown / reserve[:, None], 1.0)
-            slowdown = np.maximum(slowdown, factor)
-        times = (size_bytes / rate / 1e3)[:, None] * slowdown * self._noise_factor(source, target, is_network, shape)
+        rate_gbps = np.where(is_network, self._network_gbps(*nics, is_network), self._nvlink_gbps(source, target))
+        fault_factor = self._fault_factor(source, target, is_network, shape)
+        noise_factor = self._noise_factor(source, target, is_network, shape)
+        times = (size_bytes / rate_gbps / 1e3)[:, None] * fault_factor * noise_factor
         if self.is_coupled:
             times = self._coupled_times(source, target, times)
         longest_us = float(times[np.isfinite(times)].max(initial=0.0))
         timeout_s = _TIMEOUT_S if np.isinf(times).any() else 0.0
-        return times + _START_US, _CONNECT_S + longest_us * iterations / 1e6 + timeout_s
+        return times + _FLOW_START_US, _ROUND_START_S + longest_us * iterations / 1e6 + timeout_s
+
+    def _fault_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
+        """Returns the factor by which the worst fault on its path prolongs each iteration of each flow."""
+        worst: Values = np.ones(shape)
+        for fault in self.faults:
+            is_crossing = self._crosses_fault(fault, source, target, is_network)
+            is_slow_iteration = self._random.random(shape) < fault.share
+            reserve = self._reserve(fault, source, target)
+            factor = np.where(is_crossing[:, None] & is_slow_iteration, fault.slowdown / reserve[:, None], 1.0)
+            worst = np.maximum(worst, factor)
+        return worst
 
     def _coupled_times(self, source: Numbers, target: Numbers, times: Values) -> Values:
         """Returns the times if one kernel receives a flow and sends another flow, and ends with the later flow."""
@@ -97,7 +104,7 @@ class Simulation:
         return np.where((receivers_flow >= 0)[:, None], np.maximum(times, times[receivers_flow]), times)
 
     def _carrying_nics(self, source: Numbers, target: Numbers) -> tuple[Numbers, Numbers]:
-        """Returns the NICs that carry each flow. Another NIC of the node carries the traffic of a failed one."""
+        """Returns the NICs that carry each flow. The next NIC of the node carries the traffic of a failed NIC."""
         carrier = np.arange(self.fabric.nodes * self.fabric.gpus)
         for fault in self.faults:
             if fault.kind == "failover":
@@ -111,9 +118,10 @@ class Simulation:
         return np.stack([np.bincount(end, minlength=len(self._leaf))[end] for end in (source, target)])
 
     def _reserve(self, fault: SimulatedFault, source: Numbers, target: Numbers) -> Values:
-        """Returns the rate of the slow part of each flow if it were healthy, relative to the rate that the flow needs.
+        """Returns the rate that the part would give each flow without the fault, relative to the rate of the flow.
 
-        A flow that shares the rate of its other end needs only a part of the rate of a GPU or of a link of a pair.
+        A ratio of 4 means that the flow uses a quarter of the part, because four flows share its other end. So the
+        fault slows this flow by a quarter of its factor only.
         """
         flows = self._flows_at_ends(source, target)
         if fault.kind == "nvlink" and len(fault.place) > 2:
@@ -123,32 +131,33 @@ class Simulation:
         slow_gpu = fault.place[0] * self.fabric.gpus + fault.place[1]
         return np.asarray(flows.max(axis=0) / np.where(source == slow_gpu, flows[0], flows[1]))
 
-    def _nvlink_rate(self, source: Numbers, target: Numbers) -> Values:
-        # Only the end that limits the rate matters.
+    def _nvlink_gbps(self, source: Numbers, target: Numbers) -> Values:
+        """Returns the rate of each flow if its GPUs are on one node. The slower end determines the rate."""
         levels = np.stack([self._gpu_level[source], self._gpu_level[target]]) / self._flows_at_ends(source, target)
         return np.asarray(NVLINK_GBPS * levels.min(axis=0))
 
-    def _network_rate(self, source: Numbers, target: Numbers, is_network: Mask) -> Values:
+    def _network_gbps(self, source: Numbers, target: Numbers, is_network: Mask) -> Values:
+        """Returns the rate of each flow between nodes, from the sending and receiving NIC of each flow."""
         count = len(self._leaf)
         sends = np.bincount(source[is_network], minlength=count)
         receives = np.bincount(target[is_network], minlength=count)
-        is_busy = (sends > 0) & (receives > 0)
-        nic_gbps = NIC_GBPS * self._nic_level * np.where(is_busy, _LINKS_OF_A_DIRECTION, 1.0)
+        is_duplex = (sends > 0) & (receives > 0)
+        nic_gbps = NIC_GBPS * self._nic_level * np.where(is_duplex, _DUPLEX_RATE, 1.0)
         rate = np.minimum(
             nic_gbps[0, source] / np.maximum(sends[source], 1), nic_gbps[1, target] / np.maximum(receives[target], 1)
         )
-        up, down = self._leaf[source], self._leaf[target]
-        is_across = is_network & (up != down)
-        links = self.fabric.uplinks
+        ends = self._leaf[source], self._leaf[target]
+        is_across = is_network & (ends[0] != ends[1])
+        leaf_count, links = int(self._leaf.max()) + 1, self.fabric.uplinks
         if self.fabric.is_adaptive:
-            for leaf in (up, down):
-                load = np.bincount(leaf[is_across], minlength=int(self._leaf.max()) + 1)
+            for leaf in ends:
+                load = np.bincount(leaf[is_across], minlength=leaf_count)
                 rate[is_across] = np.minimum(rate, links * UPLINK_GBPS / np.maximum(load[leaf], 1))[is_across]
             return np.asarray(rate)
-        for plane, leaf in product(range(self.fabric.planes), (up, down)):
-            # A flow has an equal part in each plane, and ends with its last part.
+        # A flow has an equal part in each plane, and ends with its last part.
+        for plane, leaf in product(range(self.fabric.planes), ends):
             link = leaf * links + self._hashed_uplink(source, target, plane)
-            load = np.bincount(link[is_across], minlength=(int(self._leaf.max()) + 1) * links)
+            load = np.bincount(link[is_across], minlength=leaf_count * links)
             rate[is_across] = np.minimum(rate, UPLINK_GBPS / np.maximum(load[link], 1))[is_across]
         return np.asarray(rate)
 
@@ -165,15 +174,17 @@ class Simulation:
         ends = np.stack([source, target])
         nodes, rails, leaves = ends // gpus, ends % gpus, self._leaf[ends]
         is_at_leaf = is_network & (leaves == place[0]).any(axis=0)
+        is_at_uplink = is_at_leaf & (leaves[0] != leaves[1])
         is_slow_end = (nodes == place[0]) & np.isin(rails, place[1:2])  # a NIC has the number of its GPU
         match fault.kind:
             case "gpu":
                 is_crossing = is_slow_end.any(axis=0)
             case "gpu-ports":
                 is_crossing = ~is_network & (is_slow_end & (self._flows_at_ends(source, target) > 1)).any(axis=0)
-            case "nvlink":  # to the other GPUs, or to one of them
-                peers = place[2:] or tuple(range(gpus))
-                is_crossing = ~is_network & (is_slow_end & np.isin(rails[::-1], peers)).any(axis=0)
+            case "nvlink":
+                peers = place[2:] or range(gpus)
+                other_ends = rails[::-1]
+                is_crossing = ~is_network & (is_slow_end & np.isin(other_ends, peers)).any(axis=0)
             case "nic":
                 is_crossing = is_network & is_slow_end.any(axis=0)
             case "nic-send":
@@ -189,20 +200,21 @@ class Simulation:
             case "leaf":
                 is_crossing = is_at_leaf
             case "uplink":
-                is_crossing = is_at_leaf & (leaves[0] != leaves[1])
+                is_crossing = is_at_uplink
             case "one-uplink":
-                is_crossing = is_at_leaf & (leaves[0] != leaves[1]) & (self._hashed_uplink(source, target) == place[1])
-            case _:  # failover: the carrying NIC shares its rate
+                is_crossing = is_at_uplink & (self._hashed_uplink(source, target) == place[1])
+            case _:  # failover: `_carrying_nics` has the effect of this fault
                 is_crossing = np.zeros(len(source), dtype=bool)
         return np.asarray(is_crossing)
 
     def _noise_factor(self, source: Numbers, target: Numbers, is_network: Mask, shape: tuple[int, int]) -> Values:
         random, noise = self._random, self.noise
         is_across = is_network & (self._leaf[source] != self._leaf[target])
-        flow = random.normal(0, noise.flow * np.where(is_across, 2, 1))
-        likelihood = noise.other_jobs * np.where(is_across, 3, np.where(is_network, 1, 0))
-        meets_other_job = random.random(shape[0]) < likelihood
-        drift = random.normal(0, noise.drift)
-        factor = np.exp(drift + flow) * np.where(meets_other_job, 1 + random.uniform(0.1, 1, shape[0]), 1)
-        spikes = np.where(random.random(shape) < noise.spike_share, random.uniform(1.2, 3, shape), 1)
-        return np.asarray(factor[:, None] * spikes * np.exp(random.normal(0, noise.iteration, shape)))
+        of_flow = random.normal(0, noise.flow * np.where(is_across, 2, 1))
+        other_job_probability = noise.other_jobs * np.where(is_across, 3, is_network)
+        meets_other_job = random.random(shape[0]) < other_job_probability
+        of_round = random.normal(0, noise.drift)
+        flow_factor = np.exp(of_round + of_flow) * np.where(meets_other_job, 1 + random.uniform(0.1, 1, shape[0]), 1)
+        spike_factor = np.where(random.random(shape) < noise.spike_share, random.uniform(1.2, 3, shape), 1)
+        iteration_factor = np.exp(random.normal(0, noise.iteration, shape))
+        return np.asarray(flow_factor[:, None] * spike_factor * iteration_factor)

@@ -26,7 +26,7 @@ class CallSequence:
     times_ns: NDArray[np.int64] | None
     """Unix times of the calls by the clock of the host. None: unknown."""
     is_cut: bool
-    """True if the sequence ends before a gap of the recording. Although it is short, it begins with the first call."""
+    """True if the sequence ends before a gap of the recording. It may be short, but begins with the first call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,11 @@ def _align(reference: CallSequence, own: CallSequence) -> tuple[Indices, int | N
     rows = np.arange(len(calls))
     shared = min(len(model), len(calls))
     differences = np.flatnonzero(calls[:shared] != model[:shared])
-    # Times of different hosts would shift the beginning of a periodic sequence to another period.
-    if not len(differences) and (own.is_cut or len(calls) in (0, len(model))):
+    # Such a sequence is not shifted. Else times of different hosts could shift a periodic sequence to another period.
+    begins_with_first_call = own.is_cut or len(calls) in (0, len(model))
+    if begins_with_first_call and not len(differences):
         return rows, None
-    shifts = np.arange(len(model) - len(calls) + 1)
+    shifts = np.arange(len(model) - len(calls) + 1)  # rows at which the first calls can belong
     for offset in range(min(_WINDOW, len(calls))):
         shifts = shifts[model[shifts + offset] == calls[offset]]
     if reference.times_ns is not None and own.times_ns is not None:

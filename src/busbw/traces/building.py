@@ -107,7 +107,7 @@ class RankBuilder:
                 call.stream,
                 call.peer,
                 call.group,
-                call.elements if call.elements <= _MAX_COUNT else -1,  # refused
+                call.elements if call.elements <= _MAX_COUNT else -1,  # -1 raises struct.error
                 call.enqueue_ns,
                 start_ns,
                 end_ns,
@@ -153,9 +153,12 @@ class RankBuilder:
         Before this call, the times are Unix times less `offset_ns`.
         """
         operations = self.operations
-        names = ["enqueue_ns", *(("device_start_ns", "device_end_ns") if self.device_clock == DeviceClock.HOST else ())]
+        names = ["enqueue_ns"]
+        if self.device_clock == DeviceClock.HOST:
+            names += ["device_start_ns", "device_end_ns"]
         known = [(operations[name], operations[name] > 0) for name in names]
-        start = min((int(times[is_known].min()) for times, is_known in known if is_known.any()), default=1) - 1
+        first = min((int(times[is_known].min()) for times, is_known in known if is_known.any()), default=1)
+        start = first - 1  # the first time becomes 1, because 0 means unknown
         for times, is_known in known:
             times[is_known] -= np.uint64(start)
         self.start_ns = start + offset_ns if start + offset_ns >= _MIN_UNIX_NS else 0
@@ -170,11 +173,12 @@ class TraceBuilder:
         self._is_modelled = is_modelled
         self._ranks: dict[Hashable, RankBuilder] = {}
         self._communicators: list[Communicator] = []
-        """Without members."""
+        """All communicators, without their members."""
         self._members: list[dict[int, int]] = []
         """Rank of the job by rank of the communicator, for each communicator."""
         self._total_size = 0
         self._indices: dict[str, int | None] = {}
+        """Index of each communicator, by its identity. None: the communicator is impossible."""
         self._problems: Counter[str] = Counter()
 
     @property
@@ -200,28 +204,30 @@ class TraceBuilder:
             name: Name that the program gave it.
             members: Rank of the job for each rank of the communicator. Empty, or a negative rank: unknown.
         """
-        if identity in self._indices:
-            index = self._indices[identity]
-            if index is not None:
-                known = self._communicators[index]
-                if name and not known.name:
-                    self._communicators[index] = replace(known, name=name)
-                if known.size != size:
-                    self.add_problem("{count} calls name another size of a communicator than the first call")
-            return index
-        is_possible = 0 < size <= _MAX_TOTAL_SIZE - self._total_size
-        if not is_possible or len(self._communicators) >= layout.UNKNOWN_INDEX:
+        if identity not in self._indices:
+            self._indices[identity] = self._create_communicator(identity, size, name, members)
+            return self._indices[identity]
+        index = self._indices[identity]
+        if index is not None:
+            known = self._communicators[index]
+            if name and not known.name:
+                self._communicators[index] = replace(known, name=name)
+            if known.size != size:
+                self.add_problem("{count} calls name another size of a communicator than the first call")
+        return index
+
+    def _create_communicator(self, identity: str, size: int, name: str, members: Sequence[int]) -> int | None:
+        is_size_possible = 0 < size <= _MAX_TOTAL_SIZE - self._total_size
+        if not is_size_possible or len(self._communicators) >= layout.UNKNOWN_INDEX:
             self.add_problem("{count} communicators of an impossible size or number, with their operations, left out")
-            self._indices[identity] = None
             return None
         self._total_size += size
         self._communicators.append(Communicator(identity=identity, name=name, size=size, members=()))
         self._members.append({place: member for place, member in enumerate(members[:size]) if 0 <= member < _MAX_RANK})
-        self._indices[identity] = len(self._communicators) - 1
         return len(self._communicators) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
-        """Records the own rank of a rank in a communicator. A communicator with known members needs no such record."""
+        """Records the rank that a rank of the job has in a communicator. It is not needed if the members are known."""
         if 0 <= own_rank < self._communicators[communicator].size:
             rank.own_rank_by_communicator.setdefault(communicator, own_rank)
         else:
@@ -235,9 +241,10 @@ class TraceBuilder:
         """
         ranks = self._numbered_ranks()
         if not any(len(each.operations) for _, each in ranks):
-            reasons = "; ".join(self._problem_texts())
+            texts = self._problem_texts()
+            reasons = f": {'; '.join(texts)}" if texts else ""
             raise UsageError(
-                f"{self._name} has no operations{reasons and f': {reasons}'}",
+                f"{self._name} has no operations{reasons}",
                 remedy="check the messages of the recorded job, or record it again",
             )
         self._join_listed(ranks)
@@ -263,9 +270,12 @@ class TraceBuilder:
         return [text.replace("{count}", f"{count:,}") for text, count in self._problems.items()]
 
     def _numbered_ranks(self) -> list[tuple[int, RankBuilder]]:
-        """Returns the ranks in order, without repetitions. Some get their number from the largest communicator."""
-        covered = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
-        largest = max(covered, key=lambda index: (covered[index], self._communicators[index].size), default=-1)
+        """Returns the ranks by their numbers, without repetitions.
+
+        A rank without a number in the source has its rank in the communicator that joins most ranks.
+        """
+        joined = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
+        largest = max(joined, key=lambda index: (joined[index], self._communicators[index].size), default=-1)
         numbers = [
             each.own_rank_by_communicator.get(largest) if each.rank is None else each.rank for each in self.ranks
         ]

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ _MAX_SAMPLES = 4096
 """Maximum per pair of clocks. More samples would not reduce the error, which is the variation of the ends."""
 _BINS = 32
 _ERROR_QUANTILE = 0.95
-_MIN_DRIFT_GAIN = 0.8
+_MAX_DRIFT_ERROR_RATIO = 0.8
 """A drift is used only if it reduces the error below this share of the error without drift."""
 
 
@@ -49,6 +50,15 @@ class ClockMap:
         return ClockMap(self.result_ns, self.pivot_ns, 1 / self.rate)
 
 
+class _RankClock(NamedTuple):
+    """The clock that a rank reads."""
+
+    name: Hashable | None
+    """Equal for ranks with the same clock. None: the rank has only durations."""
+    from_rank: ClockMap
+    """Conversion of the times of the rank to this clock."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClockAlignment:
     """Conversion of the times of all ranks to a common clock: the clock of the first rank."""
@@ -67,48 +77,48 @@ class ClockAlignment:
 def align_clocks(trace: Trace, matched: Sequence[MatchedOperations]) -> ClockAlignment:
     """Estimates offset and drift of each clock from the ends of operations that need data of all ranks."""
     clocks = [_clock_of(index, rank) for index, rank in enumerate(trace.ranks)]
-    names = {name for name, _ in clocks if name is not None}
-    start, to_start = next((clock for clock in clocks if clock[0] is not None), (None, ClockMap(0, 0)))
-    links = {
-        pair: link for pair, (left, right) in _samples(trace, matched, clocks).items() if (link := _fit(left, right))
-    }
-    to_common, errors = _connect(start, links)
-    found = [(to_clock, to_common.get(name)) for name, to_clock in clocks]
-    maps = tuple(
-        None if common is None else to_clock.then(common).then(to_start.inverse()) for to_clock, common in found
-    )
+    names = {clock.name for clock in clocks if clock.name is not None}
+    start = next((clock for clock in clocks if clock.name is not None), _RankClock(None, ClockMap(0, 0)))
+    samples = _samples(trace, matched, clocks)
+    links = {pair: link for pair, times in samples.items() if (link := _fit(*times)) is not None}
+    to_start_by_name, errors = _connect(start.name, links)
+    maps: list[ClockMap | None] = []
+    for clock in clocks:
+        to_start = to_start_by_name.get(clock.name)
+        maps.append(None if to_start is None else clock.from_rank.then(to_start).then(start.from_rank.inverse()))
     if len(names) == 1:
-        return ClockAlignment(maps=maps, error_ns=0.0, basis="all ranks with a clock read the same one")
-    if len(to_common) < 2:
+        return ClockAlignment(maps=tuple(maps), error_ns=0.0, basis="all ranks with a clock read the same one")
+    aligned_count = len(to_start_by_name)
+    if aligned_count < 2:
         basis = "the clocks are not aligned: they have too few common operations with device times"
-        return ClockAlignment(maps=maps, error_ns=None, basis=basis)
-    left_out = f"; {len(names) - len(to_common)} others have too few" if len(names) > len(to_common) else ""
+        return ClockAlignment(maps=tuple(maps), error_ns=None, basis=basis)
+    left_out = f"; {len(names) - aligned_count} others have too few" if len(names) > aligned_count else ""
     basis = (
-        f"{len(to_common)} clocks are aligned by operations that need data of all ranks and should end on all of them"
+        f"{aligned_count} clocks are aligned by operations that need data of all ranks and should end on all of them"
         f" together; the error is the 95th percentile of the remaining differences{left_out}"
     )
-    return ClockAlignment(maps=maps, error_ns=max(errors.values()), basis=basis)
+    return ClockAlignment(maps=tuple(maps), error_ns=max(errors.values()), basis=basis)
 
 
-def _clock_of(index: int, rank: RankTrace) -> tuple[Hashable | None, ClockMap]:
-    """Returns the clock that a rank reads, and the conversion of its times to this clock."""
+def _clock_of(index: int, rank: RankTrace) -> _RankClock:
     if rank.device_clock == DeviceClock.DURATION:
-        return None, ClockMap(0, 0)
+        return _RankClock(None, ClockMap(0, 0))
     if rank.device_clock == DeviceClock.GPU or not rank.host or not rank.start_ns:
-        return index, ClockMap(0, 0)
-    return rank.host, ClockMap(0, rank.start_ns)
+        return _RankClock(index, ClockMap(0, 0))
+    return _RankClock(rank.host, ClockMap(0, rank.start_ns))
 
 
 def _samples(
-    trace: Trace, matched: Sequence[MatchedOperations], clocks: Sequence[tuple[Hashable | None, ClockMap]]
+    trace: Trace, matched: Sequence[MatchedOperations], clocks: Sequence[_RankClock]
 ) -> dict[tuple[Hashable, Hashable], tuple[Times, Times]]:
     """Returns the times of two clocks at which the same operations ended."""
     samples = defaultdict[tuple[Hashable, Hashable], list[tuple[Times, Times]]](list)
     for one in matched:
+        # In the reversed order, the first rank with a clock replaces the other ranks with this clock.
         columns = {
-            clocks[index][0]: column
+            clocks[index].name: column
             for column, index in reversed(list(enumerate(one.ranks)))
-            if clocks[index][0] is not None and len(trace.ranks[index].operations)
+            if clocks[index].name is not None and len(trace.ranks[index].operations)
         }
         if one.function not in SYNCHRONIZING or len(columns) < 2:
             continue
@@ -118,7 +128,7 @@ def _samples(
             rank = trace.ranks[one.ranks[column]]
             values = rank.operations["device_end_ns"][rows[:, column]]
             is_known = (values > 0) & (rows[:, column] >= 0)
-            ends[name] = (clocks[one.ranks[column]][1].convert(values), is_known)
+            ends[name] = (clocks[one.ranks[column]].from_rank.convert(values), is_known)
         (first, (first_ends, is_first_known)), *others = reversed(ends.items())
         for name, (times, is_known) in others:
             both = is_known & is_first_known
@@ -143,7 +153,10 @@ def _fit(times: Times, others: Times) -> tuple[ClockMap, float] | None:
         offset = float(np.median(differences - drift * elapsed))
         error_ns = float(np.quantile(np.abs(differences - drift * elapsed - offset), _ERROR_QUANTILE))
         fits.append((ClockMap(pivot_ns, pivot_ns + shift_ns + round(offset), 1 + drift), error_ns))
-    return fits[1] if fits[1][1] < _MIN_DRIFT_GAIN * fits[0][1] else fits[0]
+    (constant, constant_error_ns), (drifting, drifting_error_ns) = fits
+    if drifting_error_ns < _MAX_DRIFT_ERROR_RATIO * constant_error_ns:
+        return drifting, drifting_error_ns
+    return constant, constant_error_ns
 
 
 def _slope(elapsed: NDArray[np.float64], differences: NDArray[np.float64]) -> float:

@@ -24,7 +24,7 @@ class Kind(IntEnum):
 
 
 class Function(IntEnum):
-    """Called function; the names are the names in collectives.toml, if it has the collective."""
+    """Called function. A collective has its name in collectives.toml."""
 
     ALL_REDUCE = 0
     ALL_GATHER = 1

@@ -124,27 +124,27 @@ def _describe_alignment(
     alignment: Alignment,
     problems: list[str],
 ) -> None:
-    """Appends which ranks began late, stopped early, or called another operation than the others."""
+    """Adds a sentence to `problems` for the ranks that lost calls, began late, stopped early or called another one."""
     total = max(end for _, end in alignment.bounds)
     longest = [end for _, end in alignment.bounds].index(total)
-    by_text = defaultdict[str, list[str]](list)
+    ranks_by_text = defaultdict[str, list[str]](list)
     for rank, sequence, (begin, end), column in zip(ranks, sequences, alignment.bounds, alignment.table.T, strict=True):
-        if rank.lost_count and (matched := int(np.count_nonzero(column >= 0))) < total:
-            by_text[f"lost operations in the recording: {matched:,} of {total:,} of {name} match"].append(
-                str(rank.rank)
-            )
+        number, matched = str(rank.rank), int(np.count_nonzero(column >= 0))
+        if rank.lost_count and matched < total:
+            lost = f"lost operations in the recording: {matched:,} of {total:,} of {name} match"
+            ranks_by_text[lost].append(number)
             continue
         if begin:
-            by_text[f"began after the first {begin:,} operations of {name}"].append(str(rank.rank))
+            ranks_by_text[f"began after the first {begin:,} operations of {name}"].append(number)
         if alignment.difference is None and end < total:
             following = alignment.table[end, longest]
             text = f": the next is {_operation_text(ranks[longest].operations[following])}" if following >= 0 else ""
-            by_text[f"stopped after {end:,} of {total:,} operations of {name}{text}"].append(str(rank.rank))
+            ranks_by_text[f"stopped after {end:,} of {total:,} operations of {name}{text}"].append(number)
         if alignment.difference is not None and alignment.difference < len(sequence.indices):
             operation = rank.operations[int(sequence.indices[alignment.difference])]
             place = f"after {alignment.difference:,} equal operations of {name}, so later ones are not matched"
-            by_text[f"called {_operation_text(operation)} {place}"].append(str(rank.rank))
-    for text, numbers in by_text.items():
+            ranks_by_text[f"called {_operation_text(operation)} {place}"].append(number)
+    for text, numbers in ranks_by_text.items():
         problems.append(f"{'rank' if len(numbers) == 1 else 'ranks'} {names_text(numbers, _MAX_NAMES)} {text}")
 
 

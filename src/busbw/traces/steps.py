@@ -52,7 +52,7 @@ def find_steps(operations: Operations) -> Steps | None:
     exact = _find(_signatures(operations), np.arange(len(operations) + 1))
     if exact and exact.coverage == 1:
         return exact
-    # Experts send different counts in each step, and nothing to some ranks. So consecutive transfers are one element.
+    # Experts receive different counts in each step, and some receive nothing. So consecutive transfers are one element.
     is_transfer = np.isin(operations["function"], TRANSFERS)
     signatures = _mix(_mix(np.where(is_transfer, Function.SEND, operations["function"])) ^ operations["communicator"])
     is_first = np.ones(len(operations), bool)
@@ -67,10 +67,10 @@ def find_steps(operations: Operations) -> Steps | None:
 
 
 def count_repetitions(operations: Operations, steps: Steps) -> int:
-    """Returns how often a sequence repeats within each step, apart from small operations that occur once; else 1.
+    """Returns how often a sequence repeats within each step. Small operations that occur once are not part of it.
 
-    Such a step can also be several steps of the job, if only one of them reports a value. The operations do not show
-    the difference.
+    A step with repetitions can be several steps of the job, if only one of them reports a value. The operations do not
+    show the difference.
     """
     step = operations[steps.starts[0] : steps.ends[0]]
     signatures = _signatures(step)
@@ -101,10 +101,9 @@ def _signatures(operations: Operations) -> Signatures:
 
 def _find(signatures: Signatures, borders: Indices) -> Steps | None:
     """Returns the steps of a sequence of elements. `borders`: first operation of each element, and the end."""
-    count = len(signatures)
-    costs = {period: _cost(*_repetitions(signatures, period), period, count) for period in _candidates(signatures)}
+    costs = {period: _cost(signatures, period) for period in _candidates(signatures)}
     period = min(costs, key=lambda one: (costs[one], one), default=0)
-    if not period or costs[period] > _MAX_COST * count:
+    if not period or costs[period] > _MAX_COST * len(signatures):
         return None
     begins, lengths = _repetitions(signatures, period)
     sums = _window_sums(signatures, period)
@@ -125,7 +124,7 @@ def _find(signatures: Signatures, borders: Indices) -> Steps | None:
 
 
 def _candidates(signatures: Signatures) -> list[int]:
-    """Returns the distances between repetitions that cover most operations."""
+    """Returns the distances between equal sequences. The distances between most operations come first."""
     covered = np.zeros(len(signatures) + 1)
     for length in _ANCHOR_LENGTHS:
         if len(signatures) < 2 * length:
@@ -160,8 +159,11 @@ def _repetitions(signatures: Signatures, period: int) -> tuple[Indices, Indices]
     return begins[is_long], equal[is_long] + period
 
 
-def _cost(begins: Indices, lengths: Indices, period: int, count: int) -> float:
+def _cost(signatures: Signatures, period: int) -> float:
+    """Returns the cost of a period, as a number of operations."""
+    begins, lengths = _repetitions(signatures, period)
     if not len(begins):
         return float("inf")
-    explained = np.minimum(lengths, np.diff(begins, append=count)).sum()
+    count = len(signatures)
+    explained = np.minimum(lengths, np.diff(begins, append=count)).sum()  # a part ends where the next one begins
     return count - int(explained) + _BREAK_COST * (len(begins) - 1) + _PERIOD_COST * period

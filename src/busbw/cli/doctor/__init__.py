@@ -20,6 +20,7 @@ from busbw.doctor.captured_nodes import capture_paths, records_of_captures
 from busbw.doctor.catalog import ALL_AREAS, MACHINE_AREAS
 from busbw.doctor.log_examination import examine_log
 from busbw.doctor.model import Check, Machine
+from busbw.doctor.model.check import Area
 from busbw.doctor.nccl_log.reader import read_nccl_log
 from busbw.doctor.node_record import examine_node, merge_records
 from busbw.doctor.open_machine import open_machine, redacted_archive
@@ -61,6 +62,7 @@ from busbw.terminal import activity, console
 @click.option("--system", "system_name", metavar="NAME|FILE", help="System or machine type of the nodes of --log.")
 @selection_options
 @export_options(EXPORTS)
+# `busbw doctor LAUNCHER` passes the hidden options to the commands of the nodes and of process 0 (launched.py).
 @click.option("--node-record", is_flag=True, hidden=True)
 @click.option("--merge", is_flag=True, hidden=True)
 @click.option("--also-json", is_flag=True, hidden=True)
@@ -92,9 +94,8 @@ def doctor(
     """
     if context.invoked_subcommand is not None:
         refuse_options_before(context)
-        return ExitCode.GOOD  # of the launcher counts
-    areas = ALL_AREAS if as_list else ("log",) if log_paths else (*MACHINE_AREAS, "nodes")
-    checks = select(only, ignored, areas)
+        return ExitCode.GOOD  # click then calls the command of the launcher, which decides the exit code
+    checks = select(only, ignored, _areas(as_list=as_list, has_log=bool(log_paths)))
     if as_list:
         _print_list(checks, as_json=as_json)
         return ExitCode.GOOD
@@ -106,7 +107,8 @@ def doctor(
     if system_name is not None and not log_paths:
         raise UsageError("--system concerns the nodes of --log", remedy="add --log FILE, or remove --system")
     paths = capture_paths(roots)
-    if capture is not None and (log_paths or merge or len(paths) > 1):
+    examines_one_machine = not log_paths and not merge and len(paths) <= 1
+    if capture is not None and not examines_one_machine:
         raise UsageError("--capture concerns one machine", remedy="remove it, or the other inputs")
     with activity("examining"):
         if log_paths:
@@ -120,7 +122,7 @@ def doctor(
         elif len(paths) > 1:
             result = merge_records(records_of_captures(paths, checks), checks)
         else:
-            result = _examine(paths[0] if paths else None, capture, checks)
+            result = _examine_machine(paths[0] if paths else None, checks, capture_path=capture)
     write_exports(EXPORTS, result, {"--junit": junit, "--prometheus": prometheus})
     if not as_json:
         console().print(*result_lines(result), sep="\n")
@@ -129,9 +131,20 @@ def doctor(
     return exit_code_of(result, condition_of(fail_on))
 
 
-def _examine(root: Path | None, capture_path: Path | None, checks: tuple[Check[Any], ...]) -> Result:
+def _areas(*, as_list: bool, has_log: bool) -> tuple[Area, ...]:
+    """Returns the areas of the checks that the options can select."""
+    if as_list:
+        return ALL_AREAS
+    if has_log:
+        return ("log",)
+    # Each node of a job gets the selection for the whole job, so it may name only checks that compare nodes.
+    return (*MACHINE_AREAS, "nodes")
+
+
+def _examine_machine(root: Path | None, checks: tuple[Check[Any], ...], *, capture_path: Path | None) -> Result:
     with open_machine(root) as recording:
-        result = examine_node("", Machine(recording), checks).result  # with its values, so that a capture holds them
+        # A record of a node also reads the values that nodes compare, so a capture contains them.
+        result = examine_node("", Machine(recording), checks).result
     if capture_path is not None:
         write_whole(capture_path, redacted_archive(recording, is_this_machine=root is None), flag="--capture")
     return result

@@ -15,8 +15,11 @@ _FIELDS = ("area", "reads", "rule", "source", "cost", "fix", "needs_root")
 
 def check_list_object(checks: Sequence[Check[Any]]) -> dict[str, object]:
     """Returns the object of `--json`."""
-    listed = [{"check": each.name, **{name: getattr(each, name) for name in _FIELDS}} for each in checks]
-    return {"format": FORMAT, "checks": listed}
+    return {"format": FORMAT, "checks": [_check_object(each) for each in checks]}
+
+
+def _check_object(check: Check[Any]) -> dict[str, object]:
+    return {"check": check.name} | {name: getattr(check, name) for name in _FIELDS}
 
 
 def check_list_lines(checks: Sequence[Check[Any]]) -> Iterator[Text]:

@@ -12,7 +12,10 @@ from busbw.exporters.prometheus import Labels, metrics_text
 
 
 def junit_document(result: Result) -> bytes:
-    """Returns the document. A case fails by findings, is an error if undecided, and otherwise passes or is skipped."""
+    """Returns a document with one case per check and node.
+
+    Findings are failures, and undecided checks are errors. Checks that do not apply are skipped.
+    """
     return suite_document("busbw doctor", _cases(result))
 
 
@@ -22,7 +25,8 @@ def _cases(result: Result) -> Iterator[Element]:
         findings.setdefault(_name(finding), []).append(finding)
     for name, group in findings.items():
         case = _case(name, "failure", message=xml_text(group[0].problem), type=group[0].severity)
-        case[0].text = xml_text("\n".join(line for each in group for line in _lines(each)))
+        failure = case[0]
+        failure.text = xml_text("\n".join(map(_finding_text, group)))
         yield case
     for missing in result.could_not_check:
         yield _case(_name(missing), "error", message=xml_text(f"missing {missing.missing}"), type="undecided")
@@ -31,21 +35,21 @@ def _cases(result: Result) -> Iterator[Element]:
         yield _case(name, "skipped", message=xml_text(result.not_applicable_reasons.get(name, "not applicable")))
 
 
-def _name(of: ReportedFinding | Missing) -> str:
-    return f"{of.check} ({of.node})" if isinstance(of.node, str) else of.check
+def _name(part: ReportedFinding | Missing) -> str:
+    return f"{part.check} ({part.node})" if isinstance(part.node, str) else part.check
 
 
 def _case(name: str, outcome: str = "", **attributes: str) -> Element:
-    """Returns a case with an element of its outcome. A case without an outcome passes."""
+    """Returns a case with one element, which is named after the outcome. A case without an element passes."""
     case = Element("testcase", classname="doctor", name=xml_text(name))
     if outcome:
         SubElement(case, outcome, attributes)
     return case
 
 
-def _lines(finding: ReportedFinding) -> list[str]:
+def _finding_text(finding: ReportedFinding) -> str:
     evidence = [f"{each.source}: {each.value}" for each in finding.evidence]
-    return [finding.problem, *evidence, f"fix: {finding.fix}", f"source: {finding.source}"]
+    return "\n".join([finding.problem, *evidence, f"fix: {finding.fix}", f"source: {finding.source}"])
 
 
 def prometheus_text(result: Result, end_s: float) -> bytes:

@@ -5,6 +5,7 @@ prints the result, because launchers only follow the output of process 0.
 """
 
 import shlex
+from itertools import chain
 
 import click
 
@@ -35,10 +36,10 @@ The user cannot set them here.
 
 
 class DoctorGroup(LazyGroup):
-    """Group `busbw doctor` with the commands of `busbw launch`. The commands start checks instead of a collective."""
+    """Group `busbw doctor` with the commands of `busbw launch`, which here start checks instead of a collective."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Returns the checks with this launcher. None if there is no such launcher."""
+        """Returns the command that starts checks with this launcher. None if there is no such launcher."""
         launch_command = super().get_command(context, name)
         if launch_command is None:
             return None
@@ -65,6 +66,7 @@ class DoctorGroup(LazyGroup):
 
 
 def _engine_words(words: Words) -> tuple[str, ...]:
+    """Returns the command line of the engine. `words` has the words of each option that the user set."""
     capture = ["--with-capture"] if words["capture"] else []
     node_command = ["busbw", "doctor", "--node-record", *capture, *_chosen(words, _NODE_OPTIONS)]
     result_command = ["busbw", "doctor", "--merge", *capture, *_chosen(words, _RESULT_OPTIONS | {"also_json"})]
@@ -72,4 +74,5 @@ def _engine_words(words: Words) -> tuple[str, ...]:
 
 
 def _chosen(words: Words, names: set[str]) -> list[str]:
-    return [word for name in words if name in names for word in words[name]]
+    """Returns the words of the options with these names."""
+    return list(chain.from_iterable(words[name] for name in words if name in names))

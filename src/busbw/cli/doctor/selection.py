@@ -44,13 +44,13 @@ _ANYTHING_BAD = Condition(severities=frozenset(("broken", "slow")))
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options `--check`, `--ignore` and `--fail-on`: parameters `only`, `ignored` and `fail_on`."""
-    names: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse}
-    conditions = names | {"metavar": "WHAT,...", "callback": partial(_parse, conditions=SEVERITIES)}
+    of_names: dict[str, Any] = {"multiple": True, "metavar": "NAME,...", "callback": _parse}
+    of_conditions = of_names | {"metavar": "WHAT,...", "callback": partial(_parse, conditions=SEVERITIES)}
     condition_help = "Exit with 1 or 5 only for these: NAME, broken, slow, risk, cost:10%; repeatable."
     for option in (
-        click.option("--fail-on", "fail_on", help=condition_help, **conditions),
-        click.option("--ignore", "ignored", help="Do not run these checks; repeatable.", **names),
-        click.option("--check", "only", help="Run only these checks; repeatable.", **names),
+        click.option("--fail-on", "fail_on", help=condition_help, **of_conditions),
+        click.option("--ignore", "ignored", help="Do not run these checks; repeatable.", **of_names),
+        click.option("--check", "only", help="Run only these checks; repeatable.", **of_names),
     ):
         command = option(command)
     return command
@@ -62,8 +62,8 @@ def select(only: Sequence[str], ignored: Sequence[str], areas: Collection[Area])
     Raises:
         UsageError: No check is selected.
     """
-    checks = [each for each in all_checks() if each.area in areas and each.name not in frozenset(ignored)]
-    selected = tuple(each for each in checks if not only or each.name in only)
+    permitted = [each for each in all_checks() if each.area in areas and each.name not in ignored]
+    selected = tuple(each for each in permitted if not only or each.name in only)
     if not selected:
         raise UsageError("no check is left", remedy="select other ones; `busbw doctor --list` shows them")
     return selected
@@ -73,11 +73,11 @@ def condition_of(words: Sequence[str]) -> Condition | None:
     """Returns the condition of `--fail-on`. None if there are no words."""
     if not words:
         return None
-    names = frozenset(word for word in words if not word.startswith(_COST))
     costs = [Fraction().convert(word.removeprefix(_COST), None, None) for word in words if word.startswith(_COST)]
+    others = frozenset(word for word in words if not word.startswith(_COST))
     return Condition(
-        names=names.difference(SEVERITIES),
-        severities=names.intersection(SEVERITIES),
+        names=others.difference(SEVERITIES),
+        severities=others.intersection(SEVERITIES),
         min_cost=min(costs, default=None),
     )
 
@@ -85,8 +85,12 @@ def condition_of(words: Sequence[str]) -> Condition | None:
 def _parse(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...], *, conditions: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Returns the names of checks in the texts, and the other conditions that are permitted."""
-    words = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+    """Returns the words of all texts: names of checks, and of `conditions`. If these are permitted, also costs.
+
+    Raises:
+        UsageError: A word is no such name.
+    """
+    words = tuple(filter(None, map(str.strip, ",".join(texts).split(","))))
     names = [*(check.name for check in all_checks()), *conditions]
     for word in words:
         if conditions and word.startswith(_COST):
@@ -110,6 +114,6 @@ def exit_code_of(result: Result, condition: Condition | None = None) -> int:
         return 1 if "broken" in severities else ExitCode.SLOWER_THAN_DEMANDED
     # Users other than root cannot run all checks.
     without_root = {check.name for check in all_checks() if not check.needs_root}
-    counted = condition.names if condition.has_names_only else without_root | condition.names
-    is_undecided = any(each.check in counted | {ALL_CHECKS} for each in result.could_not_check)
+    required = condition.names if condition.has_names_only else without_root | condition.names
+    is_undecided = any(each.check in required | {ALL_CHECKS} for each in result.could_not_check)
     return ExitCode.ENVIRONMENT if is_undecided else ExitCode.GOOD

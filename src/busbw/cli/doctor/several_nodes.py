@@ -54,27 +54,28 @@ def print_own_record(roots: Sequence[Path], checks: Sequence[Check[Any]], *, wit
 
 def gathered_records(lines: Iterable[bytes] | None = None) -> tuple[NodeRecord, ...]:
     """Returns the records of all nodes of a job from the engine's lines. Reads stdin if `lines` is None."""
-    records: list[NodeRecord] = []
-    for line in sys.stdin.buffer if lines is None else lines:
-        output = msgspec.json.decode(line, type=_NodeOutput)
-        problem = output.problem
-        if not problem:
-            try:
-                records.append(msgspec.json.decode(output.output, type=NodeRecord))
-                continue
-            except (msgspec.DecodeError, RecursionError):
-                first_line = plain(output.output.partition("\n")[0])[:80]
-                problem = f'the command printed no record of this version of busbw but "{first_line}"'
-        records.append(NodeRecord(node=plain(output.node), problem=problem))
-    return with_unique_names(records)
+    outputs = sys.stdin.buffer if lines is None else lines
+    return with_unique_names([_record_of(msgspec.json.decode(line, type=_NodeOutput)) for line in outputs])
+
+
+def _record_of(output: _NodeOutput) -> NodeRecord:
+    """Returns the record that a node printed, or a record with the problem if the node printed none."""
+    problem = output.problem
+    if not problem:
+        try:
+            return msgspec.json.decode(output.output, type=NodeRecord)
+        except (msgspec.DecodeError, RecursionError):
+            first_line = plain(output.output.partition("\n")[0])[:80]
+            problem = f'the command printed no record of this version of busbw but "{first_line}"'
+    return NodeRecord(node=plain(output.node), problem=problem)
 
 
 def print_captures(records: Sequence[NodeRecord]) -> None:
-    """Prints a line for each capture, which `write_capture` reads. Names the nodes with a capture that is too long."""
+    """Prints a line for `write_capture` for each capture. Names the nodes without one because it was too long."""
     for record in records:
         if record.capture:
             click.echo(msgspec.json.encode(_NodeCapture(record.node, record.capture)))
-        elif not record.problem:  # the result names nodes with a problem
+        elif not record.problem:  # the result already names the nodes with a problem
             text = f"{plain(record.node)} has no capture: it is longer than {_MAX_CAPTURE_BYTES >> 10} KiB"
             click.echo(f"busbw doctor: {text}; run busbw doctor --capture FILE on the node", err=True)
 
@@ -104,9 +105,9 @@ def write_capture(folder: Path, line: bytes) -> bool:
         content = msgspec.json.decode(line, type=_NodeCapture)
     except (msgspec.DecodeError, RecursionError):
         return False
-    with suppress(OSError):  # the file then cannot be written either
+    with suppress(OSError):  # without the folder, `write_whole` reports the error
         folder.mkdir(exist_ok=True)
-    # The name is from another machine, so it must not lead to another folder.
+    # Another machine stated this name, so it must not lead to another folder.
     name = plain(content.node).replace("/", "_")
     write_whole(folder / f"{name}.tar.gz", content.capture, flag="--capture")
     return True

@@ -37,11 +37,8 @@ def result_lines(result: Result) -> Iterator[Text]:
         yield Text()
     yield from wrap_text("passed: ", _names_text(result.passed))
     yield from wrap_text("not applicable: ", _areas_text(result.not_applicable))
-    by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_place_and_reason)
-    for (nodes, reason), missing in groupby(by_reason, key=_place_and_reason):
-        names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
-        yield from wrap_text("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
-    if not {finding.severity for finding in result.findings} & {"broken", "slow"}:
+    yield from _undecided_lines(result)
+    if not any(finding.severity in {"broken", "slow"} for finding in result.findings):
         yield Text()
         text = (
             "measure with `busbw run all_reduce`, or locate a slow part of several machines with `busbw find LAUNCHER`"
@@ -49,14 +46,27 @@ def result_lines(result: Result) -> Iterator[Text]:
         yield from wrap_text("next: ", f"no certain cause of slow collectives was found; {text}")
 
 
+def _undecided_lines(result: Result) -> Iterator[Text]:
+    """Yields one line for the checks that lack the same value on the same nodes."""
+    by_reason = sorted(_grouped_by_node(result.could_not_check, result), key=_nodes_and_reason)
+    for (nodes, reason), missing in groupby(by_reason, key=_nodes_and_reason):
+        names = ", ".join(each.check for each, _ in missing if each.check != ALL_CHECKS)
+        yield from wrap_text("could not check: ", f"{nodes}{names}: {reason}" if names else f"{nodes}{reason}")
+
+
+def _nodes_and_reason(labeled: tuple[Missing, str]) -> tuple[str, str]:
+    missing, nodes = labeled
+    return nodes, missing.missing
+
+
 def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_Part, str]]:
-    """Yields the first of the parts that differ only in node and evidence, and a label that names their nodes."""
+    """Merges the parts that differ only in node and evidence: yields the first of them, and a label of their nodes."""
     groups: dict[bytes, list[_Part]] = {}
     for part in parts:
         fields = msgspec.to_builtins(part)
         common = {name: value for name, value in fields.items() if name not in {"node", "evidence"}}
         groups.setdefault(msgspec.json.encode(common), []).append(part)
-    differences = {check.name for check in checks_of("nodes")}
+    names_of_differences = {check.name for check in checks_of("nodes")}
     node_count = len(result.nodes) if result.nodes is not UNSET else 1
     for group in groups.values():
         nodes = [part.node for part in group if isinstance(part.node, str)]
@@ -64,21 +74,23 @@ def _grouped_by_node(parts: Sequence[_Part], result: Result) -> Iterator[tuple[_
             yield group[0], f"on all {node_count} nodes: "
         elif len(nodes) > 1:
             yield group[0], f"on {len(nodes)} of {node_count} nodes ({names_text(nodes, _MAX_NAMES)}): "
-        elif nodes and group[0].check not in differences:
+        elif nodes and group[0].check not in names_of_differences:
             yield group[0], f"{nodes[0]}: "
         else:
             yield group[0], ""  # the text of a difference names its node
 
 
 def _names_text(names: Sequence[str]) -> str:
-    """Returns the names. Checks of variables appear as a number: they are dozens, and most variables are not set."""
-    variables = [name for name in names if name.startswith(_VARIABLE_PREFIX)]
-    others = [name for name in names if name not in variables]
-    return ", ".join([*others, *([f"{_VARIABLE_PREFIX}... ({len(variables)})"] if variables else [])]) or "none"
+    """Returns the names of checks. Checks of variables appear as a number, because dozens of them pass."""
+    shown = [name for name in names if not name.startswith(_VARIABLE_PREFIX)]
+    variable_count = len(names) - len(shown)
+    if variable_count:
+        shown.append(f"{_VARIABLE_PREFIX}... ({variable_count})")
+    return ", ".join(shown) or "none"
 
 
 def _areas_text(names: Sequence[str]) -> str:
-    """Returns a few names, or the numbers of many by area: a machine without GPUs and NICs has dozens."""
+    """Returns the names of a few checks. Of more checks, returns their number in each area."""
     if len(names) <= _MAX_NAMES:
         return ", ".join(names) or "none"
     areas = Counter(check.area for check in all_checks() if check.name in names)
@@ -88,28 +100,28 @@ def _areas_text(names: Sequence[str]) -> str:
 def _counts_text(result: Result) -> str:
     severities = [finding.severity for finding in result.findings]
     counts = ", ".join(f"{severities.count(each)} {each}" for each in SEVERITIES if each in severities)
-    undecided = len({missing.check for missing in result.could_not_check})
-    others = f"{len(result.passed)} passed, {len(result.not_applicable)} not applicable, {undecided} could not check"
-    return f"{count_text(len(severities), 'finding')}{': ' if counts else ''}{counts}; {others}"
+    findings = f"{count_text(len(severities), 'finding')}{': ' if counts else ''}{counts}"
+    undecided_count = len({missing.check for missing in result.could_not_check})
+    others = f"{len(result.passed)} passed, {len(result.not_applicable)} not applicable"
+    return f"{findings}; {others}, {undecided_count} could not check"
 
 
 def _group_key(labeled: _Labeled) -> tuple[object, ...]:
-    """Returns what the findings of one problem on several parts or nodes share."""
+    """Returns the key that findings share if they are one problem on several parts or nodes."""
     finding, _ = labeled
     return finding.check, finding.severity, finding.cost, _without_part(finding.fix, finding)
 
 
 def _finding_lines(labeled: Sequence[_Labeled]) -> Iterator[Text]:
-    """Yields one block for one problem on one or several parts, with the evidence of the first."""
+    """Yields one block for findings with the same key, with the evidence of the first finding."""
     first, _ = labeled[0]
-    title = f"{first.severity.upper():{_TITLE_WIDTH}}"
+    title, name = f"{first.severity.upper():{_TITLE_WIDTH}}", f"  [{first.check}]"
     by_problem: dict[str, list[_Labeled]] = {}
     for finding, nodes in labeled:
         by_problem.setdefault(_without_part(finding.problem, finding), []).append((finding, nodes))
-    for index, ((leader, nodes), *others) in enumerate(by_problem.values()):
-        name = f"  [{leader.check}]" if index == 0 else ""
-        yield from wrap_text(title, f"{nodes}{leader.problem}{name}", title_style=_STYLES[leader.severity])
-        title = " " * _TITLE_WIDTH
+    for (finding, nodes), *others in by_problem.values():
+        yield from wrap_text(title, f"{nodes}{finding.problem}{name}", title_style=_STYLES[first.severity])
+        title, name = " " * _TITLE_WIDTH, ""  # only the first problem has both
         if others:
             yield from wrap_text(title, f"the same: {', '.join(map(_part_text, others))}")
     for each in first.evidence:
@@ -139,8 +151,3 @@ def _cost_text(finding: ReportedFinding) -> str:
     nodes = "one node" if cost.nodes == 1 else f"{cost.nodes} nodes"
     now, fixed = (number_text(value, 3) for value in (cost.busbw_now_gbps, cost.busbw_fixed_gbps))
     return f"an all_reduce on {nodes} would reach {now} of {fixed} GB/s (expected). {finding.cost_text}"
-
-
-def _place_and_reason(labeled: tuple[Missing, str]) -> tuple[str, str]:
-    missing, nodes = labeled
-    return nodes, missing.missing

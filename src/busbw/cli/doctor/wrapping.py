@@ -14,13 +14,12 @@ from busbw.units import plain
 def wrap_text(title: str, text: str, *, title_style: str = "") -> Iterator[Text]:
     """Yields the lines of a text after a title. Further lines are indented to the end of the title."""
     has_width = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
-    indent = " " * len(title)
-    first = True
-    for line in text.splitlines() or [""]:
-        shown = plain(line)
-        parts = textwrap.wrap(
-            shown, terminal_width() - len(indent), break_long_words=False, break_on_hyphens=False, tabsize=4
-        )
-        for part in (parts or [shown]) if has_width else [shown]:
-            yield Text.assemble((title if first else indent, title_style), part)
-            first = False
+    wrapper = textwrap.TextWrapper(
+        terminal_width() - len(title), break_long_words=False, break_on_hyphens=False, tabsize=4
+    )
+    beginning = title
+    for line in map(plain, text.splitlines() or [""]):
+        parts = wrapper.wrap(line) if has_width else []
+        for part in parts or [line]:
+            yield Text.assemble((beginning, title_style), part)
+            beginning = " " * len(title)

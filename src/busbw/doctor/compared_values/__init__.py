@@ -45,7 +45,7 @@ class ComparedValue(Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
 
 class _Group(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Values with the same effect."""
+    """Values with the same effect if nodes differ in them."""
 
     severity: Severity
     cost: str
@@ -74,7 +74,8 @@ def compared_values() -> tuple[tuple[ComparedValue, _Group], ...]:
 
 def read_values(machine: Machine, node: NodeValues) -> None:
     """Adds the values of a machine to `node`. Reads files first, because commands and facts may take long."""
-    for value, _ in sorted(compared_values(), key=lambda each: each[0].path.startswith(("commands/", "facts/"))):
+    values = [value for value, _ in compared_values()]
+    for value in sorted(values, key=lambda each: each.path.startswith(("commands/", "facts/"))):
         try:
             node.values[value.check] = _read_value(machine, value)
         except Unreadable as error:
@@ -136,7 +137,7 @@ def _texts(machine: Machine, path: str) -> list[str]:
 
 
 def _fields(content: Any, names: list[str]) -> Iterator[str]:
-    """Yields the texts of a field. Empty ones for missing values, so that fields of one list stay parallel."""
+    """Yields the texts of a field. A missing value yields an empty text, so that fields of one list stay parallel."""
     if names and names[0] == "*":
         for each in content if isinstance(content, list) else ():
             yield from _fields(each, names[1:])

@@ -122,7 +122,8 @@ def read_gpus() -> Gpus:
             raise Unreadable(f"the number of GPUs: {reason}")
         opened = {index: attempt(nvml, nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)}
         handles = {index: handle for index, (handle, _, _) in opened.items() if handle is not None}
-        start, before = time.monotonic(), {index: _recoveries(nvml, each) for index, each in handles.items()}
+        start = time.monotonic()
+        before = {index: _recoveries(nvml, handle) for index, handle in handles.items()}
         gpus = [
             _failed_gpu(index, reason, code) if handle is None else _read_gpu(nvml, index, handle)
             for index, (handle, reason, code) in opened.items()
@@ -130,7 +131,7 @@ def read_gpus() -> Gpus:
         ]
         if any(recoveries is not None for recoveries in before.values()):
             time.sleep(max(0.0, start + _GROWTH_PERIOD_S - time.monotonic()))
-        after = {index: _recoveries(nvml, each) for index, each in handles.items()}
+        after = {index: _recoveries(nvml, handle) for index, handle in handles.items()}
         return Gpus(
             gpus=tuple(_with_growth(gpu, before.get(gpu.index), after.get(gpu.index)) for gpu in gpus),
             hidden=count - len(gpus),
@@ -138,7 +139,9 @@ def read_gpus() -> Gpus:
 
 
 def _failed_gpu(index: int, reason: str, code: int | None) -> Gpu:
-    return Gpu(index=index, lost=code == LOST, failures={} if code == LOST else dict.fromkeys(_VALUES, reason))
+    if code == LOST:
+        return Gpu(index=index, lost=True)
+    return Gpu(index=index, failures=dict.fromkeys(_VALUES, reason))
 
 
 def _read_gpu(nvml: Any, index: int, handle: Any) -> Gpu:
@@ -162,22 +165,22 @@ def _nvlinks(nvml: Any, gpu: Any) -> NvLinks | None:
         if state is None:
             break  # past the last link
         states.append(state)
+    if not states:
+        return None
     active = [link for link, state in enumerate(states) if state]  # asleep (2) is active too
     ends = [attempt(nvml, nvml.nvmlDeviceGetNvLinkRemoteDeviceType, gpu, link)[0] for link in active]
     speeds, _, _ = attempt(nvml, field_values, nvml, gpu, [(_LINK_SPEED, link) for link in active])
     inactive = tuple(link for link, state in enumerate(states) if not state)
     known_speeds = tuple(sorted({speed for speed in speeds or () if speed}))
-    links = NvLinks(count=len(states), inactive=inactive, to_switch=_TO_SWITCH in ends, speeds_mbps=known_speeds)
-    return links if states else None
+    return NvLinks(count=len(states), inactive=inactive, to_switch=_TO_SWITCH in ends, speeds_mbps=known_speeds)
 
 
 def _recoveries(nvml: Any, gpu: Any) -> int | None:
     """Returns the recoveries of all links since the last reset. None if the GPU has no counters."""
-    links = [
-        attempt(nvml, field_values, nvml, gpu, [(field, link) for field in _RECOVERIES])[0] or []
-        for link in range(_MAX_LINKS)
-    ]
-    counts = [count for counts in links for count in counts if count is not None]
+    counts: list[int] = []
+    for link in range(_MAX_LINKS):
+        values, _, _ = attempt(nvml, field_values, nvml, gpu, [(field, link) for field in _RECOVERIES])
+        counts += [value for value in values or () if value is not None]
     return sum(counts) if counts else None
 
 

@@ -48,7 +48,8 @@ def attempt(nvml: Any, read: Callable[..., T], *arguments: object) -> tuple[T | 
     # Some functions of the package raise other errors than NVMLError.
     except (nvml.NVMLError, OSError, AttributeError, ValueError, TypeError) as error:
         code = getattr(error, "value", None)
-        return None, "" if code in _UNSUPPORTED else plain(str(error)) or type(error).__name__, code
+        reason = "" if code in _UNSUPPORTED else plain(str(error)) or type(error).__name__
+        return None, reason, code
 
 
 def field_values(nvml: Any, gpu: Any, fields: list[tuple[int, int]]) -> list[int | None]:

@@ -43,7 +43,7 @@ def read_environment() -> Environment:
 
 
 class Limits(Fact, kw_only=True, frozen=True):
-    """Soft limits of the process, except one. None for a limit that is not set."""
+    """Limits of the process: soft limits, unless the field states otherwise. None for a limit that is not set."""
 
     memlock_bytes: int | None = None
     stack_bytes: int | None = None
@@ -68,11 +68,11 @@ class DeviceNodes(Fact, kw_only=True, frozen=True):
 def read_device_nodes() -> DeviceNodes:
     """Returns the device nodes of this process's /dev."""
     paths = [path for pattern in _NODE_PATTERNS for path in sorted(Path("/dev").glob(pattern)) if path.is_char_device()]
-    # The kernel applies the rules of the cgroup here as well. Opening a node could wake its device.
-    usable = {str(path.relative_to("/dev")): os.access(path, os.R_OK | os.W_OK) for path in paths}
+    # `access` also follows the device rules of the cgroup. Opening a node instead could wake its device.
+    is_usable = {str(path.relative_to("/dev")): os.access(path, os.R_OK | os.W_OK) for path in paths}
     return DeviceNodes(
-        usable=tuple(name for name in usable if usable[name]),
-        denied=tuple(name for name in usable if not usable[name]),
+        usable=tuple(name for name in is_usable if is_usable[name]),
+        denied=tuple(name for name in is_usable if not is_usable[name]),
     )
 
 
@@ -121,9 +121,12 @@ def read_user_configuration() -> UserConfiguration:
             lines = file.read(_MAX_CONFIGURATION_BYTES).decode(errors="replace").splitlines()
     except (OSError, RuntimeError, ValueError) as error:
         raise Unreadable(f"{name} cannot be read: {error}") from error
-    return UserConfiguration(
-        path=name, lines=tuple(line for line in lines if not may_be_secret(*line.partition("=")[::2]))
-    )
+    return UserConfiguration(path=name, lines=tuple(line for line in lines if not _may_be_secret(line)))
+
+
+def _may_be_secret(line: str) -> bool:
+    variable, _, value = line.partition("=")
+    return may_be_secret(variable, value)
 
 
 READERS: dict[type[Fact], Callable[[], Fact]] = {

@@ -38,7 +38,7 @@ class Damage(Struct, kw_only=True, frozen=True):
     nvls: bool = True
     """False if the NVLink switch no longer reduces."""
     fabric_cap_gbps: float | None = None
-    """Maximum busbw within a node in GB/s. None for no further limit."""
+    """Maximum busbw within a node in GB/s. None if the finding limits only the shares above."""
 
 
 class Finding(Struct, frozen=True):
@@ -53,9 +53,9 @@ class Finding(Struct, frozen=True):
     damage: Damage | None = None
     """Effect on collectives, from which the cost in bandwidth is computed. None if this effect cannot be estimated."""
     cost: str | None = None
-    """Sentence with the effect of this finding. If None, the sentence of the check holds."""
+    """Sentence with the effect of this finding. None if the sentence of the check states the effect."""
     fix: str | None = None
-    """Commands that correct this finding. If None, the commands of the check do."""
+    """Commands that correct this finding. None if the commands of the check correct this finding."""
 
 
 Examination: TypeAlias = Callable[[Subject], Iterable[Finding]]
@@ -92,7 +92,7 @@ class CheckTexts(Struct, kw_only=True, frozen=True):
         self, name: str, area: Area, reads: str, examine: "Examination[Subject]", *, needs_root: bool = False
     ) -> "Check[Subject]":
         """Returns the check with these texts."""
-        texts = {field: getattr(self, field) for field in CheckTexts.__struct_fields__}
+        texts = {title: getattr(self, title) for title in CheckTexts.__struct_fields__}
         return Check(name=name, area=area, reads=reads, examine=examine, needs_root=needs_root, **texts)
 
 
@@ -116,7 +116,8 @@ def check(
     texts = CheckTexts(rule=rule, source=source, cost=cost, fix=fix)
 
     def make_check(examine: Examination[Subject]) -> Check[Subject]:
-        name, area = examine.__name__.replace("_", "-"), cast(Area, examine.__module__.split(".")[-2])
+        name = examine.__name__.replace("_", "-")
+        area = cast(Area, examine.__module__.split(".")[-2])
         return texts.make_check(name, area, reads, examine, needs_root=needs_root)
 
     return make_check

@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -23,12 +23,6 @@ class Fact(Struct, kw_only=True, frozen=True):
 
 
 FactType = TypeVar("FactType", bound=Fact)
-
-
-class Named(Protocol):
-    """Class with a name."""
-
-    __name__: str
 
 
 class Machine:
@@ -144,8 +138,8 @@ class Machine:
         return Evidence(absolute_path(path), self.text(path))
 
 
-def fact_key(fact_type: Named) -> str:
-    """Returns the key of a fact."""
+def fact_key(fact_type: type[Fact]) -> str:
+    """Returns the key of a fact in the tree."""
     return f"{FACTS}{fact_type.__name__.lower()}.json"
 
 

@@ -103,7 +103,7 @@ class NcclLog:
     """Content of a log."""
 
     messages: list[Message] = field(default_factory=list)
-    """Messages that are not about ranks and connections. Equal messages of a host occur once."""
+    """Messages about other subjects than ranks and connections. Equal messages of a host occur once."""
     communicators: list[Communicator] = field(default_factory=list)
     channels: list[Message] = field(default_factory=list)
     """Messages about connections, one for each pair of endpoints and transport."""
@@ -123,7 +123,7 @@ class NcclLog:
             raise Unreadable("messages of level INFO; run the job with NCCL_DEBUG=INFO")
 
     def require_network(self) -> None:
-        """Raises NotApplicable if the job does not use the network, Unreadable if that is not known."""
+        """Raises NotApplicable if the job does not use the network. Raises Unreadable if its use is unknown."""
         self.require_info()
         if not self.communicators:
             raise Unreadable("the messages of ncclCommInitRank about ranks")
@@ -132,9 +132,14 @@ class NcclLog:
     def find(self, pattern: re.Pattern[str], *, is_warning: bool = False) -> Iterator[tuple[Message, re.Match[str]]]:
         """Yields the messages that contain a pattern. With `is_warning`, yields only messages of level WARN."""
         for message in self.messages:
-            match = None if is_warning and message.level != "WARN" else pattern.search(message.text)
-            if match:
+            if is_warning and message.level != "WARN":
+                continue
+            if match := pattern.search(message.text):
                 yield message, match
+
+    def contains(self, pattern: re.Pattern[str]) -> bool:
+        """True if a message contains the pattern."""
+        return next(self.find(pattern), None) is not None
 
     @cached_property
     def minor_version(self) -> int | None:
@@ -151,8 +156,10 @@ class NcclLog:
         """True if NCCL reduces in the NVLink switch of the named system for this number of ranks. None if unknown."""
         if self.system is None:
             return None
-        sizes = [math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators]
-        return self.system.nvls is not None and (not sizes or max(sizes) >= self.system.nvls.from_ranks.value)
+        if self.system.nvls is None:
+            return False
+        ranks_per_host = [math.ceil(each.size / max(1, len(each.hosts))) for each in self.communicators]
+        return not ranks_per_host or max(ranks_per_host) >= self.system.nvls.from_ranks.value
 
     @cached_property
     def variables(self) -> dict[tuple[str, str], Message]:
@@ -160,10 +167,11 @@ class NcclLog:
         return {(match[1], match[2]): message for message, match in reversed(list(self.find(_VARIABLE)))}
 
     def setting(self, values: Mapping[str, tuple[str, ...]]) -> Evidence | None:
-        """Returns evidence that NCCL read one of these values of a variable, by its name."""
-        return next(
-            (each.evidence for (name, value), each in self.variables.items() if value in values.get(name, ())), None
-        )
+        """Returns evidence that NCCL read a variable with one of its values in `values`. None if NCCL read none."""
+        for (name, value), message in self.variables.items():
+            if value in values.get(name, ()):
+                return message.evidence
+        return None
 
     @cached_property
     def networks(self) -> dict[str, tuple[str, Message]]:
@@ -173,13 +181,13 @@ class NcclLog:
     @cached_property
     def has_nvlink(self) -> bool | None:
         """True if NVLink connects all GPUs of a node. None if unknown."""
-        if any(True for _ in self.find(re.compile(r"[1-9]\d* nvls channels|type NVL/"))):
+        if self.contains(re.compile(r"[1-9]\d* nvls channels|type NVL/")):
             return True
         return self.system.is_joined_by_nvlink if self.system and self.system.fabrics else None
 
     @cached_property
     def connections(self) -> list[Connection]:
-        """Connections for collectives with two hosts that are known without doubt."""
+        """Connections for collectives. A connection is absent if the log does not identify both of its hosts."""
         found = []
         for message in self.channels:
             match = _CHANNEL.match(message.text)
@@ -216,6 +224,8 @@ class NcclLog:
     def _communicators_by_process(self) -> dict[Process, list[Communicator]]:
         found: dict[Process, list[Communicator]] = {}
         for each in self.communicators:
-            for process in {rank.process for rank in each.ranks.values()} if not each.is_ambiguous else ():
+            if each.is_ambiguous:
+                continue
+            for process in {rank.process for rank in each.ranks.values()}:
                 found.setdefault(process, []).append(each)
         return found

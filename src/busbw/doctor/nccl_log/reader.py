@@ -18,8 +18,8 @@ READ_LIMIT_S = 3.0
 MAX_MESSAGES = 100_000
 """Maximum number of different messages. A job of 10,000 ranks has fewer messages that checks read."""
 
-_MAX_GLUED_RATIO = 10
-"""A name such as "17node1" is text and a host if node1 has more than this factor of its messages."""
+_GLUED_RATIO = 10
+"""The name "17node1" is a text and the host node1 if node1 has more than this number of times its messages."""
 
 _HEADER = re.compile(HEADER)
 _VERSION = re.compile(rb"NCCL version \d")
@@ -48,21 +48,31 @@ def read_nccl_log(paths: Sequence[Path], limit_s: float = READ_LIMIT_S, *, syste
         name = "standard input" if str(path) == "-" else plain(path_text(path.name))
         try:
             for message in _messages(path, name, end):
-                messages.append(message)
+                messages.append(message)  # so that the messages before an error remain
         except UnfinishedError as error:
             unread = unread or f"the rest of {name}: {error}"
-    # If a line begins with a part of another line, text stands directly before the host, as in "17node1".
+    wrong_hosts = _glued_hosts(messages)
+    by_kind: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
+    for message in messages:
+        if message.host not in wrong_hosts:
+            by_kind[_kind(message)].append(message)
+    return NcclLog(
+        messages=by_kind["other"],
+        communicators=_communicators(by_kind["rank"]),
+        channels=by_kind["channel"],
+        unread=unread,
+        system=system,
+    )
+
+
+def _glued_hosts(messages: Sequence[Message]) -> set[str]:
+    """Returns the names that consist of text and a host: "17node1" if a line begins with a part of another line."""
     counts = Counter(message.host for message in messages)
-    glued = {
+    return {
         host
         for host, count in counts.items()
-        if any(counts.get(host[index:], 0) > _MAX_GLUED_RATIO * count for index in range(1, len(host)))
+        if any(counts.get(host[index:], 0) > _GLUED_RATIO * count for index in range(1, len(host)))
     }
-    kinds: dict[str, list[Message]] = {"channel": [], "rank": [], "other": []}
-    for message in messages:
-        if message.host not in glued:
-            kinds[_kind(message)].append(message)
-    return NcclLog(kinds["other"], _communicators(kinds["rank"]), kinds["channel"], unread, system)
 
 
 def _kind(message: Message) -> str:
@@ -86,13 +96,14 @@ def _messages(path: Path, name: str, end: float) -> Iterator[Message]:
         keys.add(key)
         if (found := _find_message(line)) is not None:
             process, level, text = found
-            yield Message(process, level, plain(text.decode(errors="replace").rstrip()), f"{name} line {number}")
+            text_for_people = plain(text.decode(errors="replace").rstrip())
+            yield Message(process=process, level=level, text=text_for_people, place=f"{name} line {number}")
 
 
 def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
     """Returns the key that lines with the same message share. None if no check reads the message.
 
-    Most lines repeat earlier lines, or no check reads them, so the keys save most of the time.
+    The caller reads only one line with each key. This saves most of the time, because most lines repeat earlier lines.
     """
     writer = line[:mark].rpartition(b" [")[0].rpartition(b" ")[2]
     if line.startswith(b"INFO ", mark + 5):
@@ -109,8 +120,8 @@ def _key(line: bytes, mark: int) -> tuple[bytes, bytes] | None:
 def _find_message(line: bytes) -> tuple[Process, str, bytes] | None:
     """Returns process, level and text of the message in a line. None if there is no message.
 
-    Processes that share an output can write into each other's lines. Of several messages in a line, the end of the
-    first and the host of the others are not known, so the line is dropped.
+    Processes that share an output can write into each other's lines. A line with several messages is dropped, because
+    it shows neither the end of the first message nor the hosts of the others.
     """
     header = _HEADER.search(line)
     if header is None:
@@ -132,13 +143,15 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
         if match is None:
             continue
         handle, size = (message.process, match["handle"]), int(match["size"])
+        is_initialization = message.text.endswith(("Init START", "Init COMPLETE"))
         if match["nodes"]:
             known = by_handle.get(handle)
             if known is not None and known.size == size:
                 known.node_count, known.uses_mnnvl = int(match["nodes"]), match["mnnvl"] != "0"
                 known.evidence = message.evidence
-        elif match["split"] or not message.text.endswith(("Init START", "Init COMPLETE")):
-            by_handle.pop(handle, None)  # the log does not tell which ranks a part of a communicator has
+        elif match["split"] or not is_initialization:
+            # The handle no longer names the known communicator. The log does not tell the ranks after a split.
+            by_handle.pop(handle, None)
         else:
             communicator = found.setdefault(match["id"] or f"{size} ranks", Communicator(size))
             rank = Rank(message.process, frozenset({match["gpu"] or "", match["bus"] or ""} - {""}))
@@ -146,7 +159,7 @@ def _communicators(messages: Sequence[Message]) -> list[Communicator]:
             communicator.is_ambiguous |= before.process != rank.process or communicator.size != size
             by_handle[handle] = communicator
     for each in found.values():
-        # Machines of the same name are not one host.
+        # Two ranks with one host and GPU are on different machines of the same name.
         gpus = {(rank.process.host, rank.gpu_names) for rank in each.ranks.values()}
         each.is_ambiguous |= len(gpus) < len(each.ranks)
     return list(found.values())

@@ -8,8 +8,9 @@ from busbw.system import find_in_text
 def log_of_run(table: Table) -> NcclLog:
     """Returns the variables and ranks of a run. The log has no messages about networks and connections."""
     host = table.hosts[0] if table.hosts else ""
+    process = Process(host, pid="")
     messages = [
-        Message(Process(host, ""), "INFO", f"{name} set by environment to {value}", "environment of the run")
+        Message(process, level="INFO", text=f"{name} set by environment to {value}", place="environment of the run")
         for name, value in table.environment.items()
     ]
     ranks = {
@@ -17,4 +18,5 @@ def log_of_run(table: Table) -> NcclLog:
         for rank in table.rank_list
     }
     system = find_in_text(table.devices[0]) if len(table.devices) == 1 else None
-    return NcclLog(messages, [Communicator(table.ranks or len(ranks), ranks)], system=system)
+    communicator = Communicator(size=table.ranks or len(ranks), ranks=ranks)
+    return NcclLog(messages=messages, communicators=[communicator], system=system)

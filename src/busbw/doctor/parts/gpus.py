@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -59,23 +60,26 @@ def value_of(gpu: Gpu, field: str) -> Any:
 
 
 def gpus_with_fields(machine: Machine, *fields: str) -> tuple[tuple[Gpu, ...], str]:
-    """Returns the used GPUs with all these fields, and the reason why another used GPU lacks a field, or an empty text.
+    """Returns the used GPUs with all these fields, and the reason for which the reading of a field failed, or "".
 
     Raises:
         NotApplicable: No GPU has these fields, and no GPU failed to report them.
     """
     gpus = used_gpus(machine)
-    reasons = [(gpu, field, gpu.failures.get(field.partition(".")[0])) for gpu in gpus for field in fields]
-    failures = [f"{gpu.label} {field}: {reason}" for gpu, field, reason in reasons if reason is not None]
+    failures = [
+        f"{gpu.label} {field}: {gpu.failures[value]}"
+        for gpu, field in product(gpus, fields)
+        if (value := field.partition(".")[0]) in gpu.failures
+    ]
     complete = tuple(gpu for gpu in gpus if all(value_of(gpu, field) is not None for field in fields))
     require(complete or failures, f"no GPU reports {', '.join(fields)}")
     return complete, failures[0] if failures else ""
 
 
 def require_fields(*fields: str) -> Callable[[Rule], Callable[[Machine], Iterator[Finding]]]:
-    """Makes an examination of a rule for the GPUs that report these fields.
+    """Turns a rule for the GPUs that report these fields into an examination of a machine.
 
-    If the reading of a field of another GPU fails, the check remains undecided after its findings.
+    If the reading of a field fails on another GPU, the check still yields its findings, but is undecided.
     """
 
     def make_examination(rule: Rule) -> Callable[[Machine], Iterator[Finding]]:
@@ -108,7 +112,7 @@ def gpu_finding(
 def odd_gpus(gpus: Sequence[Gpu], field: str) -> Iterator[tuple[Gpu, Any]]:
     """Yields the GPUs with another known value of a field than most GPUs of the same name, and the usual value.
 
-    Nothing without a majority: of two different GPUs, neither is the odd one.
+    Yields nothing without a majority, because neither of two different GPUs is the odd one.
     """
     for name in dict.fromkeys(gpu.name for gpu in gpus):
         equal = [gpu for gpu in gpus if gpu.name == name]

@@ -1,7 +1,7 @@
-"""Settings of communication libraries: variables of the process, and variables in NCCL's configuration files."""
+"""Settings: variables of the process that concern communication, and variables in NCCL's configuration files."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -54,12 +54,11 @@ def read_settings(machine: Machine) -> dict[str, Setting]:
 def configuration_lines(machine: Machine) -> Iterator[tuple[str, str]]:
     """Yields path and text of each line in NCCL's configuration files that is neither empty nor a comment."""
     user = machine.fact(UserConfiguration)
-    yield from _with_origin(user.path, user.lines or ())
-    yield from _with_origin(f"/{_SYSTEM_FILE}", (machine.text_or_none(_SYSTEM_FILE) or "").splitlines())
-
-
-def _with_origin(path: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    return ((path, line) for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    system_lines = (machine.text_or_none(_SYSTEM_FILE) or "").splitlines()
+    for path, lines in ((user.path, user.lines or ()), (f"/{_SYSTEM_FILE}", system_lines)):
+        for line in lines:
+            if line.strip() and not line.lstrip().startswith("#"):
+                yield path, line
 
 
 def is_name(text: str) -> bool:

@@ -71,12 +71,12 @@ def rdma_ports(machine: Machine) -> tuple[Port, ...]:
     Raises:
         NotApplicable: There is no such port.
     """
-    devices = tuple(each for each in rdma_devices(machine) if not _is_other_protocol(machine, each))
-    devices = tuple(each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")) or devices
+    devices = [each for each in rdma_devices(machine) if not _is_other_protocol(machine, each)]
+    physical = [each for each in devices if not machine.has(f"{DEVICES}/{each.bus_id}/physfn")]
     interfaces = _interfaces(machine) if devices else {}
     ports = [
         _port(machine, device, number, interfaces.get(device.bus_id, ()))
-        for device in devices
+        for device in physical or devices
         for number in machine.names(f"{INFINIBAND}/{device.label}/ports")
     ]
     setting = read_settings(machine).get("NCCL_IB_HCA") if ports else None
@@ -99,10 +99,11 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
     rate = rate_gbit(machine.word(f"{folder}/rate"))
     if rate is None:
         raise Unreadable(f"a rate in {absolute_path(folder)}/rate")
+    kind: Kind = "InfiniBand" if link_layer == "InfiniBand" else "RoCE"
     return Port(
         device=device.label,
         number=number,
-        kind="EFA" if device.is_efa else "InfiniBand" if link_layer == "InfiniBand" else "RoCE",
+        kind="EFA" if device.is_efa else kind,
         state=machine.word(f"{folder}/state").partition(":")[2].strip(),
         physical_state=machine.word(f"{folder}/phys_state").partition(":")[2].strip(),
         rate_gbit=rate,
@@ -117,8 +118,9 @@ def _interfaces(machine: Machine) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for name in machine.names_or_empty(NETWORK):
         with suppress(Absent):
-            bus_id = (chain_of(Path(machine.target(f"{NETWORK}/{name}/device"))) or ("",))[-1]
-            found[bus_id] = (*found.get(bus_id, ()), name)
+            if chain := chain_of(Path(machine.target(f"{NETWORK}/{name}/device"))):
+                bus_id = chain[-1]
+                found[bus_id] = (*found.get(bus_id, ()), name)
     return found
 
 
@@ -126,8 +128,8 @@ def collective_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
     """Returns the ports that a job uses for collectives, without the ports for storage and management.
 
     The ports of one model, at the same place of each card, are a group. The group with the highest total rate is used.
-    If the GPUs can share equally only the ports with the most frequent value of a trait, the other ports have another
-    purpose.
+    If the GPUs cannot share its ports equally, but can share the ports with the most frequent value of a trait, the
+    other ports have another purpose.
 
     Args:
         machine: Machine with the NICs.
@@ -145,16 +147,16 @@ def collective_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
     for trait in ("kind", "is_active", "rate_gbit"):
         value = majority_value(getattr(port, trait) for port in ports)
         same = [port for port in ports if getattr(port, trait) == value]
-        if value and _is_complete(len(same), gpu_count) and not _is_complete(len(ports), gpu_count):
+        if value and _can_share_equally(gpu_count, len(same)) and not _can_share_equally(gpu_count, len(ports)):
             ports = same
     chosen = tuple(port for port in ports if not kinds or port.kind in kinds)
     require(chosen, f"no compute NIC of kind {' or '.join(kinds)}")
     return chosen
 
 
-def _is_complete(ports: int, gpu_count: int) -> bool:
-    """True if each GPU has the same share of the ports."""
-    return gpu_count > 0 and (gpu_count % ports == 0 or ports % gpu_count == 0)
+def _can_share_equally(gpu_count: int, port_count: int) -> bool:
+    """True if each GPU can have the same number of ports, or each port the same number of GPUs."""
+    return gpu_count > 0 and (gpu_count % port_count == 0 or port_count % gpu_count == 0)
 
 
 def majority_value(values: Iterable[Value]) -> Value | None:
@@ -167,12 +169,14 @@ def majority_value(values: Iterable[Value]) -> Value | None:
 def is_permitted(setting: str, name: str, port: str | None = None) -> bool:
     """True if a value of NCCL_IB_HCA or NCCL_SOCKET_IFNAME permits a device or interface.
 
-    Its entries are prefixes, or names after "="; "^" in front excludes them. An entry can end with a colon and a port.
+    The value lists prefixes of names, or whole names after a "=". A "^" at the beginning excludes the listed ones. An
+    entry can end with a colon and a port.
     """
+    is_excluding = setting.startswith("^")
     is_exact = setting.removeprefix("^").startswith("=")
     entries = [entry.partition(":") for entry in setting.lstrip("^=").split(",") if entry]
     is_listed = any(
         (name == prefix if is_exact else name.startswith(prefix)) and (port is None or number in {"", port})
         for prefix, _, number in entries
     )
-    return not entries or is_listed != setting.startswith("^")
+    return not entries or is_listed != is_excluding

@@ -68,20 +68,22 @@ def device_folders(machine: Machine) -> tuple[str, ...]:
 
 
 def gpus(machine: Machine, *, of_host: bool = False) -> tuple[PciDevice, ...]:
-    """Returns the GPUs of NVIDIA and AMD, in the order of bus ids. None in a container without a GPU.
+    """Returns the GPUs of NVIDIA and AMD, in the order of bus ids. Empty in a container without a GPU.
 
     Args:
         machine: Machine with the GPUs.
-        of_host: Also GPUs that this process cannot use, such as those of the host outside a container.
+        of_host: True to include GPUs that this process cannot use, such as GPUs outside its container.
     """
     found: list[PciDevice] = []
     if not of_host and is_container_without_gpu(machine):
         return ()
-    known = machine.names_or_empty(DRIVER_GPUS)
+    listed = machine.names_or_empty(DRIVER_GPUS)
     for folder in device_folders(machine):
         vendor = machine.word(f"{folder}/vendor")
-        is_listed = of_host or not known or vendor != NVIDIA or folder.rpartition("/")[2] in known
-        is_gpu = is_listed and machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ())
+        is_hidden = vendor == NVIDIA and listed and folder.rpartition("/")[2] not in listed
+        if is_hidden and not of_host:
+            continue
+        is_gpu = machine.word(f"{folder}/class")[:6] in _GPU_CLASSES.get(vendor, ())
         if is_gpu and (of_host or vendor != AMD or _has_node(machine, folder)):
             found.append(_device(machine, folder, f"GPU{len(found)}"))
     return tuple(found)

@@ -32,32 +32,40 @@ def rdma_kinds(machine: Machine) -> set[str]:
 
 
 def pcie_gbps(machine: Machine) -> float | None:
-    """Returns the bandwidth between a GPU and host memory in GB/s, for the slowest slot of a GPU. None if unknown."""
+    """Returns the bandwidth in GB/s between host memory and the GPU in the slowest slot. None if unknown."""
     with suppress(Unreadable):
-        rates = [link.max_gbps for gpu in gpus(machine) for link in links_above(machine, gpu.bus_id)[:1]]
-        return min(filter(None, rates), default=0.0) * _PCIE_EFFICIENCY or None
+        links = [links_above(machine, gpu.bus_id) for gpu in gpus(machine)]
+        known_gbps = [above[0].max_gbps for above in links if above and above[0].max_gbps]
+        return min(known_gbps) * _PCIE_EFFICIENCY if known_gbps else None
     return None
 
 
-def _system(machine: Machine) -> System | None:
-    """Returns the system with GPUs of this name. None for different GPUs and for unknown ones."""
+def _system_of_gpus(machine: Machine) -> System | None:
+    """Returns the system with the product name of the machine's GPUs. None if it is unknown, or if the GPUs differ."""
     names = set(gpu_names(machine))
     return find_in_text(names.pop()) if len(names) == 1 else None
 
 
 def _has_nvlink(machine: Machine) -> bool:
-    """True if NVLink joins several GPUs of a node, all of which are on boards (SXM)."""
-    names, system = gpu_names(machine), _system(machine)
+    """True if NVLink joins several GPUs of a node: in systems with NVLink, and if all GPUs are on boards (SXM)."""
+    names, system = gpu_names(machine), _system_of_gpus(machine)
     is_known = system is not None and system.is_joined_by_nvlink
     return len(names) > 1 and (is_known or all("SXM" in name for name in names))
 
 
 def _has_nvls(machine: Machine) -> bool:
-    """True for GPUs on switches that reduce. A board with 4 GPUs has no switch, unless it belongs to a rack."""
-    system = _system(machine)
+    """True for several GPUs at switches that reduce."""
+    system = _system_of_gpus(machine)
     if system is None or system.nvls is None:
         return False
-    return len(gpu_names(machine)) >= (2 if system.rack_ranks else system.ranks_per_node)
+    # The switches of a rack are outside its boards. Other boards have a switch only in their version with all GPUs.
+    min_gpus = 2 if system.rack_ranks else system.ranks_per_node
+    return len(gpu_names(machine)) >= min_gpus
+
+
+def _has_mnnvl(machine: Machine) -> bool:
+    system = _system_of_gpus(machine)
+    return system is not None and system.rack_ranks is not None
 
 
 def _is_vendor(machine: Machine, vendor: str) -> bool:
@@ -67,13 +75,13 @@ def _is_vendor(machine: Machine, vendor: str) -> bool:
 TRAITS: dict[str, Callable[[Machine], bool]] = {
     "NVLink": _has_nvlink,
     "NVLS": _has_nvls,
-    "MNNVL": lambda machine: (system := _system(machine)) is not None and system.rack_ranks is not None,
+    "MNNVL": _has_mnnvl,
     "several PCIe GPUs": lambda machine: len(gpu_names(machine)) > 1 and not _has_nvlink(machine),
     "GPUs": lambda machine: bool(gpu_names(machine)),
     "RDMA": lambda machine: bool(rdma_kinds(machine)),
     "InfiniBand or RoCE": lambda machine: bool(rdma_kinds(machine) & {"infiniband", "roce"}),
     "InfiniBand": lambda machine: "infiniband" in rdma_kinds(machine),
-    # A machine with InfiniBand uses its Ethernet NICs for storage.
+    # Only RoCE, because a machine with InfiniBand uses its Ethernet NICs for storage.
     "RoCE": lambda machine: rdma_kinds(machine) == {"roce"},
     "EFA": lambda machine: "efa" in rdma_kinds(machine),
     "virtual machine": is_virtual,
@@ -86,20 +94,20 @@ TRAITS: dict[str, Callable[[Machine], bool]] = {
     "other than Google Cloud": lambda machine: not _is_vendor(machine, "Google"),
     "other than Azure": lambda machine: not _is_vendor(machine, "Microsoft"),
 }
-"""Predicates by name. The name completes "on machines with". A predicate may raise Unreadable."""
+"""Predicates by name, for the tables of variables and of NCCL's defects. A predicate may raise Unreadable."""
 
 
 def has_traits(machine: Machine, traits: str) -> bool:
-    """True if the machine has all traits of a list with commas. An empty list is always met."""
+    """True if the machine has all traits of a text, with commas between them. True if the text is empty."""
     return all(TRAITS[trait](machine) for trait in traits.split(", ") if trait)
 
 
 def system_of(machine: Machine) -> System | None:
-    """Returns the system with the machine's own NICs at their highest rate. None if no GPU is known."""
-    gpus: tuple[str, ...] = ()
+    """Returns the system of the GPUs with the machine's own NICs. None if the GPUs are unknown or differ."""
+    names: tuple[str, ...] = ()
     ports: list[NetworkPort] = []
     with suppress(Unreadable, NotApplicable):
-        gpus = gpu_names(machine)
+        names = gpu_names(machine)
         ports += [NetworkPort(name=each.device, has_rdma=True, gbit=each.rate_gbit) for each in rdma_ports(machine)]
-    system, _ = system_of_machine(DetectedMachine(gpus=gpus, ports=tuple(ports)))
+    system, _ = system_of_machine(DetectedMachine(gpus=names, ports=tuple(ports)))
     return system if system.generation != "host" else None

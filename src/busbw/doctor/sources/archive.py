@@ -60,7 +60,7 @@ def _folder(path: Path, index: str) -> Iterator[tuple[str, int, IO[bytes] | None
 def _archive(path: Path) -> Iterator[tuple[str, int, IO[bytes] | None]]:
     content = read_user_file(path, max_bytes=MAX_ARCHIVE_BYTES)
     if content.startswith(_GZIP):
-        # Headers of an archive can be of any length, so the limit concerns them as well.
+        # Headers of an archive can be of any length, so the limit also applies to them.
         content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(MAX_ARCHIVE_BYTES + 1)
         if len(content) > MAX_ARCHIVE_BYTES:
             raise ValueError(_MESSAGE_TOO_LARGE)

@@ -24,21 +24,23 @@ class Pseudonyms:
         return f"{kind}-{self.number(kind, name)}"
 
     def ipv4(self, address: IPv4Address) -> IPv4Address:
-        """Returns an address that is private, public or link-local as before, in the same network of 24 bits.
+        """Returns an address of the same class: private, public or link-local.
 
-        Netmasks, and addresses that mean the same on every machine, stay.
+        Addresses of one network of 24 bits stay in one network. Netmasks, and addresses with a fixed meaning, stay.
         """
         if address.packed[0] in (0, 127, 255) or address.is_multicast:
             return address
         network, host = divmod(int(address), 256)
-        first = _PUBLIC_NETWORK if address.is_global else _PRIVATE_NETWORK
-        first = _LINK_LOCAL_NETWORK if address.is_link_local else first
+        if address.is_link_local:
+            first = _LINK_LOCAL_NETWORK
+        else:
+            first = _PUBLIC_NETWORK if address.is_global else _PRIVATE_NETWORK
         if host not in (0, 255):
             host = self.number(f"host of {network}", host)
         return IPv4Address((first + self.number(f"network of {first}", network)) * 256 + host)
 
     def ipv6(self, address: IPv6Address) -> IPv6Address:
-        """Returns an address of the same class and network. Its interface is the pseudonym of a GUID."""
+        """Returns an address of the same class. Its lower 64 bits are a pseudonym, like those of a GUID."""
         if address.ipv4_mapped is not None:
             return IPv6Address(0xFFFF << 32 | int(self.ipv4(address.ipv4_mapped)))
         if int(address) >> 32 == 0 or address.is_multicast:  # such as ::1, and ::0604 as a class of PCI devices
@@ -50,16 +52,16 @@ class Pseudonyms:
         return IPv6Address(network << 64 | self.guid(interface))
 
     def guid(self, value: int) -> int:
-        """Returns a GUID of 64 bits."""
+        """Returns the pseudonym of a GUID of 64 bits."""
         return value if value in (0, (1 << 64) - 1) else _GUID_PREFIX + self.number("GUID", value)
 
     def hardware(self, value: bytes) -> bytes:
-        """Returns a hardware address: of Ethernet (6 bytes), a GUID (8), or of IP over InfiniBand (20)."""
+        """Returns the pseudonym of an address of Ethernet (6 bytes), a GUID (8), or IP over InfiniBand (20)."""
         if len(value) == 8:
             return self.guid(int.from_bytes(value, "big")).to_bytes(8, "big")
         if len(value) == 20:  # number of a queue pair, and a GID
             return value[:4] + self.ipv6(IPv6Address(value[4:])).packed
         is_group = value[0] & 1 == 1
-        return (
-            value if is_group or not any(value) else (_HARDWARE_PREFIX + self.number("MAC", value)).to_bytes(6, "big")
-        )
+        if is_group or not any(value):
+            return value
+        return (_HARDWARE_PREFIX + self.number("MAC", value)).to_bytes(6, "big")

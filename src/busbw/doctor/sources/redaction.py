@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
+from itertools import chain
 
 import msgspec
 
@@ -69,6 +70,7 @@ def redact(capture: Capture, names: Iterable[tuple[str, str]] = ()) -> Capture:
     redaction = _Redaction([*names, *_stated_names(capture)])
     key, manifest = redaction.key, capture.manifest
     files = {key(each): redaction.content(each, content) for each, content in sorted(capture.files.items())}
+    # Each entry is redacted as a path, because the patterns of names depend on the folder.
     folders = {
         key(folder): tuple(key(f"{folder}/{name}").rpartition("/")[2] for name in entries)
         for folder, entries in sorted(manifest.folders.items())
@@ -98,7 +100,7 @@ def _stated_names(capture: Capture) -> list[tuple[str, str]]:
     variables = _variables(capture.files.get(_ENVIRONMENT, b""))
     texts = [host.decode(errors="replace").strip() for host in hosts]
     texts += [variables.get(name, "") for name in ("SLURMD_NODENAME", "SLURM_SUBMIT_HOST", NODE_NAME_VARIABLE)]
-    return [*(name for text in texts for name in _host_names(text)), ("user", variables.get("SLURM_JOB_USER", ""))]
+    return [*chain.from_iterable(map(_host_names, texts)), ("user", variables.get("SLURM_JOB_USER", ""))]
 
 
 def _host_names(text: str) -> list[tuple[str, str]]:
@@ -158,7 +160,7 @@ class _Redaction:
         name = key.rpartition("/")[2].lower()
         if "serial" in name and text.strip():
             text = self._pseudonyms.name("serial", text.strip())
-        # The word in front makes a version of four numbers no address.
+        # After this word, `_ipv4` takes four numbers for a version, not for an address.
         before = "version: " if any(word in name for word in _VERSION_WORDS) else ""
         return self.text(before + text).removeprefix(before).encode(errors="surrogateescape")
 
@@ -185,9 +187,10 @@ class _Redaction:
         return ":".join(re.findall("....", digits)) if ":" in match[0] else digits
 
     def _ipv6(self, match: re.Match[str]) -> str:
-        is_address = any(len(part) > 2 for part in match[0].split(":"))  # other than 0:1:2:3:4:5:6:7 and a::b
+        if all(len(part) <= 2 for part in match[0].split(":")):
+            return match[0]  # such as 0:1:2:3:4:5:6:7 and a::b, which are no addresses
         with suppress(ValueError):
-            address = IPv6Address(match[0] if is_address else "")
+            address = IPv6Address(match[0])
             shown = self._pseudonyms.ipv6(address)
             if shown != address:
                 return shown.exploded if len(match[0]) == _EXPLODED_LENGTH else str(shown)

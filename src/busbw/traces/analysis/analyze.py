@@ -1,11 +1,11 @@
 """Analyzes a trace: steps, operations, ranks, findings and changes."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from busbw.expect import Estimate
 from busbw.system import System
 from busbw.traces.analysis.calls import CallTable
 from busbw.traces.analysis.changes import list_changes
@@ -16,7 +16,7 @@ from busbw.traces.analysis.prepare import PreparedTrace
 from busbw.traces.analysis.ranks import measure_ranks
 from busbw.traces.analysis.rows import summarize_rows
 from busbw.traces.analysis.transfers import measure_arrivals
-from busbw.traces.analysis.types import CommunicatorGroup, StepTimes, TraceAnalysis
+from busbw.traces.analysis.types import CommunicatorGroup, OperationRow, StepTimes, TraceAnalysis
 from busbw.traces.format import Flag
 from busbw.traces.model import Trace
 from busbw.traces.steps import count_repetitions
@@ -42,17 +42,11 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
         _complete_group(group, group_alone_us, trace, nodes)
         for group, group_alone_us in zip(groups, alone_us, strict=True)
     )
-    estimates = {
-        index: estimate
-        for index, row in enumerate(rows)
-        if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes))
-    }
-    rows = tuple(
-        msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
-        if (estimate := estimates.get(index))
-        else row
-        for index, row in enumerate(rows)
-    )
+    estimates: dict[int, Estimate] = {}
+    for index, row in enumerate(rows):
+        if system and (estimate := estimate_row(row, groups[row.group], trace, system, nodes)):
+            estimates[index] = estimate
+    rows = tuple(_with_estimate(row, estimates.get(index)) for index, row in enumerate(rows))
     findings = [
         *find_late_ranks(ranks, duration_us, prepared.period, (clocks.error_ns or 0) / 1e3),
         *find_slow_communicators(prepared, rows, duration_us),
@@ -84,6 +78,12 @@ def analyze(prepared: PreparedTrace, *, system: System | None = None) -> TraceAn
     )
 
 
+def _with_estimate(row: OperationRow, estimate: Estimate | None) -> OperationRow:
+    if estimate is None:
+        return row
+    return msgspec.structs.replace(row, expected_busbw_gbps=estimate.busbw_gbps, expected_us=estimate.time_us.typical)
+
+
 def _distinct(texts: Iterator[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, texts)))
 
@@ -105,18 +105,19 @@ def _step_times(calls: CallTable) -> StepTimes | None:
     for one in calls.ranks:
         known_us = one.step_durations_ns[np.isfinite(one.step_durations_ns)] / 1e3
         if one.steps and one.step_count:
-            quantiles_us: list[Any] = [None] * 5
+            p10_us = median_us = p90_us = noise_us = None
             if len(known_us):
-                quantiles_us = np.percentile(known_us, [10, 25, 50, 75, 90]).tolist()
+                p10_us, p25_us, median_us, p75_us, p90_us = np.percentile(known_us, [10, 25, 50, 75, 90]).tolist()
+                noise_us = (p75_us - p25_us) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None
             return StepTimes(
                 count=len(one.steps.starts),
                 analyzed=one.step_count,
                 operations_per_step=one.steps.period,
                 coverage=one.steps.coverage,
-                median_us=quantiles_us[2],
-                p10_us=quantiles_us[0],
-                p90_us=quantiles_us[4],
-                noise_us=(quantiles_us[3] - quantiles_us[1]) / 2 if len(known_us) >= _MIN_NOISE_STEPS else None,
+                median_us=median_us,
+                p10_us=p10_us,
+                p90_us=p90_us,
+                noise_us=noise_us,
             )
     return None
 
@@ -151,12 +152,19 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
     if captured:
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
     timed, total = int((~np.isnan(calls.duration_ns)).sum()), len(calls.duration_ns)
-    if not timed and not trace.is_modelled:
+    if timed:
+        yield from _time_notes(prepared, system, timed / total, has_estimates=has_estimates)
+    elif not trace.is_modelled:
         yield "the recording has no device times: durations, busbw and late ranks are unknown"
-    if not timed:
-        return
-    if timed < total:
-        yield f"{1 - timed / total:.1%} of the operations have no device times; times are those of the others"
+
+
+def _time_notes(
+    prepared: PreparedTrace, system: System | None, timed_fraction: float, *, has_estimates: bool
+) -> Iterator[str]:
+    """Yields the notes on a trace with device times. `timed_fraction`: fraction of the operations that have them."""
+    trace, calls = prepared.trace, prepared.calls
+    if timed_fraction < 1:
+        yield f"{1 - timed_fraction:.1%} of the operations have no device times; times are those of the others"
     recorded = {rank.rank for rank in trace.ranks}
     partial = sum(not recorded.issuperset(one.members) for one in trace.communicators)
     if partial:
@@ -173,6 +181,7 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
         yield f"no operation has an expectation on {system.name}"
     if system and not any(rank.host for rank in trace.ranks):
         yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
+    with_job_steps = [one for one in calls.ranks if one.has_job_steps]
     counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in with_job_steps}
     if len(counts) > 1:
         texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(counts.items()))

@@ -105,7 +105,7 @@ def _have_job_steps(ranks: Sequence[RankCalls]) -> Sequence[bool]:
     of the ranks differ, those with fewer steps count. If no rank has complete steps, all ranks with steps count.
     """
     has_steps = np.array([one.steps is not None for one in ranks])
-    counts = np.array([one.step_count or np.nan if one.steps else np.nan for one in ranks])
+    counts = np.array([one.step_count if one.steps and one.step_count else np.nan for one in ranks])
     result = has_steps | ~has_steps.any()
     if np.isfinite(counts).any():
         durations_ns = np.array([_median(one.step_durations_ns) for one in ranks])
@@ -167,15 +167,11 @@ def _list_rank_calls(
 ) -> tuple[RankCalls, dict[str, Any]]:
     """Returns the calls of a rank, and the part of the table with them. `first_call`: number of the first of them."""
     operations = rank.operations
-    indices = np.arange(len(operations))
     is_captured = (operations["flags"] & Flag.CAPTURED) != 0
     is_exchange = np.isin(operations["function"], TRANSFERS) & (operations["group"] != 0) & ~is_captured
-    leaders = indices.copy()
-    pairs = operations["communicator"].astype(np.int64) << 32 | operations["group"]
-    _, first, inverse = np.unique(pairs[is_exchange], return_index=True, return_inverse=True)
-    exchanged = indices[is_exchange]
-    leaders[exchanged] = exchanged[first[inverse]]
-    is_leader = (leaders == indices) & ~is_captured
+    exchanged = np.flatnonzero(is_exchange)
+    leaders = _find_leaders(operations, exchanged)
+    is_leader = (leaders == np.arange(len(operations))) & ~is_captured
     call_of = np.where(is_captured, -1, (np.cumsum(is_leader) - 1)[leaders])
 
     start_ns, end_ns = times
@@ -198,7 +194,7 @@ def _list_rank_calls(
         is_aligned=is_aligned,
         span=slice(first_call, first_call + len(function)),
         call_of=np.where(call_of < 0, -1, call_of + first_call),
-        first_operations=indices[is_leader],
+        first_operations=np.flatnonzero(is_leader),
         step_starts_ns=step_starts_ns,
         step_durations_ns=np.where(analyzed, np.append(np.diff(step_starts_ns), np.nan), np.nan),
         analyzed=analyzed,
@@ -214,13 +210,26 @@ def _list_rank_calls(
     }
 
 
+def _find_leaders(operations: Operations, exchanged: Indices) -> Indices:
+    """Returns the first operation of the call of each operation.
+
+    A call is one operation, or all operations in `exchanged` with the same communicator and group.
+    """
+    leaders = np.arange(len(operations))
+    keys = operations["communicator"][exchanged].astype(np.int64) << 32 | operations["group"][exchanged]
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    leaders[exchanged] = exchanged[first[inverse]]
+    return leaders
+
+
 def _call_sizes(trace: Trace, operations: Operations, call_of: Indices, is_leader: Mask, is_exchange: Mask) -> Indices:
     """Returns the size of each call. The size of an exchange is its sent or its received bytes, the larger sum."""
     datatype = operations["datatype"]
     element_bytes = np.append(DATATYPE_BYTES, np.zeros(256 - len(DATATYPE_BYTES), dtype=np.int64))[datatype]
     sizes = operations["count"].astype(np.int64) * element_bytes
-    shares = [int(one) for one in Function if (known := collectives().get(one.name.lower())) and known.size == "shares"]
-    has_shares = np.isin(operations["function"], shares)
+    known = [(function, collectives().get(function.name.lower())) for function in Function]
+    share_functions = [int(function) for function, collective in known if collective and collective.size == "shares"]
+    has_shares = np.isin(operations["function"], share_functions)
     communicator_sizes = np.array([one.size for one in trace.communicators], dtype=np.int64)
     sizes[has_shares] *= communicator_sizes[operations["communicator"][has_shares]]
     sizes[datatype >= len(DATATYPE_BYTES)] = UNKNOWN_SIZE

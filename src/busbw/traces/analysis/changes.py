@@ -76,11 +76,14 @@ def _changes_to_fast_path(
 
     def is_covered(row: OperationRow) -> bool:
         size, group = row.max_size_bytes, groups[row.group]
-        if size is None or size > _MAX_FAST_PATH_BYTES or group.nodes != 1:  # only within a node
+        is_within_node = group.nodes == 1
+        if size is None or size > _MAX_FAST_PATH_BYTES or not is_within_node:
             return False
-        fits = (one for one in lines if one.collective == row.function and size <= one.up_to_bytes)
-        line = next((one for one in fits if one.min_ranks <= group.size <= one.max_ranks), None)
-        return line is not None and line.method != NCCL
+        for line in lines:
+            has_ranks = line.min_ranks <= group.size <= line.max_ranks
+            if line.collective == row.function and size <= line.up_to_bytes and has_ranks:
+                return line.method != NCCL  # the first line that fits decides
+        return False
 
     fast = [row for row in rows if row.transfer_us is not None and not row.is_transfer_upper_bound and is_covered(row)]
     if fast:

@@ -26,23 +26,26 @@ def estimate_row(
 ) -> Estimate | None:
     """Returns the estimate for a row. None if there is no expectation, for example because a node is unknown."""
     member_lists = [trace.communicators[index].members for index in group.communicators]
-    places = [[nodes.get(rank) for rank in members] for members in member_lists]
+    node_lists = [[nodes.get(rank) for rank in members] for members in member_lists]
     size = row.max_size_bytes
-    if row.function not in collectives() or not size or any(place is None for place in places[0]):
+    if row.function not in collectives() or not size or None in node_lists[0]:
         return None
-    counts = Counter(places[0])
+    counts = Counter(node_lists[0])
     scenario = Scenario(
         collective=row.function,
         ranks=group.size,
         ranks_per_node=max(counts.values()),
         node_ranks=tuple(counts.values()),
-        groups=_max_sharing(places),
+        groups=_max_sharing(node_lists),
         dtype=row.dtypes[0] if len(row.dtypes) == 1 else None,
     )
     return expect(scenario, system, [size]).at(size)
 
 
-def _max_sharing(places: Sequence[Sequence[str | None]]) -> int:
-    """Returns the maximum number of communicators that share the NICs of a node."""
-    sharing = Counter(node for nodes in places if len(set(nodes)) > 1 for node in set(nodes))
+def _max_sharing(node_lists: Sequence[Sequence[str | None]]) -> int:
+    """Returns the maximum number of communicators that share the NICs of a node. `node_lists`: nodes of their ranks."""
+    sharing: Counter[str | None] = Counter()
+    for nodes in map(set, node_lists):
+        if len(nodes) > 1:
+            sharing.update(nodes)
     return max(sharing.values(), default=1)

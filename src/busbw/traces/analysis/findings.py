@@ -1,6 +1,6 @@
 """Names ranks that are late, and communicators that are slower than others with the same role."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -44,19 +44,14 @@ def find_slow_communicators(
 ) -> Iterator[Finding]:
     """Yields the communicators with a longer transfer time than the other communicators of their group."""
     trace, groups = prepared.trace, prepared.groups
-    medians: dict[int, dict[int, float]] = {}
+    medians: dict[int, dict[int, float]] = {}  # transfer times in us, by row and communicator
     for one in prepared.matched:
         is_chosen = one.is_complete & (one.row >= 0) & (one.function in SYNCHRONIZING)
         for row, median_us in median_by_key(one.row[is_chosen], one.transfer_ns[is_chosen] / 1e3).items():
             medians.setdefault(row, {})[one.communicator] = median_us
-    for group_number, group in enumerate(groups):
+    for group in groups:
         for communicator in group.communicators:
-            own_us = others_us = 0.0
-            for row, by_communicator in medians.items():
-                others = [value for index, value in by_communicator.items() if index != communicator]
-                if rows[row].group == group_number and communicator in by_communicator and others:
-                    own_us += by_communicator[communicator] * rows[row].calls_per_step
-                    others_us += float(np.median(others)) * rows[row].calls_per_step
+            own_us, others_us = _compare_transfers(communicator, medians, rows)
             cost_us = own_us - others_us
             if others_us and own_us > _MIN_SLOW_RATIO * others_us and cost_us > _MIN_COST * (period_us or 0):
                 members = members_text(trace.communicators[communicator])
@@ -70,3 +65,16 @@ def find_slow_communicators(
                 )
                 remedy = f"make ranks {members} of {group.label} as fast as the similar ones"
                 yield Finding(kind="slow communicator", text=text, remedy=remedy, cost_us=cost_us)
+
+
+def _compare_transfers(
+    communicator: int, medians: Mapping[int, Mapping[int, float]], rows: Sequence[OperationRow]
+) -> tuple[float, float]:
+    """Returns the transfer time of a communicator per step in us, and the median of the others with the same rows."""
+    own_us = others_us = 0.0
+    for row, by_communicator in medians.items():
+        others = [median_us for index, median_us in by_communicator.items() if index != communicator]
+        if communicator in by_communicator and others:
+            own_us += by_communicator[communicator] * rows[row].calls_per_step
+            others_us += float(np.median(others)) * rows[row].calls_per_step
+    return own_us, others_us

@@ -31,7 +31,7 @@ def summarize_rows(prepared: PreparedTrace, period_us: float | None) -> tuple[Op
     # The first operation of a call represents the call.
     fields = np.concatenate([rank.trace.operations[list(_FIELDS)][rank.first_operations] for rank in calls.ranks])
     group_of = group_of_communicator(groups)
-    # A row has the calls of all ranks. Divided by the steps of all ranks, they are the calls of one rank in a step.
+    # A row has the calls of all ranks. This number divided by the steps of all ranks is the calls of a rank per step.
     steps_of_all_ranks = [sum(rank.step_count for rank in calls.ranks if _is_in_group(rank, group)) for group in groups]
     transfers = transfers_by_row(prepared.matched)
     order = np.argsort(prepared.rows, kind="stable")

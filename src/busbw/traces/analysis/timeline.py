@@ -51,7 +51,6 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
         return None
     reference = calls.ranks[with_job_steps[0]]
     if reference.steps is None:
-        number = 0
         begin_ns, end_ns = np.nanmin(calls.start_ns[reference.span]), np.nanmax(calls.end_ns[reference.span])
         title = "Timeline of the recording"
     else:
@@ -64,14 +63,19 @@ def make_timeline(prepared: PreparedTrace, analysis: TraceAnalysis) -> Timeline 
         title = f"Timeline of step {number + 1}"
     chosen = with_job_steps[:1]
     if reference.is_aligned:
-        timed = [index for index in timed if calls.ranks[index].is_aligned]
-        ordered = sorted(timed, key=lambda index: -(analysis.ranks[index].late_us or 0))
-        late = [index for index in ordered if analysis.ranks[index].late_us][: MAX_RANKS // 2]
-        chosen = sorted([*late, *(index for index in timed if index not in late)][:MAX_RANKS])
+        chosen = _choose_ranks(analysis, [index for index in timed if calls.ranks[index].is_aligned])
     lanes = _lanes(prepared, chosen, float(begin_ns), float(end_ns))
     return Timeline(
         title=title, duration_ms=float(end_ns - begin_ns) / 1e6, lanes=tuple(lanes), rank_count=len(calls.ranks)
     )
+
+
+def _choose_ranks(analysis: TraceAnalysis, candidates: Sequence[int]) -> list[int]:
+    """Returns at most `MAX_RANKS` of the ranks: late ones for the first half, then those with the lowest numbers."""
+    latest_first = sorted(candidates, key=lambda index: -(analysis.ranks[index].late_us or 0))
+    late = [index for index in latest_first if analysis.ranks[index].late_us][: MAX_RANKS // 2]
+    others = [index for index in candidates if index not in late]
+    return sorted([*late, *others][:MAX_RANKS])
 
 
 def _lanes(prepared: PreparedTrace, ranks: Sequence[int], begin_ns: float, end_ns: float) -> Iterator[Lane]:
@@ -81,7 +85,8 @@ def _lanes(prepared: PreparedTrace, ranks: Sequence[int], begin_ns: float, end_n
     for rank in (calls.ranks[index] for index in ranks):
         groups = group_of_communicator(prepared.groups)[calls.communicator[rank.span]]
         times = [values[rank.span] for values in (calls.start_ns, wait_ends_ns, calls.end_ns)]
-        is_visible = (times[2] > begin_ns) & (times[0] < end_ns)
+        starts_ns, _, ends_ns = times
+        is_visible = (ends_ns > begin_ns) & (starts_ns < end_ns)
         for group in np.unique(groups[is_visible]):
             chosen = is_visible & (groups == group)
             start, wait_end, end = ((np.clip(one[chosen], begin_ns, end_ns) - begin_ns) / 1e6 for one in times)

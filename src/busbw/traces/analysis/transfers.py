@@ -138,26 +138,39 @@ def measure_arrivals(matched: Sequence[MatchedCalls], calls: CallTable, *, clock
         if not one.is_aligned or one.function not in SYNCHRONIZING or len(one.ranks) < 2 or not chosen.any():
             continue
         start, call_matrix = one.start_ns[chosen], one.calls[chosen]
-        steps, others = calls.step[call_matrix], gaps[call_matrix]
-        latest, last, operations = start.max(axis=1), start.argmax(axis=1), np.arange(len(start))
-        lead = latest - np.sort(start, axis=1)[:, -2]
-        last_gap = others[operations, last]
-        others[operations, last] = np.nan
-        is_gap_known = ~np.isnan(others).all(axis=1)
-        excess = np.full(len(start), np.nan)
-        excess[is_gap_known] = last_gap[is_gap_known] - np.nanmedian(others[is_gap_known], axis=1)
-        own_late = np.clip(np.minimum(lead, excess), 0, None)
-        own_late[lead <= clock_error_ns] = 0
+        steps = calls.step[call_matrix]
+        latest, last = start.max(axis=1), start.argmax(axis=1)
+        own_late = _own_lateness(start, gaps[call_matrix], clock_error_ns)
         for column, rank in enumerate(one.ranks):
             is_known[rank] = True
             waits[rank].append((start[:, column], latest, steps[:, column]))
-            is_last = (last == column) & ~(own_late <= 0)  # also unknown ones
+            is_last = (last == column) & ((own_late > 0) | np.isnan(own_late))
             late[rank].append((latest[is_last] - own_late[is_last], latest[is_last], steps[is_last, column]))
     waiting_ns, late_ns = (
         np.stack([_per_step(*pair, step_count) for pair in zip(parts, is_known, strict=True)])
         for parts in (waits, late)
     )
     return Arrivals(waiting_ns, late_ns)
+
+
+def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> Values:
+    """Returns the lateness of the last rank of each operation that its own computing causes. NaN: unknown.
+
+    Args:
+        start_ns: Starts as an array [operations, ranks].
+        gaps_ns: Times since the last communication of each rank, as such an array. The gaps of last ranks are removed.
+        clock_error_ns: Lead up to which no rank is late.
+    """
+    operations, last = np.arange(len(start_ns)), start_ns.argmax(axis=1)
+    lead = start_ns.max(axis=1) - np.sort(start_ns, axis=1)[:, -2]
+    last_gap = gaps_ns[operations, last]
+    gaps_ns[operations, last] = np.nan
+    is_gap_known = ~np.isnan(gaps_ns).all(axis=1)
+    excess = np.full(len(start_ns), np.nan)
+    excess[is_gap_known] = last_gap[is_gap_known] - np.nanmedian(gaps_ns[is_gap_known], axis=1)
+    lateness: Values = np.clip(np.minimum(lead, excess), 0, None)
+    lateness[lead <= clock_error_ns] = 0
+    return lateness
 
 
 def _gaps(starts_ns: Values, ends_ns: Values) -> Values:

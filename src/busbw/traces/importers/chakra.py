@@ -31,6 +31,8 @@ _FUNCTIONS = {
 }
 """By CollectiveCommType. The size of a scatter and a barrier is not known."""
 _INT8 = 0
+_NAME, _KIND, _DURATION, _INPUTS, _ATTRIBUTE = 2, 3, 7, 8, 10
+"""Numbers of the fields of a node in Chakra's et_def.proto."""
 _Value = int | bytes
 
 
@@ -94,11 +96,15 @@ def _add(builder: TraceBuilder, number: int, node: _Node, members: list[int]) ->
     size, count, peer = len(members), _number(node, "comm_size"), -1
     if node.kind == _COLLECTIVE:
         function = _FUNCTIONS.get(_number(node, "comm_type"), Function.OTHER)
-        if function in (Function.REDUCE_SCATTER, Function.ALLTOALL):
-            function, count = (function, count // size) if count % size == 0 else (Function.OTHER, count)
+        has_count_of_part = function in (Function.REDUCE_SCATTER, Function.ALLTOALL)
+        if has_count_of_part and count % size == 0:
+            count //= size
+        elif has_count_of_part:
+            function = Function.OTHER
     else:
-        function = Function.SEND if node.kind == _SEND else Function.RECV
-        peer_number = _number(node, "comm_dst" if node.kind == _SEND else "comm_src")
+        is_send = node.kind == _SEND
+        function = Function.SEND if is_send else Function.RECV
+        peer_number = _number(node, "comm_dst" if is_send else "comm_src")
         peer = members.index(peer_number) if peer_number in members else -1
     rank.add(
         Call(
@@ -183,7 +189,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
             value, position = _varint(data, position)
             yield key >> 3, value
             continue
-        length = {1: 8, 5: 4}.get(wire_type)
+        length = {1: 8, 5: 4}.get(wire_type)  # bytes of numbers with a fixed length
         if wire_type == 2:
             length, position = _varint(data, position)
         if length is None or position + length > len(data):
@@ -197,13 +203,13 @@ def _parse_node(message: bytes) -> _Node:
     attributes: dict[str, _Value] = {}
     for number, value in _fields(message):
         if isinstance(value, int):
-            kind = value if number == 3 else kind
-            duration_us = value if number == 7 else duration_us
-        elif number == 2:
+            kind = value if number == _KIND else kind
+            duration_us = value if number == _DURATION else duration_us
+        elif number == _NAME:
             name = value
-        elif number == 8:
+        elif number == _INPUTS:
             inputs = next((text for key, text in _fields(value) if key == 1 and isinstance(text, bytes)), b"")
-        elif number == 10:
+        elif number == _ATTRIBUTE:
             attribute = dict(_fields(value))
             key = attribute.pop(1, b"")
             attribute.pop(2, None)

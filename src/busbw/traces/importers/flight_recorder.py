@@ -59,14 +59,17 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
         dump = _load_pickle(path)
         # The description of the groups may follow the entries, so there are two passes.
         for read_item in (reader.read_description, reader.read_entry):
-            for key, value in stream_json(builder, path, "entries") if dump is None else _flatten(dump):
+            items = stream_json(builder, path, "entries") if dump is None else _flatten(dump)
+            for key, value in items:
                 read_item(key, value)
         rank.start_at_first_time()
     return ["the flight recorder does not tell operator, root, stream and algorithm of operations"]
 
 
 def _flatten(dump: Any) -> Iterator[tuple[str, Any]]:
-    for key, value in dump.items() if isinstance(dump, dict) else (("entries", dump),):
+    """Yields the items of a dump as `stream_json` does: each entry is an item."""
+    items = dump.items() if isinstance(dump, dict) else [("entries", dump)]
+    for key, value in items:
         if key == "entries" and isinstance(value, list):
             yield from (("entries", entry) for entry in value)
         else:
@@ -119,11 +122,7 @@ class _RankReader:
                 self._builder.add_problem(_FORM)
 
     def _add(self, entry: dict[str, Any]) -> None:
-        number, is_first = int(entry.get("record_id", 0)), self._is_first
-        self._is_first = False
-        if is_first and 0 < number < 1 << 62:
-            self._rank.lost_count = number
-            self._builder.add_problem(f"the buffer of rank {self._rank.rank} dropped its first {number:,} entries")
+        self._count_dropped(entry)
         backend, _, title = str(entry["profiling_name"]).rpartition(":")
         if (backend and backend not in _BACKENDS) or not is_operation(title):
             return
@@ -136,28 +135,13 @@ class _RankReader:
         index = group_index(self._builder, name, size, members)
         if index is None:
             return
-        pair = _PAIR.match(title)
         is_pair, sequence = bool(entry.get("is_p2p")), int(entry.get("collective_seq_id", -1))
         # The operations of a group share their number.
         group_key = (name, is_pair, int(entry.get("p2p_seq_id", 0)) if is_pair else sequence)
-        self._group_count += group_key != self._group_key
-        self._group_key = group_key
-        shapes = entry["input_sizes"], entry["output_sizes"]
-        splits = [[prod(shape) for shape in side] if len(side) == size > 1 else [] for side in shapes]
-        if title.startswith("all_to_all") and not all(splits):
-            self._builder.add_problem(
-                "{count} alltoall are taken as equal; the flight recorder does not tell their parts"
-            )
-        operation = TorchOperation(
-            name=title,
-            input_splits=splits[0],
-            output_splits=splits[1],
-            inputs=sum(prod(shape) for shape in shapes[0]),
-            outputs=sum(prod(shape) for shape in shapes[1]),
-            datatype=str(next(iter(entry.get("input_dtypes") or entry.get("output_dtypes") or ()), "")),
-            size=size,
-            peer=int(pair["peer"]) if pair else -1,
-        )
+        if group_key != self._group_key:
+            self._group_count += 1
+            self._group_key = group_key
+        operation = self._operation(entry, title, size)
         duration_ms = entry.get("duration_ms")  # only of operations that ended and were timed
         base = Call(
             function=Function.OTHER,
@@ -170,3 +154,31 @@ class _RankReader:
         )
         for call in list_calls(self._builder, operation, base):
             self._rank.add(call, NO_SEQUENCE if is_pair else sequence)
+
+    def _count_dropped(self, entry: dict[str, Any]) -> None:
+        """Counts the entries before the first one of the dump. The recorder numbers all entries from 0."""
+        number, is_first = int(entry.get("record_id", 0)), self._is_first
+        self._is_first = False
+        if is_first and 0 < number < 1 << 62:
+            self._rank.lost_count = number
+            self._builder.add_problem(f"the buffer of rank {self._rank.rank} dropped its first {number:,} entries")
+
+    def _operation(self, entry: dict[str, Any], title: str, size: int) -> TorchOperation:
+        pair = _PAIR.match(title)
+        inputs = [prod(shape) for shape in entry["input_sizes"]]
+        outputs = [prod(shape) for shape in entry["output_sizes"]]
+        input_splits, output_splits = (side if len(side) == size > 1 else [] for side in (inputs, outputs))
+        if title.startswith("all_to_all") and not (input_splits and output_splits):
+            self._builder.add_problem(
+                "{count} alltoall are taken as equal; the flight recorder does not tell their parts"
+            )
+        return TorchOperation(
+            name=title,
+            input_splits=input_splits,
+            output_splits=output_splits,
+            inputs=sum(inputs),
+            outputs=sum(outputs),
+            datatype=str(next(iter(entry.get("input_dtypes") or entry.get("output_dtypes") or ()), "")),
+            size=size,
+            peer=int(pair["peer"]) if pair else -1,
+        )

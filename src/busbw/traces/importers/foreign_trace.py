@@ -49,21 +49,22 @@ def _complete_groups(builder: TraceBuilder) -> None:
 def _cut_to_common_sequences(builder: TraceBuilder) -> None:
     """Removes operations that another rank dropped, so that the n-th operations of all ranks belong together.
 
-    Operations after the last one of a rank remain: it may have stopped there.
+    Operations after the last operation of a rank remain, because this rank may have stopped there.
     """
-    numbers: dict[int, list[tuple[RankBuilder, Numbers]]] = {}
+    ranks_by_key: dict[int, list[tuple[RankBuilder, Numbers]]] = {}
     for rank in builder.ranks:
         operations = rank.operations
         keys = operations["communicator"].astype(np.int64) << 8 | operations["function"]
         keys[rank.sequences == NO_SEQUENCE] = -1
         for key in np.unique(keys[keys >= 0]).tolist():
-            numbers.setdefault(key, []).append((rank, np.flatnonzero(keys == key)))
+            ranks_by_key.setdefault(key, []).append((rank, np.flatnonzero(keys == key)))
     removed: dict[RankBuilder, list[Numbers]] = {}
-    for members in numbers.values():
+    for members in ranks_by_key.values():
         common = np.unique(np.concatenate([rank.sequences[own] for rank, own in members]))
         for rank, own in members:
             sequences = rank.sequences[own]
-            common = np.setdiff1d(common, np.setdiff1d(common[common < sequences.max()], sequences))
+            dropped_sequences = np.setdiff1d(common[common < sequences.max()], sequences)
+            common = np.setdiff1d(common, dropped_sequences)
         for rank, own in members:
             removed.setdefault(rank, []).append(own[~np.isin(rank.sequences[own], common)])
     for rank, parts in removed.items():

@@ -57,7 +57,8 @@ def read(builder: TraceBuilder, paths: Sequence[Path]) -> Sequence[str]:
                 try:
                     _add(builder, decode(line), path_text(path))
                 except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
-                    builder.add_problem("{count} lines are damaged or have another form", int(bool(line.strip())))
+                    if line.strip():
+                        builder.add_problem("{count} lines are damaged or have another form")
     _order_by_time(builder)
     return ["the Inspector tells bytes instead of element types, and no streams, roots and groups"]
 

@@ -89,7 +89,7 @@ def stream_json(builder: TraceBuilder, path: Path, list_key: str) -> Iterator[tu
     """Yields keys and values of the object in a file, in order.
 
     Each element of the list with the key `list_key` is yielded separately. A file may also consist of this list. If the
-    file ends early or is not JSON, what precedes is yielded, and the builder receives a problem.
+    file ends early or is not JSON, the items before the damage are yielded, and the builder receives a problem.
     """
     with open_recording(path) as file:
         text = _Text(file)

@@ -62,7 +62,7 @@ class _RankReader:
         self._ids = array("q")
         """"External id" of each operation, which its kernels share."""
         self._is_call = array("b")
-        """1 for an operation from a call, 0 for one from the description of a kernel."""
+        """True for an operation from a call, false for one from the description of a kernel."""
         self._kernels = [array("q") for _ in range(5)]
         """"External id", start, end, stream and channels of each kernel."""
 
@@ -94,23 +94,26 @@ class _RankReader:
             return
         is_described = "Collective name" in arguments
         identity = int(arguments.get("External id", _NO_ID))
-        identity = identity if 0 <= identity < _MAX_ID else _NO_ID
+        if not 0 <= identity < _MAX_ID:
+            identity = _NO_ID
         if category == "cpu_op" and is_described:
             times = {"enqueue_ns": _nanoseconds(event["ts"]), "thread": self._rank.thread(event.get("tid"))}
-            self._add(arguments, identity, 1, times)
+            self._add(arguments, identity, times, is_call=True)
         elif category in ("kernel", "Kernel") and (is_described or "nccl" in str(event.get("name")).lower()):
             start, duration = _nanoseconds(event["ts"]), _nanoseconds(event["dur"])
             grid = arguments.get("grid")
             channels = min(max(0, int(grid[0])), layout.UNKNOWN_BYTE) if isinstance(grid, list) and grid else 0
             stream = self._rank.stream(str(arguments.get("stream", event.get("tid"))))
-            is_continued = bool(self._kernels[0]) and self._kernels[0][-1] == identity != _NO_ID
+            # Further kernels of an operation have the "External id" of the kernel before them.
+            is_continued = identity != _NO_ID and bool(self._kernels[0]) and self._kernels[0][-1] == identity
             for column, value in zip(self._kernels, (identity, start, start + duration, stream, channels), strict=True):
                 column.append(value)
             if is_described and not is_continued:
-                self._add(arguments, identity, 0, {"device_start_ns": start, "device_end_ns": start + duration})
+                times = {"device_start_ns": start, "device_end_ns": start + duration}
+                self._add(arguments, identity, times, is_call=False)
 
-    def _add(self, arguments: dict[str, Any], identity: int, is_call: int, fields: dict[str, int]) -> None:
-        """Adds the operation of an event."""
+    def _add(self, arguments: dict[str, Any], identity: int, fields: dict[str, int], *, is_call: bool) -> None:
+        """Adds the operation of an event, with these fields of its `Call`."""
         size = int(arguments["Group size"])
         name, ranks = str(arguments.get("Process Group Name", "")), str(arguments.get("Process Group Ranks"))
         if not is_operation(str(arguments["Collective name"])):
@@ -126,6 +129,7 @@ class _RankReader:
             peer = members.index(other)
         input_splits, has_inputs = parse_ranks(arguments.get("In split size", "[]"))
         output_splits, has_outputs = parse_ranks(arguments.get("Out split size", "[]"))
+        are_splits_known = has_inputs and has_outputs
         operation = TorchOperation(
             name=str(arguments["Collective name"]),
             inputs=int(arguments["In msg nelems"]),
@@ -133,9 +137,9 @@ class _RankReader:
             datatype=str(arguments.get("dtype")),
             size=size,
             peer=peer,
-            input_splits=input_splits if has_inputs and has_outputs else (),
-            output_splits=output_splits if has_inputs and has_outputs else (),
-            are_splits_known=has_inputs and has_outputs,
+            input_splits=input_splits if are_splits_known else (),
+            output_splits=output_splits if are_splits_known else (),
+            are_splits_known=are_splits_known,
         )
         if index is not None:
             self._group_count += 1
@@ -161,10 +165,10 @@ class _RankReader:
         operations = self._rank.operations
         kernel_ids, starts, ends, streams, channels = (np.frombuffer(column, np.int64) for column in self._kernels)
         order = np.argsort(kernel_ids, kind="stable")
-        names, firsts = np.unique(kernel_ids[order], return_index=True)
-        if len(names):
-            places = np.minimum(np.searchsorted(names, ids), len(names) - 1)
-            has_kernel = (names[places] == ids) & (ids != _NO_ID)
+        distinct_ids, firsts = np.unique(kernel_ids[order], return_index=True)
+        if len(distinct_ids):
+            places = np.minimum(np.searchsorted(distinct_ids, ids), len(distinct_ids) - 1)
+            has_kernel = (distinct_ids[places] == ids) & (ids != _NO_ID)
             self._rank.device_clock = DeviceClock.HOST
             for field, values in (
                 ("device_start_ns", np.minimum.reduceat(starts[order], firsts)),

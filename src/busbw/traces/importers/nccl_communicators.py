@@ -36,7 +36,7 @@ class NcclCommunicators:
         self._known: dict[tuple[Process, bytes], NcclCommunicator] = {}
         self._inferred_counts: Counter[tuple[RankBuilder, int]] = Counter()
         self._taken_ranks: dict[str, set[int]] = {}
-        """Ranks of inferred communicators."""
+        """Ranks of each inferred communicator, by its identity. A negative number stands for an unknown rank."""
 
     def find(self, process: Process, handle: bytes) -> NcclCommunicator | None:
         """Returns the latest communicator with this pointer. None if the log did not introduce it."""
@@ -46,12 +46,12 @@ class NcclCommunicators:
         """Reads the line "Init START" or "Init COMPLETE" of a rank."""
         handle = match["handle"].encode()
         size, own_rank = int(match["size"]), int(match["rank"])
-        is_start = "Init START" in text
-        known = self.find(process, handle)
-        if not is_start and "Init COMPLETE" not in text:
+        is_start, is_end = "Init START" in text, "Init COMPLETE" in text
+        if not is_start and not is_end:
             return
-        if not is_start and known and known.is_starting and (known.size, known.own_rank) == (size, own_rank):
-            known.is_starting = False
+        started = None if is_start else self.find(process, handle)
+        if started and started.is_starting and (started.size, started.own_rank) == (size, own_rank):
+            started.is_starting = False
             return
         device = (match["device"] or "").encode()
         number = int(match["split_id"] or match["id"] or "0", 16)

@@ -1,13 +1,15 @@
 """Imports logs of NCCL and RCCL: NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING."""
 
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from busbw.files import path_text
 from busbw.nccl_log_lines import COMMUNICATOR, HEADER
@@ -100,7 +102,8 @@ class _Reader:
         self._builder = builder
         self._communicators = NcclCommunicators(builder)
         self._processes: dict[Process, Process] = {}
-        self._threads: dict[tuple[Process, bytes], _Thread] = {}
+        """The process with the right host, by the process in a line."""
+        self._threads = defaultdict[tuple[Process, bytes], _Thread](_Thread)
         self._group_count = 0
         self._source = ""
 
@@ -131,13 +134,13 @@ class _Reader:
         """Returns the process that wrote a line. Other text, such as a progress bar, can directly precede the host."""
         process = header["host"] or b"", header["pid"] or b""
         if process not in self._processes:
-            known = (each for each in self._processes.values() if each[1] == process[1])
-            self._processes[process] = next((each for each in known if process[0].endswith(each[0])), process)
+            host, pid = process
+            same_pid = (each for each in self._processes.values() if each[1] == pid)
+            self._processes[process] = next((each for each in same_pid if host.endswith(each[0])), process)
         return self._processes[process]
 
     def _thread(self, process: Process, header: re.Match[bytes]) -> _Thread:
-        key = process, header["thread"] or b""
-        return self._threads.get(key) or self._threads.setdefault(key, _Thread())
+        return self._threads[process, header["thread"] or b""]
 
     def _read_call(self, line: bytes) -> None:
         match = _CALL.search(line)
@@ -152,8 +155,9 @@ class _Reader:
             )
         if communicator is None:
             return
-        rank, function, count = communicator.rank, Function.of_nccl(match["name"].decode()), int(match["count"])
-        thread, datatype, peer = self._thread(process, match), int(match["datatype"]), int(match["root"])
+        rank, thread = communicator.rank, self._thread(process, match)
+        function, peer = Function.of_nccl(match["name"].decode()), int(match["root"])
+        count, datatype = int(match["count"]), int(match["datatype"])
         is_type_known = datatype < len(layout.DATATYPE_NAMES)
         size_bytes = count * int(layout.DATATYPE_BYTES[datatype]) if is_type_known else None
         operation = rank.add(
@@ -171,7 +175,8 @@ class _Reader:
                 thread=rank.thread(match["thread"] or b""),
             )
         )
-        if communicator.own_rank == 0 and size > 1 and size_bytes is not None and function not in TRANSFERS:
+        prints_kernel = communicator.own_rank == 0 and size > 1 and function not in TRANSFERS
+        if prints_kernel and size_bytes is not None:
             sizes = (size_bytes, size_bytes * size)  # NCCL 2.23 names the larger buffer
             is_part = function in (Function.ALL_GATHER, Function.REDUCE_SCATTER)
             thread.waiting.append(_Waiting(function, sizes if is_part else sizes[:1], rank, operation))
@@ -179,8 +184,8 @@ class _Reader:
     def _group(self, thread: _Thread, function: Function, peer: int, call: re.Match[bytes]) -> int:
         """Returns the number of the group of a call, from the lines before it.
 
-        The calls of a group share their opCount, and one process does not send twice to the same rank in a group. RCCL
-        numbers the calls of a group.
+        The calls of a group share their opCount. A repeated transfer with the same peer begins another group. RCCL
+        numbers the calls of a group as tasks.
         """
         key, is_counted = (call["handle"], call["op_count"]), call["op_count"] != b"0"
         if call["task"] is not None:
@@ -202,19 +207,24 @@ class _Reader:
         match = _KERNEL.search(line)
         if match is None:
             return
-        thread = self._thread(self._process(match), match)
+        waiting_calls = self._thread(self._process(match), match).waiting
         function, size = Function.of_nccl(match["name"].decode()), int(match["bytes"])
-        for place, waiting in enumerate(thread.waiting):
+        for place, waiting in enumerate(waiting_calls):
             if waiting.function == function and size in waiting.sizes and waiting.operation >= 0:
-                operation = waiting.rank.operations[waiting.operation]
-                operation["algorithm"] = _KINDS.get(match["kind"], Algorithm.UNKNOWN)
-                if match["algorithm"]:
-                    operation["algorithm"] = Algorithm.of_nccl(match["algorithm"].decode())
-                    operation["protocol"] = Protocol.of_nccl(match["protocol"].decode())
-                channels = int(match["high"]) - int(match["low"]) + 1 if match["high"] else int(match["channels"] or 0)
-                operation["channels"] = layout.known_channels(channels)
-                del thread.waiting[place]
+                _store_algorithm(waiting.rank.operations[waiting.operation], match)
+                del waiting_calls[place]
                 return
+
+
+def _store_algorithm(operation: np.void, kernel: re.Match[bytes]) -> None:
+    operation["algorithm"] = _KINDS.get(kernel["kind"], Algorithm.UNKNOWN)
+    if kernel["algorithm"]:
+        operation["algorithm"] = Algorithm.of_nccl(kernel["algorithm"].decode())
+        operation["protocol"] = Protocol.of_nccl(kernel["protocol"].decode())
+    channels = int(kernel["channels"] or 0)
+    if kernel["high"]:
+        channels = int(kernel["high"]) - int(kernel["low"]) + 1
+    operation["channels"] = layout.known_channels(channels)
 
 
 def _in_place_flags(

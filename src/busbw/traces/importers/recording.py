@@ -62,5 +62,5 @@ def read_lines(file: BufferedFile) -> Iterator[bytes]:
 
 
 def add_damage(builder: TraceBuilder, path: Path) -> None:
-    """Adds the problem of a file with a beginning that is used and an end that is not."""
+    """Adds the problem that the end of a file is damaged. The beginning is used."""
     builder.add_problem(f"the end of {path_text(path.name)} is missing or damaged; operations before it are used")

@@ -60,8 +60,9 @@ def parse_ranks(value: object) -> tuple[list[int], bool]:
     """Returns the numbers of a list or of its text, and True if none is left out ("...")."""
     if isinstance(value, str):
         return [int(text) for text in _NUMBERS.findall(value[: 1 << 24])], "..." not in value
-    is_list = isinstance(value, list) and all(isinstance(item, int) for item in value)
-    return (list(value), True) if isinstance(value, list) and is_list else ([], False)
+    if isinstance(value, list) and all(isinstance(item, int) for item in value):
+        return list(value), True
+    return [], False
 
 
 def read_groups(description: object) -> dict[str, list[int]]:
@@ -111,15 +112,17 @@ def list_calls(builder: TraceBuilder, operation: TorchOperation, base: Call) -> 
     elif function in (Function.REDUCE_SCATTER, Function.SCATTER):
         count = outputs
     is_uneven_gather = function == Function.ALL_GATHER and outputs != inputs * size
-    if is_uneven_gather or (function == Function.REDUCE_SCATTER and inputs != outputs * size):
+    is_uneven_scatter = function == Function.REDUCE_SCATTER and inputs != outputs * size
+    if is_uneven_gather or is_uneven_scatter:
         builder.add_problem(
             "{count} collectives with unequal sizes are counted by the broadcasts or reductions in them"
         )
         return []
     base = base._replace(datatype=datatype_number(operation.datatype))
     if function == Function.ALLTOALL:
-        parts = {*operation.input_splits, *operation.output_splits}
-        if len(parts) > 1 or (parts and not (operation.input_splits and operation.output_splits)):
+        has_unlike_splits = len({*operation.input_splits, *operation.output_splits}) > 1
+        has_splits_of_one_side = bool(operation.input_splits) != bool(operation.output_splits)
+        if has_unlike_splits or has_splits_of_one_side:
             return _list_pairs(builder, operation, base)
         if not operation.are_splits_known or inputs != outputs or inputs % size:
             return [_unknown_alltoall(builder, operation, base)]
@@ -146,10 +149,10 @@ def _list_pairs(builder: TraceBuilder, operation: TorchOperation, base: Call) ->
     for splits, elements in ((operation.input_splits, operation.inputs), (operation.output_splits, operation.outputs)):
         splits = splits or [1] * operation.size
         rows = sum(splits)
-        is_possible = len(splits) == operation.size and min(splits) >= 0 and not (elements % rows if rows else elements)
+        width = elements // rows if rows else 0
+        is_possible = len(splits) == operation.size and min(splits) >= 0 and width * rows == elements
         if not is_possible:
             return [_unknown_alltoall(builder, operation, base)]
-        width = elements // rows if rows else 0
         counts.append([split * width for split in splits])
     return [
         base._replace(function=function, elements=count, peer=peer)

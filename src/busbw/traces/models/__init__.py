@@ -52,10 +52,10 @@ def list_models() -> tuple[Model, ...]:
 
 
 def load_model(name: str | Model, ranks: int | None = None) -> Trace:
-    """Returns the trace of a model, named or described, on that many ranks. None: the ranks of its description.
+    """Returns the trace of a model, named or described, on `ranks` ranks. None: the number in its description.
 
     Raises:
-        UsageError: The name is unknown, or the model cannot be distributed over that many ranks.
+        UsageError: The name is unknown, or the model cannot be distributed over this number of ranks.
     """
     model = _CATALOG.find(name) if isinstance(name, str) else name
     ranks = model.ranks if ranks is None else ranks

@@ -25,20 +25,25 @@ class DistributedOptimizer:
         self._communicator = communicator
         self._buckets: list[tuple[int, int]] = []
         """First layer, and parameters of one rank, in the order of the backward pass."""
-        order = [(layer, count) for layer, counts in enumerate(parameters) for count in counts][::-1]
+        if ranks == 1:
+            return
+        backward = [(layer, count) for layer, counts in enumerate(parameters) for count in counts][::-1]
+        min_size = max(40_000_000, 1_000_000 * ranks)
         unit = lcm(ranks, 128)
         size = 0
-        for index, (layer, count) in enumerate(order if ranks > 1 else []):
+        for index, (layer, count) in enumerate(backward, start=1):
             size += count
-            if size >= max(40_000_000, 1_000_000 * ranks) or index == len(order) - 1:
-                self._buckets.append((layer, -(-size // unit) * unit // ranks))
+            if size >= min_size or index == len(backward):
+                padded = -(-size // unit) * unit
+                self._buckets.append((layer, padded // ranks))
                 size = 0
 
     def gather(self, timeline: Timeline, layer: int) -> None:
         """Appends the all-gathers at the beginning of a layer's forward pass."""
-        order = self._buckets[::-1]
-        for index, (_, shard) in enumerate(order):
-            if order[max(0, index - 1)][0] == layer:
+        forward = self._buckets[::-1]
+        for index, (_, shard) in enumerate(forward):
+            layer_before, _ = forward[max(0, index - 1)]  # a bucket is gathered one bucket before its use
+            if layer_before == layer:
                 flags = Flag.IN_PLACE | (Flag.OVERLAPPED if index > 1 else 0)  # computation waits for the first bucket
                 timeline.call(Function.ALL_GATHER, self._communicator, shard, flags=flags)
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -54,22 +55,24 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     communicators shows that they belong to one rank. An ambiguous communicator is left out, which is a problem.
     """
     entries = file.communicators
-    ranks = defaultdict[int, dict[int, int]](dict)
+    index_of_rank = defaultdict[int, dict[int, int]](dict)
     for index, entry in entries.items():
-        ranks[entry.id][entry.rank] = index
-    base = max(ranks.values(), key=len)
+        index_of_rank[entry.id][entry.rank] = index
+    base = max(index_of_rank.values(), key=len)  # the communicator with most ranks in this process
     if len(base) == 1:
         return [frozenset(entries)]
-    sets = {index: {index} for index in entries}
-    proven: set[int] = set()
-    for user in ("thread", "stream"):
-        for users in _users(file, user):
-            merged = set[int]().union(*(sets[index] for index in users))
-            if len({entries[index].id for index in merged}) == len(merged):
-                proven |= merged if user == "thread" else set()
-                sets.update(dict.fromkeys(merged, merged))
-    distinct = {min(indices): frozenset(indices) for indices in sets.values()}
-    parts = [indices for indices in distinct.values() if indices & proven.union(base.values())]
+    set_of = {index: {index} for index in entries}  # communicators that belong to one rank with each communicator
+    certain = set(base.values())
+    for field_name in ("thread", "stream"):
+        for used in _used_communicators(file, field_name):
+            merged = set[int]().union(*(set_of[index] for index in used))
+            is_possible = len({entries[index].id for index in merged}) == len(merged)  # one rank in each communicator
+            if is_possible:
+                set_of.update(dict.fromkeys(merged, merged))
+            if is_possible and field_name == "thread":
+                certain |= merged
+    distinct = {min(indices): frozenset(indices) for indices in set_of.values()}
+    parts = [indices for indices in distinct.values() if indices & certain]
     ambiguous = sorted(set(entries) - set().union(*parts))
     if lost := int(np.isin(file.operations["communicator"], ambiguous).sum()):
         builder.add_problem(
@@ -79,10 +82,10 @@ def _split_ranks(builder: TraceBuilder, file: ProcessFile) -> list[frozenset[int
     return parts
 
 
-def _users(file: ProcessFile, user: str) -> Iterator[set[int]]:
-    """Yields the communicators that each user, a thread or a stream, uses."""
+def _used_communicators(file: ProcessFile, field_name: str) -> Iterator[set[int]]:
+    """Yields the communicators that each thread or stream uses. `field_name`: "thread" or "stream"."""
     operations = file.operations
-    pairs = np.unique(operations[user].astype(np.uint64) << np.uint64(16) | operations["communicator"])
+    pairs = np.unique(operations[field_name].astype(np.uint64) << np.uint64(16) | operations["communicator"])
     _, starts = np.unique(pairs >> np.uint64(16), return_index=True)
     for part in np.split(pairs, starts[1:]):
         yield set((part & np.uint64(0xFFFF)).tolist())
@@ -113,9 +116,8 @@ def _fill_rank(part: _RankPart) -> None:
     file, rank = part.file, part.rank
     is_known = np.isin(file.operations["communicator"], list(part.known))
     rank.operations = file.operations[is_known]
-    rank.first_unmatched = (
-        None if file.first_unmatched is None else int(np.count_nonzero(is_known[: file.first_unmatched]))
-    )
+    if file.first_unmatched is not None:
+        rank.first_unmatched = int(np.count_nonzero(is_known[: file.first_unmatched]))
     lookup = np.zeros(2**16, np.uint16)
     lookup[list(part.known)] = list(part.known.values())
     rank.operations["communicator"] = lookup[rank.operations["communicator"]]
@@ -129,7 +131,7 @@ def _fill_rank(part: _RankPart) -> None:
 
 
 def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[ProcessFile]:
-    """Leaves out files of older runs of a process, and further files of the same rank."""
+    """Returns the files without those of older runs of a process, and without further files of the same rank."""
     runs = _group_by_run(files)
     runs.sort(key=lambda run: max(int(file.header["start_realtime_ns"]) for file in run), reverse=True)
     selected: list[ProcessFile] = []
@@ -145,7 +147,10 @@ def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[Pro
         run_ranks: set[tuple[int, int]] = set()
         for file in sorted(run, key=lambda one: one.name):
             ranks = {(entry.id, entry.rank) for entry in file.communicators.values()}
-            (repeated if ranks & run_ranks else selected).append(file)
+            if ranks & run_ranks:
+                repeated.append(file)
+            else:
+                selected.append(file)
             run_ranks |= ranks
     for left_out, reason in ((older, "they are of older runs"), (repeated, "another one has the same ranks")):
         if left_out:
@@ -155,19 +160,24 @@ def _select_run(builder: TraceBuilder, files: Sequence[ProcessFile]) -> list[Pro
 
 
 def _group_by_run(files: Sequence[ProcessFile]) -> list[list[ProcessFile]]:
-    """Returns the files of each run: those that are connected by common communicators."""
-    runs: list[tuple[set[int], list[ProcessFile]]] = []
+    """Returns the files of each run. Common communicators connect the files of a run."""
+    runs: list[tuple[set[int], list[ProcessFile]]] = []  # ids of the communicators, and files of each run
     for file in files:
-        ids = {entry.id for entry in file.communicators.values()}
-        connected = [run for run in runs if run[0] & ids]
-        runs = [run for run in runs if not run[0] & ids]
-        run_files = [other for _, others in connected for other in others]
-        runs.append((ids.union(*(run_ids for run_ids, _ in connected)), [*run_files, file]))
+        own_ids = {entry.id for entry in file.communicators.values()}
+        connected = [run for run in runs if run[0] & own_ids]
+        others = [run for run in runs if not run[0] & own_ids]
+        run_ids = own_ids.union(*(ids for ids, _ in connected))
+        run_files = [*chain.from_iterable(part for _, part in connected), file]
+        runs = [*others, (run_ids, run_files)]
     return [run_files for _, run_files in runs]
 
 
 def _process_place(file: ProcessFile) -> Hashable:
-    """Returns the rank of a process in its job: two files of one run have different ranks."""
+    """Returns a key that differs between the files of one run.
+
+    The key is the rank in the job. If this rank is unknown, it is the size of the largest communicator, and the rank in
+    it.
+    """
     if file.header["rank"] >= 0:
         return int(file.header["rank"])
     return max(((entry.size, entry.rank) for entry in file.communicators.values()), default=None)

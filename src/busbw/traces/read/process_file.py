@@ -70,22 +70,9 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
     """
     name = plain(path.name)
     size = path.stat().st_size
-    if size < layout.HEADER_BYTES:
-        builder.add_problem(f"{name} has {count_text(size, 'byte')}, which is less than a header; it is left out")
+    header = _read_header(builder, name, path, size)
+    if header is None:
         return None
-    header = np.fromfile(path, layout.HEADER, 1)[0]
-    if header["magic"] != layout.MAGIC or header["header_bytes"] != layout.HEADER_BYTES:
-        builder.add_problem(f"{name} has no valid header; it is left out")
-        return None
-    if header["version"] != layout.VERSION:
-        found, own = int(header["version"]), layout.VERSION
-        builder.add_problem(
-            f"{name} has version {found} of the format, but this busbw reads version {own}; it is left out"
-        )
-        return None
-    if not -1 <= header["rank"] < _MAX_RANKS:
-        builder.add_problem(f"{name} has an invalid rank of its process")
-        header["rank"] = -1
     reserved = int(header["record_count"])
     stored = (size - layout.HEADER_BYTES) // layout.RECORD_BYTES
     records = np.fromfile(path, layout.OPERATION, min(reserved, stored), offset=layout.HEADER_BYTES)
@@ -120,6 +107,27 @@ def read_process_file(builder: TraceBuilder, path: Path) -> ProcessFile | None:
         # A lost operation may have a reserved record, so both numbers can count it.
         lost_count=max(lost, missing + incomplete) + invalid,
     )
+
+
+def _read_header(builder: TraceBuilder, name: str, path: Path, size: int) -> np.void | None:
+    """Returns the header. None if it is missing or invalid, which is a problem."""
+    if size < layout.HEADER_BYTES:
+        builder.add_problem(f"{name} has {count_text(size, 'byte')}, which is less than a header; it is left out")
+        return None
+    header: np.void = np.fromfile(path, layout.HEADER, 1)[0]
+    if header["magic"] != layout.MAGIC or header["header_bytes"] != layout.HEADER_BYTES:
+        builder.add_problem(f"{name} has no valid header; it is left out")
+        return None
+    if header["version"] != layout.VERSION:
+        found, own = int(header["version"]), layout.VERSION
+        builder.add_problem(
+            f"{name} has version {found} of the format, but this busbw reads version {own}; it is left out"
+        )
+        return None
+    if not -1 <= header["rank"] < _MAX_RANKS:
+        builder.add_problem(f"{name} has an invalid rank of its process")
+        header["rank"] = -1
+    return header
 
 
 def _read_communicators(builder: TraceBuilder, name: str, records: Operations) -> dict[int, CommunicatorEntry]:
@@ -185,8 +193,8 @@ def _find_first_unmatched(records: Operations, is_valid: NDArray[np.bool_], decl
 
 def _count_incomplete(records: Operations) -> int:
     """Returns the number of empty records before other records. A killed process leaves empty records at the end."""
-    complete = np.flatnonzero(records["kind"])
-    return int(np.count_nonzero(records["kind"][: complete[-1]] == layout.Kind.NONE)) if len(complete) else 0
+    complete = np.flatnonzero(records["kind"] != layout.Kind.NONE)
+    return int(complete[-1]) + 1 - len(complete) if len(complete) else 0
 
 
 def _clear_invalid_fields(builder: TraceBuilder, name: str, header: np.void, operations: Operations) -> None:

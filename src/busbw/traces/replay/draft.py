@@ -48,7 +48,9 @@ class Draft:
 def draft_step(trace: Trace, step: SelectedStep) -> Draft:
     """Returns the operations of the step that can be replayed, with unknown values assumed."""
     draft = Draft(communicators=[one.members for one in trace.communicators])
-    is_replayable = [_omit(draft, rank, bounds) == 0 for rank, bounds in zip(trace.ranks, step.bounds, strict=True)]
+    bounds_of_ranks = list(zip(trace.ranks, step.bounds, strict=True))
+    is_replayable = [_find_replayable(draft, rank, bounds) for rank, bounds in bounds_of_ranks]
+    # A matched operation is replayed if all of its ranks have it and can replay it.
     kept: list[list[Times]] = [[] for _ in trace.ranks]
     for matched, rows in step.rows:
         indices = matched.indices[rows]
@@ -58,12 +60,13 @@ def draft_step(trace: Trace, step: SelectedStep) -> Draft:
         for column, index in enumerate(matched.ranks):
             kept[index].append(indices[is_complete, column])
     recorded = [rank.rank for rank in trace.ranks]
-    for index, (rank, bounds) in enumerate(zip(trace.ranks, step.bounds, strict=True)):
+    for index, (rank, bounds) in enumerate(bounds_of_ranks):
+        first, end = bounds
         is_kept = _leaves_recording(trace, rank, recorded) & is_replayable[index]
-        is_kept[: bounds[0]] = is_kept[bounds[1] :] = False
+        is_kept[:first] = is_kept[end:] = False
         is_kept[np.concatenate([np.zeros(0, np.int64), *kept[index]])] = True
-        lost = is_replayable[index][slice(*bounds)] & ~is_kept[slice(*bounds)]
-        draft.omitted["without a counterpart in the step"] += int(lost.sum())
+        has_no_counterpart = is_replayable[index][first:end] & ~is_kept[first:end]
+        draft.omitted["without a counterpart in the step"] += int(has_no_counterpart.sum())
         draft.ranks[rank.rank] = _draft_rank(draft, rank, bounds, np.flatnonzero(is_kept))
     return draft
 
@@ -74,12 +77,10 @@ def cut_ranks(draft: Draft, ranks: int) -> None:
     Counts stay as recorded, because a count belongs to one rank or one peer and not to the communicator.
     """
     draft.ranks = {rank: draft.ranks[rank] for rank in range(ranks)}
-    remaining = [
-        [index for index, member in enumerate(members) if member is not None and member < ranks]
-        for members in draft.communicators
-    ]
+    remaining = [_remaining_places(members, ranks) for members in draft.communicators]
     used = np.unique(np.concatenate([rank.operations["communicator"] for rank in draft.ranks.values()])).tolist()
-    new_indices = {index: new for new, index in enumerate(one for one in used if len(remaining[one]) > 1)}
+    kept = [index for index in used if len(remaining[index]) > 1]
+    new_indices = {index: new_index for new_index, index in enumerate(kept)}
     for rank in range(ranks):
         _cut_rank(draft, rank, remaining, new_indices)
     changes = Counter((len(draft.communicators[index]), len(remaining[index])) for index in used)
@@ -87,11 +88,16 @@ def cut_ranks(draft: Draft, ranks: int) -> None:
         change = f"with {after} ranks" if after > 1 else "left out, because one rank remains"
         if after < before:
             draft.notes.append(f"{count_text(count, 'communicator')} of {before:,} ranks: {change}.")
-    draft.communicators = [tuple(draft.communicators[index][one] for one in remaining[index]) for index in new_indices]
+    draft.communicators = [tuple(draft.communicators[index][place] for place in remaining[index]) for index in kept]
+
+
+def _remaining_places(members: Sequence[int | None], ranks: int) -> list[int]:
+    """Returns the ranks in a communicator of its members among the first `ranks` ranks of the job."""
+    return [place for place, member in enumerate(members) if member is not None and member < ranks]
 
 
 def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) -> NDArray[np.bool_]:
-    """Returns true for each send or receive with a peer that was not recorded. It has no match, but is in the step."""
+    """Returns true for each send or receive with a peer that was not recorded. Such operations have no match."""
     leaves = np.zeros(len(rank.operations), bool)
     is_paired = np.isin(rank.operations["function"], TRANSFERS)
     for index in rank.own_rank_by_communicator:
@@ -102,8 +108,8 @@ def _leaves_recording(trace: Trace, rank: RankTrace, recorded: Sequence[int]) ->
     return leaves
 
 
-def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
-    """Counts the operations of a rank that cannot be replayed, by reason. Returns 0 for each replayable operation."""
+def _find_replayable(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.bool_]:
+    """Returns true for each operation that can be replayed. Counts the others within the bounds, by reason."""
     operations = rank.operations
     function, peer = operations["function"], operations["peer"]
     own_rank_by_communicator = np.full(1 << 16, -1)
@@ -117,16 +123,18 @@ def _omit(draft: Draft, rank: RankTrace, bounds: Bounds) -> NDArray[np.uint8]:
         "with an unknown peer": is_paired & (peer < 0),
         "to the rank itself": is_paired & (peer == own_rank_by_communicator[operations["communicator"]]),
     }
-    codes = np.select(list(reasons.values()), range(1, len(reasons) + 1), 0).astype(np.uint8)
-    for reason, count in zip(reasons, np.bincount(codes[slice(*bounds)], minlength=len(reasons) + 1)[1:], strict=True):
-        draft.omitted[reason] += int(count)
-    return codes
+    is_replayable = np.ones(len(operations), bool)
+    for reason, is_omitted in reasons.items():
+        draft.omitted[reason] += int((is_omitted & is_replayable)[slice(*bounds)].sum())  # the first reason counts
+        is_replayable &= ~is_omitted
+    return is_replayable
 
 
 def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) -> RankDraft:
     first, end = bounds
     times = device_times(rank)
-    starts, ends = times or (rank.operations["enqueue_ns"].astype(np.int64),) * 2
+    enqueue_ns = rank.operations["enqueue_ns"].astype(np.int64)
+    starts, ends = times or (enqueue_ns, enqueue_ns)
     operations = rank.operations[selected]
     operations["device_start_ns"], operations["device_end_ns"] = starts[selected], ends[selected]
     function, flags = operations["function"], operations["flags"]
@@ -140,7 +148,7 @@ def _draft_rank(draft: Draft, rank: RankTrace, bounds: Bounds, selected: Times) 
     }
     for assumption, mask in unknown.items():
         draft.assumed[assumption] += int(mask.sum())
-    is_operator_unknown, is_root_unknown, *_ = unknown.values()
+    is_operator_unknown, is_root_unknown, _, _ = unknown.values()
     operations["redop"][is_operator_unknown] = 0
     operations["peer"][is_root_unknown] = 0
     operations["flags"][~can_be_in_place] = 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -129,10 +130,11 @@ def _program_operations(rank: RankDraft, divisor: int) -> Iterator[ReplayOperati
     names = ("communicator", "function", "datatype", "redop", "count", "peer", "group", "flags")
     rows = list(zip(*(rank.operations[name].tolist() for name in names), strict=True))
     groups: dict[int, list[int]] = {}
-    for position, row in enumerate(rows):
-        groups.setdefault(row[6] or -1 - position, []).append(position)
+    for position, group in enumerate(rank.operations["group"].tolist()):
+        key = group if group else -1 - position  # an operation without a group is a group of its own
+        groups.setdefault(key, []).append(position)
     gaps = _gaps_ns(rank, groups.values())
-    for position in (position for positions in groups.values() for position in positions):
+    for position in chain.from_iterable(groups.values()):
         communicator, function, datatype, redop, count, peer, group, flags = rows[position]
         yield ReplayOperation(
             communicator=communicator,

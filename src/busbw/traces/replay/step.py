@@ -46,8 +46,8 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         UsageError: The trace has no such step.
     """
     matched = trace.matching.operations
-    with_steps = ((index, rank.steps) for index, rank in enumerate(trace.ranks) if not whole and rank.steps)
-    reference, steps = next(with_steps, (0, None))
+    with_steps = ((index, rank.steps) for index, rank in enumerate(trace.ranks) if rank.steps)
+    reference, steps = (0, None) if whole else next(with_steps, (0, None))
     count = len(steps.starts) if steps else 0
     if number is not None and not 1 <= number <= count:
         problem = f"--step {number}: {trace.name} has {count_text(count, 'repeated step')}"
@@ -58,8 +58,8 @@ def select_step(trace: Trace, number: int | None = None, *, whole: bool = False)
         title = "all operations" if whole else "all operations, because no step repeats"
         return SelectedStep(title=title, rows=rows, bounds=bounds)
     number = number or _median_step(trace.ranks[reference], steps)
-    bounds_there = (int(steps.starts[number - 1]), int(steps.ends[number - 1]))
-    found = _carry_bounds(trace, matched, number, {reference: bounds_there})
+    reference_bounds = (int(steps.starts[number - 1]), int(steps.ends[number - 1]))
+    found = _carry_bounds(trace, matched, number, {reference: reference_bounds})
     return SelectedStep(
         title=f"step {number} of {count}",
         rows=tuple((one, _rows_between(one.indices[:, 0], found[one.ranks[0]])) for one in matched),
@@ -109,29 +109,37 @@ def _carry_bounds(
             by_rank[rank].append((one, column))
     pending = dict.fromkeys(by_rank)
     while pending:
+        # A rank with carried bounds comes first. Without one, no chain joins the next rank to the reference.
         rank = next((one for one in pending if one in known), next(iter(pending)))
         operations = trace.ranks[rank].operations
         if steps := trace.ranks[rank].steps:
-            first = int(steps.starts[number - 1]) if number <= len(steps.starts) else len(operations)
-            first = known[rank][0] if rank in known else first
+            if rank in known:
+                first = known[rank][0]
+            else:
+                first = int(steps.starts[number - 1]) if number <= len(steps.starts) else len(operations)
             for own in np.flatnonzero((steps.starts <= first) & (first < steps.ends)):
                 known[rank] = (int(steps.starts[own]), int(steps.ends[own]))
         known.setdefault(rank, (len(operations), len(operations)))
         del pending[rank]
-        candidates: dict[int, list[Bounds]] = {}
+        carried: dict[int, Bounds] = {}
         for one, own_column in by_rank[rank]:
             rows = _rows_between(one.indices[:, own_column], known[rank])
             for column, other in enumerate(one.ranks):
                 if other not in known:
                     length = len(trace.ranks[other].operations)
-                    after = [one.indices[row:, column] for row in (rows.start, rows.stop)]
-                    first, end = (int(indices[indices >= 0].min(initial=length)) for indices in after)
-                    candidates.setdefault(other, []).append((first, end))
-        known |= {other: (min(all_)[0], min(end for _, end in all_)) for other, all_ in candidates.items()}
+                    first, end = (_first_index(one.indices[row:, column], length) for row in (rows.start, rows.stop))
+                    earlier_first, earlier_end = carried.get(other, (length, length))
+                    carried[other] = (min(first, earlier_first), min(end, earlier_end))
+        known |= carried
     return known
+
+
+def _first_index(indices: Times, default: int) -> int:
+    """Returns the lowest index. An index of -1 is ignored."""
+    return int(indices[indices >= 0].min(initial=default))
 
 
 def _rows_between(indices: Times, bounds: Bounds) -> slice:
     """Returns the rows with an index of a rank within the bounds. A row without this rank (-1) has no influence."""
-    first, end = (int(np.append(np.flatnonzero(indices >= bound), len(indices))[0]) for bound in bounds)
+    first, end = (int(np.flatnonzero(indices >= bound).min(initial=len(indices))) for bound in bounds)
     return slice(first, end)

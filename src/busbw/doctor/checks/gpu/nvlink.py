@@ -10,8 +10,9 @@ from busbw.doctor.parts.job import node_count
 from busbw.doctor.parts.platform import has_just_booted, is_arm
 
 _NOT_SUPPORTED, _NOT_STARTED, _IN_PROGRESS, _COMPLETED = range(4)
-"""States of the fabric. Links are inactive before the GPU is registered; fabric-state reports that."""
+"""States of the fabric."""
 _UNREGISTERED = (_NOT_STARTED, _IN_PROGRESS)
+"""States in which the links are inactive. The check fabric-state reports them."""
 _IMEX_CHANNELS = "dev/nvidia-caps-imex-channels"
 _SERVICE = ("systemctl", "show", "nvidia-fabricmanager", "--property=LoadState,ActiveState")
 
@@ -25,7 +26,7 @@ def _state(gpu: Gpu) -> int:
 
 
 def _is_at_switch(gpu: Gpu) -> bool:
-    """True if links lead to a switch. Virtual machines hide their ends, but not the registration."""
+    """True if links lead to a switch. Virtual machines hide the ends of links, but not the registration."""
     return _links(gpu).to_switch or _state(gpu) == _COMPLETED
 
 
@@ -44,7 +45,8 @@ def nvlink_inactive(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     require(len(gpus) != 1, "one GPU, which may be that of a virtual machine without NVLinks")
     for gpu in gpus:
         active = _links(gpu).active
-        usual = max(_links(each).active for each in gpus if each.name == gpu.name) or _links(gpu).count
+        max_active = max(_links(each).active for each in gpus if each.name == gpu.name)
+        usual = max_active or _links(gpu).count
         if active < usual and not gpu.mig and _state(gpu) not in _UNREGISTERED:
             damage = Damage(fabric_share=active / usual) if active else None
             problem = f"has {active} of {usual} NVLinks active"
@@ -64,7 +66,7 @@ def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     require(any(_links(gpu).active for gpu in gpus), "no active NVLink")
     for gpu in gpus:
         speed = min(_links(gpu).speeds_mbps, default=0)
-        usual = max((max(_links(each).speeds_mbps, default=0) for each in gpus if each.name == gpu.name), default=0)
+        usual = max(max(_links(each).speeds_mbps, default=0) for each in gpus if each.name == gpu.name)
         if 0 < speed < usual:
             problem = f"has NVLinks at {speed / 1000:g} GB/s; the usual speed is {usual / 1000:g} GB/s"
             yield gpu_finding(gpu, "slow", problem, "nvlinks", damage=Damage(fabric_share=speed / usual))
@@ -84,16 +86,16 @@ def nvlink_speed(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
 def fabric_state(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     fabrics = [(gpu, gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
     require(fabrics, "no NVLink fabric")
-    has_booted = True
+    is_registering_after_boot = False
     for gpu, fabric in fabrics:
         if fabric.state in _UNREGISTERED and has_just_booted(machine):
-            has_booted = False
+            is_registering_after_boot = True
         elif fabric.state != _COMPLETED:
             text = "not registered" if fabric.state == _NOT_STARTED else "still registering"
             yield gpu_finding(gpu, "broken", f"is {text} at the fabric manager", "fabric")
         elif fabric.status:
             yield gpu_finding(gpu, "broken", f"failed to register at the fabric: error {fabric.status}", "fabric")
-    if not has_booted:
+    if is_registering_after_boot:
         raise Unreadable("a fabric state that is final; the node has just booted")
 
 
@@ -115,9 +117,8 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
         return
     is_registered = False
     with suppress(Unreadable, NotApplicable):
-        is_registered = all(
-            gpu.fabric and gpu.fabric.state == _COMPLETED for gpu in gpus_with_fields(machine, "fabric")[0]
-        )
+        gpus, _ = gpus_with_fields(machine, "fabric")
+        is_registered = all(_state(gpu) == _COMPLETED for gpu in gpus)
     if not is_registered and values["ActiveState"] == "inactive" and has_just_booted(machine):
         raise Unreadable("the final state of the fabric manager; the node has just booted")
     yield Finding(
@@ -137,7 +138,7 @@ def fabric_manager_service(machine: Machine) -> Iterator[Finding]:
 )
 @require_fields("fabric")
 def imex_channel(machine: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
-    # Boards of other machines, such as HGX B200, can state a cluster as well, but NVLink ends at their switches.
+    # Boards of other machines, such as HGX B200, can also state a cluster, but NVLink ends at their switches.
     is_in_rack = is_arm(machine) and any(gpu.fabric and gpu.fabric.joins_nodes for gpu in gpus)
     require(node_count(machine) != 1 and is_in_rack, "NVLink does not leave the node")
     if not machine.names_or_empty(_IMEX_CHANNELS):

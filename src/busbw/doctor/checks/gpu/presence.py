@@ -25,11 +25,12 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
     require_gpus(machine)
     listed = machine.names_or_empty(DRIVER_GPUS)
     on_bus = pci_gpus(machine)
-    models = {gpu.model for gpu in on_bus if gpu.bus_id in listed}
+    used_models = {gpu.model for gpu in on_bus if gpu.bus_id in listed}
     for device in on_bus:
         driver = f"{DEVICES}/{device.bus_id}/driver"
-        # A container lists few of the host's GPUs. Another driver is a choice, and an old model has none.
-        if device.bus_id not in listed and not machine.has(driver) and device.model in models:
+        # A GPU of the host outside a container has a driver, as has a GPU that is left to another driver on purpose.
+        # The driver does not support some old models.
+        if device.bus_id not in listed and not machine.has(driver) and device.model in used_models:
             evidence = Evidence(absolute_path(driver), "does not exist")
             problem = f"the driver does not use the GPU at {device.bus_id}"
             yield Finding("broken", problem, (evidence,), subject=device.bus_id)
@@ -39,24 +40,24 @@ def gpu_count(machine: Machine) -> Iterator[Finding]:
             raise Unreadable(f"the bus id of {gpu.label}: {gpu.failures.get('bus_id', 'none')}")
     if any(gpu.lost for gpu in nvml.gpus) or nvml.hidden or _is_limited(machine, len(listed)):
         return  # gpu-off-bus reports lost GPUs
+    reported = [gpu.bus_id for gpu in nvml.gpus]
     for bus_id in listed:
         information = machine.text(f"{DRIVER_GPUS}/{bus_id}/information")
         is_excluded = re.search(r"^GPU Excluded:\s*Yes", information, re.MULTILINE)
-        if bus_id not in [gpu.bus_id for gpu in nvml.gpus] and not is_excluded:
+        if bus_id not in reported and not is_excluded:
             evidence = Evidence("nvidia-smi -L", f"{len(nvml.gpus)} GPUs")
             yield Finding("broken", f"NVML does not report the GPU at {bus_id}", (evidence,), subject=bus_id)
 
 
-def _is_limited(machine: Machine, gpus: int) -> bool:
+def _is_limited(machine: Machine, gpu_count: int) -> bool:
     """True if a container or a scheduler may have given this process only some of the node's GPUs."""
     with suppress(Unreadable):
-        nodes = machine.fact(DeviceNodes)
-        # A session that pam_slurm_adopt puts into a job has no variable of Slurm.
-        if any(re.fullmatch(r"nvidia\d+", name) for name in nodes.denied):
+        # The variables do not show this limit in a session that pam_slurm_adopt puts into a job.
+        if any(re.fullmatch(r"nvidia\d+", name) for name in machine.fact(DeviceNodes).denied):
             return True
     variables = machine.fact(Environment).variables
     if "SLURM_JOB_ID" in variables:
-        return variables.get("SLURM_GPUS_ON_NODE") != str(gpus)
+        return variables.get("SLURM_GPUS_ON_NODE") != str(gpu_count)
     with suppress(NotApplicable):
         variables_of_container(machine)
         return True

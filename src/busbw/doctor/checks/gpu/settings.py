@@ -16,6 +16,7 @@ _LIMITS: tuple[tuple[str, Severity, str, str, str], ...] = (
     ("power_limit_w", "slow", "a power limit", "W", "sudo nvidia-smi -i INDEX -pl {usual:g}"),
     ("applications_clock_mhz", "risk", "applications clocks", "MHz", "sudo nvidia-smi -i INDEX -rac"),
 )
+"""Field of the limit, severity of a lower limit than on most GPUs, title, unit and fix."""
 
 
 @check(
@@ -30,7 +31,9 @@ def gpu_mig(_: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     divided = [gpu for gpu in gpus if gpu.mig]
     # A node with MIG on all GPUs is divided on purpose.
     severity: Severity = "risk" if len(divided) == len(gpus) else "slow"
-    for gpu in divided if len(gpus) > 1 else ():
+    if len(gpus) == 1:
+        return
+    for gpu in divided:
         yield gpu_finding(gpu, severity, "is divided by MIG, so it has no NVLink peers", "mig")
 
 

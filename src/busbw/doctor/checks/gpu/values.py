@@ -28,13 +28,17 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     bad: tuple[_BadValue, ...]
     shown: tuple[str, ...] = ()
+    """Further fields in the evidence."""
     all_rows: bool = False
+    """True to report all matching rows. False: only the first one."""
 
 
 def _judge(entry: _Entry, _: Machine, gpus: Sequence[Gpu]) -> Iterator[Finding]:
     for gpu in gpus:
         rows = [row for row in entry.bad if matches(str(value_of(gpu, row.field)), row.values)]
-        for bad in rows if entry.all_rows else rows[:1]:
+        if not entry.all_rows:
+            rows = rows[:1]
+        for bad in rows:
             problem = bad.problem.format(value=value_of(gpu, bad.field))
             yield gpu_finding(gpu, bad.severity, problem, bad.field, *entry.shown, fix=bad.fix)
 

@@ -24,7 +24,7 @@ _NODES, _BALANCING = "sys/devices/system/node", "proc/sys/kernel/numa_balancing"
 )
 def cpu_governor(machine: Machine) -> Iterator[Finding]:
     require(gpus(machine) or rdma_devices(machine), "no GPU or RDMA device")
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter()  # policies by governor or preference
     online = set(parse_ranges(machine.text(f"{_CPUS}/online")) or ())
     for policy in machine.names_or_empty(_POLICIES):
         # The kernel keeps the folder of a CPU that is offline, but refuses to read it.
@@ -74,7 +74,7 @@ def numa_binding(machine: Machine) -> Iterator[Finding]:
     allowed = allowed_cpus(machine)
     own = set(parse_ranges(allowed) or ())
     # A job may bind each process to the node of its own GPU, so only CPUs far from all GPUs are certainly wrong.
-    if near and own and not near & own:
+    if near and own and near.isdisjoint(own):
         yield Finding(
             "slow",
             f"this process may use only CPUs {allowed}, none of which is near a GPU",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import product
 
 from busbw.doctor.model import Evidence, Finding, Machine, Severity, check, require
 from busbw.doctor.parts.pci import AMD, DEVICES, MELLANOX, NVIDIA, device_folders, gpus, rdma_devices
@@ -19,7 +20,7 @@ _PEER_MEMORY = (
     "sys/kernel/mm/memory_peers/nv_mem/version",
     "sys/kernel/mm/memory_peers/nv_mem_nc/version",
 )
-"""The paths that NCCL tests."""
+"""Files of the peer memory modules. NCCL looks for one of them."""
 _DRIVER, _KERNEL = "proc/driver/nvidia/version", "proc/sys/kernel/osrelease"
 
 
@@ -31,16 +32,15 @@ _DRIVER, _KERNEL = "proc/driver/nvidia/version", "proc/sys/kernel/osrelease"
     fix="sudo modprobe MODULE",
 )
 def kernel_modules(machine: Machine) -> Iterator[Finding]:
-    needed: dict[str, Severity] = {
-        module: severity
-        for folder in device_folders(machine)
-        for vendor, pci_class, device, severity, module in _NEEDS
-        if machine.word(f"{folder}/vendor") == vendor
-        and machine.word(f"{folder}/class").startswith(pci_class)
-        and machine.word(f"{folder}/device").startswith(device)
-        # A device of a virtual machine belongs to another driver, vfio-pci.
-        and not (machine.has(f"{folder}/driver") and machine.target(f"{folder}/driver").endswith("/vfio-pci"))
-    }
+    needed: dict[str, Severity] = {}
+    for folder, (vendor, pci_class, device, severity, module) in product(device_folders(machine), _NEEDS):
+        if (
+            machine.word(f"{folder}/vendor") == vendor
+            and machine.word(f"{folder}/class").startswith(pci_class)
+            and machine.word(f"{folder}/device").startswith(device)
+            and not _belongs_to_virtual_machine(machine, folder)
+        ):
+            needed[module] = severity
     require(needed and gpus(machine), "no data center GPU or RDMA device")
     for module, severity in needed.items():
         if not machine.has(f"sys/module/{module}"):
@@ -51,6 +51,10 @@ def kernel_modules(machine: Machine) -> Iterator[Finding]:
                 subject=module,
                 fix=f"sudo modprobe {module}; if it fails, read sudo dmesg and install the driver for this kernel",
             )
+
+
+def _belongs_to_virtual_machine(machine: Machine, folder: str) -> bool:
+    return machine.has(f"{folder}/driver") and machine.target(f"{folder}/driver").endswith("/vfio-pci")
 
 
 @check(

@@ -1,5 +1,6 @@
 """Limits of this process: locked memory, open files, shared memory, and the limits of its control groups."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -41,7 +42,7 @@ def memlock(machine: Machine) -> Iterator[Finding]:
 
 
 def _may_ignore_limit(machine: Machine) -> bool:
-    """True if the process has the capability, in the first user namespace: the kernel ignores it in any other."""
+    """True if the process has the capability in the first user namespace. In another one it has no effect."""
     capabilities = re.search(r"^CapEff: *([0-9a-f]{1,16})$", machine.text("proc/self/status"), re.MULTILINE)
     is_first_namespace = machine.text("proc/self/uid_map").split() == ["0", "0", "4294967295"]
     return capabilities is not None and is_first_namespace and bool(int(capabilities[1], 16) >> _IPC_LOCK & 1)
@@ -94,7 +95,9 @@ def _group_folders(machine: Machine, controller: str) -> tuple[str, ...]:
     root = _GROUPS if is_unified else f"{_GROUPS}/{controller}"
     for line in machine.text("proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        if not controllers if is_unified else controller in controllers.split(","):
+        # The line of the unified hierarchy names no controller.
+        is_own_line = not controllers if is_unified else controller in controllers.split(",")
+        if is_own_line:
             parts = [part for part in path.split("/") if part not in ("", "..")]
             return tuple("/".join([root, *parts[:depth]]) for depth in range(len(parts) + 1))
     raise Unreadable(f"control group of the process for {controller}")
@@ -111,11 +114,11 @@ def _group_limit(machine: Machine, path: str) -> float | None:
 
 
 def _used_gpu_count(machine: Machine) -> int:
-    """Returns the number of GPUs in CUDA_VISIBLE_DEVICES, 0 without GPUs. If it is not set, the number of all GPUs."""
+    """Returns the number of GPUs in CUDA_VISIBLE_DEVICES, otherwise of all GPUs. 0 on a machine without GPUs."""
     selected = machine.fact(Environment).variables.get("CUDA_VISIBLE_DEVICES")
     if not selected:
         return len(gpus(machine))
-    with suppress(Unreadable):  # the variable is known also if the PCI devices are not
+    with suppress(Unreadable):  # the variable is enough if the PCI devices are unknown
         if not gpus(machine):
             return 0
     return len(selected.split(","))
@@ -127,14 +130,15 @@ def _group_findings(
     """Yields a finding if the strictest limit of the groups allows less than `min_per_gpu` for each used GPU."""
     paths = [f"{folder}/{name}" for folder in _group_folders(machine, controller) for name in names]
     limits = [(number, path) for path in paths if (number := _group_limit(machine, path)) is not None]
+    limit, limit_path = min(limits, default=(math.inf, ""))
     gpu_count = _used_gpu_count(machine)
-    if limits and min(limits)[0] < min_per_gpu * gpu_count:
+    needed = min_per_gpu * gpu_count
+    if limit < needed:
         yield Finding(
             # The network thread of a rank never sleeps, so a quota below one CPU always stops this thread.
-            severity="slow" if controller == "cpu" and min(limits)[0] < 1 else "risk",
-            problem=f"the job may use {text(min(limits)[0])} for {count_text(gpu_count, 'GPU')}; "
-            f"it needs {text(min_per_gpu * gpu_count)}",
-            evidence=(machine.evidence(min(limits)[1]),),
+            severity="slow" if controller == "cpu" and limit < 1 else "risk",
+            problem=f"the job may use {text(limit)} for {count_text(gpu_count, 'GPU')}; it needs {text(needed)}",
+            evidence=(machine.evidence(limit_path),),
         )
 
 
@@ -149,9 +153,8 @@ def cpu_cores_available(machine: Machine) -> Iterator[Finding]:
     names = ("cpu.max", "cpu.cfs_quota_us")
     yield from _group_findings(machine, "cpu", names, _MIN_CPUS_PER_GPU, lambda cpus: f"{cpus:g} CPUs")
     paths = [f"{folder}/cpu.stat" for folder in _group_folders(machine, "cpu")]
-    # A group without a quota has no such counter.
-    paths = [path for path in paths if "nr_throttled" in (machine.text_or_none(path) or "")]
-    for path, growth in growths(machine, paths, r"^nr_throttled (\d+)").items():
+    with_quota = [path for path in paths if "nr_throttled" in (machine.text_or_none(path) or "")]
+    for path, growth in growths(machine, with_quota, r"^nr_throttled (\d+)").items():
         if growth > 0:
             problem = f"the CPU quota stopped the threads of this job in {growth} periods within a second"
             yield Finding("slow", problem, (Evidence(absolute_path(path), f"nr_throttled +{growth}"),))

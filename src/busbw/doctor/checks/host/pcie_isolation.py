@@ -28,7 +28,8 @@ def _devices(machine: Machine) -> tuple[PciDevice, ...]:
 )
 def pcie_acs(machine: Machine) -> Iterator[Finding]:
     devices = _devices(machine)
-    ports = {device.bus_id: bridges[-1] for device in devices if (bridges := bridges_above(machine, device.bus_id))}
+    bridges = {device.bus_id: bridges_above(machine, device.bus_id) for device in devices}
+    ports = {bus_id: above[-1] for bus_id, above in bridges.items() if above}
     require(ports and rdma_devices(machine), "no RDMA device and GPU below PCIe ports")
     try:
         output = machine.output(*_COMMAND)

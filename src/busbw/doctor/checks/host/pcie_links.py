@@ -1,39 +1,40 @@
 """Width and speed of the PCIe links of GPUs, RDMA devices and the bridges above them."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
-from busbw.doctor.parts.pci import DEVICES, gpus, links_above, rdma_devices, rdma_gbit
+from busbw.doctor.parts.pci import DEVICES, PciDevice, PciLink, gpus, links_above, rdma_devices, rdma_gbit
 from busbw.doctor.parts.platform import is_virtual
 
 _PAYLOAD_SHARE = 0.85
 """Share of a link's rate that GPUDirect reaches: 400 Gbit/s NICs move 26 to 28 GB/s through 31.5 GB/s (Gen5 x8)."""
 
 
-def _examine(machine: Machine, name: str, unit: str) -> Iterator[Finding]:
+def _examine(machine: Machine, name: Literal["width", "speed"], unit: str) -> Iterator[Finding]:
     """Yields the links with a lower width or speed than possible."""
     nics = rdma_devices(machine)
     # The speed of a link to a GPU drops while the GPU is idle; its width does not.
-    devices = (*nics, *(gpus(machine) if name == "width" else ()))
-    links = {
-        link.lower: (link, device, depth)
-        for device in reversed(devices)
-        for depth, link in enumerate(links_above(machine, device.bus_id))
-    }
+    devices = (*nics, *gpus(machine)) if name == "width" else nics
+    links: dict[str, tuple[PciLink, PciDevice, int]] = {}
+    for device in reversed(devices):
+        for depth, link in enumerate(links_above(machine, device.bus_id)):
+            links[link.lower] = (link, device, depth)
     require(links, "no GPU or RDMA device below a PCIe port")
     best: dict[tuple[str, int], float] = {}
     for link, device, depth in links.values():
         best[device.model, depth] = max(getattr(link, name), best.get((device.model, depth), 0.0))
-    trusts_ports = not is_virtual(machine)
+    is_physical = not is_virtual(machine)
     for link, device, depth in links.values():
         now, possible = getattr(link, name), getattr(link, f"max_{name}")
+        is_device_link = depth == 0  # otherwise the link of a bridge above the device
         # A slot can be narrower by design. A low value is a defect if an equal device has more, or on a physical NIC.
-        is_defect = now < best[device.model, depth] or (depth == 0 and device in nics and trusts_ports)
+        is_defect = now < best[device.model, depth] or (is_device_link and device in nics and is_physical)
         if 0 < now < possible and is_defect:
-            label = device.label if depth == 0 else f"the bridge {link.lower} above {device.label}"
+            label = device.label if is_device_link else f"the bridge {link.lower} above {device.label}"
             gbit = rdma_gbit(machine, device.label) or max((rdma_gbit(machine, nic.label) for nic in nics), default=0.0)
             # GPUDirect between devices below one switch does not cross the bridges above it.
-            has_cost = gbit and depth == 0
+            has_cost = gbit and is_device_link
             yield Finding(
                 "slow",
                 f"the PCIe {name} of {label} is {now:g}{unit} instead of {possible:g}{unit}",

@@ -65,7 +65,7 @@ def _examine(rows: tuple[HarmfulValue, ...], machine: Machine) -> Iterator[Findi
             cost=row.effect_sentence,
             fix=setting.fix,
         )
-        return  # The first row that matches decides.
+        return  # the first row that matches decides
 
 
 def _check(rows: tuple[HarmfulValue, ...]) -> Check[Machine]:

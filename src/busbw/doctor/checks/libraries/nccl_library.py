@@ -16,18 +16,23 @@ from busbw.doctor.parts.traits import has_traits
 
 
 class _Defect(Struct, array_like=True, frozen=True):
-    """Row of nccl_defects.toml."""
+    """Row of nccl_defects.toml, which explains the columns."""
 
-    since: str
-    before: str
+    first_version: str
+    fixed_version: str
     traits: str
-    unless_set: str
+    preventing_variable: str
     severity: Severity
     effect: str
     fix: str
     source: str
 
 
+_LISTED_NAME = re.compile(r"libnccl-.*\.so|(?!none$|static_plugin$|lib)[\w-]+", re.IGNORECASE)
+"""Names in a variable for files that the fact `Libraries` lists if they exist: ofi for libnccl-net-ofi.so, or the file.
+
+`Libraries` does not list a file with another name, such as libmine.so, so this file may exist.
+"""
 _DEFECTS = msgspec.toml.decode(
     Path(__file__).with_name("nccl_defects.toml").read_bytes(), type=dict[str, tuple[_Defect, ...]]
 )["defects"]
@@ -38,7 +43,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def installed_nccl(machine: Machine) -> tuple[Library, ...]:
-    """Returns the NCCL libraries. A program loads the first one. Raises NotApplicable if jobs must bring their own."""
+    """Returns the NCCL libraries, the first of which programs load. Raises NotApplicable if none is installed."""
     require_gpus(machine)
     libraries = machine.fact(Libraries).find(NCCL)
     require(libraries, "no NCCL library is installed")
@@ -80,8 +85,8 @@ def nccl_known_defect(machine: Machine) -> Iterator[Finding]:
     settings = read_settings(machine)
     for defect in _DEFECTS:
         if (
-            _numbers(defect.since) <= _numbers(version) < _numbers(defect.before)
-            and defect.unless_set not in settings
+            _numbers(defect.first_version) <= _numbers(version) < _numbers(defect.fixed_version)
+            and defect.preventing_variable not in settings
             and has_traits(machine, defect.traits)
         ):
             problem = f"NCCL {version} {defect.effect} ({defect.source})"
@@ -89,19 +94,19 @@ def nccl_known_defect(machine: Machine) -> Iterator[Finding]:
 
 
 def _missing_plugins(kind: str, variables: tuple[str, ...], machine: Machine) -> Iterator[Finding]:
-    installed_nccl(machine)
+    installed_nccl(machine)  # raises NotApplicable
     settings = read_settings(machine)
-    names = {each.name for each in machine.fact(Libraries).libraries}
-    for variable in variables:
-        setting = settings.get(variable)
-        for word in setting.value.split(",") if setting else ():
-            is_path = "/" in word or variable.endswith("FILE")
-            # `Libraries` has only names of this form, so another name may exist.
-            is_listed = re.fullmatch(r"libnccl-.*\.so|(?!none$|static_plugin$|lib)[\w-]+", word, re.IGNORECASE)
-            is_present = _exists(machine, word) if is_path else bool({word, f"libnccl-{kind}-{word}.so"} & names)
-            if setting and (is_path or is_listed) and not is_present:
-                problem = f"{variable} names {word}, which does not exist in the search path"
-                yield Finding("risk", problem, (setting.evidence,), subject=variable)
+    for setting in [settings[variable] for variable in variables if variable in settings]:
+        for word in setting.value.split(","):
+            is_path = "/" in word or setting.name.endswith("FILE")
+            if not (_exists(machine, word) if is_path else _may_be_installed(machine, kind, word)):
+                problem = f"{setting.name} names {word}, which does not exist in the search path"
+                yield Finding("risk", problem, (setting.evidence,), subject=setting.name)
+
+
+def _may_be_installed(machine: Machine, kind: str, plugin: str) -> bool:
+    installed = {library.name for library in machine.fact(Libraries).libraries}
+    return not _LISTED_NAME.fullmatch(plugin) or not installed.isdisjoint({plugin, f"libnccl-{kind}-{plugin}.so"})
 
 
 def _exists(machine: Machine, path: str) -> bool:
@@ -135,6 +140,6 @@ CHECKS = (
         "tuner",
         "NCCL_TUNER_PLUGIN",
         "NCCL_TUNER_CONFIG_FILE",
-        cost="NCCL chooses algorithms itself; nodes that differ in this hang.",
+        cost="NCCL chooses algorithms itself. If only some nodes lack the file, the job hangs.",
     ),
 )

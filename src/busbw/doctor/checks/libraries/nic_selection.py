@@ -30,7 +30,8 @@ def env_nccl_ib_hca(machine: Machine) -> Iterator[Finding]:
         unnamed = sorted({*found} - names)
         # A word that is no device, such as mlx5, is meant as a prefix.
         is_device = word.partition(":")[0] in found
-        if found and not (unnamed and is_device):
+        selects_too_many = bool(unnamed) and is_device
+        if found and not selects_too_many:
             continue
         unnamed_text = ", ".join(unnamed)
         yield Finding(

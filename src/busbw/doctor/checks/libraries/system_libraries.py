@@ -11,8 +11,9 @@ from busbw.doctor.parts.traits import rdma_kinds
 
 _DRIVER = "proc/driver/nvidia/version"
 _SEARCH_PATH = "ldconfig -p and LD_LIBRARY_PATH"
-_PROVIDERS = "etc/libibverbs.d"
-_PROVIDER = {"efa": "efa", "infiniband": "mlx5", "roce": "mlx5"}
+_PROVIDER_FOLDER = "etc/libibverbs.d"
+_PROVIDER_BY_KIND = {"efa": "efa", "infiniband": "mlx5", "roce": "mlx5"}
+"""Drivers of libibverbs by the kind of the RDMA device."""
 _PLUGIN_FOLDERS = tuple(
     f"opt/{root}/lib{folder}"
     for root in ("amazon/ofi-nccl", "aws-ofi-nccl")
@@ -42,7 +43,7 @@ def driver_cuda_compat(machine: Machine) -> Iterator[Finding]:
 
 
 @check(
-    reads=f"{VERBS} in the search path of the dynamic linker; names in /{_PROVIDERS}",
+    reads=f"{VERBS} in the search path of the dynamic linker; names in /{_PROVIDER_FOLDER}",
     rule="If NCCL is installed, libibverbs and its drivers for the RDMA devices are installed too.",
     source="https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
     cost="NCCL finds no RDMA device and uses TCP sockets between nodes.",
@@ -56,10 +57,10 @@ def rdma_core_version(machine: Machine) -> Iterator[Finding]:
         evidence = Evidence(_SEARCH_PATH, f"no {VERBS}")
         yield Finding("slow", f"{VERBS} is not installed", (evidence,), subject=VERBS)
         return
-    files = machine.names(_PROVIDERS)
-    for provider in sorted({_PROVIDER[kind] for kind in kinds}):
+    files = machine.names(_PROVIDER_FOLDER)
+    for provider in sorted({_PROVIDER_BY_KIND[kind] for kind in kinds}):
         if f"{provider}.driver" not in files:
-            evidence = Evidence(f"/{_PROVIDERS}", ", ".join(files)[:120] or "no files")
+            evidence = Evidence(f"/{_PROVIDER_FOLDER}", ", ".join(files)[:120] or "no files")
             problem = f"libibverbs has no driver {provider}, so it finds no device"
             yield Finding("slow", problem, (evidence,), subject=provider)
 

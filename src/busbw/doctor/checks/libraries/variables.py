@@ -17,7 +17,7 @@ from busbw.doctor.parts.value_patterns import matches
 from busbw.near_misses import near_misses
 
 _MIN_SIMILARITY = 0.88
-"""Similarity of a misspelled name to the right one. Other names may be variables of a site, and are ignored."""
+"""Similarity of a misspelled name to the right one. A less similar name may be a variable of a site, and is ignored."""
 _OTHER_PROGRAMS = re.compile(
     r"NCCL_(?:(?:FASTRAK|GIB|GPUDIRECTTCPX|IBEXT|INSPECTOR|LLCM|PLUGIN|PROFILER?|SHARP|SHIMNET|TESTS|TUNER)_.*"
     "|ASYNC_ERROR_HANDLING|BLOCKING_WAIT|DESYNC_DEBUG|ENABLE_TIMING|USE_TENSOR_REGISTER_ALLOCATOR_HOOK|TIMEOUT)"

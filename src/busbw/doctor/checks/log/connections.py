@@ -1,7 +1,7 @@
 """Transports between ranks: NVLink within a node, and GPUDirect RDMA between nodes."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from busbw.doctor.model import Finding, Unreadable, check, require
 from busbw.doctor.nccl_log.nccl_log import Connection, Message, NcclLog
@@ -16,7 +16,7 @@ _NEWER_MODULE = 23
 """First minor version of NCCL 2 that knows the module nvidia_peermem of DGX OS 7 (NVIDIA/nccl#1676)."""
 
 
-def _by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
+def _group_by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
     found: dict[str, list[Connection]] = {}
     for each in connections:
         found.setdefault(each.host, []).append(each)
@@ -32,18 +32,32 @@ def _by_host(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
 )
 def log_peers(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
-    inside = _by_host(each for each in log.connections if each.host == each.peer_host)
-    require(inside, "the log has no connection within a node")
+    within_node = _group_by_host(each for each in log.connections if each.host == each.peer_host)
+    require(within_node, "the log has no connection within a node")
     setting = log.setting(_PEERS_OFF)
-    for host, own in inside.items():
+    for host, own in within_node.items():
         slow = [each for each in own if each.via.startswith(("SHM", "direct", "NET/"))]
         if not slow or log.has_nvlink is False:
-            continue  # usual between the sockets of a PCIe machine
+            continue  # without NVLink, such connections are usual between the sockets of a machine
         if log.has_nvlink is None and setting is None:
             raise Unreadable("the kind of GPUs; name it with --system")
         transport = slow[0].via.split("/")[0].replace("direct", "SHM")
         problem = f"{len(slow)} of {len(own)} connections between GPUs of {host} use {transport} instead of NVLink"
         yield Finding("slow", problem, (slow[0].evidence, *((setting,) if setting else ())), subject=host)
+
+
+def _disabled_adapters(
+    log: NcclLog, rdma_connections: Mapping[str, Iterable[Connection]]
+) -> dict[str, dict[str, Message]]:
+    """Returns the messages about adapters with data and without GPUDirect RDMA, by host and name of the adapter."""
+    disabled: dict[str, dict[str, Message]] = {}
+    for message, match in log.find(_DISABLED):
+        matches = [_RDMA.match(each.via) for each in rdma_connections.get(message.host, ())]
+        used = {rdma["adapter"] for rdma in matches if rdma}
+        carries_data = not used or match["index"] in used
+        if message.host and carries_data:
+            disabled.setdefault(message.host, {}).setdefault(match["name"], message)
+    return disabled
 
 
 @check(
@@ -56,12 +70,8 @@ def log_peers(log: NcclLog) -> Iterator[Finding]:
 )
 def log_gpudirect(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
-    connections = _by_host(each for each in log.connections if _RDMA.match(each.via))
-    disabled: dict[str, dict[str, Message]] = {}
-    for message, match in log.find(_DISABLED):
-        used = {rdma["adapter"] for each in connections.get(message.host, ()) if (rdma := _RDMA.match(each.via))}
-        if message.host and match["index"] in (used or {match["index"]}):  # an unused adapter carries no data
-            disabled.setdefault(message.host, {}).setdefault(match["name"], message)
+    connections = _group_by_host(each for each in log.connections if _RDMA.match(each.via))
+    disabled = _disabled_adapters(log, connections)
     require(connections or disabled, "the log has no InfiniBand or RoCE connection of known hosts")
     for host, adapters in disabled.items():
         yield Finding(

@@ -21,7 +21,10 @@ def log_nvls(log: NcclLog) -> Iterator[Finding]:
     log.require_info()
     found = list(log.find(_MULTICAST))
     require(found, "the log has no message about NVLS")
-    if log.uses_nvls is False or (log.uses_nvls is None and all(match["no"] for _, match in found)):
+    uses_nvls = log.uses_nvls
+    if uses_nvls is None:
+        uses_nvls = not all(match["no"] for _, match in found)
+    if not uses_nvls:
         return  # GPUs without NVLS, or too few of them
     missing = {message.host: message for message, match in reversed(found) if match["no"]}
     for host, message in missing.items():

@@ -15,6 +15,8 @@ _MAX_EVIDENCE = 3
 
 
 class _Line(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Check of lines.toml, which explains the fields."""
+
     pattern: str
     problem: str
     rule: str = "NCCL prints no such message."
@@ -28,12 +30,13 @@ class _Line(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 def _examine(line: _Line, log: NcclLog) -> Iterator[Finding]:
     if line.info:
         log.require_info()
-    if line.shown_with and not any(True for _ in log.find(re.compile(line.shown_with))):
+    if line.shown_with and not log.contains(re.compile(line.shown_with)):
         raise NotApplicable("NCCL_DEBUG_SUBSYS hides these messages")
     found = list(log.find(re.compile(line.pattern), is_warning=not line.info))
     if not found:
         return
     message, match = found[0]
+    # The first message of each host. In the reversed order, the first hosts are at the end.
     by_host = {each.host: each for each, _ in reversed(found)}
     groups = {name: text or "" for name, text in match.groupdict().items()}
     others = f" (and {count_text(len(by_host) - 1, 'other host')})" if len(by_host) > 1 else ""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from busbw.doctor.model import Damage, Evidence, Finding, Unreadable, check, require
+from busbw.doctor.model import Damage, Evidence, Finding, Severity, Unreadable, check, require
 from busbw.doctor.nccl_log.nccl_log import Connection, NcclLog
 
 _REASONS = (
@@ -48,10 +48,10 @@ def log_network(log: NcclLog) -> Iterator[Finding]:
     hosts_text = host
     if len(log.networks) > 1:
         hosts_text = f"{len(on_sockets)} of {len(log.networks)} hosts, such as {host}"
-    is_chosen = reason is not None and " set " in reason.text
-    expects_rdma = is_chosen or any(True for _ in log.find(_EXPECTS_RDMA))
+    is_setting = reason is not None and " set " in reason.text
+    severity: Severity = "slow" if is_setting or log.contains(_EXPECTS_RDMA) else "risk"
     yield Finding(
-        "broken" if other_networks else "slow" if expects_rdma else "risk",
+        "broken" if other_networks else severity,
         f"NCCL uses TCP sockets on {hosts_text}"
         + (f"; others use {', '.join(sorted(other_networks))}" if other_networks else ""),
         (*((reason.evidence,) if reason else ()), message.evidence),
@@ -76,7 +76,7 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
             adapters[message.host] = adapters.get(message.host, frozenset()) | names
             evidence.setdefault(message.host, message.evidence)
     require(adapters, "the job uses no InfiniBand or RoCE")
-    # The most frequent set is the reference: on single hosts, a storage adapter can be active too.
+    # The reference is the most frequent set, because single hosts can also use an adapter for storage.
     sets = Counter(adapters.values())
     usual = max(sets, key=lambda names: (sets[names], len(names)))
     for host, names in adapters.items():
@@ -101,7 +101,7 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
 def log_rails(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
     listed = {message.host: match["list"] for message, match in log.find(ADAPTERS)}
-    # Several communicators can have the same ends, so each end has a set of adapters.
+    # Connections by their adapter. Several communicators can have the same ends, so an end can have several adapters.
     senders: dict[_Ends, dict[str, Connection]] = {}
     receivers: dict[_Ends, dict[str, Connection]] = {}
     for each in log.connections:
@@ -109,7 +109,8 @@ def log_rails(log: NcclLog) -> Iterator[Finding]:
         # A number means the same adapter on two hosts only if both hosts list the same adapters.
         if adapter and listed.get(each.host, "") == listed.get(each.peer_host):
             ends = (frozenset((each.host, each.peer_host)), each.ends, each.channel)
-            (receivers if each.is_receive else senders).setdefault(ends, {})[adapter[1]] = each
+            connections = receivers if each.is_receive else senders
+            connections.setdefault(ends, {})[adapter[1]] = each
     both = [(senders[ends], receivers[ends]) for ends in senders if ends in receivers]
     require(both, "the log has no connection by InfiniBand or RoCE with both ends")
     leaving = [(sent, received) for sent, received in both if not sent.keys() & received.keys()]

@@ -29,9 +29,9 @@ def _has(pattern: str) -> Callable[[NcclLog], bool | None]:
     """
 
     def has(log: NcclLog) -> bool | None:
-        if log.node_count > 1 and not log.networks:
-            return None
-        return log.node_count > 1 and any(True for _ in log.find(re.compile(pattern)))
+        if log.node_count <= 1:
+            return False
+        return log.contains(re.compile(pattern)) if log.networks else None
 
     return has
 

@@ -42,12 +42,12 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
     setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
     index = setting.value if setting and setting.value.isdecimal() else None
     reachable = {port.label: _is_reachable(machine, port) for port in ports}
-    has_routers = majority_value(reachable.values())
+    are_most_reachable = majority_value(reachable.values())
     for port in ports:
         if not reachable[port.label]:
             yield Finding(
-                # A network without routers also works with local addresses, but not for a few NICs only.
-                severity="broken" if has_routers else "risk",
+                # If most NICs lack such a GID, the network may have no routers and work with local addresses.
+                severity="broken" if are_most_reachable else "risk",
                 subject=port.label,
                 problem=f"{port.label} has no GID of RoCE v2 with an address beyond its link",
                 evidence=(Evidence(f"/{port.folder}/gids", "only link-local GIDs, or none"),),
@@ -63,6 +63,7 @@ def roce_gid(machine: Machine) -> Iterator[Finding]:
 
 
 def _is_reachable(machine: Machine, port: Port) -> bool:
+    """True if routers can reach the port by a GID."""
     for index in machine.names(f"{port.folder}/gids"):
         is_local = machine.word(f"{port.folder}/gids/{index}").startswith(_LINK_LOCAL)
         if not is_local and _type(machine, port, index) == "RoCE v2":

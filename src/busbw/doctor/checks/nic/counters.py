@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import field
 
-from busbw.doctor.model import Check, CheckTexts, Evidence, Finding, Machine, NotApplicable, Unreadable, absolute_path
+from busbw.doctor.model import Check, CheckTexts, Evidence, Finding, Machine, Unreadable, absolute_path, require
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
 from busbw.doctor.parts.nics import NETWORK, Kind, Port, collective_ports
@@ -17,19 +17,23 @@ from busbw.doctor.parts.pci import INFINIBAND
 
 
 class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Check of counters.toml."""
+
     kinds: tuple[Kind, ...]
     files: dict[str, int] = field(default_factory=dict)
+    """Maximum healthy growth within a second, by the path of the counter."""
     ethtool: dict[str, int] = field(default_factory=dict)
+    """Maximum healthy growth within a second, by a pattern of counters of `ethtool -S`."""
 
 
 def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
     ports = collective_ports(machine, *entry.kinds)
-    # All counters are first read once. Each second reading waits until a second has passed since the first reading.
+    # All first readings precede the second ones, each of which waits for one second since its first reading.
     for port in ports:
         for key in (*_files(entry, port), *_commands(entry, port)):
             with suppress(Unreadable):
                 machine.text(key)
-    missing: Unreadable | NotApplicable = NotApplicable(f"the driver of {ports[0].device} has no such counters")
+    failure: Unreadable | None = None
     has_counters = False
     for port in ports:
         evidence: list[Evidence] = []
@@ -39,12 +43,13 @@ def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
                 if growth > limit:
                     evidence.append(Evidence(source, f"{name} grew by {growth} within a second"))
         except Unreadable as error:
-            missing = error
+            failure = error
         if evidence:
             problem = f"{port.label}: {', '.join(each.value for each in evidence)}"
             yield Finding("slow", problem, tuple(evidence), subject=port.label)
-    if not has_counters or isinstance(missing, Unreadable):
-        raise missing
+    if failure is not None:
+        raise failure
+    require(has_counters, f"the driver of {ports[0].device} has no such counters")
 
 
 def _growths(entry: _Entry, machine: Machine, port: Port) -> Iterator[tuple[str, str, int, int]]:
@@ -63,11 +68,13 @@ def _growths(entry: _Entry, machine: Machine, port: Port) -> Iterator[tuple[str,
 
 def _files(entry: _Entry, port: Port) -> dict[str, int]:
     """Returns the limits of a port's counters by file."""
-    return {
-        path.format(port=port.folder, device=f"{INFINIBAND}/{port.device}", interface=f"{NETWORK}/{name}"): limit
-        for path, limit in entry.files.items()
-        for name in (port.interfaces if "{interface}" in path else ("",))
-    }
+    limits: dict[str, int] = {}
+    for path, limit in entry.files.items():
+        if "{interface}" in path:
+            limits |= {path.format(interface=f"{NETWORK}/{name}"): limit for name in port.interfaces}
+        else:
+            limits[path.format(port=port.folder, device=f"{INFINIBAND}/{port.device}")] = limit
+    return limits
 
 
 def _commands(entry: _Entry, port: Port) -> list[str]:

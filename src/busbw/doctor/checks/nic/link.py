@@ -23,7 +23,8 @@ def nic_state(machine: Machine) -> Iterator[Finding]:
     ports = collective_ports(machine)
     inactive = [port for port in ports if not port.is_active]
     down = [port for port in inactive if not port.lacks_subnet_manager]
-    if len(down) == len(ports) >= _MIN_PORTS and gpus(machine):
+    has_cluster_size = len(ports) >= _MIN_PORTS
+    if len(down) == len(ports) and has_cluster_size and gpus(machine):
         yield Finding(
             # A single node, such as a DGX for development, needs no cables.
             severity="slow" if (node_count(machine) or 1) > 1 else "risk",
@@ -54,8 +55,8 @@ def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
     if any(port.lacks_subnet_manager for port in ports) and has_just_booted(machine):
         raise Unreadable("the final state of the ports; the node has just booted")
     for port in ports:
-        is_active_without = port.is_active and int(machine.word(f"{port.folder}/sm_lid"), 0) == 0
-        if port.lacks_subnet_manager or is_active_without:
+        is_active_without_manager = port.is_active and int(machine.word(f"{port.folder}/sm_lid"), 0) == 0
+        if port.lacks_subnet_manager or is_active_without_manager:
             yield Finding(
                 "broken",
                 f"{port.label} has a link, but no subnet manager configures it ({port.state})",
@@ -75,9 +76,13 @@ def nic_bond(machine: Machine) -> Iterator[Finding]:
     own = {name for port in collective_ports(machine, "RoCE") for name in port.interfaces}
     for bond in machine.names(NETWORK):
         members = (machine.text_or_none(f"{NETWORK}/{bond}/bonding/slaves") or "").split()
-        paths = {each: f"{NETWORK}/{each}/bonding_slave/mii_status" for each in members} if own & {*members} else {}
+        if own.isdisjoint(members):
+            continue
+        paths = {each: f"{NETWORK}/{each}/bonding_slave/mii_status" for each in members}
         down = [each for each, path in paths.items() if machine.word(path) == "down"]
-        for each in down if len(down) < len(members) else ():  # nic-state reports a NIC without any link
+        if len(down) == len(members):
+            continue  # nic-state reports a NIC without any link
+        for each in down:
             is_spare = (machine.text_or_none(f"{NETWORK}/{bond}/bonding/mode") or "").startswith("active-backup")
             yield Finding(
                 "risk" if is_spare else "slow",

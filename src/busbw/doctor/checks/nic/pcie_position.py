@@ -9,6 +9,8 @@ from busbw.topology.sources.pci_paths import pcie_level
 
 _MAX_GBIT = 400
 """Faster NICs (ConnectX-8) reach the GPUs through a PCIe switch of their own, so the slot does not limit them."""
+_BELOW_SWITCH = {"PIX", "PXB"}
+"""Levels of two devices with a common PCIe switch above them."""
 
 
 @check(
@@ -20,23 +22,22 @@ _MAX_GBIT = 400
 )
 def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
     ports = collective_ports(machine)
-    links = {port: links_above(machine, port.bus_id)[:1] for port in ports}
+    links = {port: above[0] for port in ports if (above := links_above(machine, port.bus_id))}
     # A card in several slots, such as in DGX Spark, appears once for each slot, and its port uses all these slots.
-    cards = {port: machine.text_or_none(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in ports}
-    for port in ports:
-        for link in links[port]:
-            gbit = 8 * sum(each.gbps for other in ports if cards[other] == cards[port] for each in links[other])
-            # pcie-width and pcie-speed report a link that is slower than both ends permit.
-            is_slot = link.width >= link.max_width and link.speed >= link.max_speed
-            if port.is_active and is_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
-                folder = f"{DEVICES}/{port.bus_id}"
-                yield Finding(
-                    "slow",
-                    f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s",
-                    tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed")),
-                    subject=port.label,
-                    damage=Damage(nic_share=gbit / port.rate_gbit),
-                )
+    cards = {port: machine.text_or_none(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in links}
+    for port, link in links.items():
+        gbit = 8 * sum(links[other].gbps for other in links if cards[other] == cards[port])
+        # pcie-width and pcie-speed report a link that is slower than both ends permit.
+        is_limited_by_slot = link.width >= link.max_width and link.speed >= link.max_speed
+        if port.is_active and is_limited_by_slot and 0 < gbit < port.rate_gbit <= _MAX_GBIT:
+            folder = f"{DEVICES}/{port.bus_id}"
+            yield Finding(
+                "slow",
+                f"{port.label} has a port of {port.rate_gbit:g} Gb/s in a PCIe slot of {gbit:.0f} Gb/s",
+                tuple(machine.evidence(f"{folder}/current_link_{name}") for name in ("width", "speed")),
+                subject=port.label,
+                damage=Damage(nic_share=gbit / port.rate_gbit),
+            )
 
 
 @check(
@@ -50,11 +51,13 @@ def nic_numa_gpu_map(machine: Machine) -> Iterator[Finding]:
     nics = [location(machine, port.bus_id) for port in rdma_ports(machine)]
     locations = {gpu: location(machine, gpu.bus_id) for gpu in gpus(machine)}
     far = [
-        gpu for gpu, own in locations.items() if all(pcie_level(own, nic, None) not in {"PIX", "PXB"} for nic in nics)
+        gpu for gpu, own in locations.items() if not any(pcie_level(own, nic, None) in _BELOW_SWITCH for nic in nics)
     ]
     near_count = len(locations) - len(far)
     require(near_count, "no GPU shares a PCIe switch with a NIC")
-    for gpu in far if near_count > len(far) else ():
+    if near_count <= len(far):
+        return
+    for gpu in far:
         yield Finding(
             "slow",
             f"{gpu.label} ({gpu.bus_id}) has no NIC below its PCIe switch; {near_count} other GPUs have one",

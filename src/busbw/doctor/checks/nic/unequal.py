@@ -95,7 +95,7 @@ def _mtu(machine: Machine, port: Port) -> tuple[str, str]:
 def nic_mtu(machine: Machine) -> Iterator[Finding]:
     yield from _same_on_most_ports("slow", "RoCE")(_mtu)(machine)
     if not gpus(machine):
-        return  # The NICs may be ordinary network interfaces.
+        return  # without a GPU, the NICs may be ordinary network interfaces
     ports = [port for port in collective_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
     readings = [_mtu(machine, port) for port in ports]
     if readings and all(machine.number(source[1:]) < _MIN_MTU for source, _ in readings):
@@ -131,11 +131,11 @@ def roce_qos(machine: Machine, port: Port) -> tuple[str, str]:
 def roce_ecn(machine: Machine, port: Port) -> tuple[str, str]:
     folder = f"{NETWORK}/{port.interface}/ecn"
     require(machine.has(folder), "the driver does not state for which priorities it reacts to marked packets")
-    sides = ((name, f"{folder}/roce_{side}/enable") for name, side in (("sent", "rp"), ("received", "np")))
-    texts = [
-        f"{name}: {' '.join(each for each in machine.names(path) if machine.number(f'{path}/{each}')) or 'none'}"
-        for name, path in sides
-    ]
+    texts = []
+    for name, side in (("sent", "rp"), ("received", "np")):
+        path = f"{folder}/roce_{side}/enable"
+        priorities = [each for each in machine.names(path) if machine.number(f"{path}/{each}")]
+        texts.append(f"{name}: {' '.join(priorities) or 'none'}")
     return f"/{folder}", f"ECN for priorities {', '.join(texts)}"
 
 

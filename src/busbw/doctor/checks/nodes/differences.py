@@ -69,7 +69,7 @@ def _place(value: ComparedValue) -> str:
 
 
 def _without(items: Items, others: Items) -> Items:
-    """Returns the items that `others` does not have. Only the difference of long lists matters."""
+    """Returns the items that `others` does not have."""
     return tuple(item for item in items if item not in others)
 
 

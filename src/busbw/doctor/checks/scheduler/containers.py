@@ -11,6 +11,7 @@ from busbw.doctor.parts.pci import DEVICES, rdma_devices
 
 _CONTROL = ("nvidiactl", "nvidia-uvm")
 _MIN_SHARE = 0.4
+"""Minimum share of the RDMA devices, relative to the share of the GPUs."""
 
 
 def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
@@ -33,8 +34,9 @@ def _nodes(machine: Machine) -> tuple[DeviceNodes, list[str]]:
 def cgroup_devices(machine: Machine) -> Iterator[Finding]:
     nodes, gpus = _nodes(machine)
     # A container with all of the host's /dev has device nodes of all GPUs, but may open only the nodes of its own GPUs.
-    lost = gpus if not set(gpus) & set(nodes.usable) else []
-    lost = [*lost, *(name for name in _CONTROL if name in nodes.denied)]
+    lost = [name for name in _CONTROL if name in nodes.denied]
+    if set(gpus).isdisjoint(nodes.usable):
+        lost = [*gpus, *lost]
     if lost:
         problem = f"this container may not open /dev/{', /dev/'.join(lost)}, although it has the device nodes"
         yield Finding("broken", problem, (Evidence("access(2)", "EPERM or EACCES"),))
@@ -48,8 +50,8 @@ def cgroup_devices(machine: Machine) -> Iterator[Finding]:
     fix="request the RDMA resource for each NIC in resources.limits, such as rdma/ib or vpc.amazonaws.com/efa",
 )
 def k8s_rdma_resources(machine: Machine) -> Iterator[Finding]:
-    nodes, names = _nodes(machine)
-    gpus = len(set(names) & set(nodes.usable))
+    nodes, gpu_names = _nodes(machine)
+    gpus = len(set(gpu_names) & set(nodes.usable))
     nics = sum(name.startswith("infiniband/uverbs") for name in nodes.usable)
     devices = rdma_devices(machine)
     # A NIC can have many virtual functions, and a container gets one of each.
