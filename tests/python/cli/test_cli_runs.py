@@ -87,6 +87,18 @@ def test_json(busbw: Busbw) -> None:
     assert runs[0]["wrong"] == 1
 
 
+@pytest.mark.parametrize(("hosts", "shown"), [(["a"], "a"), (["a", "b"], "a +1"), (["a", "b", "c", "d"], "a +3")])
+def test_one_host_is_named_and_the_others_are_counted(busbw: Busbw, kept: Path, hosts: list[str], shown: str) -> None:
+    path = kept / ALL[0] / "records.jsonl"
+    run, *others = path.read_text().splitlines()
+    record = json.loads(run)
+    for rank in record["ranks"]:
+        rank["host"] = hosts[rank["rank"] % len(hosts)]
+    path.write_text("\n".join([json.dumps(record), *others]) + "\n")
+    header, newest, *_ = busbw("runs", environment={"COLUMNS": "200"}).stdout.splitlines()
+    assert newest[header.index("hosts") :].split("  ")[0] == shown
+
+
 @pytest.mark.parametrize("columns", [60, 80, 140, 200])
 def test_it_fits_the_width(busbw: Busbw, columns: int) -> None:
     for words in ([], ["--rows"]):
