@@ -413,6 +413,25 @@ def test_equal_verdicts_share_a_line_and_the_worst_is_first(
     assert shown.count("against") == 150
 
 
+@pytest.mark.parametrize("count", [2, 9, 10, 25])
+def test_adjacent_verdicts_with_one_reason_share_a_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Tables of CPUs have no expectation. The first one has another operator than the others."""
+    monkeypatch.setenv("COLUMNS", "200")
+    table = Path(host_run(tmp_path / "table.txt")).read_text()
+    log = tmp_path / "log.txt"
+    log.write_text(table + table.replace("float sum", "float max") * (count - 1))
+    _, shown, _ = check(capsys, str(log))
+    counts, *lines = shown.split("\n\n")[0].splitlines()
+    assert counts == f"{count} UNSURE"
+    if count < 10:
+        assert len(lines) == count
+    else:
+        titles = f"all_reduce float sum, 2 ranks to all_reduce float max, 2 ranks ({count} verdicts)"
+        assert [line.split(": ")[0] for line in lines] == [f"UNSURE {titles}"]
+
+
 def test_different_verdicts_beyond_the_limit_are_counted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

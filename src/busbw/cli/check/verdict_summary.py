@@ -4,6 +4,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from rich.text import Text
 
@@ -23,6 +24,8 @@ MAX_LINES = 100
 """Maximum number of verdicts with a line each. More verdicts share lines, of which there are as many."""
 _MAX_TABLES = 4
 """Maximum number of tables that a line names."""
+_MIN_EQUAL_REASONS = 10
+"""Minimum number of adjacent verdicts with one reason that share a line."""
 
 
 @dataclass
@@ -87,8 +90,8 @@ class VerdictSummary:
         counts = {grade: self.grades[grade] for grade in GRADES if grade in self.grades}
         yield Text(_counts_text(counts if is_worst_first else self.grades), style="bold")
         if self.count <= MAX_LINES:
-            for configuration in in_order(self._first, worst_first=has_logs):
-                yield _line(configuration, title_of(configuration, has_logs=has_logs))
+            for _, adjacent in groupby(in_order(self._first, worst_first=has_logs), key=_reason_key):
+                yield from _lines_with_one_reason(list(adjacent), has_logs=has_logs)
             return
         groups = [group for grade in GRADES for group in self._groups[grade].values()][:MAX_LINES]
         for group in groups:
@@ -133,6 +136,21 @@ def _tables_text(group: _Group) -> str:
     hidden_count = group.count - len(group.tables)
     more = f" and {hidden_count:,} more" if hidden_count else ""
     return f" in tables {tables}{more}; in table {group.tables[0]}"
+
+
+def _reason_key(configuration: JudgedConfiguration) -> tuple[object, ...]:
+    return configuration.log, configuration.grade, configuration.verdict.reasons[:1]
+
+
+def _lines_with_one_reason(same: Sequence[JudgedConfiguration], *, has_logs: bool) -> Iterator[Text]:
+    """Yields a line for each verdict, or one line for many of them. All have the same log, grade and first reason."""
+    first, last = same[0], same[-1]
+    if first.verdict.reasons and len(same) >= _MIN_EQUAL_REASONS:
+        ends = dict.fromkeys([title_of(first, has_logs=has_logs), title_of(last, has_logs=has_logs)])
+        yield _line(first, f"{' to '.join(ends)} ({len(same)} verdicts)")
+        return
+    for configuration in same:
+        yield _line(configuration, title_of(configuration, has_logs=has_logs))
 
 
 def _line(configuration: JudgedConfiguration, title: str) -> Text:
