@@ -24,7 +24,7 @@ def count_characters(lines: list[str], character: str) -> int:
 
 
 def line_of_last_mark(lines: list[str]) -> int:
-    """Returns the number of the line whose last column has a mark, from the bottom."""
+    """Returns the number of the line with a mark in its last column, from the bottom."""
     (line,) = (index for index, text in enumerate(reversed(lines)) if text.endswith("+"))
     return line
 
