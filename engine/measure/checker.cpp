@@ -150,7 +150,7 @@ void Checker::add_wrong_elements(const Mismatches& mismatches, Dtype dtype, cons
           {world_rank_, buffer, static_cast<std::int64_t>(index), std::move(expected), std::move(got)});
   };
   if (mismatches.vanished > 0)
-    add(mismatches.first_vanished, "correct data at the comparison",
+    add(mismatches.vanished_range_start, "correct data at the comparison",
         fmt::format("{} wrong elements from here on that were correct when read again", mismatches.vanished));
   for (const Mismatch& mismatch : mismatches.first)
     add(mismatch.index, element_text(dtype, mismatch.expected.data()), element_text(dtype, mismatch.got.data()));

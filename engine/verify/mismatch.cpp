@@ -16,7 +16,7 @@ void Mismatches::add(std::uint64_t index, const std::byte* expected, const std::
 }
 
 void Mismatches::add_vanished(std::uint64_t first_index, std::uint64_t elements) {
-  if (vanished == 0) first_vanished = first_index;
+  if (vanished == 0) vanished_range_start = first_index;
   vanished += elements;
   count += elements;
 }

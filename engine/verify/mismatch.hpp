@@ -22,9 +22,10 @@ struct Mismatches {
   static constexpr std::size_t kKept = 4;
   std::uint64_t count = 0;
   std::vector<Mismatch> first;
-  /// Elements, included in `count`, that were wrong when the device compared them, but right when the host read them.
+  /// Minimum number of elements that were wrong when the GPU compared them, but right when the host read them.
+  /// `count` includes this number.
   std::uint64_t vanished = 0;
-  std::uint64_t first_vanished = 0;  // index of the first element of the compared range that contained them
+  std::uint64_t vanished_range_start = 0;  // start of the first compared range with vanished elements
 
   /// Adds a wrong element. Both pointers have `element_bytes` bytes, at most 8.
   void add(std::uint64_t index, const std::byte* expected, const std::byte* got, std::size_t element_bytes);

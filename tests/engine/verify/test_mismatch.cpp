@@ -25,6 +25,6 @@ TEST_CASE("mismatches that vanish are counted, with the first range that contain
   mismatches.add_vanished(90, 2);
   CHECK(mismatches.count == 5);
   CHECK(mismatches.vanished == 5);
-  CHECK(mismatches.first_vanished == 40);
+  CHECK(mismatches.vanished_range_start == 40);
   CHECK(mismatches.first.empty());
 }

@@ -119,7 +119,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank_config);
   std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclOptions& flags);
   std::unique_ptr<DeviceComm> make_device_comm(const NcclLibrary& library, const NcclOptions& flags);
-  /// Steps of `compare`. The device counts words of up to 16 bytes, so the count is at most that of wrong elements.
+  /// Steps of `compare`. The device counts words (`launch_compare`), so the count is at most that of wrong elements.
   std::uint64_t count_differing_words(const std::byte* address, const DataStream& stream, std::uint64_t first,
                                       std::size_t elements);
   void find_mismatches_on_host(const std::byte* address, const DataStream& stream, std::uint64_t first,

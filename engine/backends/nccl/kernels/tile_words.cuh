@@ -82,10 +82,11 @@ __device__ inline uint4 expected_word(const DeviceRange& range, TileLocator& loc
 }
 
 /// Visits the part of the range that belongs to thread number `thread` of `threads`. Calls
-/// on_word(address, read_word(address), expected) for each aligned word, and on_byte(address, expected) for the bytes
-/// before and after the aligned words. Reads several words before it processes the first one.
-template <class OnByte, class ReadWord, class OnWord>
-__device__ void visit_range(const DeviceRange& range, std::size_t thread, std::size_t threads, const OnByte& on_byte,
+/// on_word(address, read_word(address), expected) for each aligned word. Calls on_edge(begin, end, expected_byte) for
+/// the bytes before the aligned words, and for those after them. `begin` and `end` are numbers of bytes of the range,
+/// and expected_byte(number) returns the value of one. Reads several words before it processes the first one.
+template <class OnEdge, class ReadWord, class OnWord>
+__device__ void visit_range(const DeviceRange& range, std::size_t thread, std::size_t threads, const OnEdge& on_edge,
                             const ReadWord& read_word, const OnWord& on_word) {
   const std::size_t bytes = range.elements * range.element_bytes;
   const std::size_t bytes_to_alignment =
@@ -93,12 +94,10 @@ __device__ void visit_range(const DeviceRange& range, std::size_t thread, std::s
   const std::size_t head = bytes_to_alignment < bytes ? bytes_to_alignment : bytes;
   const std::size_t words = (bytes - head) / kWordBytes;
   TileLocator locator(range);
-  if (thread < 2 * kWordBytes) {
-    // One thread per byte: the first kWordBytes threads for the head, the next ones for the tail.
-    const bool is_in_head = thread < kWordBytes;
-    const std::size_t byte = is_in_head ? thread : head + words * kWordBytes + thread - kWordBytes;
-    if (byte < (is_in_head ? head : bytes)) on_byte(range.memory + byte, range.tile[locator.locate(byte).offset]);
-  }
+  const auto expected_byte = [&](std::size_t byte) { return range.tile[locator.locate(byte).offset]; };
+  if (thread == 0 && head > 0) on_edge(std::size_t{0}, head, expected_byte);
+  const std::size_t tail_begin = head + words * kWordBytes;
+  if (thread == 1 && tail_begin < bytes) on_edge(tail_begin, bytes, expected_byte);
   uint4* const first = reinterpret_cast<uint4*>(range.memory + head);
   // Strips start at a 512-byte boundary, so that a warp writes whole cache lines. Words before the range are skipped.
   const std::size_t words_before = reinterpret_cast<std::uintptr_t>(first) / kWordBytes % kLanes;
@@ -120,16 +119,25 @@ __device__ void visit_range(const DeviceRange& range, std::size_t thread, std::s
 /// Writes the expected bytes of one thread's part of the range. The memory is not read.
 __device__ inline void fill_range(const DeviceRange& range, std::size_t thread, std::size_t threads) {
   visit_range(
-      range, thread, threads, [](unsigned char* address, unsigned char expected) { *address = expected; },
+      range, thread, threads,
+      [&](std::size_t begin, std::size_t end, const auto& expected_byte) {
+        for (std::size_t byte = begin; byte < end; ++byte) range.memory[byte] = expected_byte(byte);
+      },
       [](const uint4*) { return uint4{}; }, [](uint4* address, uint4, uint4 expected) { *address = expected; });
 }
 
-/// Counts the words and single bytes of one thread's part that differ from the expected ones.
+/// Counts the aligned words and the edges (see `visit_range`) of one thread's part that differ from the expected ones.
+/// No element lies in two of them if the memory is aligned to elements. So the sum over all threads is at most the
+/// number of wrong elements.
 __device__ inline unsigned count_differing(const DeviceRange& range, std::size_t thread, std::size_t threads) {
   unsigned differing = 0;
   visit_range(
       range, thread, threads,
-      [&](const unsigned char* address, unsigned char expected) { differing += *address != expected; },
+      [&](std::size_t begin, std::size_t end, const auto& expected_byte) {
+        bool differs = false;
+        for (std::size_t byte = begin; byte < end; ++byte) differs |= range.memory[byte] != expected_byte(byte);
+        differing += differs;
+      },
       [](const uint4* address) { return *address; },
       [&](const uint4*, uint4 got, uint4 expected) {
         differing += ((got.x ^ expected.x) | (got.y ^ expected.y) | (got.z ^ expected.z) | (got.w ^ expected.w)) != 0;

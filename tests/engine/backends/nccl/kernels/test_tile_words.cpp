@@ -95,3 +95,31 @@ TEST_CASE("visit_range: writes exactly the host's bytes and compares every byte"
     }
   }
 }
+
+TEST_CASE("count_differing: is at most the number of wrong elements") {
+  std::mt19937 random(12);
+  const auto below = [&](std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
+  };
+  for (const Dtype dtype : {Dtype::int8, Dtype::float16, Dtype::float32, Dtype::float64}) {
+    const DataStream stream = moved_stream(dtype, 1, 5);
+    Memory tile(stream.tile->size() + kTilePaddingBytes);
+    std::memcpy(tile.data(), stream.tile->data(), stream.tile->size());
+    for (int trial = 0; trial < 300; ++trial) {
+      const std::size_t element_bytes = stream.element_bytes, elements = 1 + below(40);
+      const std::size_t wrong_elements = 1 + below(elements), first_wrong = below(elements - wrong_elements + 1);
+      const std::size_t past = below(kRoom / element_bytes) * element_bytes;  // as -u moves buffers
+      INFO(wrong_elements, " wrong elements of ", elements, " with ", element_bytes, " bytes, ", past,
+           " bytes past a line");
+      Memory memory(past + elements * element_bytes + kRoom);
+      const DeviceRange range{
+          memory.data() + past, tile.data(), stream.seed, 0, elements, static_cast<unsigned>(element_bytes)};
+      fill(range, kLanes);
+      for (std::size_t byte = 0; byte < wrong_elements * element_bytes; ++byte)
+        range.memory[first_wrong * element_bytes + byte] ^= 0xff;
+      const unsigned differing = compare(range, kLanes);
+      CHECK(differing >= 1);
+      CHECK(differing <= wrong_elements);
+    }
+  }
+}
