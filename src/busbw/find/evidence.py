@@ -100,38 +100,36 @@ def slow_iteration_limit(noise: Values) -> Values:
     return np.maximum(_SLOW_ITERATION_DEVIATIONS * noise, MIN_SLOW_ITERATION)
 
 
-def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used: Values) -> Values:
-    """Returns the evidence of each flow (row) for a part that is slow now and then (columns: hypotheses).
+def intermittent_evidence(slow: Indices, classes: Indices, iterations: int) -> Values:
+    """Returns the evidence of a flow for a part that is slow now and then, by class, slow iterations and hypothesis.
 
     A healthy flow has slow iterations as often as its class. A hypothesis is a share of slow iterations within each
     flow, or a share of flows that are slow as a whole.
+
+    Args:
+        slow: Number of slow iterations of each flow.
+        classes: Class of each flow.
+        iterations: Number of iterations of each flow.
     """
-    evidence = np.zeros((len(slow), 2 * len(SHARES)))
-    max_iterations = int(total.max(initial=0))
-    if not max_iterations:
-        return evidence
-    counts = np.arange(max_iterations + 1)
+    counts = np.arange(iterations + 1)
     shares = np.array(SHARES)
+    evidence = np.zeros((int(classes.max(initial=0)) + 1, len(counts), 2 * len(SHARES)))
     # A flow that is slow as a whole is slow in almost all iterations.
-    upper_half = counts * 2 > max_iterations
-    whole = ((1 - _ALL_SLOW) * upper_half / upper_half.sum() + _ALL_SLOW * (counts == max_iterations))[:, None]
+    upper_half = counts * 2 > iterations
+    whole = ((1 - _ALL_SLOW) * upper_half / max(upper_half.sum(), 1) + _ALL_SLOW * (counts == iterations))[:, None]
     for class_number in np.unique(classes):
-        members = (classes == class_number) & (total == max_iterations) & (used > 0)
-        if not members.any():
-            continue
-        histogram = (
-            np.bincount(slow[members], minlength=max_iterations + 1)
-            + 1e-3 * members.sum() / (max_iterations + 1)
-            + 0.02
-        )
+        slow_of_class = slow[classes == class_number]
+        flows_by_count = np.bincount(slow_of_class, minlength=len(counts))
+        histogram = flows_by_count + 1e-3 * len(slow_of_class) / len(counts) + 0.02
         healthy = (histogram / histogram.sum())[:, None]
         # The share within each flow adds to the slow iterations that a healthy flow has.
-        within = np.zeros((max_iterations + 1, len(shares)))
+        within = np.zeros((len(counts), len(shares)))
         for already in counts:
-            added = counts[: max_iterations + 1 - already]
-            within[already:] += healthy[already] * _binomial(added, max_iterations - already, shares)
-        table = np.log(np.hstack([0.95 * within + 0.05 * healthy, (1 - shares) * healthy + shares * whole]) / healthy)
-        evidence[members] = table[slow[members]]
+            added = counts[: len(counts) - already]
+            within[already:] += healthy[already] * _binomial(added, iterations - already, shares)
+        shares_within = 0.95 * within + 0.05 * healthy
+        shares_of_flows = (1 - shares) * healthy + shares * whole
+        evidence[class_number] = np.log(np.hstack([shares_within, shares_of_flows]) / healthy)
     return evidence
 
 

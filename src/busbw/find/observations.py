@@ -40,6 +40,21 @@ class RoundResult:
         return np.asarray(np.isnan(self.times_us).all(axis=1))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _RoundFlows:
+    """Flows of one round, with one flow for all flows of a hub."""
+
+    load: Load
+    source: Indices
+    target: Indices
+    partners: Indices
+    """Number of joined flows of each hub. 0 for a flow between two GPUs."""
+    iterations: Values
+    """As in `Observations`."""
+    level: Values
+    is_dead: NDArray[np.bool_]
+
+
 class Observations:
     """All flows of a search as arrays. Time is in log microseconds per byte, so ratios are differences.
 
@@ -47,37 +62,41 @@ class Observations:
     hub, and their common time is one piece of evidence.
     """
 
-    def __init__(self, cluster: Cluster, rounds: Sequence[Round], results: Sequence[RoundResult]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        rounds: Sequence[Round],
+        results: Sequence[RoundResult],
+        earlier: "Observations | None" = None,
+    ) -> None:
         """Joins rounds and results.
 
         Args:
             cluster: Cluster that was measured.
             rounds: Measured rounds.
             results: Result of each round.
+            earlier: Observations of the first of these rounds, which saves time.
         """
-        joined = [_join_flows_of_hubs(one, result) for one, result in zip(rounds, results, strict=True)]
-        rounds, results = [one for one, _, _ in joined], [result for _, result, _ in joined]
-        self._partners: Indices = np.concatenate([partners for _, _, partners in joined])
-        sizes = [len(one.source) for one in rounds]
-        source = np.concatenate([one.source for one in rounds])
-        target = np.concatenate([one.target for one in rounds])
-        self.round: Indices = np.repeat(np.arange(len(rounds)), sizes)
-        self.load: Indices = np.repeat([int(one.load) for one in rounds], sizes)
+        known = earlier._rounds if earlier else []
+        new = zip(rounds[len(known) :], results[len(known) :], strict=True)
+        self._rounds: list[_RoundFlows] = [*known, *(_make_round_flows(one, result) for one, result in new)]
+        sizes = [len(one.source) for one in self._rounds]
+        source = np.concatenate([one.source for one in self._rounds])
+        target = np.concatenate([one.target for one in self._rounds])
+        self._partners: Indices = np.concatenate([one.partners for one in self._rounds])
+        self.round: Indices = np.repeat(np.arange(len(sizes)), sizes)
+        self.load: Indices = np.repeat([int(one.load) for one in self._rounds], sizes)
         self.paths = FlowPaths(cluster, source, target, self.round, receives=self.load == int(Load.ALL_TO_ONE))
-        width = max((result.times_us.shape[1] for result in results), default=1)
-        times = np.full((len(source), width), np.nan)
-        for first, result in zip(np.cumsum([0, *sizes]), results, strict=False):
-            rows, columns = result.times_us.shape
-            times[first : first + rows, :columns] = result.times_us
-        bytes_per_flow = np.repeat([one.size_bytes for one in rounds], sizes) * np.maximum(self._partners, 1)
-        with np.errstate(invalid="ignore"):
-            self.iterations: Values = np.log(times / bytes_per_flow[:, None])
+        max_iterations = max((one.iterations.shape[1] for one in self._rounds), default=1)
+        self.iterations: Values = np.full((len(source), max_iterations), np.nan)
         """Log time per byte of each iteration (row: flow). NaN where an iteration is missing."""
-        self.is_dead: NDArray[np.bool_] = np.concatenate([result.is_dead for result in results])
-        """True if the flow transferred nothing."""
-        self.level: Values = np.zeros(len(source))
+        for first, one in zip(np.cumsum([0, *sizes]), self._rounds, strict=False):
+            flow_count, iteration_count = one.iterations.shape
+            self.iterations[first : first + flow_count, :iteration_count] = one.iterations
+        self.level: Values = np.concatenate([one.level for one in self._rounds])
         """Median over the iterations. 0 if the flow is dead."""
-        self.level[~self.is_dead] = np.nanmedian(self.iterations[~self.is_dead], axis=1)
+        self.is_dead: NDArray[np.bool_] = np.concatenate([one.is_dead for one in self._rounds])
+        """True if the flow transferred nothing."""
         self.is_repeated: NDArray[np.bool_] = np.zeros(len(source), dtype=bool)
         """True for the second of two flows with a common time. Only the first is evidence."""
         self._couple()
@@ -95,6 +114,11 @@ class Observations:
         if within < _COUPLED_RATIO * np.median(np.abs(np.diff(self.level[first]))):
             self.paths.coupled = sent
             self.is_repeated = (sent != UNKNOWN) & (sent[sent] == rows) & (sent < rows)
+
+    @property
+    def round_count(self) -> int:
+        """Number of rounds."""
+        return len(self._rounds)
 
     def __len__(self) -> int:
         return len(self.level)
@@ -126,6 +150,27 @@ class Observations:
         types = types * (int(self._partners.max(initial=0)) + 1) + self._partners
         pairs = np.unique(types, return_inverse=True)[1]  # without gaps
         return np.asarray(pairs * LOAD_CLASSES + self.load * 2 + self.paths.is_across)
+
+
+def _make_round_flows(one: Round, result: RoundResult) -> _RoundFlows:
+    one, result, partners = _join_flows_of_hubs(one, result)
+    bytes_per_flow = one.size_bytes * np.maximum(partners, 1)
+    with np.errstate(invalid="ignore"):
+        iterations = np.log(result.times_us / bytes_per_flow[:, None])
+    level = np.zeros(len(one.source))
+    is_complete = ~np.isnan(iterations).any(axis=1)
+    is_partial = ~(is_complete | result.is_dead)
+    level[is_complete] = np.median(iterations[is_complete], axis=1)  # much faster than nanmedian
+    level[is_partial] = np.nanmedian(iterations[is_partial], axis=1)
+    return _RoundFlows(
+        load=one.load,
+        source=one.source,
+        target=one.target,
+        partners=partners,
+        iterations=iterations,
+        level=level,
+        is_dead=result.is_dead,
+    )
 
 
 def _join_flows_of_hubs(one: Round, result: RoundResult) -> tuple[Round, RoundResult, Indices]:

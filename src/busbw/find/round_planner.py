@@ -121,16 +121,23 @@ class RoundPlanner:
 
     def thin(self, pairs: Indices, limit: int = 1) -> Indices:
         """Returns the first pairs of NICs (sender, receiver) with at most `limit` flows per leaf and direction."""
-        leaf = self.cluster.nic_leaf
-        flows: Counter[tuple[int, int]] = Counter()
-        busy: set[tuple[int, int]] = set()
+        senders, receivers = pairs.T.tolist()
+        leaves_up, leaves_down = self.cluster.nic_leaf[pairs].T.tolist()
+        flows_up: Counter[int] = Counter()
+        flows_down: Counter[int] = Counter()
+        is_sending: set[int] = set()
+        is_receiving: set[int] = set()
         kept = []
-        for row, ends in enumerate(pairs.tolist()):
-            leaves = [(side, int(leaf[nic])) for side, nic in enumerate(ends)]
-            if max(flows[one] for one in leaves) < limit and busy.isdisjoint(enumerate(ends)):
+        for row, (sender, receiver, up, down) in enumerate(
+            zip(senders, receivers, leaves_up, leaves_down, strict=True)
+        ):
+            is_free = sender not in is_sending and receiver not in is_receiving
+            if is_free and flows_up[up] < limit and flows_down[down] < limit:
                 kept.append(row)
-                flows.update(leaves)
-                busy.update(enumerate(ends))
+                flows_up[up] += 1
+                flows_down[down] += 1
+                is_sending.add(sender)
+                is_receiving.add(receiver)
         return pairs[kept]
 
     def rail_pairs(self, turn: int) -> Round:

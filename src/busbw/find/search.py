@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from busbw.errors import BusbwError
+from busbw.find.candidates import CrossingCounts
 from busbw.find.cluster import Indices
 from busbw.find.explanation import Explanation, explain
 from busbw.find.matchings import join_pairs
@@ -49,9 +50,11 @@ class Search:
     lost: dict[int, str] = field(init=False)
     """GPUs that do not answer, with the reason of each. Their flows are left out."""
     _observations: Observations | None = None
-    """Flows of all rounds. None after a new round."""
+    """Flows of the first rounds, which `observations` completes."""
     _explanation: Explanation | None = None
     """Explanation of all rounds, which takes seconds on a large cluster. None after a new round."""
+    _counts: CrossingCounts = field(default_factory=CrossingCounts)
+    """Numbers of flows, so that the next explanation counts only the flows of new rounds."""
 
     def __post_init__(self) -> None:
         self.lost = dict(self.measurer.lost)
@@ -107,7 +110,7 @@ class Search:
     def _keep(self, one: Round, result: RoundResult) -> None:
         self.rounds.append(one)
         self.results.append(result)
-        self._observations = self._explanation = None
+        self._explanation = None
         self.on_round(one, result)
 
     def _reject_silence(self) -> None:
@@ -126,13 +129,13 @@ class Search:
     def explain(self) -> Explanation:
         """Returns the explanation of the rounds measured so far. There must be one."""
         if self._explanation is None:
-            self._explanation = explain(self.observations())
+            self._explanation = explain(self.observations(), self._counts)
         return self._explanation
 
     def observations(self) -> Observations:
         """Returns the flows measured so far."""
-        if self._observations is None:
-            self._observations = Observations(self.measurer.cluster, self.rounds, self.results)
+        if self._observations is None or self._observations.round_count < len(self.rounds):
+            self._observations = Observations(self.measurer.cluster, self.rounds, self.results, self._observations)
         return self._observations
 
     @property

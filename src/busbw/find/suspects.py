@@ -159,18 +159,20 @@ def _is_unexplained(observed: Observations, explanation: Explanation) -> NDArray
 def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int, load: Load) -> list[Round]:
     """Returns rounds for suspected pairs of nodes: on all rails below one leaf, otherwise few flows per leaf."""
     cluster = planner.cluster
-    pairs = []
-    lanes = np.roll(np.arange(len(planner.lane_nics)), -turn)
+    first_nic = np.full((len(planner.lane_nics), len(cluster.nodes)), UNKNOWN)  # by lane and node
+    for lane, nics in enumerate(planner.lane_nics):
+        nodes, first_positions = np.unique(cluster.nic_node[nics], return_index=True)
+        first_nic[lane, nodes] = nics[first_positions]
+    pairs: list[tuple[int, int]] = []
     for left, right in list(node_pairs)[:_MAX_PAIRS]:
-        for nics in (planner.lane_nics[lane] for lane in lanes):
-            ends = [nics[cluster.nic_node[nics] == node][:1] for node in (left, right)]
-            if not (len(ends[0]) and len(ends[1])):
+        for left_nic, right_nic in np.roll(first_nic[:, [left, right]], -turn, axis=0).tolist():
+            if UNKNOWN in (left_nic, right_nic):
                 continue
-            pairs.append(np.stack(ends, axis=1))
-            if planner.leaf_lanes > 1 and cluster.nic_leaf[ends[0][0]] != cluster.nic_leaf[ends[1][0]]:
+            pairs.append((left_nic, right_nic))
+            if planner.leaf_lanes > 1 and cluster.nic_leaf[left_nic] != cluster.nic_leaf[right_nic]:
                 break  # a second flow of the pair would use the same uplinks, and could collide with the first one
-    both = join_pairs(pairs)
-    both = np.concatenate([both, both[:, ::-1]])
+    one_way = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    both = np.concatenate([one_way, one_way[:, ::-1]])
     is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
     return [
         planner.network_round(Load.BOTH, planner.thin(both[~is_across], limit=len(cluster.nics)), turn),
