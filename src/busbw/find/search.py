@@ -88,7 +88,8 @@ class Search:
             if not self.explain().culprits:
                 # The first answer covers few of the hashed links, and few of the pairs of nodes across them.
                 count = (limit - len(self.rounds)) // 2
-                self._measure(light_rounds(planner, first_answer_rounds(cluster), count), limit)
+                rounds = light_rounds(planner, used_turns=first_answer_rounds(cluster), count=count)
+                self._measure(rounds, limit)
         self._separate(planner, limit)
         return self.explain()
 

@@ -17,7 +17,7 @@ from busbw.find.parts import Kind, Part, flows_of, gpus_of, node_pair_numbers, n
 from busbw.find.peers import MIN_SLOW
 from busbw.find.round_planner import MAX_INSIDE_ROUNDS, RoundPlanner
 from busbw.find.rounds import Load, Round, with_flows
-from busbw.find.search_plan import BOTH_ROUNDS, ONE_WAY_PAIRS, SMALL_CLUSTER_NODES
+from busbw.find.search_plan import SMALL_CLUSTER_NODES, WITHIN_LEAVES_TURNS
 
 _MAX_PAIRS = 256
 _SLOW_DEVIATIONS = 3.0
@@ -77,14 +77,14 @@ def separating_rounds(
         if half:
             rounds += _pair_rounds(planner, half, turn, load)
     if kinds & {"nic", "numa", "node", "gpu"}:
-        next_turn = BOTH_ROUNDS + ONE_WAY_PAIRS + 2 * turn
+        next_turn = WITHIN_LEAVES_TURNS + 2 * turn
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
         rounds += planner.one_way_rounds(next_turn + 1)
         rounds += [_partner_round(planner, questions, 2 * turn + step) for step in range(2)]
     if len(repeats) and (turn < _REPEATS or "uplink" in kinds):
-        rounds.append(planner.light(_LATER_TURNS + turn, Load.SPARSE, repeats))
+        rounds.append(planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE, repeats))
     if kinds & {"uplink", "leaf", "rail"} or (kinds and len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES):
-        rounds += [planner.light(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
+        rounds += [planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
     return with_flows(rounds)
 
 
@@ -118,7 +118,7 @@ def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) 
         if len(others):
             partners = others[(np.arange(2) + 2 * turn + nic) % len(others)]
             pairs.append(np.array([[nic, partners[0]], [partners[1], nic]]))
-    return planner.light(2 * _LATER_TURNS + turn, Load.LIGHT, join_pairs(pairs))
+    return planner.thinned_across_leaves(2 * _LATER_TURNS + turn, Load.LIGHT, join_pairs(pairs))
 
 
 def _suspected_nics(part: Part, cluster: Cluster) -> list[int]:
@@ -176,7 +176,7 @@ def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], t
     is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
     return [
         planner.network_round(Load.BOTH, planner.thin(both[~is_across], limit=len(cluster.nics)), turn),
-        planner.light(3 * _LATER_TURNS + turn, load, both[is_across]),
+        planner.thinned_across_leaves(3 * _LATER_TURNS + turn, load, both[is_across]),
     ]
 
 
