@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from busbw.find.cluster import Indices
+from busbw.find.cluster import Indices, Mask
 from busbw.find.evidence import LINK_SHARES, connection_evidence, connection_odds
 from busbw.find.observations import Observations, Values
 from busbw.find.parts import FAMILIES, Columns, Part, count_per_part
 from busbw.find.peers import Peers
 from busbw.find.rounds import Load
-
-Mask = NDArray[np.bool_]
 
 _Number = TypeVar("_Number", bound=np.generic)
 

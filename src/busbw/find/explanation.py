@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from busbw.find.candidates import Candidates, CandidateSelector, CrossingCounts
-from busbw.find.cluster import Indices
+from busbw.find.cluster import Indices, Mask
 from busbw.find.evidence import (
     DEAD_LEVEL,
     LEVELS,
@@ -125,7 +124,7 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
     )
 
 
-def is_evidence(observed: Observations, peers: Peers) -> NDArray[np.bool_]:
+def is_evidence(observed: Observations, peers: Peers) -> Mask:
     """Returns True for each flow with a time that says something about the parts on its path."""
     return np.asarray((peers.is_usable[observed.classes] | observed.is_dead) & ~observed.is_repeated)
 

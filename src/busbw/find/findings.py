@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict, replace
-from numpy.typing import NDArray
 
-from busbw.find.cluster import Cluster
+from busbw.find.cluster import Cluster, Mask
 from busbw.find.evidence import MIN_SLOW_ITERATION
 from busbw.find.explanation import Culprit, Explanation, is_evidence
 from busbw.find.naming import NamedPart, name_part
@@ -216,15 +215,13 @@ def _far_gpu(part: Part, cluster: Cluster) -> str | None:
     return None
 
 
-def _has_slow_iterations(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+def _has_slow_iterations(observed: Observations, explanation: Explanation) -> Mask:
     excess = observed.iterations - explanation.peers.reference[:, None]
     with np.errstate(invalid="ignore"):
         return np.asarray((excess > MIN_SLOW_ITERATION).any(axis=1))
 
 
-def _exonerating(
-    observed: Observations, explanation: Explanation, crossing: NDArray[np.bool_], support: NDArray[np.bool_]
-) -> int:
+def _exonerating(observed: Observations, explanation: Explanation, crossing: Mask, support: Mask) -> int:
     """Returns the number of fast flows through the GPUs of the supporting flows, without the part itself."""
     paths = observed.paths
     gpus = np.unique(np.concatenate([paths.source[support], paths.target[support]]))

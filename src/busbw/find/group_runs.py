@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from busbw.find.cluster import Indices
+from busbw.find.cluster import Indices, Mask
 from busbw.find.evidence import LEVELS, SHARES, persistent_evidence
 from busbw.find.explanation import FALSE_ACCUSATION, MIN_SLOWDOWN, UNDECIDED_MARGIN
 from busbw.find.findings import MAX_CONFIDENCE, Finding, UndecidedParts
@@ -24,8 +23,6 @@ from busbw.find.peers import MIN_SLOW, healthy_level, healthy_spread
 from busbw.find.power import KindPower, evidence_moments, kind_power
 from busbw.statistics.bands import find_plateau_start
 from busbw.units import count_text
-
-Mask = NDArray[np.bool_]
 
 MIN_RUNS = 4
 """Minimum number of runs of one configuration, and of runs at each size, for a comparison."""

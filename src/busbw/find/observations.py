@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.find.cluster import UNKNOWN, Cluster, Indices
+from busbw.find.cluster import UNKNOWN, Cluster, Indices, Mask
 from busbw.find.parts import FlowPaths
 from busbw.find.rounds import LOAD_CLASSES, Load, Round
 
@@ -35,7 +35,7 @@ class RoundResult:
     """Reason why no more rounds can be measured."""
 
     @cached_property
-    def is_dead(self) -> NDArray[np.bool_]:
+    def is_dead(self) -> Mask:
         """True for each flow that transferred nothing."""
         return np.asarray(np.isnan(self.times_us).all(axis=1))
 
@@ -52,7 +52,7 @@ class _RoundFlows:
     iterations: Values
     """As in `Observations`."""
     level: Values
-    is_dead: NDArray[np.bool_]
+    is_dead: Mask
 
 
 class Observations:
@@ -95,9 +95,9 @@ class Observations:
             self.iterations[first : first + flow_count, :iteration_count] = one.iterations
         self.level: Values = np.concatenate([one.level for one in self._rounds])
         """Median over the iterations. 0 if the flow is dead."""
-        self.is_dead: NDArray[np.bool_] = np.concatenate([one.is_dead for one in self._rounds])
+        self.is_dead: Mask = np.concatenate([one.is_dead for one in self._rounds])
         """True if the flow transferred nothing."""
-        self.is_repeated: NDArray[np.bool_] = np.zeros(len(source), dtype=bool)
+        self.is_repeated: Mask = np.zeros(len(source), dtype=bool)
         """True for the second of two flows with a common time. Only the first is evidence."""
         self._couple()
 
@@ -130,7 +130,7 @@ class Observations:
         return np.asarray(np.unique(pairs, return_inverse=True)[1])
 
     @cached_property
-    def is_first(self) -> NDArray[np.bool_]:
+    def is_first(self) -> Mask:
         """True for the first flow of each connection in each class."""
         first = np.zeros(len(self), dtype=bool)
         keys = self.connections * (int(self.classes.max(initial=0)) + 1) + self.classes

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from busbw.errors import BusbwError
 from busbw.find.candidates import CrossingCounts
-from busbw.find.cluster import Indices
+from busbw.find.cluster import Indices, Mask
 from busbw.find.explanation import Explanation, explain
 from busbw.find.matchings import join_pairs
 from busbw.find.measurer import Measurer
@@ -162,7 +161,7 @@ class Search:
                     self._require_round()
                     raise BusbwError(result.failure, remedy="search again without the lost part")
 
-    def _is_lost(self, one: Round) -> NDArray[np.bool_]:
+    def _is_lost(self, one: Round) -> Mask:
         """Returns True for each flow with a lost GPU at an end."""
         lost = np.array([*self.lost], dtype=np.int64)
         return np.isin(one.source, lost) | np.isin(one.target, lost)

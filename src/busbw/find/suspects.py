@@ -7,9 +7,8 @@ flows improve the level that the suspects are compared with.
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from busbw.find.cluster import UNKNOWN, Cluster, Indices
+from busbw.find.cluster import UNKNOWN, Cluster, Indices, Mask
 from busbw.find.explanation import Explanation
 from busbw.find.matchings import join_pairs
 from busbw.find.observations import Observations
@@ -150,7 +149,7 @@ def _slow_pairs(observed: Observations, explanation: Explanation, questions: lis
     return [nodes_of(int(pair), paths.cluster) for pair in suspected]
 
 
-def _is_unexplained(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+def _is_unexplained(observed: Observations, explanation: Explanation) -> Mask:
     """Returns True for each flow that is slower than the culprits explain."""
     limit = np.maximum(_SLOW_DEVIATIONS * explanation.peers.noise[observed.classes], MIN_SLOW)
     return np.asarray(explanation.excess - explanation.explained > limit)
