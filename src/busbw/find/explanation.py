@@ -36,7 +36,13 @@ SUSPECT_SCORE = -1.0
 """Score from which a part that is not named deserves more rounds."""
 _MAX_PARTS = 24
 """Findings after which the search gives up: the assumption that few parts are slow is wrong."""
+_MAX_SUSPECTS, _MAX_RIVALS = 64, 8
+_MIN_SHARED_SUPPORT, _MAX_RIVAL_DISTANCE = 0.5, 20.0
+"""Share of the supporting flows of a part that also cross a rival, and difference of log evidence of both."""
 _PASSES = 2
+
+ScoredPart = tuple[Part, float]
+"""A part and its score: log e-value, less the log number of parts that could have been accused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +51,9 @@ class Culprit:
 
     part: Part
     score: float
-    """Log e-value, less the log number of parts that could have been accused."""
-    rivals: tuple[tuple[Part, float], ...]
-    """Other parts that would explain the same flows, and this part in other directions, best first, with score."""
+    """As in `ScoredPart`."""
+    rivals: tuple[ScoredPart, ...]
+    """Other parts that would explain the same flows, and this part in other directions. Best first."""
     excess: float
     """Log of the slow-down of its flows. DEAD_LEVEL if they failed."""
     is_dead: bool = False
@@ -59,12 +65,14 @@ class Culprit:
 
     def confidence(self, synonyms: Sequence[Part]) -> float:
         """Returns the probability of this part or its synonyms, among all parts that would explain its flows."""
-        others = [
+        log_odds_of_others = [
             score - self.score
             for part, score in self.rivals
             if part.hardware != self.part.hardware and part not in synonyms
         ]
-        return float(1 / (1 + np.sum(np.exp(np.minimum(others, 50)))) * (1 - np.exp(-max(self.score, 0))))
+        odds_of_others = np.sum(np.exp(np.minimum(log_odds_of_others, 50)))
+        probability_of_fault = 1 - np.exp(-max(self.score, 0))
+        return float(1 / (1 + odds_of_others) * probability_of_fault)
 
     @property
     def close_rivals(self) -> list[Part]:
@@ -86,8 +94,8 @@ class Explanation:
     """Slow parts of a cluster, and the comparison of the flows with their peers."""
 
     culprits: tuple[Culprit, ...]
-    suspects: tuple[tuple[Part, float], ...]
-    """Parts with some evidence, but too little to be named. Best first, with their score."""
+    suspects: tuple[ScoredPart, ...]
+    """Parts with some evidence, but too little to be named. Best first."""
     peers: Peers
     excess: Values
     """Excess of each flow. DEAD_LEVEL if it transferred nothing."""
@@ -104,9 +112,8 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
     """
     counts = counts or CrossingCounts()
     explained = np.zeros(len(observed))
-    used = ~observed.is_dead
     for _ in range(_PASSES):
-        peers = compare_with_peers(observed, explained, used)
+        peers = compare_with_peers(observed, explained)
         excess = np.where(observed.is_dead, DEAD_LEVEL, peers.excess)
         persistent = _PersistentModel(observed, peers, excess, counts)
         culprits, suspects = _find_culprits(persistent)
@@ -117,11 +124,15 @@ def explain(observed: Observations, counts: CrossingCounts | None = None) -> Exp
     more, more_suspects = _find_culprits(intermittent)
     return Explanation(
         culprits=(*culprits, *more),
-        suspects=tuple(sorted((*suspects, *more_suspects), key=lambda suspect: -suspect[1])),
+        suspects=_best_first([*suspects, *more_suspects]),
         peers=peers,
         excess=excess,
         explained=np.maximum(explained, intermittent.explained(more)),
     )
+
+
+def _best_first(parts: Iterable[ScoredPart]) -> tuple[ScoredPart, ...]:
+    return tuple(sorted(parts, key=lambda scored_part: -scored_part[1]))
 
 
 def is_evidence(observed: Observations, peers: Peers) -> Mask:
@@ -145,9 +156,14 @@ class _PersistentModel:
 
     def evidence(self, flows: Indices, explained: Values) -> Values:
         """Returns the evidence of the flows for each hypothesis."""
-        noise, slow_share = (values[self._classes[flows]] for values in (self._peers.noise, self._peers.slow_share))
-        tail = self._peers.flow_tail[flows]
-        evidence = persistent_evidence(self._excess[flows], explained[flows], noise, slow_share, tail)
+        classes = self._classes[flows]
+        evidence = persistent_evidence(
+            self._excess[flows],
+            explained[flows],
+            noise=self._peers.noise[classes],
+            slow_share=self._peers.slow_share[classes],
+            tail=self._peers.flow_tail[flows],
+        )
         # NCCL may make a hub faster than its peers, and a slow part makes the same hub slower.
         is_unknown = self._peers.is_tolerated[flows, None] & (LEVELS < 2 * HUB_TOLERANCE)
         return np.where(self._is_usable[flows, None] & ~is_unknown, evidence, 0.0)
@@ -155,12 +171,13 @@ class _PersistentModel:
     def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
         """Returns the part with its slow-down. None if the slow-down is too small to name the part."""
         share_number, level = divmod(hypothesis, len(LEVELS))
+        share = LINK_SHARES[share_number]
         slowed = np.flatnonzero(flows_of(part, self._observed.paths))
-        if (share := LINK_SHARES[share_number]) < 1:
+        if share < 1:
             # A connection crosses the slow link if that is more probable than not.
-            connections, numbers = np.unique(self._observed.connections[flows], return_inverse=True)
-            evidence = np.bincount(numbers, self.evidence(flows, explained)[:, level])
-            is_slowed = evidence > np.log(1 / share - 1)
+            connections, connection_of_flow = np.unique(self._observed.connections[flows], return_inverse=True)
+            evidence_of_connection = np.bincount(connection_of_flow, self.evidence(flows, explained)[:, level])
+            is_slowed = evidence_of_connection > np.log(1 / share - 1)
             slowed = slowed[np.isin(self._observed.connections[slowed], connections[is_slowed])]
             flows = np.intersect1d(flows, slowed)
         # Flows that another part slows more say nothing about the speed of this part.
@@ -248,7 +265,7 @@ def _scores(totals: Values, penalty: Values) -> Values:
     return np.asarray(logsumexp(totals, axis=1) - np.log(totals.shape[1]) - penalty)
 
 
-def _find_culprits(model: _PersistentModel) -> tuple[list[Culprit], list[tuple[Part, float]]]:
+def _find_culprits(model: _PersistentModel) -> tuple[list[Culprit], list[ScoredPart]]:
     """Returns the parts that explain the flows, and the remaining parts with some evidence."""
     candidates = model.candidates()
     return _GreedySearch(candidates, model).run() if candidates.parts else ([], [])
@@ -265,7 +282,7 @@ class _GreedySearch:
         self._totals = candidates.totals(self._evidence, np.arange(len(candidates.parts)))
         self._known_scores = _scores(self._totals, candidates.penalty)
 
-    def run(self) -> tuple[list[Culprit], list[tuple[Part, float]]]:
+    def run(self) -> tuple[list[Culprit], list[ScoredPart]]:
         """Returns the parts that explain the flows, and the remaining parts with some evidence."""
         parts = self._candidates.parts
         is_allowed = np.ones(len(parts), dtype=bool)
@@ -282,8 +299,8 @@ class _GreedySearch:
                 culprits.append(replace(culprit, score=float(scores[best]), rivals=self._rivals(best, scores)))
         culprits = self._without_superfluous(culprits)
         scores = np.where(is_allowed, self._explain(culprits), -np.inf)
-        order = np.argsort(-scores)[:64]
-        return culprits, [(parts[row], float(scores[row])) for row in order if scores[row] > SUSPECT_SCORE]
+        best_rows = np.argsort(-scores)[:_MAX_SUSPECTS]
+        return culprits, [(parts[row], float(scores[row])) for row in best_rows if scores[row] > SUSPECT_SCORE]
 
     def _explain(self, culprits: Iterable[Culprit]) -> Values:
         """Returns the scores of all parts if the culprits explain their flows. Computes only the scores that change."""
@@ -297,21 +314,26 @@ class _GreedySearch:
             self._known_scores[rows] = _scores(self._totals[rows], candidates.penalty[rows])
         return self._known_scores
 
-    def _rivals(self, best: int, scores: Values) -> tuple[tuple[Part, float], ...]:
+    def _rivals(self, best: int, scores: Values) -> tuple[ScoredPart, ...]:
         """Returns the other parts that share most of the evidence of the best part."""
         candidates, flows = self._candidates, self._candidates.flows(best)
-        support = np.zeros(candidates.membership.shape[1])
-        support[flows] = self._model.evidence(flows, self._explained).max(axis=1) > 1
-        shared = candidates.membership @ support
-        rows = np.flatnonzero((shared >= 0.5 * support.sum()) & (scores > scores[best] - 20))
-        rivals = [(candidates.parts[row], float(scores[row])) for row in rows if row != best]
-        return tuple(sorted(rivals, key=lambda rival: -rival[1])[:8])
+        supports = np.zeros(candidates.membership.shape[1])
+        supports[flows] = self._model.evidence(flows, self._explained).max(axis=1) > 1
+        shared_flows = candidates.membership @ supports
+        is_rival = shared_flows >= _MIN_SHARED_SUPPORT * supports.sum()
+        is_rival &= scores > scores[best] - _MAX_RIVAL_DISTANCE
+        is_rival[best] = False
+        rivals = [(candidates.parts[row], float(scores[row])) for row in np.flatnonzero(is_rival)]
+        return _best_first(rivals)[:_MAX_RIVALS]
 
     def _without_superfluous(self, culprits: list[Culprit]) -> list[Culprit]:
-        """Removes each culprit if the other culprits explain its flows. The first found culprit is tried first."""
+        """Removes each culprit with flows that the other culprits explain. The culprit found first is tried first."""
         kept = culprits
         for culprit in culprits:
             others = [one for one in kept if one is not culprit]
-            if others and self._explain(others)[self._candidates.parts.index(culprit.part)] < self._threshold:
+            if not others:
+                break
+            row = self._candidates.parts.index(culprit.part)
+            if self._explain(others)[row] < self._threshold:
                 kept = others
         return kept

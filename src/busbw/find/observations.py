@@ -50,7 +50,7 @@ class _RoundFlows:
     partners: Indices
     """Number of joined flows of each hub. 0 for a flow between two GPUs."""
     iterations: Values
-    """As in `Observations`."""
+    """This and the next two fields are as in `Observations`."""
     level: Values
     is_dead: Mask
 
@@ -103,17 +103,19 @@ class Observations:
 
     def _couple(self) -> None:
         """Lets flows share their paths if both flows of a pair of GPUs always have the same time."""
-        rows = np.arange(len(self))
-        sent = self.paths.sent_by_targets()
-        is_pair = (sent != UNKNOWN) & (sent[sent] == rows) & ~self.is_dead & ~self.is_dead[sent]
-        first = rows[is_pair & (rows < sent)]
+        flows = np.arange(len(self))
+        reply = self.paths.sent_by_targets()
+        is_in_pair = (reply != UNKNOWN) & (reply[reply] == flows)
+        has_times = ~self.is_dead & ~self.is_dead[reply]
+        first = flows[is_in_pair & has_times & (flows < reply)]
         first = first[np.argsort(self.classes[first], kind="stable")]
         if len(first) < _MIN_PAIRS:
             return
-        within = np.median(np.abs(self.level[first] - self.level[sent[first]]))
-        if within < _COUPLED_RATIO * np.median(np.abs(np.diff(self.level[first]))):
-            self.paths.coupled = sent
-            self.is_repeated = (sent != UNKNOWN) & (sent[sent] == rows) & (sent < rows)
+        difference_in_pairs = np.median(np.abs(self.level[first] - self.level[reply[first]]))
+        difference_between_pairs = np.median(np.abs(np.diff(self.level[first])))
+        if difference_in_pairs < _COUPLED_RATIO * difference_between_pairs:
+            self.paths.coupled = reply
+            self.is_repeated = is_in_pair & (reply < flows)
 
     @property
     def round_count(self) -> int:
@@ -132,10 +134,11 @@ class Observations:
     @cached_property
     def is_first(self) -> Mask:
         """True for the first flow of each connection in each class."""
-        first = np.zeros(len(self), dtype=bool)
-        keys = self.connections * (int(self.classes.max(initial=0)) + 1) + self.classes
-        first[np.unique(keys, return_index=True)[1]] = True
-        return first
+        is_first = np.zeros(len(self), dtype=bool)
+        connections_and_classes = self.connections * (int(self.classes.max(initial=0)) + 1) + self.classes
+        _, first_flows = np.unique(connections_and_classes, return_index=True)
+        is_first[first_flows] = True
+        return is_first
 
     @cached_property
     def classes(self) -> Indices:
@@ -145,11 +148,13 @@ class Observations:
         different numbers of partners count as different types, because each partner may have its own links.
         """
         cluster = self.paths.cluster
-        one, other = cluster.gpu_type[self.paths.source], cluster.gpu_type[self.paths.target]
-        types = np.minimum(one, other) * len(cluster.gpu_types) + np.maximum(one, other)
-        types = types * (int(self._partners.max(initial=0)) + 1) + self._partners
-        pairs = np.unique(types, return_inverse=True)[1]  # without gaps
-        return np.asarray(pairs * LOAD_CLASSES + self.load * 2 + self.paths.is_across)
+        source_type, target_type = cluster.gpu_type[self.paths.source], cluster.gpu_type[self.paths.target]
+        lower, higher = np.minimum(source_type, target_type), np.maximum(source_type, target_type)
+        pairs_of_types = lower * len(cluster.gpu_types) + higher
+        max_partners = int(self._partners.max(initial=0))
+        pairs_and_partners = pairs_of_types * (max_partners + 1) + self._partners
+        without_gaps = np.unique(pairs_and_partners, return_inverse=True)[1]
+        return np.asarray(without_gaps * LOAD_CLASSES + self.load * 2 + self.paths.is_across)
 
 
 def _make_round_flows(one: Round, result: RoundResult) -> _RoundFlows:
@@ -181,19 +186,19 @@ def _join_flows_of_hubs(one: Round, result: RoundResult) -> tuple[Round, RoundRe
     """
     if not one.load.has_hubs:
         return one, result, np.zeros(len(one.source), dtype=np.int64)
-    hubs, hub_number, counts = np.unique(one.hub, return_inverse=True, return_counts=True)
-    order = np.argsort(hub_number, kind="stable")
-    kept, times, partners = [], [], []
+    no_flow = np.empty(0, dtype=np.int64)
+    kept, times, partners = [no_flow], [result.times_us[:0]], [no_flow]
+    flows_by_hub = np.argsort(one.hub, kind="stable")
+    hubs, counts = np.unique(one.hub, return_counts=True)
     for count in np.unique(counts):
-        rows = order[(counts == count)[hub_number[order]]].reshape(-1, count)
-        is_complete = ~result.is_dead[rows].any(axis=1)
+        has_count = np.repeat(counts == count, counts)
+        flows = flows_by_hub[has_count].reshape(-1, count)  # row: hub
+        is_complete = ~result.is_dead[flows].any(axis=1)
         kept.append(hubs[counts == count][is_complete])
+        ordered_times = np.sort(result.times_us[flows[is_complete]], axis=1)
         # The lower median: fewer than half of the flows are slow because of their partner.
-        times.append(np.sort(result.times_us[rows[is_complete]], axis=1)[:, (count - 1) // 2])
+        times.append(ordered_times[:, (count - 1) // 2])
         partners.append(np.full(len(kept[-1]), count))
-    ends = np.concatenate([*kept, np.empty(0, dtype=np.int64)])
-    return (
-        replace(one, source=ends, target=ends),
-        replace(result, times_us=np.concatenate([*times, result.times_us[:0]]), errors={}),
-        np.concatenate([*partners, ends[:0]]),
-    )
+    hub = np.concatenate(kept)
+    joined_result = replace(result, times_us=np.concatenate(times), errors={})
+    return replace(one, source=hub, target=hub), joined_result, np.concatenate(partners)

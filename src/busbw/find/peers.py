@@ -93,20 +93,19 @@ class Peers:
         return not (is_full_load.any() and is_free[is_full_load].all())
 
 
-def compare_with_peers(observed: Observations, explained: Values, used: Mask) -> Peers:
+def compare_with_peers(observed: Observations, explained: Values) -> Peers:
     """Returns the comparison of each flow with the healthy flows of its class and round.
 
     Args:
         observed: Observed flows.
         explained: Excess that the findings so far explain, for each flow.
-        used: True for flows with a usable time.
     """
     classes = observed.classes
     count = int(classes.max(initial=0)) + 1
     reference = np.zeros(len(observed))
     level = np.full(count, np.inf)
     noise, slow_share = np.full(count, _MIN_NOISE), np.full(count, _MIN_SLOW_SHARE)
-    is_candidate = used & (explained < MIN_SLOW)  # candidates for healthy flows
+    is_candidate = ~observed.is_dead & (explained < MIN_SLOW)  # candidates for healthy flows
     for class_number in np.unique(classes):
         members = np.flatnonzero(classes == class_number)
         usable = members[is_candidate[members]]

@@ -15,9 +15,9 @@ from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.matchings import circle_count, circle_matching, join_pairs, light_matching, matching_between
 from busbw.find.rounds import HUB_GPUS, Load, Round
 
-MAX_INSIDE_ROUNDS = 7
+_MAX_INSIDE_ROUNDS = 7
 """Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
-LIGHT_FRACTION = 8
+_LIGHT_FRACTION = 8
 """A light round uses 1 of 8 NICs of a leaf, so that few flows share an uplink by chance."""
 
 
@@ -44,7 +44,7 @@ class RoundPlanner:
         """Returns rounds with disjoint pairs of GPUs of every node."""
         sizes = self.cluster.node_gpus
         rounds = []
-        for turn in range(min(circle_count(int(sizes.max())), MAX_INSIDE_ROUNDS)):
+        for turn in range(min(circle_count(int(sizes.max())), _MAX_INSIDE_ROUNDS)):
             pairs = []
             for size in np.unique(sizes[sizes > 1]):
                 first_gpus = self.cluster.first_gpu[:-1][sizes == size]
@@ -106,7 +106,7 @@ class RoundPlanner:
         """
         known_leaves = self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN]
         max_leaf_nics = int(np.bincount(known_leaves, minlength=1).max())
-        limit = max(max_leaf_nics // LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
+        limit = max(max_leaf_nics // _LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
         lanes = len(self._lane_groups)
         pairs = [] if preferred is None else [preferred]
         for step in range(lanes):
