@@ -169,7 +169,14 @@ class _PersistentModel:
         return np.where(self._is_usable[flows, None] & ~is_unknown, evidence, 0.0)
 
     def culprit(self, part: Part, flows: Indices, explained: Values, hypothesis: int) -> Culprit | None:
-        """Returns the part with its slow-down. None if the slow-down is too small to name the part."""
+        """Returns the part with its slow-down. None if the slow-down is too small to name the part.
+
+        Args:
+            part: The part.
+            flows: Flows that are evidence for the part.
+            explained: Excess that the other culprits explain, for each flow.
+            hypothesis: Most likely hypothesis: a column of `Candidates.totals`.
+        """
         share_number, level = divmod(hypothesis, len(LEVELS))
         share = LINK_SHARES[share_number]
         slowed = np.flatnonzero(flows_of(part, self._observed.paths))
@@ -182,8 +189,10 @@ class _PersistentModel:
             flows = np.intersect1d(flows, slowed)
         # Flows that another part slows more say nothing about the speed of this part.
         own = flows[explained[flows] < LEVELS[level]]
-        min_excess = HUB_TOLERANCE if part.needs_hub else np.log(MIN_SLOWDOWN)
-        if not len(own) or np.median(self._excess[own] - explained[own]) < min_excess:
+        if not len(own):
+            return None
+        unexplained = np.median(self._excess[own] - explained[own])
+        if unexplained < (HUB_TOLERANCE if part.needs_hub else np.log(MIN_SLOWDOWN)):
             return None
         return Culprit(
             part=part,
@@ -196,10 +205,10 @@ class _PersistentModel:
 
     def explained(self, culprits: Iterable[Culprit]) -> Values:
         """Returns the excess of each flow that the culprits explain."""
-        level = np.zeros(len(self._excess))
+        explained = np.zeros(len(self._excess))
         for culprit in culprits:
-            level[culprit.flows] = np.maximum(level[culprit.flows], culprit.excess)
-        return level
+            explained[culprit.flows] = np.maximum(explained[culprit.flows], culprit.excess)
+        return explained
 
 
 class _IntermittentModel(_PersistentModel):
