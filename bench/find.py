@@ -27,7 +27,7 @@ from msgspec import Struct
 from busbw.find.findings import make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.search import Search
-from busbw.simulator.fabric import Fabric
+from busbw.simulator.fabric import Fabric, Layout
 from busbw.simulator.faults import SimulatedFault
 from busbw.simulator.measurer import SimulatedMeasurer
 from busbw.simulator.simulation import Noise, Simulation
@@ -60,6 +60,8 @@ FAULTS = (
 )
 _SHARE = 0.2
 """Share of slow iterations of an intermittent NIC."""
+_GROUP_SIZES: dict[Layout, tuple[int, ...]] = {"rail": (4, 8, 16, 32), "leaf-spine": (2, 4, 8, 16)}
+"""Nodes of a group of the fabrics."""
 _NODE_KINDS = {
     "gpu",
     "gpu-ports",
@@ -205,12 +207,12 @@ def measure(case: Case) -> Score:
 def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, list[SimulatedFault], Noise]:
     """Returns fabric, faults and noise of a seed."""
     random = np.random.default_rng([seed, nodes, sum(map(ord, fault))])
-    layout = "rail" if random.random() < 0.6 or nodes < 16 else "leaf-spine"
-    sizes = [size for size in ((4, 8, 16, 32) if layout == "rail" else (2, 4, 8, 16)) if size * 3 <= nodes]
+    layout: Layout = "rail" if random.random() < 0.6 or nodes < 16 else "leaf-spine"
+    sizes = [size for size in _GROUP_SIZES[layout] if size * 3 <= nodes]
     fabric = Fabric(
         nodes=nodes,
         gpus=GPUS,
-        layout="rail" if layout == "rail" else "leaf-spine",
+        layout=layout,
         nodes_per_group=int(random.choice(sizes)) if sizes else max(nodes // 2, 1),
         oversubscription=float(random.choice([1, 1, 2, 4])),
         planes=int(random.choice([1, 1, 2])),
@@ -221,11 +223,11 @@ def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, li
     if fault == "none":
         return fabric, [], noise
     if fault == "two":
-        kinds = ["nic", str(random.choice(["nic-send", "gpu", "node" if nodes > 4 else "gpu"]))]
-        first = draw_fault(kinds[0], slowdown, fabric, random)
-        second = draw_fault(kinds[1], slowdown, fabric, random)
-        while second.place[0] == first.place[0]:
-            second = draw_fault(kinds[1], slowdown, fabric, random)
+        second_kind = str(random.choice(["nic-send", "gpu", "node" if nodes > 4 else "gpu"]))
+        first = draw_fault("nic", slowdown, fabric, random)
+        second = draw_fault(second_kind, slowdown, fabric, random)
+        while second.place[0] == first.place[0]:  # two faults of one node
+            second = draw_fault(second_kind, slowdown, fabric, random)
         return fabric, [first, second], noise
     return fabric, [draw_fault(fault, slowdown, fabric, random)], noise
 

@@ -81,9 +81,9 @@ class Search:
         if not self.measures_all_pairs:
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
         # Before the first answer, these rounds would take the place of rounds between nodes.
-        self._measure(hub_rounds, (len(self.rounds) + limit) // 2)
+        self._measure(hub_rounds, self._half_of_rest(limit))
         if collides:
-            self._separate(planner, (len(self.rounds) + limit) // 2)
+            self._separate(planner, self._half_of_rest(limit))
             if not self.explain().culprits:
                 # The first answer covers few of the hashed links, and few of the pairs of nodes across them.
                 count = (limit - len(self.rounds)) // 2
@@ -91,6 +91,10 @@ class Search:
                 self._measure(rounds, limit)
         self._separate(planner, limit)
         return self.explain()
+
+    def _half_of_rest(self, limit: int) -> int:
+        """Returns the number of rounds after which half of the rounds up to the limit are left."""
+        return (len(self.rounds) + limit) // 2
 
     def _separate(self, planner: RoundPlanner, limit: int) -> None:
         """Measures rounds for the open questions until none is open or the turns are used up."""
