@@ -27,7 +27,7 @@ from msgspec import Struct
 from busbw.find.findings import make_findings
 from busbw.find.naming import NamedPart
 from busbw.find.search import Search
-from busbw.simulator.fabric import Fabric
+from busbw.simulator.fabric import Fabric, Layout
 from busbw.simulator.faults import SimulatedFault
 from busbw.simulator.measurer import SimulatedMeasurer
 from busbw.simulator.simulation import Noise, Simulation
@@ -36,6 +36,11 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "build" / "bench-results" / "find.jsonl"
 PAGE = HERE / "results" / "find.md"
 FIRST_VALIDATION_SEED = 2_000_000
+SPEED = (
+    "`busbw find --simulate 1024x8 --fault nic:3/5:2.0` takes 9.7 s of CPU and 325 MiB on one core "
+    "(OPENBLAS_NUM_THREADS=1, median of 3 runs at a load of 10, 2026-11-27)."
+)
+"""Figures of /usr/bin/time -v, for the page. Measure them again after a change of `find`."""
 SLOWDOWNS = (1.15, 1.25, 1.5, 2.0, 4.0)
 NODES = (2, 4, 16, 64, 256, 1024)
 GPUS = 8
@@ -60,6 +65,8 @@ FAULTS = (
 )
 _SHARE = 0.2
 """Share of slow iterations of an intermittent NIC."""
+_GROUP_SIZES: dict[Layout, tuple[int, ...]] = {"rail": (4, 8, 16, 32), "leaf-spine": (2, 4, 8, 16)}
+"""Nodes of a group of the fabrics."""
 _NODE_KINDS = {
     "gpu",
     "gpu-ports",
@@ -205,12 +212,12 @@ def measure(case: Case) -> Score:
 def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, list[SimulatedFault], Noise]:
     """Returns fabric, faults and noise of a seed."""
     random = np.random.default_rng([seed, nodes, sum(map(ord, fault))])
-    layout = "rail" if random.random() < 0.6 or nodes < 16 else "leaf-spine"
-    sizes = [size for size in ((4, 8, 16, 32) if layout == "rail" else (2, 4, 8, 16)) if size * 3 <= nodes]
+    layout: Layout = "rail" if random.random() < 0.6 or nodes < 16 else "leaf-spine"
+    sizes = [size for size in _GROUP_SIZES[layout] if size * 3 <= nodes]
     fabric = Fabric(
         nodes=nodes,
         gpus=GPUS,
-        layout="rail" if layout == "rail" else "leaf-spine",
+        layout=layout,
         nodes_per_group=int(random.choice(sizes)) if sizes else max(nodes // 2, 1),
         oversubscription=float(random.choice([1, 1, 2, 4])),
         planes=int(random.choice([1, 1, 2])),
@@ -221,11 +228,11 @@ def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, li
     if fault == "none":
         return fabric, [], noise
     if fault == "two":
-        kinds = ["nic", str(random.choice(["nic-send", "gpu", "node" if nodes > 4 else "gpu"]))]
-        first = draw_fault(kinds[0], slowdown, fabric, random)
-        second = draw_fault(kinds[1], slowdown, fabric, random)
-        while second.place[0] == first.place[0]:
-            second = draw_fault(kinds[1], slowdown, fabric, random)
+        second_kind = str(random.choice(["nic-send", "gpu", "node" if nodes > 4 else "gpu"]))
+        first = draw_fault("nic", slowdown, fabric, random)
+        second = draw_fault(second_kind, slowdown, fabric, random)
+        while second.place[0] == first.place[0]:  # two faults of one node
+            second = draw_fault(second_kind, slowdown, fabric, random)
         return fabric, [first, second], noise
     return fabric, [draw_fault(fault, slowdown, fabric, random)], noise
 
@@ -345,6 +352,7 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
     yield "Their job is as slow as its slowest flow, so collisions of hashed uplinks fail healthy jobs, too."
     yield ""
     yield "Rows with few searches say little: one of 5 is 20 %. Real seconds include the simulation, under load."
+    yield SPEED
     yield "A kind of fault that a cluster of this size cannot have is missing."
     yield "Bad ports of a GPU (`gpu-ports`) are named only from a slow-down of 1.6 on, because healthy GPUs differ, too"
     yield "([measured](h200-x4-flows.md))."

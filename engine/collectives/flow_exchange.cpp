@@ -13,12 +13,11 @@ constexpr CollectiveFacts kFacts{
 /// All flows of a sender send the same data. Each flow of a receiver has its own region of the receive buffer.
 class FlowExchange final : public Collective {
  public:
-  FlowExchange(std::span<const Flow> flows, int rank) : Collective(kFacts) {
-    std::map<int, std::size_t> received;
+  FlowExchange(std::span<const Flow> flows, int rank)
+      : Collective(kFacts), max_received_(max_flows_to_one_rank(flows)) {
     for (const Flow& flow : flows) {
       if (flow.sender == rank) receivers_.push_back(flow.receiver);
       if (flow.receiver == rank) senders_.push_back(flow.sender);
-      max_received_ = std::max(max_received_, ++received[flow.receiver]);
     }
   }
 
@@ -42,10 +41,17 @@ class FlowExchange final : public Collective {
  private:
   std::vector<int> receivers_;  // ranks that this rank sends to
   std::vector<int> senders_;    // ranks that this rank receives from
-  std::size_t max_received_ = 1;  // maximum number of flows to one rank
+  std::size_t max_received_;  // maximum number of flows to one rank
 };
 
 }  // namespace
+
+std::size_t max_flows_to_one_rank(std::span<const Flow> flows) {
+  std::size_t max_count = 1;
+  std::map<int, std::size_t> count_by_receiver;
+  for (const Flow& flow : flows) max_count = std::max(max_count, ++count_by_receiver[flow.receiver]);
+  return max_count;
+}
 
 std::unique_ptr<Collective> make_flow_exchange(std::span<const Flow> flows, int rank) {
   return std::make_unique<FlowExchange>(flows, rank);

@@ -33,6 +33,7 @@ struct RankLocation {
   std::optional<NetworkPort> port = {};
   std::string device_type = {};  // "NVIDIA H100"; empty if the rank is lost
 
+  /// Members that `gather_values` sends.
   static auto members(auto& self) { return std::tie(self.host, self.host_identity, self.port, self.device_type); }
 };
 

@@ -31,7 +31,7 @@ constexpr int kPollMs = 100;
 constexpr int kPollsPerWait = 10;  // one second
 constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 28;
 
-/// Peers that one rank has given up, with the reason of each.
+/// Peers that one rank has given up, with the reasons.
 using FailedPeers = std::vector<std::pair<int, std::string>>;
 
 using LostRanks = std::map<int, Loss>;
@@ -44,6 +44,7 @@ struct Instruction {
   int iterations = 0;
   std::vector<Flow> flows = {};
 
+  /// Members that `broadcast_value` sends.
   static auto members(auto& self) { return std::tie(self.kind, self.size_bytes, self.iterations, self.flows); }
 };
 
@@ -83,7 +84,7 @@ class LineReader {
   }
 
   int descriptor_;
-  std::string text_;  // that has arrived and is not returned yet
+  std::string text_;  // has arrived and is not returned yet
   bool has_ended_ = false;
 };
 
@@ -99,8 +100,8 @@ class FlowServer {
         cluster_(std::move(cluster)),
         max_bytes_(max_bytes) {}
 
-  /// Waits for a request and returns its instruction, or that of a round to repeat. Answers requests that need no
-  /// measurement.
+  /// Returns the instruction of the round to repeat, if there is one, otherwise waits for a request and returns its
+  /// instruction. Answers requests that need no measurement.
   Instruction next_instruction() {
     if (std::exchange(repeats_round_, false)) return instruction_;
     const auto line = requests_.next(world_);
@@ -115,9 +116,9 @@ class FlowServer {
     }
     return {Instruction::Kind::wait};
   }
-  /// Answers the last request to measure, or repeats its round without the flows that have just failed: these have
-  /// delayed the other flows of their ranks. The time of a flow is that of its receiver. `failed_peers`: the peers that
-  /// each rank has given up.
+  /// Answers the last request to measure, or repeats its round without the flows that have just failed, because a
+  /// failed flow delays the other flows of its ranks. Each time is the receiver's. `failed_peers`: the peers that each
+  /// rank has given up.
   void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
     for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
       for (const auto& [peer, reason] : failed_peers[rank])
@@ -145,7 +146,7 @@ class FlowServer {
     const auto failed = failed_pairs_.find(std::minmax(flow.sender, flow.receiver));
     return failed == failed_pairs_.end() ? std::string() : failed->second;
   }
-  /// Removes the flows that cannot be measured from the instruction. True if there are such.
+  /// Removes the flows that cannot be measured from the instruction. Returns true if a flow was removed.
   bool remove_failed_flows(const LostRanks& lost) {
     const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
     return std::erase_if(instruction_.flows, has_failed) > 0;
@@ -154,12 +155,12 @@ class FlowServer {
     start_s_ = monotonic_s();
     id_ = request.id;
     requested_flows_ = cluster_.flows_between(request.flows);
-    const Shape shape = make_flow_exchange(requested_flows_, 0)->shape(1, 1, world_.size());
-    if (request.size_bytes > max_bytes_ / shape.recv_count)
+    const std::size_t max_flows = max_flows_to_one_rank(requested_flows_);
+    if (request.size_bytes > max_bytes_ / max_flows)
       throw UsageError(
           fmt::format("{} flows of {} to one GPU need more than its buffer of {}; use a smaller "
                       "size_bytes, or raise -e (--maxbytes)",
-                      shape.recv_count, size_text(request.size_bytes), size_text(max_bytes_)));
+                      max_flows, size_text(request.size_bytes), size_text(max_bytes_)));
     instruction_ = {Instruction::Kind::measure, request.size_bytes, request.iterations, requested_flows_};
     remove_failed_flows(job_.lost_ranks());
     return instruction_;
@@ -173,8 +174,8 @@ class FlowServer {
   std::uint64_t max_bytes_;
   std::int64_t id_ = 0;  // of the last request to measure
   double start_s_ = 0;   // of its measurement
-  std::vector<Flow> requested_flows_;
-  Instruction instruction_;  // for the flows that can be measured
+  std::vector<Flow> requested_flows_;  // of the last request, with the flows that cannot be measured
+  Instruction instruction_;  // the last request, without the flows that cannot be measured
   bool repeats_round_ = false;
   std::map<std::pair<int, int>, std::string> failed_pairs_;  // reason by both ranks, the lower one first
 };
@@ -194,7 +195,7 @@ class RoundRunner {
     for (const Flow& flow : instruction.flows) flows.push_back({group_rank(flow.sender), group_rank(flow.receiver)});
     const auto exchange = make_flow_exchange(flows, communicator_.rank());
     const Shape shape = exchange->shape(instruction.size_bytes, size_bytes(kDtype), world_.size());
-    const std::size_t used_bytes = shape.recv_count;
+    const std::size_t used_bytes = shape.recv_count;  // an element is a byte
     fill_buffers(used_bytes);
     // Iterations do not rotate through the buffers, so that only filled memory is used.
     const CaseBuffers buffers(communicator_, shape, kDtype, used_bytes, /*unalign_elements=*/0);
@@ -216,7 +217,7 @@ class RoundRunner {
   }
 
  private:
-  /// Returns the rank in the communicator of a rank of the job.
+  /// Converts a rank of the job to its rank in the communicator.
   int group_rank(int world_rank) const {
     return static_cast<int>(std::ranges::lower_bound(world_ranks_, world_rank) - world_ranks_.begin());
   }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from busbw.errors import BusbwError
 
 Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 _Value = TypeVar("_Value")
 
@@ -77,7 +78,10 @@ class Cluster:
         self.nodes = tuple(nodes)
         self.node_gpus: Indices = np.array([node.gpus for node in nodes])
         self.first_gpu: Indices = np.concatenate([[0], np.cumsum(self.node_gpus)])
-        self.first_nic: Indices = np.concatenate([[0], np.cumsum([len(one) for one in ports])]).astype(np.int64)
+        """First GPU of each node, and the number of all GPUs at the end."""
+        nic_counts = [len(node_ports) for node_ports in ports]
+        self.first_nic: Indices = np.concatenate([[0], np.cumsum(nic_counts)]).astype(np.int64)
+        """First NIC of each node, and the number of all NICs at the end."""
         self.gpu_node: Indices = np.repeat(np.arange(len(nodes)), self.node_gpus)
         types = [gpu_type for node in nodes for gpu_type in node.gpu_types or [""] * node.gpus]
         self.gpu_types = tuple(sorted(set(types)))
@@ -99,7 +103,8 @@ class Cluster:
         )
         self.gpu_nic: Indices = np.full(len(self.gpu_node), UNKNOWN)
         for number, port in enumerate(self.nics):
-            self.gpu_nic[self.first_gpu[self.nic_node[number]] + np.array(port.gpus, dtype=np.int64)] = number
+            first_of_node = self.first_gpu[self.nic_node[number]]
+            self.gpu_nic[first_of_node + np.array(port.gpus, dtype=np.int64)] = number
 
     @property
     def lanes(self) -> Indices:

@@ -20,7 +20,7 @@ _SLOWDOWNS = (1.08, 1.11, 1.15, 1.2, 1.25, 1.32, 1.4, 1.5, 1.65, 1.8, 2.0, 2.25,
 LEVELS: Values = np.array([*np.log(_SLOWDOWNS), *np.log([12.0, 20.0, 40.0]), DEAD_LEVEL])
 """Excess of the hypotheses about a part that is always slow."""
 _WIDE_SHARE, _WIDE_FACTOR = 0.05, 3.0
-"""Share of healthy flows with a larger noise, which makes the model robust against its tails."""
+"""Share of healthy flows with a larger noise, and factor of this noise. They make the model robust against outliers."""
 _TAIL_RATE = 1.5
 """Rate of the exponential distribution of the excess of flows that are slow without a fault."""
 _FLOOR = 1e-4
@@ -29,16 +29,13 @@ _RELATIVE_NOISE = 0.12
 """Noise of a slow flow relative to its excess: the hypotheses are discrete, and slow parts vary more."""
 
 LINK_SHARES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)
-"""Shares of connections that cross a slow link of several hashed links.
-
-All flows of a connection cross the same link.
-"""
+"""Shares of connections that cross a slow one of several hashed links. A connection always crosses the same link."""
 
 _MAX_LOG = 700.0
 """Largest log evidence of a connection, so that its exponential is finite."""
 
 _ALL_SLOW = 0.75
-"""Minimum probability that all iterations of a flow are slow, if the flow is slow as a whole."""
+"""Probability that all iterations of a flow are slow, if the flow is slow as a whole. Otherwise more than half are."""
 _SLOW_ITERATION_DEVIATIONS = 5.0
 MIN_SLOW_ITERATION = 0.1
 """Excess, in log time, from which an iteration can count as slow."""
@@ -62,8 +59,8 @@ def log_density(excess: Values, level: Values, noise: Values, slow_share: Values
     wide = np.exp(-0.5 * (distance / (_WIDE_FACTOR * width)) ** 2) / (_WIDE_FACTOR * width)
     core = ((1 - _WIDE_SHARE) * normal + _WIDE_SHARE * wide) / np.sqrt(2 * np.pi)
     exponential = np.where(distance > 0, _TAIL_RATE * np.exp(-_TAIL_RATE * np.maximum(distance, 0)), 0)
-    tail = np.maximum(exponential, tail)
-    return np.asarray(np.log((1 - slow_share) * core + slow_share * tail + _FLOOR))
+    slow = np.maximum(exponential, tail)
+    return np.asarray(np.log((1 - slow_share) * core + slow_share * slow + _FLOOR))
 
 
 def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_share: Values, tail: Values) -> Values:
@@ -76,7 +73,8 @@ def persistent_evidence(excess: Values, explained: Values, noise: Values, slow_s
         slow_share: For each flow, the share of comparable flows that are slow without a fault.
         tail: For each flow, the density of its excess among these slow flows. 0: unknown.
     """
-    without = log_density(excess, explained, noise, slow_share, np.where(explained > 0, 0.0, tail))
+    unexplained_tail = np.where(explained > 0, 0.0, tail)
+    without = log_density(excess, explained, noise, slow_share, unexplained_tail)
     evidence = np.empty((len(excess), len(LEVELS)))
     for column, level in enumerate(LEVELS):  # one by one, because arrays of one level fit into the processor cache
         evidence[:, column] = log_density(excess, np.maximum(level, explained), noise, slow_share) - without
@@ -100,38 +98,36 @@ def slow_iteration_limit(noise: Values) -> Values:
     return np.maximum(_SLOW_ITERATION_DEVIATIONS * noise, MIN_SLOW_ITERATION)
 
 
-def intermittent_evidence(slow: Indices, total: Indices, classes: Indices, used: Values) -> Values:
-    """Returns the evidence of each flow (row) for a part that is slow now and then (columns: hypotheses).
+def intermittent_evidence(slow: Indices, classes: Indices, iterations: int) -> Values:
+    """Returns the evidence of a flow for a part that is slow now and then, by class, slow iterations and hypothesis.
 
     A healthy flow has slow iterations as often as its class. A hypothesis is a share of slow iterations within each
     flow, or a share of flows that are slow as a whole.
+
+    Args:
+        slow: Number of slow iterations of each flow.
+        classes: Class of each flow.
+        iterations: Number of iterations of each flow.
     """
-    evidence = np.zeros((len(slow), 2 * len(SHARES)))
-    max_iterations = int(total.max(initial=0))
-    if not max_iterations:
-        return evidence
-    counts = np.arange(max_iterations + 1)
+    counts = np.arange(iterations + 1)
     shares = np.array(SHARES)
+    evidence = np.zeros((int(classes.max(initial=0)) + 1, len(counts), 2 * len(SHARES)))
     # A flow that is slow as a whole is slow in almost all iterations.
-    upper_half = counts * 2 > max_iterations
-    whole = ((1 - _ALL_SLOW) * upper_half / upper_half.sum() + _ALL_SLOW * (counts == max_iterations))[:, None]
+    upper_half = counts * 2 > iterations
+    whole = ((1 - _ALL_SLOW) * upper_half / max(upper_half.sum(), 1) + _ALL_SLOW * (counts == iterations))[:, None]
     for class_number in np.unique(classes):
-        members = (classes == class_number) & (total == max_iterations) & (used > 0)
-        if not members.any():
-            continue
-        histogram = (
-            np.bincount(slow[members], minlength=max_iterations + 1)
-            + 1e-3 * members.sum() / (max_iterations + 1)
-            + 0.02
-        )
+        slow_of_class = slow[classes == class_number]
+        flows_by_count = np.bincount(slow_of_class, minlength=len(counts))
+        histogram = flows_by_count + 1e-3 * len(slow_of_class) / len(counts) + 0.02
         healthy = (histogram / histogram.sum())[:, None]
         # The share within each flow adds to the slow iterations that a healthy flow has.
-        within = np.zeros((max_iterations + 1, len(shares)))
+        within = np.zeros((len(counts), len(shares)))
         for already in counts:
-            added = counts[: max_iterations + 1 - already]
-            within[already:] += healthy[already] * _binomial(added, max_iterations - already, shares)
-        table = np.log(np.hstack([0.95 * within + 0.05 * healthy, (1 - shares) * healthy + shares * whole]) / healthy)
-        evidence[members] = table[slow[members]]
+            added = counts[: len(counts) - already]
+            within[already:] += healthy[already] * _binomial(added, iterations - already, shares)
+        shares_within = 0.95 * within + 0.05 * healthy
+        shares_of_flows = (1 - shares) * healthy + shares * whole
+        evidence[class_number] = np.log(np.hstack([shares_within, shares_of_flows]) / healthy)
     return evidence
 
 

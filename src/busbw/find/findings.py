@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict, replace
-from numpy.typing import NDArray
 
-from busbw.find.cluster import Cluster
+from busbw.find.cluster import Cluster, Mask
 from busbw.find.evidence import MIN_SLOW_ITERATION
 from busbw.find.explanation import Culprit, Explanation, is_evidence
 from busbw.find.naming import NamedPart, name_part
@@ -76,15 +75,15 @@ def make_findings(
     ports = [port for culprit in shared for port in ports_of(culprit.part, cluster)]
     shared_hardware = {part.hardware for part in (*ports, *(culprit.part for culprit in shared))}
     loaded_leaves = {int(cluster.nic_leaf[port.number]) for port in ports}
-    directions: dict[object, list[Culprit]] = {}
+    culprits_by_hardware: dict[object, list[Culprit]] = {}
     for culprit in explanation.culprits:
-        directions.setdefault(culprit.part.hardware, []).append(culprit)
-    for hardware, group in directions.items():
+        culprits_by_hardware.setdefault(culprit.part.hardware, []).append(culprit)
+    for hardware, group in culprits_by_hardware.items():
         culprit = group[0]
         if hardware in shared_hardware:
             continue
         if culprit.part.kind in ("uplink", "leaf") and culprit.part.number in loaded_leaves:
-            continue  # the additional traffic of the shared port loads its uplinks
+            continue  # the additional traffic of the shared port loads the uplinks of its leaf
         rivals: dict[object, Part] = {}
         for part in culprit.close_rivals:
             rivals.setdefault(part.hardware, part)
@@ -145,9 +144,9 @@ def answers(findings: Sequence[Finding], undecided: Sequence[UndecidedParts]) ->
 
 
 def _shared_port(culprit: Culprit, observed: Observations, cluster: Cluster) -> UndecidedParts:
-    """Returns two NICs that are slow together. Rivals are further NICs.
+    """Returns the two NICs of a culprit, which are slow together, and those of its rivals.
 
-    If one NIC was busy alone, and was fast, one port carries the traffic of both NICs. Otherwise both may be slow.
+    If one of both NICs was also busy alone, and fast, one port carries the traffic of both. Otherwise both may be slow.
     """
     pairs = [culprit.part, *(part for part in culprit.close_rivals if part.kind == "nic" and part.is_between)]
     named = [[name_part(part, cluster) for part in ports_of(pair, cluster)] for pair in pairs]
@@ -171,6 +170,7 @@ def _shared_port(culprit: Culprit, observed: Observations, cluster: Cluster) -> 
 def _finding(
     group: list[Culprit], synonyms: list[Part], observed: Observations, explanation: Explanation, cluster: Cluster
 ) -> Finding:
+    """Returns the finding of a part. `group`: the culprits of its hardware, one for each direction."""
     worst = max(group, key=lambda culprit: culprit.excess)
     crossing = np.logical_or.reduce([flows_of(culprit.part, observed.paths) for culprit in group])
     is_slowed = np.isin(np.arange(len(observed)), np.concatenate([culprit.flows for culprit in group]))
@@ -180,13 +180,14 @@ def _finding(
     if worst.share is not None:
         is_slow = _has_slow_iterations(observed, explanation)
     support = is_slowed & is_slow & is_evidence(observed, explanation.peers)
-    has_spread = not worst.is_dead and worst.share is None and support.any()
-    low, high = np.exp(np.quantile(explanation.excess[support], [0.1, 0.9])) if has_spread else (np.nan, np.nan)
+    low = high = None
+    if not worst.is_dead and worst.share is None and support.any():
+        low, high = (round(float(one), 3) for one in np.exp(np.quantile(explanation.excess[support], [0.1, 0.9])))
     finding = Finding(
         **asdict(named),
         slowdown=None if worst.is_dead else round(float(np.exp(worst.excess)), 3),
-        slowdown_low=round(float(low), 3) if has_spread else None,
-        slowdown_high=round(float(high), 3) if has_spread else None,
+        slowdown_low=low,
+        slowdown_high=high,
         confidence=min(round(min(culprit.confidence(synonyms) for culprit in group), 4), MAX_CONFIDENCE),
         flows=int(support.sum()),
         exonerating_flows=_exonerating(observed, explanation, crossing, support),
@@ -197,17 +198,19 @@ def _finding(
         same_as=tuple(name_part(part, cluster) for part in synonyms),
         says="",
     )
-    is_on_some = bool((crossing & ~is_slowed).any())
-    return replace(finding, says=_sentence(finding, on_some=is_on_some, needs_hub=worst.part.needs_hub))
+    some_are_fast = bool((crossing & ~is_slowed).any())
+    return replace(finding, says=_sentence(finding, on_some=some_are_fast, needs_hub=worst.part.needs_hub))
 
 
 def _far_gpu(part: Part, cluster: Cluster) -> str | None:
-    """Returns the cause of a slow NIC on another NUMA node than one of its GPUs. None for other parts."""
+    """Returns the cause if the part is a NIC on another NUMA node than one of its GPUs, otherwise None."""
     if part.kind != "nic" or part.is_between:
         return None
     nic = cluster.nics[part.number]
     gpu_numa = cluster.nodes[int(cluster.nic_node[part.number])].gpu_numa
-    for gpu in nic.gpus if gpu_numa and nic.numa is not None else ():
+    if not gpu_numa or nic.numa is None:
+        return None
+    for gpu in nic.gpus:
         if gpu_numa[gpu] not in (None, nic.numa):
             return (
                 f"GPU {gpu} is on NUMA node {gpu_numa[gpu]} and the NIC on NUMA node {nic.numa}, so data crosses the "
@@ -216,16 +219,15 @@ def _far_gpu(part: Part, cluster: Cluster) -> str | None:
     return None
 
 
-def _has_slow_iterations(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+def _has_slow_iterations(observed: Observations, explanation: Explanation) -> Mask:
+    """Returns True for each flow with a slow iteration."""
     excess = observed.iterations - explanation.peers.reference[:, None]
     with np.errstate(invalid="ignore"):
         return np.asarray((excess > MIN_SLOW_ITERATION).any(axis=1))
 
 
-def _exonerating(
-    observed: Observations, explanation: Explanation, crossing: NDArray[np.bool_], support: NDArray[np.bool_]
-) -> int:
-    """Returns the number of fast flows through the GPUs of the supporting flows, without the part itself."""
+def _exonerating(observed: Observations, explanation: Explanation, crossing: Mask, support: Mask) -> int:
+    """Returns the number of fast flows that use a GPU of the supporting flows, but do not cross the part."""
     paths = observed.paths
     gpus = np.unique(np.concatenate([paths.source[support], paths.target[support]]))
     touches = np.isin(paths.source, gpus) | np.isin(paths.target, gpus)
@@ -244,13 +246,14 @@ def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:
     support = count_text(finding.flows, "flow supports it", "flows support it")
     exonerated = count_text(finding.exonerating_flows, "flow exonerates", "flows exonerate")
     evidence = f"confidence {finding.confidence_text}, {support}, {exonerated} the other parts on their paths"
-    speed = _effect(finding, finding.slowdown) + (" with several GPUs of the node at once" if needs_hub else "")
+    speed = _effect(finding, finding.slowdown)
+    if needs_hub:
+        speed += " with several GPUs of the node at once"
     if finding.slowdown is None:
         return f"{finding.text} {speed}; {evidence}"
     if finding.slow_share is not None:
-        speed = (
-            f"{'are' if finding.is_plural else 'is'} slow in {finding.slow_share:.0%} of the iterations, then {speed}"
-        )
+        verb = "are" if finding.is_plural else "is"
+        speed = f"{verb} slow in {finding.slow_share:.0%} of the iterations, then {speed}"
     elif finding.slowdown_low is not None:
         speed += f" (10-90 %: {finding.slowdown_low:.2f} to {finding.slowdown_high:.2f})"
     if on_some:
@@ -259,7 +262,7 @@ def _sentence(finding: Finding, *, on_some: bool, needs_hub: bool) -> str:
 
 
 def _effect(part: NamedPart, slowdown: float | None) -> str:
-    """Returns what a part does, as the predicate of its name."""
+    """Returns the effect of a part, as the predicate of a sentence about it."""
     ending, owner = ("", "their") if part.is_plural else ("s", "its")
     if slowdown is None:
         return f"transfer{ending} nothing"

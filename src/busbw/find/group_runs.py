@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from busbw.find.cluster import Indices
+from busbw.find.cluster import Indices, Mask
 from busbw.find.evidence import LEVELS, SHARES, persistent_evidence
 from busbw.find.explanation import FALSE_ACCUSATION, MIN_SLOWDOWN, UNDECIDED_MARGIN
 from busbw.find.findings import MAX_CONFIDENCE, Finding, UndecidedParts
@@ -24,8 +23,6 @@ from busbw.find.peers import MIN_SLOW, healthy_level, healthy_spread
 from busbw.find.power import KindPower, evidence_moments, kind_power
 from busbw.statistics.bands import find_plateau_start
 from busbw.units import count_text
-
-Mask = NDArray[np.bool_]
 
 MIN_RUNS = 4
 """Minimum number of runs of one configuration, and of runs at each size, for a comparison."""
@@ -66,9 +63,12 @@ class GroupRuns:
     """Runs as arrays. Time is in log microseconds relative to the other runs of the configuration."""
 
     def __init__(self, runs: Sequence[GroupRun]) -> None:
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(run.configuration for run in runs))}
+        configurations = dict.fromkeys(run.configuration for run in runs)
+        numbers = {configuration: number for number, configuration in enumerate(configurations)}
         self.classes: Indices = np.array([numbers[run.configuration] for run in runs], dtype=np.int64)
+        """Number of the configuration of each run."""
         self.by_class = [np.flatnonzero(self.classes == number) for number in numbers.values()]
+        """Runs of each configuration."""
         levels = np.full(len(runs), np.nan)
         for members in self.by_class:
             levels[members] = _relative_times([runs[int(member)].times_us for member in members])
@@ -88,7 +88,7 @@ class GroupRuns:
 
 
 def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Values:
-    """Returns the log time of each run relative to the others. NaN if there are too few.
+    """Returns the log time of each run of a configuration relative to the others. NaN if there are too few runs.
 
     A run is judged at the sizes of the plateau of its configuration, because bandwidth limits these sizes.
     """
@@ -101,8 +101,10 @@ def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Val
     for (series, size), level in medians.items():
         curves.setdefault(series, []).append((size, size / np.exp(level)))
     starts = {series: find_plateau_start(curve) or 0 for series, curve in curves.items()}
-    judged = {point: level for point, level in medians.items() if point[1] >= starts[point[0]]}
-    differences = [[np.log(run[point]) - level for point, level in judged.items() if point in run] for run in runs]
+    judged = {(series, size): level for (series, size), level in medians.items() if size >= starts[series]}
+    differences: list[list[float]] = [[] for _ in runs]
+    for run, of_run in zip(runs, differences, strict=True):
+        of_run += [float(np.log(run[point]) - level) for point, level in judged.items() if point in run]
     relative = np.array([np.median(values) if values else np.nan for values in differences])
     return relative if np.isfinite(relative).sum() >= MIN_RUNS else np.full(len(runs), np.nan)
 
@@ -122,29 +124,33 @@ class RunComparison:
         """True for each run that the runs are compared with."""
         if node is not None:
             self.is_other &= ~runs.members[node]
-        others = [members[self.is_other[members]] for members in runs.by_class]
-        noise = [_first_noise([runs.levels[one] for one in others])] * len(others)
+        others_by_class = [members[self.is_other[members]] for members in runs.by_class]
+        noise = [_first_noise([runs.levels[others] for others in others_by_class])] * len(others_by_class)
         self.excess: Values = np.zeros(len(runs.levels))
-        for _ in range(2):
-            for members, one, spread in zip(runs.by_class, others, noise, strict=True):
-                if len(one):
-                    self.excess[members] = runs.levels[members] - healthy_level(runs.levels[one], spread)
-            all_others = np.flatnonzero(self.is_other)
-            sources = [one if len(one) >= _MIN_OWN_NOISE_RUNS else all_others for one in others]
-            noise = [healthy_spread(self.excess[one], spread) for one, spread in zip(sources, noise, strict=True)]
+        all_others = np.flatnonzero(self.is_other)
+        for _ in range(2):  # the second time with a better noise
+            for number, (members, others) in enumerate(zip(runs.by_class, others_by_class, strict=True)):
+                if len(others):
+                    self.excess[members] = runs.levels[members] - healthy_level(runs.levels[others], noise[number])
+            for number, others in enumerate(others_by_class):
+                noise_runs = others if len(others) >= _MIN_OWN_NOISE_RUNS else all_others
+                noise[number] = healthy_spread(self.excess[noise_runs], noise[number])
         run_noise = np.maximum(noise, _MIN_NOISE)[runs.classes]
         self.is_slow: Mask = runs.is_compared & (self.excess > np.maximum(_SLOW_DEVIATIONS * run_noise, MIN_SLOW))
         # The healthy level is a median of the other runs. The fewer the runs, the larger its own error.
-        counts = np.array([max(len(one), 1) for one in others])
+        counts = np.array([max(len(others), 1) for others in others_by_class])
         self.noise: Values = run_noise * np.sqrt(1 + np.pi / 2 / counts[runs.classes])
-        slow = (self.is_slow & self.is_other).sum() + _PRIOR_RUNS * _MIN_SLOW_SHARE
-        self.slow_share = float(np.clip(slow / (self.is_other.sum() + _PRIOR_RUNS), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE))
+        slow_others = (self.is_slow & self.is_other).sum()
+        expected_share = (slow_others + _PRIOR_RUNS * _MIN_SLOW_SHARE) / (self.is_other.sum() + _PRIOR_RUNS)
+        self.slow_share = float(np.clip(expected_share, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE))
         """Share of the runs that are slow although no slow node explains it."""
 
 
 def _first_noise(levels_by_class: Sequence[Values]) -> float:
     """Returns an estimate of the noise that needs no healthy level."""
-    differences = [np.abs(one[lag:] - one[:-lag]) for one in levels_by_class for lag in range(1, min(_LAGS, len(one)))]
+    differences = [
+        np.abs(levels[lag:] - levels[:-lag]) for levels in levels_by_class for lag in range(1, min(_LAGS, len(levels)))
+    ]
     return max(_QN * float(np.quantile(np.concatenate([np.zeros(1), *differences]), 0.25)), _MIN_NOISE)
 
 
@@ -158,7 +164,7 @@ class RunSearch:
 
 
 def find_slow_nodes(runs: GroupRuns) -> RunSearch:
-    """Returns the smallest set of slow nodes that explains the slow runs, found greedily as by `explain`."""
+    """Returns a small set of slow nodes that explains the slow runs, found greedily as by `explain`."""
     explained = np.zeros(len(runs.levels))
     findings: list[Finding] = []
     undecided: list[UndecidedParts] = []
@@ -166,7 +172,8 @@ def find_slow_nodes(runs: GroupRuns) -> RunSearch:
     while len(named) < len(runs.nodes):
         evidence = [_evidence(runs, node, explained) for node in range(len(runs.nodes))]
         # The mean of the likelihood ratios is an e-value.
-        scores = np.array([logsumexp(one) - np.log(one.size) for one in evidence]) - np.log(len(evidence))
+        log_e_values = np.array([logsumexp(of_node) - np.log(of_node.size) for of_node in evidence])
+        scores = log_e_values - np.log(len(evidence))
         scores[named] = -np.inf
         best = int(np.argmax(scores))
         if scores[best] < -np.log(_FALSE_SUSPICION):
@@ -204,10 +211,17 @@ def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
     distance = compared.excess[own, None] - compared.excess[compared.is_other & compared.is_slow]
     kernel = np.exp(-0.5 * (distance / _TAIL_WIDTH) ** 2) / (_TAIL_WIDTH * np.sqrt(2 * np.pi))
     tail = kernel.sum(axis=1) / max(distance.shape[1], 1)
-    share = np.full(len(own), compared.slow_share)
-    always = persistent_evidence(compared.excess[own], explained[own], compared.noise[own], share, tail)
-    ratios = np.where(compared.is_slow[own, None], _SHARES / share[:, None], (1 - _SHARES) / (1 - share[:, None]))
-    evidence = np.hstack([always, np.where(explained[own, None] < MIN_SLOW, np.log(ratios), 0.0)])
+    healthy_share = compared.slow_share
+    persistent = persistent_evidence(
+        compared.excess[own],
+        explained[own],
+        noise=compared.noise[own],
+        slow_share=np.full(len(own), healthy_share),
+        tail=tail,
+    )
+    ratios = np.where(compared.is_slow[own, None], _SHARES / healthy_share, (1 - _SHARES) / (1 - healthy_share))
+    intermittent = np.where(explained[own, None] < MIN_SLOW, np.log(ratios), 0.0)
+    evidence = np.hstack([persistent, intermittent])
     return np.stack([evidence.sum(axis=0), evidence[runs.is_network[own]].sum(axis=0)])
 
 
@@ -217,7 +231,7 @@ class _SlowNode:
 
     compared: RunComparison
     own: Mask
-    """True for each run that the node could slow."""
+    """True for each run that the node can slow."""
     supports: Mask
     """True for each slow run that supports the finding of this node."""
     excess: float
@@ -230,13 +244,16 @@ class _SlowNode:
 
 
 def _slow_node(runs: GroupRuns, node: int, evidence: Values, explained: Values) -> _SlowNode:
+    """Returns the effect of a node. `evidence`: as `_evidence` returns it."""
     compared = RunComparison(runs, explained, node)
-    view, hypothesis = np.unravel_index(int(np.argmax(evidence)), evidence.shape)
-    own = runs.usable[node] & (runs.is_network | (view == 0))
+    row, hypothesis = np.unravel_index(int(np.argmax(evidence)), evidence.shape)
+    is_slow_alone = row == 0  # see `_evidence`
+    own = runs.usable[node] & (runs.is_network | is_slow_alone)
     free = own & (explained < MIN_SLOW)
     excess = float(np.median(compared.excess[free if free.any() else own]))
     supports = own & (compared.excess > excess / 2)
-    is_persistent = bool(hypothesis < len(LEVELS) and supports.sum() >= (1 - _MAX_FAST_SHARE) * own.sum())
+    is_mostly_slow = supports.sum() >= (1 - _MAX_FAST_SHARE) * own.sum()
+    is_persistent = bool(hypothesis < len(LEVELS) and is_mostly_slow)
     if not is_persistent:
         supports = free & compared.is_slow
         excess = float(np.median(compared.excess[supports])) if supports.any() else 0.0
@@ -283,9 +300,16 @@ def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedP
 
 def run_power(runs: GroupRuns, compared: RunComparison) -> KindPower:
     """Returns the power of the runs: the probability that they name a node that is slower by 10 %."""
-    noise, kind = np.unique(compared.noise, return_inverse=True)
+    noise, noise_of_run = np.unique(compared.noise, return_inverse=True)
     means, variances = evidence_moments(noise, np.full(len(noise), compared.slow_share))
-    counts = runs.usable.sum(axis=1)
-    usable = runs.usable[counts > 0]
-    limit = np.log(2 * (len(LEVELS) + len(_SHARES)) * len(counts) / FALSE_ACCUSATION)
-    return kind_power("node", len(counts), counts[counts > 0], usable @ means[kind], usable @ variances[kind], limit)
+    run_counts = runs.usable.sum(axis=1)
+    usable = runs.usable[run_counts > 0]
+    hypotheses = 2 * (len(LEVELS) + len(_SHARES))
+    return kind_power(
+        "node",
+        all_parts=len(run_counts),
+        flows=run_counts[run_counts > 0],
+        mean=usable @ means[noise_of_run],
+        variance=usable @ variances[noise_of_run],
+        limit=np.log(hypotheses * len(run_counts) / FALSE_ACCUSATION),
+    )

@@ -25,27 +25,30 @@ def circle_matching(items: Indices, turn: int) -> Indices:
     if len(items) < 2:
         return np.empty((0, 2), dtype=np.int64)
     size = len(items) + len(items) % 2
-    rotation = (np.arange(size - 1) + turn) % (size - 1)
-    order = np.concatenate([[size - 1], rotation])
-    pairs = np.stack([order[: size // 2], order[: size // 2 - 1 : -1]], axis=1)
+    rotated = (np.arange(size - 1) + turn) % (size - 1)
+    order = np.concatenate([[size - 1], rotated])
+    first_half, second_half = np.split(order, 2)
+    pairs = np.stack([first_half, second_half[::-1]], axis=1)
     pairs = pairs[(pairs < len(items)).all(axis=1)]
     # Alternate the direction, so that no item is always on the same side.
-    pairs[turn % 2 :: 2] = pairs[turn % 2 :: 2, ::-1]
+    every_second = slice(turn % 2, None, 2)
+    pairs[every_second] = pairs[every_second, ::-1]
     return np.asarray(items[pairs])
 
 
 def matching_between(groups: Sequence[Indices], turn: int) -> Indices:
     """Returns disjoint pairs of items of different groups, as many as possible.
 
-    Groups are paired by the circle method. Within two groups, item i is paired with item i + shift. Each cycle of the
-    circle has a different shift.
+    Groups are paired by the circle method. Item i of one group is paired with item i + shift of the other group. The
+    shift grows after every pair of groups has occurred.
     """
     cycle = max(circle_count(len(groups)), 1)
     pairs = []
     for left, right in circle_matching(np.arange(len(groups)), turn % cycle):
         first, second = groups[left], groups[right]
         size = min(len(first), len(second))
-        pairs.append(np.stack([first[:size], np.roll(second, -(turn // cycle))[:size]], axis=1))
+        shifted = np.roll(second, -(turn // cycle))
+        pairs.append(np.stack([first[:size], shifted[:size]], axis=1))
     return join_pairs(pairs)
 
 
@@ -62,7 +65,8 @@ def light_matching(groups: Sequence[Indices], turn: int, count: int) -> Indices:
         kept = min(count, len(first), len(second))
         for direction in range(2):
             start = (2 * (turn // cycle) + direction) * kept
-            item = (start + np.arange(kept)) % len(first)
-            pair = np.stack([first[item], second[(item + start // len(first)) % len(second)]], axis=1)
-            pairs.append(pair[:, ::-1] if direction else pair)
+            positions = (start + np.arange(kept)) % len(first)
+            shift = start // len(first)  # grows after all items of the first group have been used
+            forward = np.stack([first[positions], second[(positions + shift) % len(second)]], axis=1)
+            pairs.append(forward[:, ::-1] if direction else forward)
     return join_pairs(pairs)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.find.cluster import UNKNOWN, Cluster, Indices
+from busbw.find.cluster import UNKNOWN, Cluster, Indices, Mask
 from busbw.find.parts import FlowPaths
 from busbw.find.rounds import LOAD_CLASSES, Load, Round
 
@@ -35,9 +35,24 @@ class RoundResult:
     """Reason why no more rounds can be measured."""
 
     @cached_property
-    def is_dead(self) -> NDArray[np.bool_]:
+    def is_dead(self) -> Mask:
         """True for each flow that transferred nothing."""
         return np.asarray(np.isnan(self.times_us).all(axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RoundFlows:
+    """Flows of one round, with one flow for all flows of a hub."""
+
+    load: Load
+    source: Indices
+    target: Indices
+    partners: Indices
+    """Number of joined flows of each hub. 0 for a flow between two GPUs."""
+    iterations: Values
+    """This and the next two fields are as in `Observations`."""
+    level: Values
+    is_dead: Mask
 
 
 class Observations:
@@ -47,54 +62,65 @@ class Observations:
     hub, and their common time is one piece of evidence.
     """
 
-    def __init__(self, cluster: Cluster, rounds: Sequence[Round], results: Sequence[RoundResult]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        rounds: Sequence[Round],
+        results: Sequence[RoundResult],
+        earlier: "Observations | None" = None,
+    ) -> None:
         """Joins rounds and results.
 
         Args:
             cluster: Cluster that was measured.
             rounds: Measured rounds.
             results: Result of each round.
+            earlier: Observations of the first of these rounds, which saves time.
         """
-        joined = [_join_flows_of_hubs(one, result) for one, result in zip(rounds, results, strict=True)]
-        rounds, results = [one for one, _, _ in joined], [result for _, result, _ in joined]
-        self._partners: Indices = np.concatenate([partners for _, _, partners in joined])
-        sizes = [len(one.source) for one in rounds]
-        source = np.concatenate([one.source for one in rounds])
-        target = np.concatenate([one.target for one in rounds])
-        self.round: Indices = np.repeat(np.arange(len(rounds)), sizes)
-        self.load: Indices = np.repeat([int(one.load) for one in rounds], sizes)
+        known = earlier._rounds if earlier else []
+        new = zip(rounds[len(known) :], results[len(known) :], strict=True)
+        self._rounds: list[_RoundFlows] = [*known, *(_make_round_flows(one, result) for one, result in new)]
+        sizes = [len(one.source) for one in self._rounds]
+        source = np.concatenate([one.source for one in self._rounds])
+        target = np.concatenate([one.target for one in self._rounds])
+        self._partners: Indices = np.concatenate([one.partners for one in self._rounds])
+        self.round: Indices = np.repeat(np.arange(len(sizes)), sizes)
+        self.load: Indices = np.repeat([int(one.load) for one in self._rounds], sizes)
         self.paths = FlowPaths(cluster, source, target, self.round, receives=self.load == int(Load.ALL_TO_ONE))
-        width = max((result.times_us.shape[1] for result in results), default=1)
-        times = np.full((len(source), width), np.nan)
-        for first, result in zip(np.cumsum([0, *sizes]), results, strict=False):
-            rows, columns = result.times_us.shape
-            times[first : first + rows, :columns] = result.times_us
-        bytes_per_flow = np.repeat([one.size_bytes for one in rounds], sizes) * np.maximum(self._partners, 1)
-        with np.errstate(invalid="ignore"):
-            self.iterations: Values = np.log(times / bytes_per_flow[:, None])
+        max_iterations = max((one.iterations.shape[1] for one in self._rounds), default=1)
+        self.iterations: Values = np.full((len(source), max_iterations), np.nan)
         """Log time per byte of each iteration (row: flow). NaN where an iteration is missing."""
-        self.is_dead: NDArray[np.bool_] = np.concatenate([result.is_dead for result in results])
-        """True if the flow transferred nothing."""
-        self.level: Values = np.zeros(len(source))
+        for first, one in zip(np.cumsum([0, *sizes]), self._rounds, strict=False):
+            flow_count, iteration_count = one.iterations.shape
+            self.iterations[first : first + flow_count, :iteration_count] = one.iterations
+        self.level: Values = np.concatenate([one.level for one in self._rounds])
         """Median over the iterations. 0 if the flow is dead."""
-        self.level[~self.is_dead] = np.nanmedian(self.iterations[~self.is_dead], axis=1)
-        self.is_repeated: NDArray[np.bool_] = np.zeros(len(source), dtype=bool)
+        self.is_dead: Mask = np.concatenate([one.is_dead for one in self._rounds])
+        """True if the flow transferred nothing."""
+        self.is_repeated: Mask = np.zeros(len(source), dtype=bool)
         """True for the second of two flows with a common time. Only the first is evidence."""
         self._couple()
 
     def _couple(self) -> None:
         """Lets flows share their paths if both flows of a pair of GPUs always have the same time."""
-        rows = np.arange(len(self))
-        sent = self.paths.sent_by_targets()
-        is_pair = (sent != UNKNOWN) & (sent[sent] == rows) & ~self.is_dead & ~self.is_dead[sent]
-        first = rows[is_pair & (rows < sent)]
+        flows = np.arange(len(self))
+        reply = self.paths.sent_by_targets()
+        is_in_pair = (reply != UNKNOWN) & (reply[reply] == flows)
+        has_times = ~self.is_dead & ~self.is_dead[reply]
+        first = flows[is_in_pair & has_times & (flows < reply)]
         first = first[np.argsort(self.classes[first], kind="stable")]
         if len(first) < _MIN_PAIRS:
             return
-        within = np.median(np.abs(self.level[first] - self.level[sent[first]]))
-        if within < _COUPLED_RATIO * np.median(np.abs(np.diff(self.level[first]))):
-            self.paths.coupled = sent
-            self.is_repeated = (sent != UNKNOWN) & (sent[sent] == rows) & (sent < rows)
+        difference_in_pairs = np.median(np.abs(self.level[first] - self.level[reply[first]]))
+        difference_between_pairs = np.median(np.abs(np.diff(self.level[first])))
+        if difference_in_pairs < _COUPLED_RATIO * difference_between_pairs:
+            self.paths.coupled = reply
+            self.is_repeated = is_in_pair & (reply < flows)
+
+    @property
+    def round_count(self) -> int:
+        """Number of rounds."""
+        return len(self._rounds)
 
     def __len__(self) -> int:
         return len(self.level)
@@ -106,12 +132,13 @@ class Observations:
         return np.asarray(np.unique(pairs, return_inverse=True)[1])
 
     @cached_property
-    def is_first(self) -> NDArray[np.bool_]:
+    def is_first(self) -> Mask:
         """True for the first flow of each connection in each class."""
-        first = np.zeros(len(self), dtype=bool)
-        keys = self.connections * (int(self.classes.max(initial=0)) + 1) + self.classes
-        first[np.unique(keys, return_index=True)[1]] = True
-        return first
+        is_first = np.zeros(len(self), dtype=bool)
+        connections_and_classes = self.connections * (int(self.classes.max(initial=0)) + 1) + self.classes
+        _, first_flows = np.unique(connections_and_classes, return_index=True)
+        is_first[first_flows] = True
+        return is_first
 
     @cached_property
     def classes(self) -> Indices:
@@ -121,11 +148,34 @@ class Observations:
         different numbers of partners count as different types, because each partner may have its own links.
         """
         cluster = self.paths.cluster
-        one, other = cluster.gpu_type[self.paths.source], cluster.gpu_type[self.paths.target]
-        types = np.minimum(one, other) * len(cluster.gpu_types) + np.maximum(one, other)
-        types = types * (int(self._partners.max(initial=0)) + 1) + self._partners
-        pairs = np.unique(types, return_inverse=True)[1]  # without gaps
-        return np.asarray(pairs * LOAD_CLASSES + self.load * 2 + self.paths.is_across)
+        source_type, target_type = cluster.gpu_type[self.paths.source], cluster.gpu_type[self.paths.target]
+        lower, higher = np.minimum(source_type, target_type), np.maximum(source_type, target_type)
+        pairs_of_types = lower * len(cluster.gpu_types) + higher
+        max_partners = int(self._partners.max(initial=0))
+        pairs_and_partners = pairs_of_types * (max_partners + 1) + self._partners
+        without_gaps = np.unique(pairs_and_partners, return_inverse=True)[1]
+        return np.asarray(without_gaps * LOAD_CLASSES + self.load * 2 + self.paths.is_across)
+
+
+def _make_round_flows(one: Round, result: RoundResult) -> _RoundFlows:
+    one, result, partners = _join_flows_of_hubs(one, result)
+    bytes_per_flow = one.size_bytes * np.maximum(partners, 1)
+    with np.errstate(invalid="ignore"):
+        iterations = np.log(result.times_us / bytes_per_flow[:, None])
+    level = np.zeros(len(one.source))
+    is_complete = ~np.isnan(iterations).any(axis=1)
+    is_partial = ~(is_complete | result.is_dead)
+    level[is_complete] = np.median(iterations[is_complete], axis=1)  # much faster than nanmedian
+    level[is_partial] = np.nanmedian(iterations[is_partial], axis=1)
+    return _RoundFlows(
+        load=one.load,
+        source=one.source,
+        target=one.target,
+        partners=partners,
+        iterations=iterations,
+        level=level,
+        is_dead=result.is_dead,
+    )
 
 
 def _join_flows_of_hubs(one: Round, result: RoundResult) -> tuple[Round, RoundResult, Indices]:
@@ -136,19 +186,19 @@ def _join_flows_of_hubs(one: Round, result: RoundResult) -> tuple[Round, RoundRe
     """
     if not one.load.has_hubs:
         return one, result, np.zeros(len(one.source), dtype=np.int64)
-    hubs, hub_number, counts = np.unique(one.hub, return_inverse=True, return_counts=True)
-    order = np.argsort(hub_number, kind="stable")
-    kept, times, partners = [], [], []
+    no_flow = np.empty(0, dtype=np.int64)
+    kept, times, partners = [no_flow], [result.times_us[:0]], [no_flow]
+    flows_by_hub = np.argsort(one.hub, kind="stable")
+    hubs, counts = np.unique(one.hub, return_counts=True)
     for count in np.unique(counts):
-        rows = order[(counts == count)[hub_number[order]]].reshape(-1, count)
-        is_complete = ~result.is_dead[rows].any(axis=1)
+        has_count = np.repeat(counts == count, counts)
+        flows = flows_by_hub[has_count].reshape(-1, count)  # row: hub
+        is_complete = ~result.is_dead[flows].any(axis=1)
         kept.append(hubs[counts == count][is_complete])
+        ordered_times = np.sort(result.times_us[flows[is_complete]], axis=1)
         # The lower median: fewer than half of the flows are slow because of their partner.
-        times.append(np.sort(result.times_us[rows[is_complete]], axis=1)[:, (count - 1) // 2])
+        times.append(ordered_times[:, (count - 1) // 2])
         partners.append(np.full(len(kept[-1]), count))
-    ends = np.concatenate([*kept, np.empty(0, dtype=np.int64)])
-    return (
-        replace(one, source=ends, target=ends),
-        replace(result, times_us=np.concatenate([*times, result.times_us[:0]]), errors={}),
-        np.concatenate([*partners, ends[:0]]),
-    )
+    hub = np.concatenate(kept)
+    joined_result = replace(result, times_us=np.concatenate(times), errors={})
+    return replace(one, source=hub, target=hub), joined_result, np.concatenate(partners)

@@ -11,14 +11,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from busbw.find.cluster import UNKNOWN, Cluster, Indices
+from busbw.find.cluster import UNKNOWN, Cluster, Indices, Mask
 
 Kind = Literal["gpu", "nvlink", "nic", "numa", "node", "pair", "rail", "leaf", "uplink"]
 Direction = Literal["send", "receive", "both"]
 KINDS: tuple[Kind, ...] = ("gpu", "nvlink", "nic", "numa", "node", "pair", "rail", "leaf", "uplink")
 
-
 Columns = tuple[Indices, ...]
+"""Numbers of the parts of a kind that each flow crosses: one array for each part on its path. UNKNOWN: no part."""
 
 
 class FlowPaths:
@@ -31,7 +31,7 @@ class FlowPaths:
     """
 
     def __init__(
-        self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices, receives: NDArray[np.bool_]
+        self, cluster: Cluster, source: Indices, target: Indices, round_number: Indices, receives: Mask
     ) -> None:
         """Looks up the parts.
 
@@ -46,20 +46,23 @@ class FlowPaths:
         self.round_number = round_number
         self.source, self.target = source, target
         self.source_node, self.target_node = cluster.gpu_node[source], cluster.gpu_node[target]
-        self.is_network: NDArray[np.bool_] = self.source_node != self.target_node
-        self.is_hub: NDArray[np.bool_] = source == target
+        self.is_network: Mask = self.source_node != self.target_node
+        self.is_hub: Mask = source == target
         self.ends: Columns = (source, np.where(self.is_hub, UNKNOWN, target))
-        self.sending_hub, self.receiving_hub = (_only(self.is_hub & mask, source)[0] for mask in (~receives, receives))
+        self.sending_hub = np.where(self.is_hub & ~receives, source, UNKNOWN)
+        self.receiving_hub = np.where(self.is_hub & receives, source, UNKNOWN)
         self.source_nic = np.where(self.is_network, cluster.gpu_nic[source], UNKNOWN)
         self.target_nic = np.where(self.is_network, cluster.gpu_nic[target], UNKNOWN)
         # A leaf with one NIC is no part of its own: no flow tells the leaf and the NIC apart.
-        shared_leaf = np.where(np.bincount(cluster.nic_leaf + 1)[cluster.nic_leaf + 1] > 1, cluster.nic_leaf, UNKNOWN)
-        self.shared_leaves: Columns = tuple(_property(shared_leaf, nic) for nic in self.nics)
-        leaves = [_property(cluster.nic_leaf, nic) for nic in self.nics]
-        rails = [_property(cluster.nic_rail, nic) for nic in self.nics]
-        self.rail = np.where(rails[0] == rails[1], rails[0], UNKNOWN)
-        knows_leaves = (leaves[0] != UNKNOWN) & (leaves[1] != UNKNOWN)
-        self.is_across: NDArray[np.bool_] = knows_leaves & (leaves[0] != leaves[1])
+        _, nic_leaves, leaf_sizes = np.unique(cluster.nic_leaf, return_inverse=True, return_counts=True)
+        shared_leaf = np.where(leaf_sizes[nic_leaves] > 1, cluster.nic_leaf, UNKNOWN)
+        self.shared_leaves: Columns = tuple(_values_at(nic, shared_leaf) for nic in self.nics)
+        source_rail, target_rail = (_values_at(nic, cluster.nic_rail) for nic in self.nics)
+        self.rail = np.where(source_rail == target_rail, source_rail, UNKNOWN)
+        source_leaf, target_leaf = (_values_at(nic, cluster.nic_leaf) for nic in self.nics)
+        knows_leaves = (source_leaf != UNKNOWN) & (target_leaf != UNKNOWN)
+        self.is_across: Mask = knows_leaves & (source_leaf != target_leaf)
+        """True for each flow between two leaves."""
         self._columns: dict[int, Columns] = {}
 
     def columns(self, family: int) -> Columns:
@@ -67,18 +70,18 @@ class FlowPaths:
         if family not in self._columns:
             columns = FAMILIES[family].columns(self)
             if self.coupled is not None:
-                for other in [_property(column, self.coupled) for column in columns]:
-                    is_new = np.all([other != known for known in columns], axis=0)
-                    columns += _only(is_new, other)
+                for coupled_column in [_values_at(self.coupled, column) for column in columns]:
+                    is_new = np.all([coupled_column != column for column in columns], axis=0)
+                    columns += _masked(is_new, coupled_column)
             self._columns[family] = columns
         return self._columns[family]
 
     def sent_by_targets(self) -> Indices:
         """Returns the flow that the target of each flow sends in the same round. UNKNOWN if it sends none."""
-        gpus = len(self.cluster.gpu_node)
-        sender = np.full((int(self.round_number.max(initial=0)) + 1, gpus), UNKNOWN)
-        sender[self.round_number, self.source] = np.arange(len(self.source))
-        return np.asarray(sender[self.round_number, self.target])
+        rounds, gpus = int(self.round_number.max(initial=0)) + 1, len(self.cluster.gpu_node)
+        flow_of_sender = np.full((rounds, gpus), UNKNOWN)
+        flow_of_sender[self.round_number, self.source] = np.arange(len(self.source))
+        return np.asarray(flow_of_sender[self.round_number, self.target])
 
     @property
     def nics(self) -> tuple[Indices, Indices]:
@@ -86,9 +89,10 @@ class FlowPaths:
         return self.source_nic, self.target_nic
 
 
-def _property(values: Indices, numbers: Indices) -> Indices:
+def _values_at(numbers: Indices, values: Indices) -> Indices:
     """Returns the value of each number, or UNKNOWN for UNKNOWN."""
-    return np.append(values, UNKNOWN)[numbers]
+    values_and_unknown = np.append(values, UNKNOWN)  # index UNKNOWN, -1, selects the last one
+    return values_and_unknown[numbers]
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,8 @@ class Family:
         return self.kind == "uplink"
 
 
-def _only(mask: NDArray[np.bool_], *columns: Indices) -> Columns:
+def _masked(mask: Mask, *columns: Indices) -> Columns:
+    """Returns the columns with UNKNOWN for the flows that are not in the mask."""
     return tuple(np.where(mask, column, UNKNOWN) for column in columns)
 
 
@@ -132,14 +137,14 @@ def _node_pair(paths: FlowPaths, direction: Direction) -> Columns:
         "send": paths.source_node < paths.target_node,
         "receive": paths.target_node < paths.source_node,
     }
-    return _only(paths.is_network & is_sent[direction], node_pair_numbers(paths))
+    return _masked(paths.is_network & is_sent[direction], node_pair_numbers(paths))
 
 
 def _gpu_pair(paths: FlowPaths) -> Columns:
     # The second GPU is numbered within the node, which keeps the numbers small.
     lower, higher = np.minimum(paths.source, paths.target), np.maximum(paths.source, paths.target)
     local = higher - paths.cluster.first_gpu[paths.target_node]
-    return _only(~(paths.is_network | paths.is_hub), lower * int(paths.cluster.node_gpus.max()) + local)
+    return _masked(~(paths.is_network | paths.is_hub), lower * int(paths.cluster.node_gpus.max()) + local)
 
 
 def _leaf(paths: FlowPaths) -> Columns:
@@ -150,19 +155,21 @@ def _leaf(paths: FlowPaths) -> Columns:
 def _shared_port(paths: FlowPaths) -> Columns:
     """Pairs of NICs of a node that send, or receive, in the same round: they could share one port."""
     cluster = paths.cluster
-    count = len(cluster.nics)
-    width = int(np.diff(cluster.first_nic).max(initial=0))
+    rounds = int(paths.round_number.max(initial=0)) + 1
+    max_node_nics = int(np.diff(cluster.first_nic).max(initial=0))
     columns: list[Indices] = []
     for nic in (paths.source_nic, paths.target_nic):
-        is_active = np.zeros((int(paths.round_number.max(initial=0)) + 1, count + width + 1), dtype=bool)
-        is_active[paths.round_number[nic != UNKNOWN], nic[nic != UNKNOWN]] = True
-        first = _property(cluster.first_nic[cluster.nic_node], nic)
-        end = _property(cluster.first_nic[cluster.nic_node + 1], nic)
-        for local in range(width):
-            other = first + local
-            is_shared = (nic != UNKNOWN) & (other < end) & (other != nic) & is_active[paths.round_number, other]
+        is_known = nic != UNKNOWN
+        is_active = np.zeros((rounds, len(cluster.nics) + max_node_nics + 1), dtype=bool)
+        is_active[paths.round_number[is_known], nic[is_known]] = True
+        first_of_node = _values_at(nic, cluster.first_nic[cluster.nic_node])
+        end_of_node = _values_at(nic, cluster.first_nic[cluster.nic_node + 1])
+        for local in range(max_node_nics):
+            other = first_of_node + local
+            is_other_of_node = is_known & (other < end_of_node) & (other != nic)
+            is_shared = is_other_of_node & is_active[paths.round_number, other]
             lower, higher = np.minimum(nic, other), np.maximum(nic, other)
-            columns += _only(is_shared, lower * width + (higher - first))
+            columns += _masked(is_shared, lower * max_node_nics + (higher - first_of_node))
     return tuple(columns)
 
 
@@ -172,15 +179,15 @@ FAMILIES: tuple[Family, ...] = (
     Family("nvlink", "send", lambda paths: (paths.sending_hub,), needs_hub=True),
     Family("nvlink", "receive", lambda paths: (paths.receiving_hub,), needs_hub=True),
     Family("nvlink", "both", lambda paths: (paths.sending_hub, paths.receiving_hub), needs_hub=True),
-    Family("nvlink", "both", lambda paths: _only(~paths.is_network, *paths.ends)),
+    Family("nvlink", "both", lambda paths: _masked(~paths.is_network, *paths.ends)),
     Family("nic", "send", lambda paths: (paths.source_nic,)),
     Family("nic", "receive", lambda paths: (paths.target_nic,)),
     Family("nic", "both", lambda paths: (paths.source_nic, paths.target_nic)),
     Family("nic", "both", _shared_port, is_between=True, rarity=5.0),
-    Family("numa", "both", lambda paths: tuple(_property(paths.cluster.nic_numa, nic) for nic in paths.nics)),
-    Family("node", "send", lambda paths: _only(paths.is_network, paths.source_node)),
-    Family("node", "receive", lambda paths: _only(paths.is_network, paths.target_node)),
-    Family("node", "both", lambda paths: _only(paths.is_network, paths.source_node, paths.target_node)),
+    Family("numa", "both", lambda paths: tuple(_values_at(nic, paths.cluster.nic_numa) for nic in paths.nics)),
+    Family("node", "send", lambda paths: _masked(paths.is_network, paths.source_node)),
+    Family("node", "receive", lambda paths: _masked(paths.is_network, paths.target_node)),
+    Family("node", "both", lambda paths: _masked(paths.is_network, paths.source_node, paths.target_node)),
     Family(
         "node",
         "both",
@@ -191,9 +198,9 @@ FAMILIES: tuple[Family, ...] = (
     Family("pair", "both", lambda paths: _node_pair(paths, "both")),
     Family("rail", "both", lambda paths: (paths.rail,)),
     Family("leaf", "both", _leaf),
-    Family("uplink", "send", lambda paths: _only(paths.is_across, paths.shared_leaves[0])),
-    Family("uplink", "receive", lambda paths: _only(paths.is_across, paths.shared_leaves[1])),
-    Family("uplink", "both", lambda paths: _only(paths.is_across, *paths.shared_leaves)),
+    Family("uplink", "send", lambda paths: _masked(paths.is_across, paths.shared_leaves[0])),
+    Family("uplink", "receive", lambda paths: _masked(paths.is_across, paths.shared_leaves[1])),
+    Family("uplink", "both", lambda paths: _masked(paths.is_across, *paths.shared_leaves)),
 )
 """Every kind of part that a search can name."""
 _FAMILY_NUMBERS = {
@@ -234,7 +241,7 @@ class Part:
         return self.kind, self.is_between, self.needs_hub, self.number
 
 
-def flows_of(part: Part, paths: FlowPaths) -> NDArray[np.bool_]:
+def flows_of(part: Part, paths: FlowPaths) -> Mask:
     """Returns True for each flow that crosses the part."""
     return np.asarray(np.logical_or.reduce([column == part.number for column in paths.columns(part.family)]))
 
@@ -246,8 +253,8 @@ def is_synonym(part: Part, other: Part, cluster: Cluster) -> bool:
     """
     kinds = {part.kind, other.kind}
     if kinds == {"gpu", "nvlink"}:
-        has_same_gpu = part.number == other.number and not any(one.is_between or one.needs_hub for one in (part, other))
-        return has_same_gpu and not cluster.reaches_other_nodes(part.number)
+        has_all_links = not any(one.is_between or one.needs_hub for one in (part, other))
+        return part.number == other.number and has_all_links and not cluster.reaches_other_nodes(part.number)
     return kinds == {"rail", "leaf"}
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from msgspec import Struct
 from scipy.special import ndtr
 
-from busbw.find.cluster import UNKNOWN, Cluster
+from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.evidence import LEVELS, log_density
 from busbw.find.explanation import SUSPECT_SCORE, Explanation, is_evidence
 from busbw.find.observations import Observations, Values
@@ -12,7 +12,8 @@ from busbw.find.parts import FAMILIES, KINDS, Kind, count_per_part
 
 POWER_SLOWDOWN = 1.1
 """Slow-down for which the power is stated: time of a slow part relative to its peers."""
-_POINTS = 401
+_POINTS = 1604
+"""Points of the numeric integration over the excess of a flow."""
 _MAX_SHARE = 0.8
 """Maximum share of the flows of a class that cross a part with peers. The level of a class is near its low quantile."""
 
@@ -42,7 +43,7 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
     means, variances = evidence_moments(explanation.peers.noise, explanation.peers.slow_share)
     # Hubs say nothing about small slow-downs.
     is_informative = is_evidence(observed, explanation.peers) & ~observed.paths.is_hub
-    found = []
+    powers = []
     for kind in KINDS:
         # The widest family of a kind: both directions.
         family = next(
@@ -58,22 +59,33 @@ def search_power(observed: Observations, explanation: Explanation) -> list[KindP
             members = is_informative & (classes == class_number)
             crossing = count_per_part(columns, members.astype(np.float64))
             # If most flows of a class cross the part, they determine the level that they are compared with.
-            comparable = crossing * (crossing <= _MAX_SHARE * np.count_nonzero(members))
+            has_peers = crossing <= _MAX_SHARE * np.count_nonzero(members)
+            comparable = np.where(has_peers, crossing, 0.0)
             mean += means[class_number] * comparable
             variance += variances[class_number] * comparable
         limit = SUSPECT_SCORE + np.log(np.count_nonzero(crossed)) + np.log(len(LEVELS))
-        all_parts = _part_count(kind, observed.paths.cluster)
-        found.append(kind_power(kind, all_parts, flows[crossed], mean[crossed], variance[crossed], limit))
-    return found
+        powers.append(
+            kind_power(
+                kind,
+                all_parts=_part_count(kind, observed.paths.cluster),
+                flows=flows[crossed],
+                mean=mean[crossed],
+                variance=variance[crossed],
+                limit=limit,
+            )
+        )
+    return powers
 
 
-def kind_power(kind: Kind, all_parts: int, flows: Values, mean: Values, variance: Values, limit: float) -> KindPower:
+def kind_power(
+    kind: Kind, *, all_parts: int, flows: Indices | Values, mean: Values, variance: Values, limit: float
+) -> KindPower:
     """Returns the power for a kind of part.
 
     Args:
         kind: Kind of the parts.
         all_parts: Number of parts, with those that no flow crosses.
-        flows: Number of flows that cross each of the other parts.
+        flows: Number of flows of each part that a flow crosses. The next two arguments are for the same parts.
         mean: Mean of the sum of the evidence of these flows.
         variance: Variance of this sum, which is approximately normal.
         limit: Evidence from which a part is found.
@@ -90,6 +102,7 @@ def kind_power(kind: Kind, all_parts: int, flows: Values, mean: Values, variance
 
 
 def _part_count(kind: Kind, cluster: Cluster) -> int:
+    """Returns the number of parts of a kind, with those that no flow crosses."""
     nodes, leaves = len(cluster.nodes), len(cluster.leaf_names)
     counts: dict[Kind, int] = {
         "gpu": len(cluster.gpu_node),
@@ -106,15 +119,21 @@ def _part_count(kind: Kind, cluster: Cluster) -> int:
 
 
 def evidence_moments(noise: Values, slow_share: Values) -> tuple[Values, Values]:
-    """Returns mean and variance of the evidence of one flow for a part of this slow-down, by class."""
+    """Returns mean and variance of the evidence of one flow for a part with `POWER_SLOWDOWN`, by class.
+
+    Args:
+        noise: Standard deviation of healthy flows, by class.
+        slow_share: Share of flows that are slow without a fault, by class.
+    """
     level = float(np.log(POWER_SLOWDOWN))
     means, variances = np.zeros(len(noise)), np.zeros(len(noise))
     for number, (width, share) in enumerate(zip(noise, slow_share, strict=True)):
-        excess = np.linspace(level - 5 * width - 0.3, level + 4, _POINTS * 4)
-        scalar = (np.array(width), np.array(share))
-        with_fault = log_density(excess, np.array(level), *scalar)
-        ratio = with_fault - log_density(excess, np.array(0.0), *scalar)
+        excess = np.linspace(level - 5 * width - 0.3, level + 4, _POINTS)
+        with_fault, without_fault = (
+            log_density(excess, np.array(one), np.array(width), np.array(share)) for one in (level, 0.0)
+        )
+        evidence = with_fault - without_fault
         weight = np.exp(with_fault) / np.exp(with_fault).sum()
-        means[number] = (weight * ratio).sum()
-        variances[number] = (weight * (ratio - means[number]) ** 2).sum()
+        means[number] = (weight * evidence).sum()
+        variances[number] = (weight * (evidence - means[number]) ** 2).sum()
     return means, variances

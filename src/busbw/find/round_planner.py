@@ -4,7 +4,9 @@ Every rail uses another matching in the same round. The NICs of a node therefore
 the node from the pair, and the rails together measure many pairs.
 """
 
+import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +15,9 @@ from busbw.find.cluster import UNKNOWN, Cluster, Indices
 from busbw.find.matchings import circle_count, circle_matching, join_pairs, light_matching, matching_between
 from busbw.find.rounds import HUB_GPUS, Load, Round
 
-MAX_INSIDE_ROUNDS = 7
+_MAX_INSIDE_ROUNDS = 7
 """Rounds inside nodes. They measure all pairs of 8 GPUs, and a sample of the pairs of a larger node."""
-LIGHT_FRACTION = 8
+_LIGHT_FRACTION = 8
 """A light round uses 1 of 8 NICs of a leaf, so that few flows share an uplink by chance."""
 
 
@@ -25,28 +27,30 @@ class RoundPlanner:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster = cluster
         self._random = np.random.default_rng(seed)
-        lanes = cluster.lanes
-        self._lanes = np.unique(lanes)
         shuffled = self._random.permutation(len(cluster.nics))
-        # Within a lane the order of the nodes is the same for all lanes, so that turns select different pairs per lane.
+        # All lanes have the same order of nodes. Each lane uses another turn, and so measures other pairs of nodes.
         node_order = self._random.permutation(len(cluster.nodes))
-        order = shuffled[np.argsort(node_order[cluster.nic_node[shuffled]], kind="stable")]
-        self.lane_nics: list[Indices] = [order[lanes[order] == lane] for lane in self._lanes]
-        self._groups = [_split_by_leaf(cluster, nics) for nics in self.lane_nics]
-        leaves = np.unique(np.stack([cluster.nic_leaf, lanes], axis=1), axis=0)[:, 0]
-        self.leaf_lanes = int(np.unique(leaves, return_counts=True)[1].max(initial=1))
+        nics = shuffled[np.argsort(node_order[cluster.nic_node[shuffled]], kind="stable")]
+        self.lane_nics: list[Indices] = [nics[cluster.lanes[nics] == lane] for lane in np.unique(cluster.lanes)]
+        """NICs of each lane (see `Cluster.lanes`), in the order in which they are paired."""
+        self._lane_groups = [_split_by_leaf(cluster, nics) for nics in self.lane_nics]
+        """NICs of each lane by leaf."""
+        leaves_and_lanes = np.unique(np.stack([cluster.nic_leaf, cluster.lanes], axis=1), axis=0)
+        lanes_by_leaf = np.unique(leaves_and_lanes[:, 0], return_counts=True)[1]
+        self.leaf_lanes = int(lanes_by_leaf.max(initial=1))
         """Maximum number of lanes on one leaf."""
 
     def inside(self) -> list[Round]:
         """Returns rounds with disjoint pairs of GPUs of every node."""
         sizes = self.cluster.node_gpus
         rounds = []
-        for turn in range(min(circle_count(int(sizes.max())), MAX_INSIDE_ROUNDS)):
+        for turn in range(min(circle_count(int(sizes.max())), _MAX_INSIDE_ROUNDS)):
             pairs = []
             for size in np.unique(sizes[sizes > 1]):
                 first_gpus = self.cluster.first_gpu[:-1][sizes == size]
                 local = circle_matching(np.arange(size), turn % circle_count(int(size)))
-                pairs.append((first_gpus[:, None, None] + local[None]).reshape(-1, 2))
+                pairs_by_node = first_gpus[:, None, None] + local
+                pairs.append(pairs_by_node.reshape(-1, 2))
             source, target = join_pairs(pairs).T
             rounds.append(Round(load=Load.INSIDE, source=source, target=target).both_ways())
         return rounds
@@ -57,12 +61,10 @@ class RoundPlanner:
         A GPU with bad ports or links can reach its full rate with one partner, but not with all at once. The GPUs of a
         node beyond `HUB_GPUS` are in several groups. A group of two GPUs is a pair, which other rounds measure.
         """
-        groups = [
-            group
-            for first, size in zip(self.cluster.first_gpu.tolist(), self.cluster.node_gpus.tolist(), strict=False)
-            for group in np.array_split(np.arange(first, first + size), max(-(-size // HUB_GPUS), 1))
-            if len(group) > 2
-        ]
+        groups: list[Indices] = []
+        for gpus in np.split(np.arange(len(self.cluster.gpu_node)), self.cluster.first_gpu[1:-1]):
+            group_count = max(math.ceil(len(gpus) / HUB_GPUS), 1)
+            groups += [group for group in np.array_split(gpus, group_count) if len(group) > 2]
         rounds = []
         for turn in range(max(map(len, groups), default=0)):
             hubs = [(group, group[turn]) for group in groups if turn < len(group)]
@@ -73,8 +75,9 @@ class RoundPlanner:
 
     def within_leaves(self, turn: int, load: Load) -> Round:
         """Returns a round between nodes of the same leaf, or of the cluster if no leaf is known."""
-        turns = range(turn * len(self._groups), (turn + 1) * len(self._groups))
-        pairs = (circle_matching(nics, at) for at, groups in zip(turns, self._groups, strict=True) for nics in groups)
+        pairs = []
+        for lane_turn, groups in self._lane_turns(turn):
+            pairs += [circle_matching(nics, lane_turn) for nics in groups]
         return self._round(join_pairs(pairs), turn, load)
 
     def one_way_rounds(self, turn: int) -> list[Round]:
@@ -84,11 +87,14 @@ class RoundPlanner:
 
     def across_leaves(self, turn: int) -> Round:
         """Returns a round between nodes of different leaves, with as many NICs as possible."""
-        turns = range(turn * len(self._groups), (turn + 1) * len(self._groups))
-        pairs = (matching_between(groups, at) for at, groups in zip(turns, self._groups, strict=True))
+        pairs = [matching_between(groups, lane_turn) for lane_turn, groups in self._lane_turns(turn)]
         return self._round(join_pairs(pairs), turn, Load.BOTH)
 
-    def light(self, turn: int, load: Load, first: Indices | None = None) -> Round:
+    def _lane_turns(self, turn: int) -> Iterator[tuple[int, list[Indices]]]:
+        """Yields a turn of its own for each lane, and the NICs of the lane by leaf."""
+        return enumerate(self._lane_groups, start=turn * len(self._lane_groups))
+
+    def thinned_across_leaves(self, turn: int, load: Load, preferred: Indices | None = None) -> Round:
         """Returns a round between leaves with a part of their NICs (LIGHT), or one NIC in each direction (SPARSE).
 
         Each lane and turn has other pairs of nodes. LIGHT is SPARSE on leaves with few NICs.
@@ -96,57 +102,68 @@ class RoundPlanner:
         Args:
             turn: Number of earlier rounds of this kind.
             load: LIGHT or SPARSE.
-            first: Pairs of NICs (sender, receiver) that are preferred. The other pairs are the peers of these pairs.
+            preferred: Pairs of NICs (sender, receiver) to measure. The other pairs of the round are their peers.
         """
-        leaf_sizes = np.bincount(self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN], minlength=1)
-        limit = max(int(leaf_sizes.max()) // LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
-        count = len(self._groups)
-        pairs = [] if first is None else [first]
-        for step in range(count):
-            lane = (step + turn) % count
-            groups = self._groups[lane]
+        known_leaves = self.cluster.nic_leaf[self.cluster.nic_leaf != UNKNOWN]
+        max_leaf_nics = int(np.bincount(known_leaves, minlength=1).max())
+        limit = max(max_leaf_nics // _LIGHT_FRACTION, 1) if load is Load.LIGHT else 1
+        lanes = len(self._lane_groups)
+        pairs = [] if preferred is None else [preferred]
+        for step in range(lanes):
+            groups = self._lane_groups[(step + turn) % lanes]
             # On a leaf of several lanes, `thin` keeps the first lane. Lanes with their own leaves are all kept.
-            own_turn = turn * (count // self.leaf_lanes) + step // self.leaf_lanes
-            pairs.append(light_matching(groups, own_turn, limit))
-        found = self.thin(join_pairs(pairs), limit)
-        return self.network_round(Load.SPARSE if limit == 1 else load, found, turn)
+            lane_turn = turn * (lanes // self.leaf_lanes) + step // self.leaf_lanes
+            pairs.append(light_matching(groups, lane_turn, limit))
+        kept = self.thin(join_pairs(pairs), limit)
+        return self.network_round(Load.SPARSE if limit == 1 else load, kept, turn)
 
     def sparse_across_rails(self, turn: int) -> Round:
         """Returns a sparse round in which the rail changes, so that each leaf meets leaves of other rails."""
         lane_step = 1 + turn % max(len(self.lane_nics) - 1, 1)
-        found = self._random.permutation(self._pairs_of_lanes(lane_step, turn + 1))
-        leaf, node = self.cluster.nic_leaf[found], self.cluster.nic_node[found]
-        found = found[(leaf[:, 0] != leaf[:, 1]) & (leaf != UNKNOWN).all(axis=1) & (node[:, 0] != node[:, 1])]
-        return self.network_round(Load.SPARSE, self.thin(found), turn)
+        pairs = self._random.permutation(self._pairs_of_lanes(lane_step, turn + 1))
+        source_leaf, target_leaf = self.cluster.nic_leaf[pairs].T
+        source_node, target_node = self.cluster.nic_node[pairs].T
+        knows_leaves = (source_leaf != UNKNOWN) & (target_leaf != UNKNOWN)
+        is_usable = knows_leaves & (source_leaf != target_leaf) & (source_node != target_node)
+        return self.network_round(Load.SPARSE, self.thin(pairs[is_usable]), turn)
 
     def thin(self, pairs: Indices, limit: int = 1) -> Indices:
-        """Returns the first pairs of NICs (sender, receiver) with at most `limit` flows per leaf and direction."""
-        leaf = self.cluster.nic_leaf
-        flows: Counter[tuple[int, int]] = Counter()
-        busy: set[tuple[int, int]] = set()
+        """Returns the first pairs of NICs (sender, receiver) with at most `limit` flows per leaf and direction.
+
+        Each NIC sends to at most one NIC, and receives from at most one.
+        """
+        senders, receivers = pairs.T.tolist()
+        leaves_up, leaves_down = self.cluster.nic_leaf[pairs].T.tolist()
+        flows_up: Counter[int] = Counter()
+        flows_down: Counter[int] = Counter()
+        is_sending: set[int] = set()
+        is_receiving: set[int] = set()
         kept = []
-        for row, ends in enumerate(pairs.tolist()):
-            leaves = [(side, int(leaf[nic])) for side, nic in enumerate(ends)]
-            if max(flows[one] for one in leaves) < limit and busy.isdisjoint(enumerate(ends)):
+        for row, (sender, receiver, up, down) in enumerate(
+            zip(senders, receivers, leaves_up, leaves_down, strict=True)
+        ):
+            is_free = sender not in is_sending and receiver not in is_receiving
+            if is_free and flows_up[up] < limit and flows_down[down] < limit:
                 kept.append(row)
-                flows.update(leaves)
-                busy.update(enumerate(ends))
+                flows_up[up] += 1
+                flows_down[down] += 1
+                is_sending.add(sender)
+                is_receiving.add(receiver)
         return pairs[kept]
 
     def rail_pairs(self, turn: int) -> Round:
-        """Returns matching `turn` of all nodes, on all rails, both directions."""
+        """Returns one of the rounds in which every pair of nodes occurs once, on all rails, in both directions."""
         return self._round(join_pairs(circle_matching(nics, turn) for nics in self.lane_nics), turn, Load.BOTH)
 
     def across_rails(self, turn: int) -> Round:
         """Returns a round between NICs of different rails of different nodes."""
-        found = self._pairs_of_lanes(turn + 1, 1) if len(self.lane_nics) > 1 else join_pairs([])
-        node = self.cluster.nic_node[found]
-        found = found[node[:, 0] != node[:, 1]]
-        # Each NIC is once a sender and once a receiver already, so the pairs are used in one direction.
-        return self.network_round(Load.CROSS, found, turn)
+        pairs = self._pairs_of_lanes(turn + 1, 1) if len(self.lane_nics) > 1 else join_pairs([])
+        source_node, target_node = self.cluster.nic_node[pairs].T
+        # Each NIC already sends once and receives once, so a pair has one direction.
+        return self.network_round(Load.CROSS, pairs[source_node != target_node], turn)
 
     def _pairs_of_lanes(self, lane_step: int, shift: int) -> Indices:
-        """Returns pairs of a NIC of each lane and a NIC of the lane `lane_step` later, shifted by `shift` NICs."""
+        """Returns pairs of NICs of each lane and of the lane `lane_step` after it, which is rotated by `shift` NICs."""
         pairs = []
         for lane, nics in enumerate(self.lane_nics):
             others = np.roll(self.lane_nics[(lane + lane_step) % len(self.lane_nics)], shift)
@@ -159,6 +176,7 @@ class RoundPlanner:
         return Round(load=load, source=self._gpus(pairs[:, 0], turn), target=self._gpus(pairs[:, 1], turn))
 
     def _round(self, pairs: Indices, turn: int, load: Load) -> Round:
+        """Returns the round of the pairs, with both directions if the load is BOTH."""
         one_way = self.network_round(load, pairs, turn)
         return one_way.both_ways() if load is Load.BOTH else one_way
 
@@ -171,7 +189,7 @@ class RoundPlanner:
 
 
 def _split_by_leaf(cluster: Cluster, nics: Indices) -> list[Indices]:
-    """Returns the NICs of each leaf, with one group if a leaf is unknown."""
+    """Returns the NICs of each leaf. If any leaf is unknown, returns all NICs as one group."""
     leaves = cluster.nic_leaf[nics]
     if (leaves == UNKNOWN).any():
         return [nics]

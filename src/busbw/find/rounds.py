@@ -16,7 +16,7 @@ MIB = 1 << 20
 NETWORK_BYTES, NVLINK_BYTES = 64 * MIB, 256 * MIB
 """Size of a flow, so large that its start takes less than 5 % of its time (50 us at 50 and 300 GB/s)."""
 HUB_GPUS = 8
-"""Maximum number of GPUs that exchange data with one hub, with the hub. Larger nodes have several hubs at a time."""
+"""Maximum number of GPUs of a hub and its partners. Larger nodes have several hubs at a time."""
 ITERATIONS = 10
 
 
@@ -94,8 +94,9 @@ class Round:
 
     def both_ways(self) -> "Round":
         """Returns the round with every flow in both directions."""
-        ends = (self.source, self.target)
-        return replace(self, source=np.concatenate(ends), target=np.concatenate(ends[::-1]))
+        source = np.concatenate([self.source, self.target])
+        target = np.concatenate([self.target, self.source])
+        return replace(self, source=source, target=target)
 
 
 def with_flows(rounds: Iterable[Round]) -> list[Round]:

@@ -1,13 +1,13 @@
 """The search: measures the first rounds, explains them, and measures more rounds while questions are open."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from busbw.errors import BusbwError
-from busbw.find.cluster import Indices
+from busbw.find.candidates import CrossingCounts
+from busbw.find.cluster import Indices, Mask
 from busbw.find.explanation import Explanation, explain
 from busbw.find.matchings import join_pairs
 from busbw.find.measurer import Measurer
@@ -18,9 +18,9 @@ from busbw.find.search_plan import all_pair_rounds, first_answer_rounds, first_r
 from busbw.find.suspects import separating_rounds
 
 _MAX_TURNS = 8
-"""Number of times that rounds for the open questions are planned."""
+"""Maximum number of times that rounds for the open questions are planned."""
 _MAX_FAILURES = 3
-"""Partners with which a GPU has failed, and never succeeded, after which it is left out."""
+"""Number of partners with which a GPU has failed, without any success, after which its flows are left out."""
 
 
 @dataclass
@@ -49,9 +49,11 @@ class Search:
     lost: dict[int, str] = field(init=False)
     """GPUs that do not answer, with the reason of each. Their flows are left out."""
     _observations: Observations | None = None
-    """Flows of all rounds. None after a new round."""
+    """Flows of the first rounds, which `observations` completes."""
     _explanation: Explanation | None = None
     """Explanation of all rounds, which takes seconds on a large cluster. None after a new round."""
+    _counts: CrossingCounts = field(default_factory=CrossingCounts)
+    """Numbers of flows, so that the next explanation counts only the flows of new rounds."""
 
     def __post_init__(self) -> None:
         self.lost = dict(self.measurer.lost)
@@ -79,15 +81,20 @@ class Search:
         if not self.measures_all_pairs:
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
         # Before the first answer, these rounds would take the place of rounds between nodes.
-        self._measure(hub_rounds, (len(self.rounds) + limit) // 2)
+        self._measure(hub_rounds, self._half_of_rest(limit))
         if collides:
-            self._separate(planner, (len(self.rounds) + limit) // 2)
+            self._separate(planner, self._half_of_rest(limit))
             if not self.explain().culprits:
                 # The first answer covers few of the hashed links, and few of the pairs of nodes across them.
                 count = (limit - len(self.rounds)) // 2
-                self._measure(light_rounds(planner, first_answer_rounds(cluster), count), limit)
+                rounds = light_rounds(planner, used_turns=first_answer_rounds(cluster), count=count)
+                self._measure(rounds, limit)
         self._separate(planner, limit)
         return self.explain()
+
+    def _half_of_rest(self, limit: int) -> int:
+        """Returns the number of rounds after which half of the rounds up to the limit are left."""
+        return (len(self.rounds) + limit) // 2
 
     def _separate(self, planner: RoundPlanner, limit: int) -> None:
         """Measures rounds for the open questions until none is open or the turns are used up."""
@@ -107,7 +114,7 @@ class Search:
     def _keep(self, one: Round, result: RoundResult) -> None:
         self.rounds.append(one)
         self.results.append(result)
-        self._observations = self._explanation = None
+        self._explanation = None
         self.on_round(one, result)
 
     def _reject_silence(self) -> None:
@@ -126,13 +133,13 @@ class Search:
     def explain(self) -> Explanation:
         """Returns the explanation of the rounds measured so far. There must be one."""
         if self._explanation is None:
-            self._explanation = explain(self.observations())
+            self._explanation = explain(self.observations(), self._counts)
         return self._explanation
 
     def observations(self) -> Observations:
         """Returns the flows measured so far."""
-        if self._observations is None:
-            self._observations = Observations(self.measurer.cluster, self.rounds, self.results)
+        if self._observations is None or self._observations.round_count < len(self.rounds):
+            self._observations = Observations(self.measurer.cluster, self.rounds, self.results, self._observations)
         return self._observations
 
     @property
@@ -146,19 +153,19 @@ class Search:
         for planned in rounds[: end - len(self.rounds)]:
             self.on_progress(len(self.rounds), end)
             one = self._without_dead(planned)
-            if len(one.source):
-                result = self.measurer.measure(one, ITERATIONS)
-                self.lost.update(result.lost)
-                # The flows of lost GPUs say nothing about the other parts on their paths.
-                kept = ~self._is_lost(one) & (result.failure is None)
-                one, result = _select_flows(one, result, np.flatnonzero(kept))
-                if len(one.source) and not self._has_no_route(one, result):
-                    self._keep(one, result)
-                if result.failure is not None:
-                    self._require_round()
-                    raise BusbwError(result.failure, remedy="search again without the lost part")
+            if not len(one.source):
+                continue
+            result = self.measurer.measure(one, ITERATIONS)
+            self.lost.update(result.lost)
+            if result.failure is not None:
+                self._require_round()
+                raise BusbwError(result.failure, remedy="search again without the lost part")
+            # The flows of lost GPUs say nothing about the other parts on their paths.
+            one, result = _select_flows(one, result, np.flatnonzero(~self._is_lost(one)))
+            if len(one.source) and not self._has_no_route(one, result):
+                self._keep(one, result)
 
-    def _is_lost(self, one: Round) -> NDArray[np.bool_]:
+    def _is_lost(self, one: Round) -> Mask:
         """Returns True for each flow with a lost GPU at an end."""
         lost = np.array([*self.lost], dtype=np.int64)
         return np.isin(one.source, lost) | np.isin(one.target, lost)
@@ -168,25 +175,38 @@ class Search:
         cluster = self.measurer.cluster
         if one.load.is_inside or not len(one.source) or not result.is_dead.all():
             return False
-        lanes = cluster.lanes[cluster.gpu_nic[np.stack([one.source, one.target])]]
-        return bool((lanes[0] != lanes[1]).all())
+        source_lane, target_lane = (cluster.lanes[cluster.gpu_nic[end]] for end in (one.source, one.target))
+        return bool((source_lane != target_lane).all())
 
     def _without_dead(self, planned: Round) -> Round:
         """Returns the round without flows of GPUs that are lost or only fail, because each failure takes long."""
-        gpus = len(self.measurer.cluster.gpu_node)
-        kept = ~self._is_lost(planned)
-        for end in ("source", "target"):
-            other = "target" if end == "source" else "source"
-            ended = np.zeros(gpus, dtype=bool)
-            failures = []
-            for one, result in zip(self.rounds, self.results, strict=True):
-                if one.load.is_inside == planned.load.is_inside:
-                    ended[getattr(one, end)[~result.is_dead]] = True
-                    failures.append(np.stack([getattr(one, end), getattr(one, other)], axis=1)[result.is_dead])
-            # Failures with only one partner could be the fault of the partner.
-            partners = np.bincount(np.unique(join_pairs(failures), axis=0)[:, 0], minlength=gpus)
-            kept &= ~((partners >= _MAX_FAILURES) & ~ended)[getattr(planned, end)]
-        return replace(planned, source=planned.source[kept], target=planned.target[kept]).with_bytes(self.size_bytes)
+        comparable = [
+            (one.source, one.target, result.is_dead)
+            for one, result in zip(self.rounds, self.results, strict=True)
+            if one.load.is_inside == planned.load.is_inside
+        ]
+        only_fails_sending = self._only_fails(comparable)
+        only_fails_receiving = self._only_fails((target, source, is_dead) for source, target, is_dead in comparable)
+        is_kept = ~(self._is_lost(planned) | only_fails_sending[planned.source] | only_fails_receiving[planned.target])
+        kept = replace(planned, source=planned.source[is_kept], target=planned.target[is_kept])
+        return kept.with_bytes(self.size_bytes)
+
+    def _only_fails(self, rounds: Iterable[tuple[Indices, Indices, Mask]]) -> Mask:
+        """Returns True for each GPU that has failed with several partners, and never succeeded.
+
+        Args:
+            rounds: GPU in question and partner of each flow, and True for each flow that failed.
+        """
+        gpu_count = len(self.measurer.cluster.gpu_node)
+        has_succeeded = np.zeros(gpu_count, dtype=bool)
+        failures = []
+        for gpus, partners, is_dead in rounds:
+            has_succeeded[gpus[~is_dead]] = True
+            failures.append(np.stack([gpus[is_dead], partners[is_dead]], axis=1))
+        # Failures with only one partner could be the fault of the partner.
+        gpu_of_failed_pair = np.unique(join_pairs(failures), axis=0)[:, 0]
+        failed_partners = np.bincount(gpu_of_failed_pair, minlength=gpu_count)
+        return np.asarray((failed_partners >= _MAX_FAILURES) & ~has_succeeded)
 
 
 def _select_flows(one: Round, result: RoundResult, rows: Indices) -> tuple[Round, RoundResult]:

@@ -1,50 +1,54 @@
 """Rounds that separate the remaining suspects.
 
-A round costs the same with one flow as with a flow of every NIC. So the other parts take part as partners, and their
-flows improve the level that the suspects are compared with.
+A round costs the same with one flow as with a flow of every NIC. So the other parts take part too, and their flows
+improve the level that the flows of the suspects are compared with.
 """
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from busbw.find.cluster import UNKNOWN, Cluster, Indices
+from busbw.find.cluster import UNKNOWN, Cluster, Indices, Mask
 from busbw.find.explanation import Explanation
 from busbw.find.matchings import join_pairs
 from busbw.find.observations import Observations
 from busbw.find.parts import Kind, Part, flows_of, gpus_of, node_pair_numbers, nodes_of, ports_of
 from busbw.find.peers import MIN_SLOW
-from busbw.find.round_planner import MAX_INSIDE_ROUNDS, RoundPlanner
+from busbw.find.round_planner import RoundPlanner
 from busbw.find.rounds import Load, Round, with_flows
-from busbw.find.search_plan import BOTH_ROUNDS, ONE_WAY_PAIRS, SMALL_CLUSTER_NODES
+from busbw.find.search_plan import SMALL_CLUSTER_NODES, WITHIN_LEAVES_TURNS
 
 _MAX_PAIRS = 256
 _SLOW_DEVIATIONS = 3.0
 _MAX_SLOW_SHARE = 0.45
-"""Maximum share of flows that are slow without a fault, so that a slow flow is repeated."""
+"""A pair of nodes is suspected only by flows of classes with at most this share of slow flows without a fault."""
 _LATER_TURNS = 100
-"""Turn of the first sparse round for open questions. The first rounds have the turns below."""
+"""First turn of sparse rounds for open questions. Smaller turns belong to the first rounds. Rounds with partners and
+rounds with pairs of nodes begin at twice and three times this turn, so that no pairs are repeated."""
 _REPEATS = 4
 """Rounds that repeat slow flows between leaves although no uplink is suspected."""
 _MAX_HUB_ROUNDS = 4
-"""Maximum number of rounds with suspected hubs in a turn. The next turn goes on with the others."""
+"""Maximum number of rounds with suspected hubs in a turn. The next turn continues with the other rounds."""
+_MAX_INSIDE_ROUNDS = 2
+"""Maximum number of rounds inside nodes in a turn."""
 _MAX_ALONE = 4
-"""Maximum number of flows of one connection that run alone. Then another connection is repeated."""
+"""Maximum number of flows of one connection that run alone. Other connections are repeated afterwards."""
 
 
 def open_questions(observed: Observations, explanation: Explanation, turn: int) -> list[Part]:
     """Returns the parts that more rounds could name or exonerate.
 
-    After the first separating rounds, a rival that is crossed by exactly the flows of the culprit is no open question.
+    After the first separating rounds, a rival with exactly the flows of the culprit is no open question: no round tells
+    them apart.
     """
     parts = [part for part, _ in explanation.suspects]
     for culprit in explanation.culprits:
-        crossing = flows_of(culprit.part, observed.paths)
-        rivals = [
-            part for part in culprit.close_rivals if turn == 0 or (flows_of(part, observed.paths) != crossing).any()
-        ]
-        parts += [culprit.part, *rivals] if rivals or culprit.has_open_direction else []
+        rivals = culprit.close_rivals
+        if turn > 0:
+            crossing = flows_of(culprit.part, observed.paths)
+            rivals = [part for part in rivals if (flows_of(part, observed.paths) != crossing).any()]
+        if rivals or culprit.has_open_direction:
+            parts += [culprit.part, *rivals]
     return parts
 
 
@@ -63,7 +67,7 @@ def separating_rounds(
     kinds: set[Kind] = {part.kind for part in questions}
     repeats = _slow_across_flows(planner, observed, explanation)
     rounds: list[Round] = []
-    # A GPU has flows inside its node, and its NIC has none: such flows tell both apart.
+    # Flows inside a node cross a GPU but not its NIC, so they tell both apart.
     if "nvlink" in kinds or {"gpu", "nic"} <= kinds:
         rounds += _inside_rounds(planner, [part for part in questions if part.kind == "nvlink"])
     if hubs := [part.number for part in questions if part.needs_hub]:
@@ -72,53 +76,60 @@ def separating_rounds(
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
     # If flows collide, half of the pairs are measured alone, and the other half in light rounds with more flows.
-    alone = Load.SPARSE if explanation.peers.collides_at_full_load else Load.LIGHT
-    for half, load in ((pairs[0::2], alone), (pairs[1::2], Load.LIGHT)):
-        if half:
-            rounds += _pair_rounds(planner, half, turn, load)
+    first_load = Load.SPARSE if explanation.peers.collides_at_full_load else Load.LIGHT
+    for half_of_pairs, load in ((pairs[0::2], first_load), (pairs[1::2], Load.LIGHT)):
+        if half_of_pairs:
+            rounds += _pair_rounds(planner, half_of_pairs, turn, load)
     if kinds & {"nic", "numa", "node", "gpu"}:
-        next_turn = BOTH_ROUNDS + ONE_WAY_PAIRS + 2 * turn
+        next_turn = WITHIN_LEAVES_TURNS + 2 * turn
         rounds.append(planner.within_leaves(next_turn, Load.BOTH))
         rounds += planner.one_way_rounds(next_turn + 1)
         rounds += [_partner_round(planner, questions, 2 * turn + step) for step in range(2)]
     if len(repeats) and (turn < _REPEATS or "uplink" in kinds):
-        rounds.append(planner.light(_LATER_TURNS + turn, Load.SPARSE, repeats))
-    if kinds & {"uplink", "leaf", "rail"} or (kinds and len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES):
-        rounds += [planner.light(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
+        rounds.append(planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE, repeats))
+    is_small = len(planner.cluster.nodes) <= SMALL_CLUSTER_NODES
+    if kinds & {"uplink", "leaf", "rail"} or (kinds and is_small):
+        rounds += [planner.thinned_across_leaves(_LATER_TURNS + turn, Load.SPARSE), planner.sparse_across_rails(turn)]
     return with_flows(rounds)
 
 
 def _hub_rounds(planner: RoundPlanner, hubs: Sequence[int], turn: int) -> list[Round]:
     """Returns rounds in which the suspected GPUs send to several others, or receive from them."""
     rounds = [one for one in planner.hub_rounds() if np.isin(one.hub, hubs).any()]
-    half = len(rounds) // 2  # first all rounds in which the hubs send
-    both_ways = [one for pair in zip(rounds[:half], rounds[half:], strict=True) for one in pair]
-    start = turn * _MAX_HUB_ROUNDS % len(both_ways)
-    return (both_ways[start:] + both_ways[:start])[:_MAX_HUB_ROUNDS]
+    half = len(rounds) // 2
+    alternating = []
+    for sending, receiving in zip(rounds[:half], rounds[half:], strict=True):
+        alternating += [sending, receiving]
+    start = turn * _MAX_HUB_ROUNDS % len(alternating)
+    return (alternating[start:] + alternating[:start])[:_MAX_HUB_ROUNDS]
 
 
 def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
-    """Returns the rounds inside nodes that contain the suspected pairs, at most two."""
+    """Returns rounds inside nodes: those with the suspected pairs of GPUs, or any if no pair is suspected."""
     inside = planner.inside()
-    chosen: list[int] = []
+    chosen: list[Round] = []
     for lower, higher in (gpus_of(part, planner.cluster) for part in parts if part.is_between):
-        for number, one in enumerate(inside):
-            if ((one.source == lower) & (one.target == higher)).any() and number not in chosen:
-                chosen.append(number)
-    return [inside[number] for number in (chosen or range(min(2, MAX_INSIDE_ROUNDS, len(inside))))[:2]]
+        chosen += [
+            one
+            for one in inside
+            if ((one.source == lower) & (one.target == higher)).any() and not any(one is known for known in chosen)
+        ]
+    return (chosen or inside)[:_MAX_INSIDE_ROUNDS]
 
 
 def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) -> Round:
     """Returns a round in which suspected NICs and GPUs exchange data with nodes of other leaves."""
     cluster = planner.cluster
     pairs = []
-    for nic in dict.fromkeys(nic for part in questions for nic in _suspected_nics(part, cluster)):
+    suspected = dict.fromkeys(nic for part in questions for nic in _suspected_nics(part, cluster))
+    for nic in suspected:
         lane = next(nics for nics in planner.lane_nics if nic in nics)
         others = lane[cluster.nic_leaf[lane] != cluster.nic_leaf[nic]]
         if len(others):
-            partners = others[(np.arange(2) + 2 * turn + nic) % len(others)]
-            pairs.append(np.array([[nic, partners[0]], [partners[1], nic]]))
-    return planner.light(2 * _LATER_TURNS + turn, Load.LIGHT, join_pairs(pairs))
+            # NICs begin at different positions, so that few of them have the same partner.
+            receiver, sender = others[(2 * turn + nic + np.arange(2)) % len(others)]
+            pairs.append(np.array([[nic, receiver], [sender, nic]]))
+    return planner.thinned_across_leaves(2 * _LATER_TURNS + turn, Load.LIGHT, join_pairs(pairs))
 
 
 def _suspected_nics(part: Part, cluster: Cluster) -> list[int]:
@@ -132,25 +143,25 @@ def _suspected_nics(part: Part, cluster: Cluster) -> list[int]:
 
 
 def _slow_pairs(observed: Observations, explanation: Explanation, questions: list[Part]) -> list[tuple[int, int]]:
-    """Returns the pairs of nodes with unexplained slow flows only, most flows first. One fast flow clears a pair.
+    """Returns the pairs of nodes with unexplained slow flows, most flows first. A fast flow clears a pair.
 
-    Flows of suspected NICs, GPUs and nodes do not count, because other rounds measure these parts.
+    Flows of suspected NICs, GPUs and nodes do not suggest a pair, because other rounds measure these parts.
     """
     paths, peers, classes = observed.paths, explanation.peers, observed.classes
     is_slow = _is_unexplained(observed, explanation)
-    is_known = paths.is_network & (peers.slow_share[classes] < _MAX_SLOW_SHARE) & peers.is_usable[classes]
-    is_cause = is_known & is_slow
+    is_evidence = paths.is_network & (peers.slow_share < _MAX_SLOW_SHARE)[classes] & peers.is_usable[classes]
+    suggests_pair = is_evidence & is_slow
     for part in questions:
         if part.kind in ("nic", "gpu", "node"):
-            is_cause &= ~flows_of(part, paths)
+            suggests_pair &= ~flows_of(part, paths)
     pairs = node_pair_numbers(paths)
-    cleared = np.unique(pairs[is_known & ~is_slow])
-    suspected, counts = np.unique(pairs[is_cause & ~np.isin(pairs, cleared)], return_counts=True)
-    suspected = suspected[np.argsort(-counts, kind="stable")]
-    return [nodes_of(int(pair), paths.cluster) for pair in suspected]
+    cleared = np.unique(pairs[is_evidence & ~is_slow])
+    suspected, flow_counts = np.unique(pairs[suggests_pair & ~np.isin(pairs, cleared)], return_counts=True)
+    most_flows_first = np.argsort(-flow_counts, kind="stable")
+    return [nodes_of(int(pair), paths.cluster) for pair in suspected[most_flows_first]]
 
 
-def _is_unexplained(observed: Observations, explanation: Explanation) -> NDArray[np.bool_]:
+def _is_unexplained(observed: Observations, explanation: Explanation) -> Mask:
     """Returns True for each flow that is slower than the culprits explain."""
     limit = np.maximum(_SLOW_DEVIATIONS * explanation.peers.noise[observed.classes], MIN_SLOW)
     return np.asarray(explanation.excess - explanation.explained > limit)
@@ -159,27 +170,30 @@ def _is_unexplained(observed: Observations, explanation: Explanation) -> NDArray
 def _pair_rounds(planner: RoundPlanner, node_pairs: Iterable[tuple[int, int]], turn: int, load: Load) -> list[Round]:
     """Returns rounds for suspected pairs of nodes: on all rails below one leaf, otherwise few flows per leaf."""
     cluster = planner.cluster
-    pairs = []
-    lanes = np.roll(np.arange(len(planner.lane_nics)), -turn)
+    first_nic = np.full((len(planner.lane_nics), len(cluster.nodes)), UNKNOWN)  # by lane and node
+    for lane, nics in enumerate(planner.lane_nics):
+        nodes, first_positions = np.unique(cluster.nic_node[nics], return_index=True)
+        first_nic[lane, nodes] = nics[first_positions]
+    pairs: list[tuple[int, int]] = []
     for left, right in list(node_pairs)[:_MAX_PAIRS]:
-        for nics in (planner.lane_nics[lane] for lane in lanes):
-            ends = [nics[cluster.nic_node[nics] == node][:1] for node in (left, right)]
-            if not (len(ends[0]) and len(ends[1])):
+        ends_by_lane = np.roll(first_nic[:, [left, right]], -turn, axis=0)
+        for left_nic, right_nic in ends_by_lane.tolist():
+            if UNKNOWN in (left_nic, right_nic):
                 continue
-            pairs.append(np.stack(ends, axis=1))
-            if planner.leaf_lanes > 1 and cluster.nic_leaf[ends[0][0]] != cluster.nic_leaf[ends[1][0]]:
+            pairs.append((left_nic, right_nic))
+            if planner.leaf_lanes > 1 and cluster.nic_leaf[left_nic] != cluster.nic_leaf[right_nic]:
                 break  # a second flow of the pair would use the same uplinks, and could collide with the first one
-    both = join_pairs(pairs)
-    both = np.concatenate([both, both[:, ::-1]])
+    one_way = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    both = np.concatenate([one_way, one_way[:, ::-1]])
     is_across = cluster.nic_leaf[both[:, 0]] != cluster.nic_leaf[both[:, 1]]
     return [
         planner.network_round(Load.BOTH, planner.thin(both[~is_across], limit=len(cluster.nics)), turn),
-        planner.light(3 * _LATER_TURNS + turn, load, both[is_across]),
+        planner.thinned_across_leaves(3 * _LATER_TURNS + turn, load, both[is_across]),
     ]
 
 
 def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanation: Explanation) -> Indices:
-    """Returns pairs of NICs of unexplained slow flows between leaves, to repeat them alone.
+    """Returns the pairs of NICs of unexplained slow flows between leaves, to repeat these flows alone.
 
     A collision of hashed flows disappears if the flow is alone. A slow uplink does not.
     """
@@ -187,9 +201,11 @@ def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanatio
     is_slow = _is_unexplained(observed, explanation) & ~observed.is_dead
     is_alone = paths.is_across & (observed.load == int(Load.SPARSE))
     connections, count = observed.connections, int(observed.connections.max(initial=0)) + 1
-    is_cleared = np.bincount(connections, is_alone & ~is_slow, count) > 0
-    alone = np.bincount(connections, is_alone, count)
-    rows = np.flatnonzero(paths.is_across & is_slow & ~(is_cleared | (alone >= _MAX_ALONE))[connections])
+    flows_alone = np.bincount(connections, is_alone, count)
+    fast_flows_alone = np.bincount(connections, is_alone & ~is_slow, count)
+    is_open = (fast_flows_alone == 0) & (flows_alone < _MAX_ALONE)
+    flows = np.flatnonzero(paths.is_across & is_slow & is_open[connections])
     # First flows that were slow alone, then flows of classes with few slow flows, then flows with a rare excess.
-    rows = rows[np.lexsort((peers.flow_tail[rows], peers.slow_share[classes[rows]], -alone[connections[rows]]))]
-    return np.stack([paths.source_nic[rows], paths.target_nic[rows]], axis=1)
+    keys = (-flows_alone[connections[flows]], peers.slow_share[classes[flows]], peers.flow_tail[flows])
+    flows = flows[np.lexsort(keys[::-1])]  # the last key of lexsort is the first criterion
+    return np.stack([paths.source_nic[flows], paths.target_nic[flows]], axis=1)

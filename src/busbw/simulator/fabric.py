@@ -51,7 +51,8 @@ class Fabric:
 
     def leaf_name(self, node: int, nic: int) -> str:
         """Returns the name of the leaf of a NIC."""
-        return f"leaf{self._group(node)}" + (f"-{nic}" if self.layout == "rail" else "")
+        group_name = f"leaf{self._group(node)}"
+        return f"{group_name}-{nic}" if self.layout == "rail" else group_name
 
     def _group(self, node: int) -> int:
         """Returns the number of the group of nodes that shares leaf switches."""

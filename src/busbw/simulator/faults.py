@@ -58,13 +58,8 @@ def parse_fault(text: str, fabric: Fabric) -> SimulatedFault:
         form += ":SLOWDOWN"
     elif not slowdown_text:
         slowdown_text = "2"  # one NIC carries the traffic of two
-    factor_text, _, share_text = slowdown_text.partition("@")
     place = _parse_place(place_text, FORMS[kind])
-    try:
-        slowdown = float("inf") if factor_text == "dead" else float(factor_text)
-        share = float(share_text) if share_text else 1.0
-    except ValueError:
-        place = None
+    slowdown, share = _parse_slowdown(slowdown_text)
     if place is None or not slowdown > 1 or not 0 < share <= 1:
         raise UsageError(f"--fault {text} is not a fault", remedy=f"write {form}, such as nic:3/5:2.0")
     _reject_outside(text, kind, place, fabric)
@@ -76,6 +71,15 @@ def _parse_place(text: str, form: str) -> tuple[int, ...] | None:
     pattern = re.sub("[A-Z]+", r"(\\d+)", form).replace("[", "(?:").replace("]", ")?")  # (\d+)/(\d+)(?:-(\d+))?
     match = re.fullmatch(pattern, text)
     return None if match is None else tuple(int(number) for number in match.groups() if number is not None)
+
+
+def _parse_slowdown(text: str) -> tuple[float, float]:
+    """Returns slow-down and share of a text such as "2.0@0.2" or "dead". NaN if they are not numbers."""
+    factor_text, _, share_text = text.partition("@")
+    try:
+        return float("inf") if factor_text == "dead" else float(factor_text), float(share_text or "1")
+    except ValueError:
+        return float("nan"), float("nan")
 
 
 def _reject_outside(text: str, kind: str, place: tuple[int, ...], fabric: Fabric) -> None:

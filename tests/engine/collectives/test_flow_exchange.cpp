@@ -57,3 +57,8 @@ TEST_CASE("flow exchange: is made by name, but is no collective of the list") {
   CHECK(make_collective("flows", {})->name() == "flows");
   for (const auto& entry : all_collectives()) CHECK(entry.name != "flows");
 }
+
+TEST_CASE("flow exchange: the maximum number of flows counts flows to the same receiver, and is at least one") {
+  CHECK(max_flows_to_one_rank(std::vector<Flow>{{0, 2}, {1, 2}, {2, 0}, {2, 1}}) == 2);
+  CHECK(max_flows_to_one_rank(std::vector<Flow>{}) == 1);
+}

@@ -53,8 +53,8 @@ def test_a_healthy_cluster_is_not_accused(shape: str, seed: int) -> None:
 @pytest.mark.parametrize("iterations", [1, 20, 2000])
 def test_the_evidence_of_intermittent_faults_follows_the_binomial_distribution(iterations: int) -> None:
     slow = np.arange(iterations + 1)
-    total, classes, used = np.full_like(slow, iterations), np.zeros_like(slow), np.ones(len(slow))
-    evidence = intermittent_evidence(slow, total, classes, used)[:, : len(SHARES)]
+    [evidence_of_class] = intermittent_evidence(slow, np.zeros_like(slow), iterations)
+    evidence = evidence_of_class[:, : len(SHARES)]
     # Healthy flows have each number of slow iterations equally often, so these shares cancel out in the ratio.
     ratio = np.zeros((len(slow), len(SHARES)))
     for already in slow:

@@ -109,7 +109,7 @@ def find(context: click.Context, /, **values: Any) -> int:
     """
     if context.invoked_subcommand is not None:
         refuse_options_before(context)
-        return ExitCode.GOOD  # of the launcher counts
+        return ExitCode.GOOD  # click then calls the command of the launcher, which decides the exit code
     options = FindOptions(**values)
     options.reject_contradictions()
     return search_logs(options) if options.logs else search_flows(options)

@@ -1,0 +1,230 @@
+"""Parts that may be slow, because enough of the flows that cross them are slow."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from busbw.find.cluster import Indices, Mask
+from busbw.find.evidence import LINK_SHARES, connection_evidence, connection_odds
+from busbw.find.observations import Observations, Values
+from busbw.find.parts import FAMILIES, Columns, Part, count_per_part
+from busbw.find.peers import Peers
+from busbw.find.rounds import Load
+
+_Number = TypeVar("_Number", bound=np.generic)
+
+_MAX_CANDIDATES = 4000
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Parts that may be slow, with the flows that cross them."""
+
+    parts: tuple[Part, ...]
+    membership: csr_array
+    """1 if a flow (column) crosses a part (row)."""
+    penalty: Values
+    """Log number of parts that could be accused instead of each part, and rarity of its kind."""
+    connections: Indices
+    """Number of the connection of each flow."""
+
+    @cached_property
+    def crossing(self) -> Indices:
+        """Flows that cross at least one of the parts."""
+        return np.flatnonzero(np.bincount(self.membership.indices))
+
+    @cached_property
+    def _grouping(self) -> csr_array:
+        """1 if one of the `crossing` flows (column) belongs to a connection (row)."""
+        numbers = np.unique(self.connections[self.crossing], return_inverse=True)[1]
+        return csr_array((np.ones(len(numbers)), (numbers, np.arange(len(numbers)))))
+
+    @cached_property
+    def _crossing_membership(self) -> csr_array:
+        return csr_array(self.membership[:, self.crossing])
+
+    def rows_with(self, changed: Mask) -> Indices:
+        """Returns the parts (rows) with evidence that depends on the changed ones of the `crossing` flows."""
+        # The evidence for hashed links depends on all flows of a connection.
+        of_same_connections = self._grouping.T @ (self._grouping @ changed)
+        return np.flatnonzero(self._crossing_membership @ of_same_connections)
+
+    def totals(self, evidence: Values, rows: Indices) -> Values:
+        """Returns the evidence for some parts (rows) and each hypothesis, from the evidence of the `crossing` flows.
+
+        For hashed links, a hypothesis is also the share of the connections that cross a slow one.
+        """
+        membership = self._crossing_membership[rows]
+        totals_by_share = np.tile(membership @ evidence, (len(LINK_SHARES), 1, 1))
+        hashed = [position for position, row in enumerate(rows) if FAMILIES[self.parts[row].family].is_hashed]
+        if hashed:
+            is_crossed = (membership[hashed] @ self._grouping.T > 0).astype(np.float64)
+            crossed_connections = np.flatnonzero(np.bincount(is_crossed.indices))
+            is_crossed = is_crossed[:, crossed_connections]
+            evidence_of_connections = np.asarray(self._grouping[crossed_connections] @ evidence)
+            totals_by_share[0][hashed] = is_crossed @ evidence_of_connections  # the first share is 1
+            odds = connection_odds(evidence_of_connections)
+            for total, share in zip(totals_by_share[1:], LINK_SHARES[1:], strict=True):
+                total[hashed] = is_crossed @ connection_evidence(odds, share)
+        return np.hstack(list(totals_by_share))
+
+    def flows(self, row: int) -> Indices:
+        """Returns the flows that cross the part of a row."""
+        start, end = self.membership.indptr[row : row + 2]
+        return np.asarray(self.membership.indices[start:end], dtype=np.int64)
+
+
+class CrossingCounts:
+    """Number of flows that cross each part. Keeps the numbers from call to call, and counts only flows that changed.
+
+    A search explains its flows after every few rounds, and most flows are old then.
+    """
+
+    def __init__(self) -> None:
+        self._is_coupled = False
+        self._by_family: dict[int, _FamilyCounts] = {}
+
+    def count(self, observed: Observations, family: int, is_counted: Mask) -> "_FamilyCounts":
+        """Returns the numbers of the counted flows that cross the parts of a family.
+
+        Args:
+            observed: Flows of the earlier calls, followed by new flows.
+            family: Position in `FAMILIES`.
+            is_counted: True for each flow to count.
+        """
+        is_coupled = observed.paths.coupled is not None
+        if is_coupled != self._is_coupled:  # the flows cross other parts now
+            self._is_coupled = is_coupled
+            self._by_family.clear()
+        counts = self._by_family.setdefault(family, _FamilyCounts())
+        counts.update(observed.paths.columns(family), is_counted)
+        return counts
+
+
+class _FamilyCounts:
+    """Number of flows that cross each part of a family."""
+
+    def __init__(self) -> None:
+        self.flows: Values = np.zeros(0)
+        """Number of flows that cross each part, by the number of the part."""
+        self.crossed_parts = 0
+        """Number of parts that a flow crosses."""
+        self._is_counted: Mask = np.zeros(0, dtype=bool)
+
+    def update(self, columns: Columns, is_counted: Mask) -> None:
+        """Counts new flows, and flows that were not counted before. Subtracts the flows that no longer count."""
+        was_counted = _extended(self._is_counted, len(is_counted))
+        changed = np.flatnonzero(is_counted != was_counted)
+        if not len(changed):
+            return
+        change = count_per_part([column[changed] for column in columns], np.where(is_counted[changed], 1.0, -1.0))
+        self.flows = _extended(self.flows, max(len(self.flows), len(change)))
+        self.flows[: len(change)] += change
+        self.crossed_parts = int(np.count_nonzero(self.flows))
+        self._is_counted = is_counted
+
+
+def _extended(values: NDArray[_Number], length: int) -> NDArray[_Number]:
+    """Returns the values followed by zeros."""
+    return np.pad(values, (0, length - len(values)))
+
+
+@dataclass(frozen=True)
+class _FamilyCandidates:
+    """Candidates of one family."""
+
+    family: int
+    numbers: Indices
+    slow_flows: Values
+    """Number of slow flows that cross each candidate."""
+    penalty: float
+
+
+class CandidateSelector:
+    """Selects the parts of each family with enough slow flows."""
+
+    def __init__(self, observed: Observations, peers: Peers, is_evidence: Mask, counts: CrossingCounts) -> None:
+        """Prepares the selection.
+
+        Args:
+            observed: All flows.
+            peers: Comparison of the flows with their peers.
+            is_evidence: True for each flow with a time that says something about the parts on its path.
+            counts: Numbers of flows from earlier selections, which are updated.
+        """
+        self._observed, self._peers, self._counts = observed, peers, counts
+        self._is_evidence = is_evidence
+        self._is_free = (observed.load == int(Load.SPARSE)) | (not peers.collides_at_full_load)
+        """True for each flow without collisions. Only such flows are evidence for hashed links."""
+        self._is_free_evidence = is_evidence & self._is_free
+
+    def select(self, is_slow: Mask, *, min_share: float, min_flows: int = 1) -> Candidates:
+        """Returns the parts with enough slow flows, at most `_MAX_CANDIDATES` of them.
+
+        Args:
+            is_slow: True for each slow flow.
+            min_share: Minimum share of slow flows among the flows of a part. Hashed links have a minimum of their own.
+            min_flows: Minimum number of slow flows of a part.
+        """
+        slow = np.flatnonzero(self._is_evidence & is_slow)
+        found = [self._of_family(family, slow, min_share, min_flows) for family in range(len(FAMILIES))]
+        slow_flows: Values = np.sort(np.concatenate([one.slow_flows for one in found]))
+        limit = slow_flows[-_MAX_CANDIDATES] if len(slow_flows) > _MAX_CANDIDATES else 0.0
+        parts: list[Part] = []
+        rows, flows, penalty = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], []
+        for one in found:
+            kept = one.numbers[one.slow_flows >= limit]
+            if len(kept):
+                for family_rows, crossing in self._crossings(one.family, kept):
+                    rows.append(family_rows + len(parts))
+                    flows.append(crossing)
+                parts += [Part(one.family, int(number)) for number in kept]
+                penalty += [one.penalty] * len(kept)
+        row, column = np.concatenate(rows), np.concatenate(flows)
+        membership = csr_array((np.ones(len(row)), (row, column)), shape=(len(parts), len(self._observed)))
+        return Candidates(tuple(parts), membership, np.array(penalty), self._observed.connections)
+
+    def _of_family(self, family: int, slow: Indices, min_share: float, min_flows: int) -> _FamilyCandidates:
+        """Returns the candidates of a family. `slow`: the slow flows that are evidence."""
+        is_hashed = FAMILIES[family].is_hashed
+        if is_hashed:
+            slow = slow[self._is_free[slow]]
+        columns = self._observed.paths.columns(family)
+        total = self._counts.count(self._observed, family, self._is_free_evidence if is_hashed else self._is_evidence)
+        slow_flows = count_per_part([column[slow] for column in columns], np.ones(len(slow)))
+        numbers = np.flatnonzero(slow_flows >= min_flows)
+        if is_hashed:
+            # At least half of the smallest share, and as many as are slow without a fault.
+            min_slow_flows = LINK_SHARES[-1] / 2 * total.flows[numbers] + self._healthy_slow_flows(columns)[numbers]
+        else:
+            min_slow_flows = min_share * total.flows[numbers]
+        numbers = numbers[slow_flows[numbers] >= min_slow_flows]
+        penalty = FAMILIES[family].rarity + float(np.log(max(total.crossed_parts, 1)))
+        return _FamilyCandidates(family, numbers, slow_flows[numbers], penalty)
+
+    def _healthy_slow_flows(self, columns: Columns) -> Values:
+        """Returns the expected number of free flows of each part that are slow without a fault."""
+        flows = np.flatnonzero(self._is_free_evidence)
+        slow_share_by_class = np.minimum(self._peers.slow_share, LINK_SHARES[-1] / 2)
+        return count_per_part([column[flows] for column in columns], slow_share_by_class[self._observed.classes[flows]])
+
+    def _crossings(self, family: int, numbers: Indices) -> Iterator[tuple[Indices, Indices]]:
+        """Yields parts, as positions in the ascending `numbers`, and for each part a flow that crosses it.
+
+        A part occurs once for each of its flows.
+        """
+        columns = self._observed.paths.columns(family)
+        max_number = max(int(column.max(initial=0)) for column in columns)
+        is_selected = np.zeros(max_number + 2, dtype=bool)  # the last entry is for UNKNOWN
+        is_selected[numbers] = True
+        for column in columns:
+            is_crossing = is_selected[column]
+            if FAMILIES[family].is_hashed:
+                is_crossing &= self._is_free
+            flows = np.flatnonzero(is_crossing)
+            yield np.searchsorted(numbers, column[flows]), flows
