@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from busbw.readers.anchors import Anchor
 
-_TIME = re.compile(
+TIME = re.compile(
     r"(?<![\w.])"
     r"(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} {1,2}\d{1,2}(?: \d{4})?)"
     r"[T ]{1,2})?\d{1,2}:[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?(?![\w:])"
@@ -44,7 +44,7 @@ _MAX_JUMP = 10_000
 @lru_cache(maxsize=256)
 def _split(prefix: str) -> tuple[str, tuple[str, ...]]:
     """Returns the shape and the words of a prefix."""
-    text = _TIME.sub(_TIME_MARK, prefix)
+    text = TIME.sub(_TIME_MARK, prefix)
     return _without_blanks(_WORD.sub(_WORD_MARK, text)), tuple(_WORD.findall(text))
 
 
@@ -216,7 +216,7 @@ def _compile(shape: str) -> "re.Pattern[str]":
         if character == _WORD_MARK:
             parts.append(f"({_WORD.pattern})")
         elif character == _TIME_MARK:
-            parts.append(_TIME.pattern)
+            parts.append(TIME.pattern)
         elif character == " ":
             parts.append(r"\s{1,20}")
         else:

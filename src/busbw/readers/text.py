@@ -20,6 +20,7 @@ from busbw.readers.line_stream import LineStream
 from busbw.readers.long_lines import move_cuts
 from busbw.readers.plain_tables import PlainTable
 from busbw.readers.published import MAX_HEADER_ROWS, begins_with_size, find_header, read_grid
+from busbw.readers.row_wrapper import RowWrapper, find_row_wrapper
 from busbw.readers.source import LogSource
 from busbw.readers.tables import fast_rows, headers, layouts
 from busbw.readers.tables.assembly import TableAssembler
@@ -77,9 +78,10 @@ def stream_lines(
     line_stream = LineStream(lines, cut_rule)
     reader = _TextReader(source, claims, line_stream)
     singletons: list[Table] = []
-    prefix, assembler = reader.prefix, reader.assembler
+    prefix, wrapper, assembler = reader.prefix, reader.wrapper, reader.assembler
     for number, line in line_stream:
-        text = line.decode("utf-8", errors="replace")
+        whole_text = line.decode("utf-8", errors="replace")
+        text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
         words = text_after_prefix.split()
         # Most lines of a long log are clean rows of the writer of the last row. They need no cleaning.
@@ -95,11 +97,13 @@ def stream_lines(
                 yield from assembler.yield_chunk()
             continue
         is_plain_remark = words and words[0][0] == "#" and reader.is_plain_remark(text_after_prefix, words)
-        events = reader.read_remark(number, text_after_prefix) if is_plain_remark else reader.read_line(number, text)
+        events = (
+            reader.read_remark(number, text_after_prefix) if is_plain_remark else reader.read_line(number, whole_text)
+        )
         for event in events:
             _collect_singleton(event, singletons)
             yield event
-        prefix, assembler = reader.prefix, reader.assembler
+        prefix, wrapper, assembler = reader.prefix, reader.wrapper, reader.assembler
     for event in reader.finish():
         _collect_singleton(event, singletons)
         yield event
@@ -118,6 +122,10 @@ class _TextReader:
         self._assemblers: dict[str, TableAssembler] = {}
         self.prefix = ""
         """Text before the last row. Only a line with the same prefix can be a row for the fast parser."""
+        self.wrapper: RowWrapper | None = None
+        """Wrapper of the last row, around the prefix. None if the last line that `read_line` processed is no row, or
+        if the row has no such wrapper."""
+        self._last_row_text = ""
         self.assembler = self._assembler_for("")
         """Assembler of the last row."""
         self._grids = GridCollector()
@@ -135,15 +143,18 @@ class _TextReader:
 
     def read_line(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
+        self.wrapper = None
         if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
             return
         is_cut = not text.endswith("\n")  # the end of the file
-        is_blank = True
+        unwrapped_lines: list[str] = []
         for line in self._unwrapper.unwrap(text, self._look_ahead):
-            is_blank = False
+            unwrapped_lines.append(line.original)
             yield from self._read_unwrapped_line(number, line, is_cut=line.is_open or (is_cut and not line.is_closed))
-        if is_blank:
+        if not unwrapped_lines:
             yield from self._end_grid()
+        if unwrapped_lines == [self._last_row_text] and not self._unwrapper.has_text_after_lines:
+            self.wrapper = find_row_wrapper(text, self._last_row_text)
 
     def _read_unwrapped_line(self, number: int, line: CleanLine, *, is_cut: bool) -> Iterator[Event]:
         """Processes a line without its wrapper."""
@@ -276,6 +287,7 @@ class _TextReader:
     def _remember_row(self, assembler: TableAssembler, text: str, row_text: str, writer: str) -> None:
         """Remembers assembler and prefix of the last row, for the next lines."""
         self.assembler = assembler
+        self._last_row_text = text
         prefix_length = text.rfind(row_text.strip())
         if prefix_length >= 0:
             self.prefix = text[:prefix_length].rstrip()
