@@ -179,8 +179,9 @@ class TableInference:
         ratios: list[RatioInterval] = []
         for raw, placements in numbered_rows:
             for numbers in placements:
-                ratio = arithmetic.ratio(raw, numbers, self._interpretation)
-                if ratio is not None and self._interpretation.is_consistent(raw, numbers):
+                rate = self._interpretation.rate(raw, numbers)
+                ratio = arithmetic.ratio(rate, numbers) if raw.size else None
+                if ratio is not None and arithmetic.is_algbw_near(rate, numbers):
                     ratios.append(ratio)
         return arithmetic.common_ratio(ratios)
 
@@ -223,20 +224,20 @@ class TableInference:
         if all(numbers.time is numbers.algbw is numbers.busbw is None for numbers in placements):
             return "none of its times and bandwidths is a number"
         for numbers, texts in zip(placements, raw.placement_texts, strict=True):
-            for name, text in zip(("time", "algbw", "busbw"), texts, strict=False):
-                if text in NOT_FINITE:
-                    return f'the {name} is "{text}", which is no measured value'
+            if None in numbers:
+                for name, text in zip(("time", "algbw", "busbw"), texts, strict=False):
+                    if text in NOT_FINITE:
+                        return f'the {name} is "{text}", which is no measured value'
             if numbers.time == 0 and numbers.algbw:
                 return f"the time is {texts.time}, but algbw is {texts.algbw}"
-            if not self._interpretation.is_consistent(raw, numbers):
-                low, high = self._interpretation.rate(raw, numbers)
-                rate = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
-                data_bytes = self._interpretation.data_bytes(raw)
-                unit = self._interpretation.unit
-                bandwidth_unit = self._interpretation.bandwidth_unit
-                return f"algbw {texts.algbw} is not {data_bytes} bytes / {texts.time} {unit} = {rate} {bandwidth_unit}"
-            if self._factor is not None and numbers.busbw is not None:
-                ratio = arithmetic.ratio(raw, numbers, self._interpretation)
+            rate = self._interpretation.rate(raw, numbers)
+            if not arithmetic.is_algbw_near(rate, numbers):
+                low, high = rate
+                rate_text = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
+                division = f"{self._interpretation.data_bytes(raw)} bytes / {texts.time} {self._interpretation.unit}"
+                return f"algbw {texts.algbw} is not {division} = {rate_text} {self._interpretation.bandwidth_unit}"
+            if self._factor is not None and raw.size:
+                ratio = arithmetic.ratio(rate, numbers)
                 if ratio is not None and not ratio.overlaps(self._factor):
                     return (
                         f"busbw {texts.busbw} is not algbw {texts.algbw} x {self._factor.middle:.4g}, "
