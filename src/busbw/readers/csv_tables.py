@@ -71,9 +71,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     lines = _decode_lines(source.lines())
     header = _column_names(next(lines, ""))
     is_aws = any(name.startswith("oop_") for name in header)
-    is_rccl = "numcycle" in header or "inplace" in header
-    format_name = "nccl-tests CSV (AWS)" if is_aws else "rccl-tests CSV" if is_rccl else "CSV"
-    tables = FlatTableBuilder(format_name, TableFacts(), claims, source.name)
+    tables = FlatTableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
     for line_number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
@@ -84,6 +82,13 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
         yield from tables.add(make_flat_row(line_number, line.strip(), values, is_aws))
     yield from tables.end_table()
+
+
+def _name_format(header: list[str], is_aws: bool) -> str:
+    if is_aws:
+        return "nccl-tests CSV (AWS)"
+    is_rccl = "numcycle" in header or "inplace" in header
+    return "rccl-tests CSV" if is_rccl else "CSV"
 
 
 def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -58,9 +58,8 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document, source.name))
         yield from _read_rccl_tests(decoded_rows, source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), dict):
-        others = [
-            value for values in document["results"].values() for value in (values if isinstance(values, list) else ())
-        ]
+        lists = [values for values in document["results"].values() if isinstance(values, list)]
+        others = list(chain.from_iterable(lists))
         yield from _read_ubx_bench(document, _decode_rows(rows, others, source.name), source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), list):
         decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document["results"], source.name))

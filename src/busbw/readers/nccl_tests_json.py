@@ -22,7 +22,7 @@ MAX_VERSION = 3
 _COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
 """End reasons of busbw runs that have all their rows."""
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
-"""Variables that are read. nccl-tests writes the whole environment, and other variables may contain secrets."""
+"""Variables that are read, such as NCCL_ALGO. nccl-tests writes the whole environment, which may contain secrets."""
 
 
 def stream(
@@ -85,12 +85,17 @@ def _with_document_facts(
     if not isinstance(event, TableChunk):
         return event
     errors = [str(error) for error in _as_list(document.get("errors")) if error]
+    end_reason = early_end_reason
+    if errors:
+        end_reason = errors[0][:300]
+    elif is_cut:
+        end_reason = "the document is cut off"
     table = msgspec.structs.replace(
         event.table,
         start_time=document.get("start_time") if isinstance(document.get("start_time"), str) else None,
         environment=_parse_environment(document),
         complete=not is_cut and early_end_reason is None,
-        end_reason=errors[0][:300] if errors else "the document is cut off" if is_cut else early_end_reason,
+        end_reason=end_reason,
     )
     return TableChunk(table, event.is_last)
 
