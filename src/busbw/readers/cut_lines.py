@@ -1,7 +1,7 @@
 """Joins lines that a terminal, an editor, a log service or a YAML writer cut.
 
-The parts of a cut row can hardly be told from other text, and rows were lost without a message. So the beginning of the
-log decides: if the joined lines hold rows where the lines themselves hold none, they were cut.
+The parts of a cut row can hardly be told from other text, so a reader that does not join them loses rows without a
+message. The beginning of the log decides: if the joined lines hold more than twice as many rows, the lines were cut.
 """
 
 import os

@@ -19,7 +19,7 @@ _PYTHON_STRING = re.compile(
     + r"|'(?P<python_text>[^'\\]*(?:\\.[^'\\]*)*)(?P<python_end>')(?![^\s\]),}:]))",
     re.DOTALL,
 )
-"""A string that Python prints. Apostrophes within words are left out."""
+"""A string that Python prints, such as `'# size'` and `b"8"`. The apostrophe of "don't" begins no string."""
 _PYTHON_LINES = re.compile(r"\\n|['\"],\s?b?['\"]")
 """A line with an apostrophe that holds strings of Python has an escaped line feed, or two strings."""
 _PYTHON_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -30,9 +30,9 @@ _MAX_KEY_NAME = 100
 KEY_PATTERN = r"""(?:["']([^"'\\]{1,100})["']\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z"""
 """Key before the string that is its value. The key is in one of the two groups."""
 MAX_KEY_LENGTH = 150
-"""Maximum number of characters of a match."""
+"""Maximum number of characters of a match of `KEY_PATTERN`."""
 _KEY_BEFORE_EQUALS = re.compile(r"\b(\w{1,100})=\Z")
-_IS_KEY = re.compile(r"\s{0,20}:")
+_COLON = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
 _MAX_KEYS = 4096
@@ -126,7 +126,7 @@ class JsonStrings:
                 self._read_between(between, match.start(), text)
             string = _make_string(match)
             is_empty_and_unknown = not string.escaped and not self._keys
-            is_key = string.is_closed and _IS_KEY.match(text, end)
+            is_key = string.is_closed and _COLON.match(text, end)
             if is_empty_and_unknown or is_key:
                 continue
             if (quoted := self._read_value(string, between, text, repetitions)) is not None:
@@ -174,7 +174,7 @@ class JsonStrings:
 
 
 class _Repetitions:
-    """Rows of the strings of an object, which chat programs write again within it, as a text and as its parts."""
+    """Rows of earlier strings. Chat programs write a text and its parts in one object, so their strings share rows."""
 
     def __init__(self) -> None:
         self._depth = 0

@@ -13,7 +13,7 @@ from busbw.readers.prefixes import TIME
 _MAX_LENGTH = 1000
 """Maximum number of characters of a wrapper."""
 _BEFORE_ROW = re.compile(r'[\w {}:",.+/=@-]*"', re.ASCII)
-"""Beginning of a wrapper, such as `{"log": "`. No character of it needs the general search to be understood."""
+"""Beginning of a wrapper, such as `{"log": "`. It has no brackets of arrays, escapes or markup."""
 _AFTER_ROW = re.compile(r'(?:(?:\\r)?\\n)?"[\w {}:",.+/=@-]*\r?\n', re.ASCII)
 r"""End of a wrapper with the end of the line, such as `\n", "stream": "stdout"}`."""
 _PLAIN_TEXT = r"""[^\x00-\x1f"&'<\\|\x7f-\U0010ffff]*"""
@@ -37,9 +37,12 @@ class RowWrapper:
 
 def find_row_wrapper(line: str, row: str) -> RowWrapper | None:
     """Returns the wrapper of a row in its line. None if other lines need the general search to find it."""
+    if len(line) - len(row) > _MAX_LENGTH:
+        return None
     before, _, after = line.partition(row)
-    has_plain_form = _BEFORE_ROW.fullmatch(before) and _AFTER_ROW.fullmatch(after) and '""' not in before + after
-    return RowWrapper(before, after) if has_plain_form and len(before) + len(after) <= _MAX_LENGTH else None
+    has_plain_form = _BEFORE_ROW.fullmatch(before) and _AFTER_ROW.fullmatch(after)
+    may_be_csv = '""' in before or '""' in after
+    return RowWrapper(before, after) if has_plain_form and not may_be_csv else None
 
 
 @lru_cache(maxsize=64)

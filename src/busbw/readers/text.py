@@ -136,7 +136,8 @@ class _TextReader:
         self.wrapper: RowWrapper | None = None
         """Wrapper of the last row, around the prefix. None if the last line that `read_line` processed is no row, or
         if the row has no such wrapper."""
-        self._last_row_text = ""
+        self._last_row_text: str | None = None
+        """The last row without the string that it stands in, as in `CleanLine.original`."""
         self.assembler = self._assembler_for("")
         """Assembler of the last row."""
         self._grids = GridCollector()
@@ -158,14 +159,15 @@ class _TextReader:
         if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
             return
         is_cut = not text.endswith("\n")  # the end of the file
-        unwrapped_lines: list[str] = []
+        inner_lines: list[str] = []
         for line in self._unwrapper.unwrap(text, self._look_ahead):
-            unwrapped_lines.append(line.original)
+            inner_lines.append(line.original)
             yield from self._read_unwrapped_line(number, line, is_cut=line.is_open or (is_cut and not line.is_closed))
-        if not unwrapped_lines:
+        if not inner_lines:
             yield from self._end_grid()
-        if unwrapped_lines == [self._last_row_text] and not self._unwrapper.has_text_after_lines:
-            self.wrapper = find_row_wrapper(text, self._last_row_text)
+        is_row = inner_lines == [self._last_row_text]
+        if is_row and not self._unwrapper.has_text_after_lines:
+            self.wrapper = find_row_wrapper(text, inner_lines[0])
 
     def _read_unwrapped_line(self, number: int, line: CleanLine, *, is_cut: bool) -> Iterator[Event]:
         """Processes a line without its wrapper."""

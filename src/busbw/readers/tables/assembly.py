@@ -160,17 +160,17 @@ class TableAssembler:
         pending.words += words
         pending.continuations += 1
         facts = self._facts
-        if facts is not None and not is_incomplete(pending.words, facts.columns):
+        if facts is None or is_incomplete(pending.words, facts.columns):
+            return True
+        raw = None
+        with suppress(NotARowError):
+            raw = parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group)
+        if raw is None or pending.may_be_cut_within_word:
+            pending.continuations = _MAX_CONTINUATIONS  # the next unrelated line refuses it
+        else:
             self._pending = None
-            raw = None
-            with suppress(NotARowError):
-                raw = parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group)
-            if raw is None or pending.may_be_cut_within_word:
-                self._pending = pending
-                pending.continuations = _MAX_CONTINUATIONS  # the next unrelated line refuses it
-            else:
-                self._entries.append(raw)
-                self._has_rows = True
+            self._entries.append(raw)
+            self._has_rows = True
         return True
 
     def count_unrelated_line(self) -> Iterator[Event]:

@@ -31,7 +31,7 @@ class _ColumnEvidence(NamedTuple):
     collectives: frozenset[str]
     """Collectives that match the columns of all rows."""
     shares: int | None
-    """Number of shares in the size: that of ranks for collectives with one share per rank, else 1. None if unclear."""
+    """Number of shares in the size: one per rank for some collectives, and 1 for all others. None if unclear."""
 
 
 def identify(
