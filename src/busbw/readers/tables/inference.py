@@ -3,7 +3,8 @@
 The factor is busbw / algbw, which all rows of a table share. assembly.py and flat.py pass the rows of each table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 from busbw.collectives import bandwidth_ratio
@@ -54,7 +55,7 @@ class TableInference:
         """
         if self._row_builder is not None:
             return self._build_rows(entries, self._row_builder)
-        self._may_have_passes = not are_descending(entries)
+        self._may_have_passes = not are_descending(self._valid_sizes(entries))
         settings = dict(self.facts.settings)
         if len(entries) > 4 * _SAMPLE_ROWS:
             builder = self._infer_facts(_select_precise_rows(entries))
@@ -119,6 +120,12 @@ class TableInference:
             else:
                 rows += builder.rows(raw, placements)
         return rows, refused
+
+    def _valid_sizes(self, entries: Sequence[Entry]) -> Iterator[int]:
+        """Yields the sizes of the rows that can be parsed."""
+        for entry in entries:
+            with suppress(NotARowError):
+                yield self._parse_entry(entry).size
 
     def _parse_entry(self, entry: Entry) -> RawRow:
         if isinstance(entry, RawRow):
@@ -246,10 +253,14 @@ class TableInference:
         return ""
 
 
-def are_descending(entries: Sequence[Entry]) -> bool:
+def are_descending(sizes: Iterable[int]) -> bool:
     """True if each of several rows has a smaller size than the row above, so that they are no passes of -N."""
-    sizes = [entry.size if isinstance(entry, RawRow) else int(entry.words[0]) for entry in entries]
-    return len(sizes) >= _MIN_DESCENDING_ROWS and all(size < earlier for earlier, size in pairwise(sizes))
+    row_count = 1
+    for earlier, size in pairwise(sizes):
+        if size >= earlier:
+            return False
+        row_count += 1
+    return row_count >= _MIN_DESCENDING_ROWS
 
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
