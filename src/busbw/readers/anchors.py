@@ -76,16 +76,16 @@ class Anchor(NamedTuple):
     def follows(self, earlier: "Anchor") -> int:
         """Returns 1 if the line continues the table of an earlier line, -1 if it cannot, and 0 if that is unknown.
 
-        Unknown: a header line after a later one may repeat the header or begin another table, and two rows may have the
-        same size.
+        It is unknown for two rows of one size. It is also unknown for a header line below a line that it normally
+        precedes: it may repeat the header or begin another table.
         """
         if self.position is None or earlier.position is None:
             return 0
         is_larger_row = self.is_row and earlier.is_row and self.size > earlier.size
         if self.position > earlier.position or is_larger_row:
             return 1
-        is_row_or_footer = self.position >= _ROW_POSITION
-        return -1 if is_row_or_footer and self.position < earlier.position else 0
+        is_misplaced = self.position >= _ROW_POSITION and self.position < earlier.position
+        return -1 if is_misplaced else 0
 
 
 def count_bars_before_rule(text: str) -> int | None:
@@ -100,7 +100,7 @@ def count_bars_before_rule(text: str) -> int | None:
 
 
 def may_have_anchor(text: str) -> bool:
-    """True if `find_anchor` may find something in a line of a text without markup. Quicker than `find_anchor`."""
+    """True if `find_anchor` may find something in a line of a text without markup. This test is the quicker one."""
     return "|" in text or _has_type_word(text) or _has_header_word(text)
 
 

@@ -18,9 +18,8 @@ _CHUNK_ROWS = 1000
 """Rows per chunk of a long table. The value is small because a row holds all times of all ranks."""
 _LIBRARY_NOTE = "Library: "
 """Beginning of the note that repeats the library version, which is not a warning."""
-
-
 _SEARCH_BEGINNING = '{"kind":"search"'
+"""Beginning of the record of a search."""
 
 
 class SearchRecordError(UsageError):

@@ -15,6 +15,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 _MARKDOWN_MARKS = re.compile(r"\s*(?:[-*+>]\s+)+")
 """Marks of Markdown's lists and quotations."""
 _INNER_TAG = re.compile(r"\[(?:\d+|(?:[\w.@:+-]*(?<!\d))?\d+,\d+)\](?:<std(?:out|err)>:)?(?!\.)")
+"""Tag of a process within a row: `[0]`, `[1,0]<stdout>:`."""
 _LIBRARY_LINE = re.compile(
     r"(?:(?:\[[\d: -]{8,40}\] )?[A-Za-z][\w.-]{0,200}:\d+:\d+ \[[^\]]{0,20}\]\s{1,4})?"
     r"[NR]CCL (?:INFO|WARN|TRACE|ERROR)\b"

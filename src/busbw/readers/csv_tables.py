@@ -6,14 +6,13 @@ Column names are compared in lower case, with underscores for all other characte
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 from busbw.logs import Placement
-from busbw.readers.flat import FlatPlacement, FlatTableBuilder
+from busbw.readers.flat import FlatRow, FlatTableBuilder
 from busbw.readers.source import LogSource
 from busbw.readers.tables.events import Event, UserClaims
 from busbw.readers.tables.headers import TableFacts
-from busbw.readers.tables.layouts import BOTH, PlacementText
+from busbw.readers.tables.layouts import PlacementText
 
 _OTHER_CHARACTERS = re.compile(r"[^a-z0-9_]+")
 SIZE_COLUMNS = ("size", "size_bytes", "sizebytes", "bytes")
@@ -35,7 +34,7 @@ _OTHER_COLUMNS = {
     "root": ("root",),
     "cycle": ("numcycle", "cycle"),
 }
-"""Column names of the other fields of `FlatPlacement`."""
+"""Column names of the other fields of `FlatRow`."""
 
 
 def recognizes(beginning: str) -> bool:
@@ -72,9 +71,7 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
     lines = _decode_lines(source.lines())
     header = _column_names(next(lines, ""))
     is_aws = any(name.startswith("oop_") for name in header)
-    is_rccl = "numcycle" in header or "inplace" in header
-    format_name = "nccl-tests CSV (AWS)" if is_aws else "rccl-tests CSV" if is_rccl else "CSV"
-    tables = FlatTableBuilder(format_name, TableFacts(), claims, source.name)
+    tables = FlatTableBuilder(_name_format(header, is_aws), TableFacts(), claims, source.name)
     for line_number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
@@ -83,9 +80,15 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         except csv.Error:
             cells = []
         values = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        for flat in split_placements(line_number, line.strip(), values, is_aws):
-            yield from tables.add(flat)
+        yield from tables.add(make_flat_row(line_number, line.strip(), values, is_aws))
     yield from tables.end_table()
+
+
+def _name_format(header: list[str], is_aws: bool) -> str:
+    if is_aws:
+        return "nccl-tests CSV (AWS)"
+    is_rccl = "numcycle" in header or "inplace" in header
+    return "rccl-tests CSV" if is_rccl else "CSV"
 
 
 def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
@@ -93,33 +96,34 @@ def _decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
         yield line.decode("utf-8", errors="replace").replace("\0", "")
 
 
-def split_placements(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> Iterator[FlatPlacement]:
-    """Yields the placements of a line. `values` has the cells by column name."""
+def make_flat_row(line_number: int, line: str, values: dict[str, str], is_aws: bool) -> FlatRow:
+    """Returns the row of a line. `values` has the cells by column name."""
     other_values = {field: _first_value(values, names) for field, names in _OTHER_COLUMNS.items()}
     ranks = _first_value(values, ("ranks",)) or _first_value(values, ("gpus",))
-    placements: tuple[Placement, ...] = BOTH if is_aws else (_parse_placement(values),)
-    for placement in placements:
-        prefix = _AWS_PREFIXES[placement] if is_aws else ""
-        figures = {
-            field: _first_value(values, tuple(prefix + name for name in names))
-            for field, names in _FIGURE_COLUMNS.items()
-        }
-        yield FlatPlacement(
-            line=line_number,
-            format_text=partial(str, line),
-            size=_first_value(values, SIZE_COLUMNS),
-            figure_texts=PlacementText(
-                figures["time"] or "N/A", figures["algbw"] or "N/A", figures["busbw"] or "N/A", figures["wrong"]
-            ),
-            placement=placement,
-            ranks=int(ranks) if ranks.isdecimal() and len(ranks) < 8 else None,
-            name=other_values["name"],
-            elements=other_values["elements"],
-            dtype=other_values["dtype"],
-            redop=other_values["redop"],
-            root=other_values["root"],
-            cycle=other_values["cycle"] or "0",
-        )
+    prefixes: dict[Placement, str] = _AWS_PREFIXES if is_aws else {_parse_placement(values): ""}
+    return FlatRow(
+        line=line_number,
+        format_text=lambda _placement: line,
+        size=_first_value(values, SIZE_COLUMNS),
+        figure_texts={placement: _figure_texts(values, prefix) for placement, prefix in prefixes.items()},
+        ranks=int(ranks) if ranks.isdecimal() and len(ranks) < 8 else None,
+        name=other_values["name"],
+        elements=other_values["elements"],
+        dtype=other_values["dtype"],
+        redop=other_values["redop"],
+        root=other_values["root"],
+        cycle=other_values["cycle"] or "0",
+    )
+
+
+def _figure_texts(values: dict[str, str], prefix: str) -> PlacementText:
+    """Returns the figures in the columns with names that begin with the prefix."""
+    figures = {
+        field: _first_value(values, tuple(prefix + name for name in names)) for field, names in _FIGURE_COLUMNS.items()
+    }
+    return PlacementText(
+        figures["time"] or "N/A", figures["algbw"] or "N/A", figures["busbw"] or "N/A", figures["wrong"]
+    )
 
 
 def _parse_placement(values: dict[str, str]) -> Placement:

@@ -1,9 +1,10 @@
 """Joins lines that a terminal, an editor, a log service or a YAML writer cut.
 
-The parts of a cut row can hardly be told from other text, and rows were lost without a message. So the beginning of the
-log decides: if the joined lines hold rows where the lines themselves hold none, they were cut.
+The parts of a cut row can hardly be told from other text, so a reader that does not join them loses rows without a
+message. The beginning of the log decides: if the joined lines hold more than twice as many rows, the lines were cut.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -23,6 +24,7 @@ _ROW = re.compile(_SIZE_COUNT_TYPE + rb"(?:[ \t]+[a-z]{2,10})?(?:[ \t]+" + _FIGU
 _TWO_ROWS = re.compile(_ROW.pattern + rb"(?:(?!<br|</)[^\"'\\]){1,200}?" + _SIZE_COUNT_TYPE)
 """Two rows in one line that no escape, tag or end of a string separates."""
 _LINE_PREFIX = re.compile(rb".*[^\w.]", re.DOTALL)
+"""Text up to a separator, as in `node1: `. It does not end within a word or a number."""
 
 
 class CutRule(NamedTuple):
@@ -55,7 +57,8 @@ class CutRule(NamedTuple):
             yield first_number, b"".join((*parts, b"\n"))
 
     def _continues(self, body: bytes) -> bool:
-        return body.endswith(self.mark) and len(body) == (self.width or len(body))
+        has_width = not self.width or len(body) == self.width
+        return has_width and body.endswith(self.mark)
 
 
 _YAML = CutRule(mark=b"\\", prefix=re.compile(rb"[ \t]{1,80}\\?"))
@@ -80,7 +83,6 @@ def _fixed_width(lines: Sequence[bytes]) -> CutRule:
     width = max(_MIN_WIDTH, max(map(len, bodies), default=0))
     cut = [body for body in bodies if len(body) == width]
     mark = next((mark for mark in _CONTINUATION_MARKS if all(body.endswith(mark) for body in cut)), b"")
-    first, last = min(bodies, default=b""), max(bodies, default=b"")
-    shared = next((index for index, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    prefix = _LINE_PREFIX.match(first[:shared])
+    shared_beginning = os.path.commonprefix(bodies) or b""  # noqa: RUF071
+    prefix = _LINE_PREFIX.match(shared_beginning)
     return CutRule(width, mark, re.compile(re.escape(prefix[0] if prefix else b"")))

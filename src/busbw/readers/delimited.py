@@ -58,7 +58,10 @@ class MessageColumn:
 
 
 def split_messages(line: str) -> list[str]:
-    """Splits a line at its tabs if several cells end with a row, as log services list messages. Else, returns it."""
+    """Splits a line at its tabs if several cells end with a row, as log services list messages.
+
+    Otherwise, the line itself is the only message.
+    """
     cells = line.split("\t")
     return cells if len(cells) > 1 and sum(map(_ends_with_row, cells)) > 1 else [line]
 
@@ -69,7 +72,10 @@ def _make_message(cells: list[str], start: int, end: int, delimiter: str) -> Mes
 
 
 def _find_escaped(line: str) -> Message | None:
-    """Returns the only cell in which CSV doubles quotation marks, such as one with JSON. None if it is not alone."""
+    """Returns the cell in which CSV doubles quotation marks, such as one with JSON.
+
+    None if no cell or several cells have such marks.
+    """
     for delimiter in (",", ";"):
         cells = _split(line, delimiter)
         escaped_positions = (
@@ -94,7 +100,10 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _find_row(cells: list[str]) -> tuple[int, int] | None:
-    """Returns the number of cells, and the position of the only one that ends with a row. None if it is not alone."""
+    """Returns the number of cells, and the position of the cell that ends with a row.
+
+    None if no cell or several cells end with a row, or if all other cells are blank.
+    """
     positions = [position for position, cell in enumerate(cells) if _ends_with_row(cell)]
     has_other_text = sum(map(bool, map(str.strip, cells))) > 1
     return (len(cells), positions[0]) if len(positions) == 1 and has_other_text else None

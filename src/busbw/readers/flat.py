@@ -1,11 +1,11 @@
-"""Builds tables from formats with named fields: JSON and CSV. Their readers pass one `FlatPlacement` per placement.
+"""Builds tables from formats with named fields: JSON and CSV. Their readers pass one `FlatRow` per object or line.
 
-A `FlatPlacement` also has the fields of its row, such as the size. The figures stay text, so that they pass the same
-arithmetic checks as those of printed tables (inference.py).
+The figures of a `FlatRow` stay text, so that they pass the same arithmetic checks as those of printed tables
+(inference.py).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -20,16 +20,15 @@ from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value
 _MISSING = PlacementText("N/A", "N/A", "N/A", "N/A")
 
 
-class FlatPlacement(NamedTuple):
-    """One placement of one row, as text."""
+class FlatRow(msgspec.Struct, kw_only=True, frozen=True, gc=False):
+    """Fields of one row, as text. A format may give each placement of a row an object or line of its own."""
 
     line: int
-    format_text: Callable[[], str]
-    """Returns the line or object, for the message on a refused row."""
+    format_text: Callable[[Placement], str]
+    """Returns the line or object with a placement, for the message on a refused row."""
     size: str
     """The size column, in bytes."""
-    figure_texts: PlacementText
-    placement: Placement = "unstated"
+    figure_texts: dict[Placement, PlacementText]
     name: str = ""
     """Text that may name the collective."""
     elements: str = ""
@@ -42,7 +41,7 @@ class FlatPlacement(NamedTuple):
     ranks: int | None = None
     variant: str | None = None
     """Backend or kernel, if the file compares several."""
-    extra_figure_fields: dict[str, Any] = {}  # noqa: RUF012
+    extra_figure_fields: dict[Placement, dict[str, Any]] = {}
     """Additional fields of `Figure` that the format has, for example statistics and samples."""
 
     @property
@@ -51,13 +50,21 @@ class FlatPlacement(NamedTuple):
         return (self.name, self.variant, self.ranks)
 
     @property
-    def row_key(self) -> tuple[object, ...]:
+    def key(self) -> tuple[object, ...]:
         """Values that both placements of one row share."""
         return (*self.table_key, self.size, self.elements, self.dtype, self.redop, self.root, self.cycle, self.group)
 
+    def is_continued_by(self, other: "FlatRow") -> bool:
+        """True if the next object or line has the other placement of this row."""
+        return self.figure_texts.keys().isdisjoint(other.figure_texts) and self.key == other.key
+
+    def refuse(self, placement: Placement, reason: str) -> Refusal:
+        """Returns the refusal of a placement."""
+        return Refusal(line=self.line, text=self.format_text(placement)[:300], reason=reason)
+
 
 class FlatTableBuilder:
-    """Combines up to two placements into a row, and rows into tables.
+    """Combines rows into tables.
 
     Args:
         format_name: Name of the format for `Table.format`.
@@ -77,26 +84,28 @@ class FlatTableBuilder:
         self._table_key: tuple[object, ...] | None = None
         self._inference: TableInference | None = None
         self._first_line = 0
-        self._rows: list[list[FlatPlacement]] = []
+        self._rows: list[FlatRow] = []
         facts.columns = facts.columns._replace(has_cpu_time=not has_time)
 
-    def add(self, flat: FlatPlacement) -> Iterator[Event]:
-        """Adds the next placement in file order. Yields finished chunks and refusals."""
-        reason = _reject_reason(flat)
-        if reason:
-            yield Refusal(line=flat.line, text=flat.format_text()[:300], reason=reason)
+    def add(self, row: FlatRow) -> Iterator[Event]:
+        """Adds the next object or line in file order. Yields finished chunks and refusals."""
+        reasons = {placement: _reject_reason(row, texts) for placement, texts in row.figure_texts.items()}
+        if any(reasons.values()):
+            for placement, reason in reasons.items():
+                if reason:
+                    yield row.refuse(placement, reason)
+            row = _without_placements(row, reasons)
+        if not row.figure_texts:
             return
-        last_row = self._rows[-1] if self._rows else []
-        is_same_row = bool(last_row) and last_row[0].row_key == flat.row_key
-        if is_same_row and flat.placement not in {earlier.placement for earlier in last_row}:
-            last_row.append(flat)
+        if self._rows and self._rows[-1].is_continued_by(row):
+            self._rows[-1] = _join_placements(self._rows[-1], row)
             return
-        if flat.table_key != self._table_key:
+        if row.table_key != self._table_key:
             yield from self.end_table()
-            self._table_key, self._first_line = flat.table_key, flat.line
+            self._table_key, self._first_line = row.table_key, row.line
         elif len(self._rows) >= CHUNK_ROWS:
             yield from self._yield_chunk(is_last=False)
-        self._rows.append([flat])
+        self._rows.append(row)
 
     def end_table(self) -> Iterator[Event]:
         """Yields the rest of the current table."""
@@ -105,8 +114,8 @@ class FlatTableBuilder:
         self._inference = None
 
     def _yield_chunk(self, *, is_last: bool) -> Iterator[Event]:
-        placements_by_row, self._rows = self._rows, []
-        first = placements_by_row[0][0]
+        flat_rows, self._rows = self._rows, []
+        first = flat_rows[0]
         facts = self._facts
         if self._inference is None:
             facts.first_line = self._first_line
@@ -116,18 +125,14 @@ class FlatTableBuilder:
             if first.ranks:
                 facts.claimed_gpus = first.ranks
                 facts.claimed_by = "the file"
-            has_placements = any(
-                flat.placement != "unstated" for placements in placements_by_row for flat in placements
-            )
+            has_placements = any(flat.figure_texts.keys() != {"unstated"} for flat in flat_rows)
             facts.columns = facts.columns._replace(placements=BOTH if has_placements else ("unstated",))
             self._inference = TableInference(facts, self._claims.collective, self._source)
-        # The index takes the place of the line number, so that each result finds its placements again.
-        rows, refused = self._inference.infer_rows(
-            [_make_raw_row(index, placements) for index, placements in enumerate(placements_by_row)]
-        )
+        # The index takes the place of the line number, so that each result finds its `FlatRow` again.
+        rows, refused = self._inference.infer_rows([_make_raw_row(index, flat) for index, flat in enumerate(flat_rows)])
         for refusal in refused:
-            flat = placements_by_row[refusal.line][0]
-            yield Refusal(line=flat.line, text=flat.format_text()[:300], reason=refusal.reason)
+            flat = flat_rows[refusal.line]
+            yield flat.refuse(next(iter(flat.figure_texts)), refusal.reason)
         identity = self._inference.identity
         yield TableChunk(
             Table(
@@ -141,7 +146,7 @@ class FlatTableBuilder:
                 ranks=identity.ranks,
                 rank_list=tuple(facts.ranks),
                 settings=facts.settings,
-                rows=tuple(_with_extra_fields(row, placements_by_row[row.line]) for row in rows),
+                rows=tuple(_with_extra_fields(row, flat_rows[row.line]) for row in rows),
                 claimed_average_busbw_gbps=float(facts.average) if facts.average else None,
                 claimed_out_of_bounds=facts.out_of_bounds,
                 warnings=tuple(facts.warnings) + tuple(self._inference.closing_warnings() if is_last else ()),
@@ -150,55 +155,68 @@ class FlatTableBuilder:
         )
 
 
-def _reject_reason(flat: FlatPlacement) -> str:
-    """Returns why a field is invalid. Empty if all are valid."""
-    if not flat.size.isdecimal() or len(flat.size) > 18:
-        return f'"{flat.size[:40]}" is not a size'
-    if flat.elements and (not flat.elements.isdecimal() or len(flat.elements) > 18):
-        return f'"{flat.elements[:40]}" is not a count'
-    for text in (flat.figure_texts.time, flat.figure_texts.algbw, flat.figure_texts.busbw, flat.figure_texts.wrong):
+def _reject_reason(row: FlatRow, texts: PlacementText) -> str:
+    """Returns why a field of one placement is invalid. Empty if all are valid."""
+    if not row.size.isdecimal() or len(row.size) > 18:
+        return f'"{row.size[:40]}" is not a size'
+    if row.elements and (not row.elements.isdecimal() or len(row.elements) > 18):
+        return f'"{row.elements[:40]}" is not a count'
+    for text in (texts.time, texts.algbw, texts.busbw, texts.wrong):
         if text and not is_value(text):
             return f'"{text[:40]}" is not a number'
-    if flat.root and not flat.root.lstrip("-").isdecimal():
-        return f'"{flat.root[:40]}" is not a root rank'
+    if row.root and not row.root.lstrip("-").isdecimal():
+        return f'"{row.root[:40]}" is not a root rank'
     return ""
 
 
-def _make_raw_row(index: int, placements: list[FlatPlacement]) -> RawRow:
-    first = placements[0]
-    by_placement = {flat.placement: flat.figure_texts for flat in placements}
-    placement_texts: tuple[PlacementText, ...]
-    if "unstated" in by_placement:
-        placement_texts = (by_placement["unstated"],)
-    else:
-        placement_texts = tuple(by_placement.get(placement, _MISSING) for placement in BOTH)
-    root = int(first.root) if first.root and len(first.root) < 10 else -1
-    return RawRow(
-        line=index,
-        text="",  # a message on the row has the text of its placement
-        size=int(first.size),
-        elements=int(first.elements or 0),
-        dtype=DTYPES.get(first.dtype),
-        redop=first.redop if first.redop in REDOPS and first.redop != "none" else None,
-        root=root if root >= 0 else None,
-        placement_texts=placement_texts,
-        timestamp=None,
-        group=first.group,
+def _without_placements(row: FlatRow, reasons: dict[Placement, str]) -> FlatRow:
+    """Returns the row without the placements that have a reason for their refusal."""
+    valid_texts = {placement: texts for placement, texts in row.figure_texts.items() if not reasons[placement]}
+    return msgspec.structs.replace(row, figure_texts=valid_texts)
+
+
+def _join_placements(row: FlatRow, other: FlatRow) -> FlatRow:
+    """Returns the row with the placements of both."""
+    return msgspec.structs.replace(
+        row,
+        figure_texts=row.figure_texts | other.figure_texts,
+        extra_figure_fields=row.extra_figure_fields | other.extra_figure_fields,
     )
 
 
-def _with_extra_fields(row: Row, placements: list[FlatPlacement]) -> Row:
+def _make_raw_row(index: int, flat: FlatRow) -> RawRow:
+    texts = flat.figure_texts
+    placement_texts: tuple[PlacementText, ...]
+    if "unstated" in texts:
+        placement_texts = (texts["unstated"],)
+    else:
+        placement_texts = tuple(texts.get(placement, _MISSING) for placement in BOTH)
+    root = int(flat.root) if flat.root and len(flat.root) < 10 else -1
+    return RawRow(
+        line=index,
+        text="",  # a message on the row has the text of its `FlatRow`
+        size=int(flat.size),
+        elements=int(flat.elements or 0),
+        dtype=DTYPES.get(flat.dtype),
+        redop=flat.redop if flat.redop in REDOPS and flat.redop != "none" else None,
+        root=root if root >= 0 else None,
+        placement_texts=placement_texts,
+        timestamp=None,
+        group=flat.group,
+    )
+
+
+def _with_extra_fields(row: Row, flat: FlatRow) -> Row:
     """Adds the line, the variant and the additional fields of the figures to a row."""
-    figures: dict[Placement, Figure] = {}
-    for placement, figure in row.figures.items():
-        extra_fields = next((flat.extra_figure_fields for flat in placements if flat.placement == placement), {})
-        figures[placement] = msgspec.structs.replace(figure, **extra_fields) if extra_fields else figure
-    first = placements[0]
+    figures: dict[Placement, Figure] = dict(row.figures)
+    for placement, extra_fields in flat.extra_figure_fields.items():
+        if placement in figures:
+            figures[placement] = msgspec.structs.replace(figures[placement], **extra_fields)
     return msgspec.structs.replace(
         row,
-        line=first.line,
+        line=flat.line,
         figures=figures,
-        variant=first.variant,
-        count=int(first.elements) if first.elements else None,
-        cycle=int(first.cycle) if first.cycle.isdecimal() and first.cycle != "0" else row.cycle,
+        variant=flat.variant,
+        count=int(flat.elements) if flat.elements else None,
+        cycle=int(flat.cycle) if flat.cycle.isdecimal() and flat.cycle != "0" else row.cycle,
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 _TABLE_TAG = re.compile(r"<\s*table\b", re.IGNORECASE)
 _MARKDOWN_RULE = re.compile(r"[|:\s+=-]+$")
+"""Line below the header: `| --- | ---: |`."""
 MAX_ROWS = 100_000
 _MAX_COLUMNS = 200
 

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -18,14 +18,17 @@ from busbw.errors import UsageError
 from busbw.logs import Placement, Refusal
 from busbw.readers import cleaning, nccl_tests_json, tolerant_json
 from busbw.readers.anchors import find_anchor
-from busbw.readers.flat import FlatPlacement, FlatTableBuilder
+from busbw.readers.flat import FlatRow, FlatTableBuilder
 from busbw.readers.json_rows import JsonRows
 from busbw.readers.source import LogSource
 from busbw.readers.tables.events import Event, LogNote, UserClaims
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.layouts import PlacementText
 
-_PREDECESSOR_PREFIXES: dict[Placement, str] = {"out_of_place": "oop_", "in_place": "ip_"}
+_PREDECESSOR_KEYS: dict[Placement, tuple[str, ...]] = {
+    "out_of_place": ("oop_time", "oop_algbw", "oop_busbw", "oop_error"),
+    "in_place": ("ip_time", "ip_algbw", "ip_busbw", "ip_error"),
+}
 _KEYS = re.compile(r'"(?:results|algBw|oop_time|out_of_place|busbw_gbs)"')
 
 
@@ -50,16 +53,13 @@ def stream(source: LogSource, claims: UserClaims) -> Iterator[Event]:
         yield from _read_rccl_tests(_decode_lines(source.lines()), source.name, claims)
         return
     rows = JsonRows(source)
-    for _ in rows:  # the first iteration only finds the rest of the document, which may follow the rows
-        pass
-    document = _decode(rows.rest, source.name)
+    document = _decode(rows.read_rest(), source.name)
     if isinstance(document, list):
         decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document, source.name))
         yield from _read_rccl_tests(decoded_rows, source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), dict):
-        others = [
-            value for values in document["results"].values() for value in (values if isinstance(values, list) else ())
-        ]
+        lists = [values for values in document["results"].values() if isinstance(values, list)]
+        others = list(chain.from_iterable(lists))
         yield from _read_ubx_bench(document, _decode_rows(rows, others, source.name), source.name, claims)
     elif isinstance(document, dict) and isinstance(document.get("results"), list):
         decoded_rows = ((line, value) for _, line, value in _decode_rows(rows, document["results"], source.name))
@@ -112,7 +112,7 @@ def _printed_text(value: Any) -> str:
     return str(value).strip()
 
 
-def _json_text(row: dict[str, Any]) -> str:
+def _json_text(row: dict[str, Any], _placement: Placement) -> str:
     return msgspec.json.encode(row).decode()
 
 
@@ -131,12 +131,11 @@ def _read_rccl_tests(rows: Iterable[tuple[int, Any]], source: str, claims: UserC
         placement: Placement = "in_place" if _printed_text(row.get("inPlace")) in ("1", "True") else "out_of_place"
         ranks = row.get("ranks", row.get("gpus"))
         yield from tables.add(
-            FlatPlacement(
+            FlatRow(
                 line=line,
                 format_text=partial(_json_text, row),
                 size=_printed_text(row["size"]),
-                figure_texts=_figure_texts(row, ("time", "algBw", "busBw", "#wrong")),
-                placement=placement,
+                figure_texts={placement: _figure_texts(row, ("time", "algBw", "busBw", "#wrong"))},
                 name=_printed_text(row.get("name", "")),
                 dtype=_printed_text(row.get("type", "")),
                 redop=_printed_text(row.get("redop", "")),
@@ -159,11 +158,11 @@ def _read_ubx_bench(
                 yield Refusal(line=line, text=str(row)[:300], reason="the row is incomplete")
                 continue
             yield from tables.add(
-                FlatPlacement(
+                FlatRow(
                     line=line,
                     format_text=partial(_json_text, row),
                     size=_printed_text(row.get("size_bytes")),
-                    figure_texts=_figure_texts(row, ("time_us", "algbw_gbs", "busbw_gbs", "errors")),
+                    figure_texts={"unstated": _figure_texts(row, ("time_us", "algbw_gbs", "busbw_gbs", "errors"))},
                     name=_printed_text(document.get("collective", "")),
                     elements=_printed_text(row.get("count", "")),
                     dtype=_printed_text(row.get("dtype", "")),
@@ -182,21 +181,18 @@ def _read_predecessor(document: dict[str, Any], source: str, claims: UserClaims)
         if tolerant_json.CUT in row:
             yield Refusal(line=1, text=str(row)[:300], reason="the row is incomplete")
             continue
-        for placement, prefix in _PREDECESSOR_PREFIXES.items():
-            keys = tuple(f"{prefix}{key}" for key in ("time", "algbw", "busbw", "error"))
-            yield from tables.add(
-                FlatPlacement(
-                    line=1,
-                    format_text=partial(_json_text, row),
-                    size=size,
-                    figure_texts=_figure_texts(row, keys),
-                    placement=placement,
-                    elements=_printed_text(row.get("count", "")),
-                    redop=_printed_text(row.get("redop", "")),
-                    root=_printed_text(row.get("root", "")),
-                    dtype=_printed_text(row.get("type", "")),
-                )
+        yield from tables.add(
+            FlatRow(
+                line=1,
+                format_text=partial(_json_text, row),
+                size=size,
+                figure_texts={placement: _figure_texts(row, keys) for placement, keys in _PREDECESSOR_KEYS.items()},
+                elements=_printed_text(row.get("count", "")),
+                redop=_printed_text(row.get("redop", "")),
+                root=_printed_text(row.get("root", "")),
+                dtype=_printed_text(row.get("type", "")),
             )
+        )
     yield from tables.end_table()
 
 

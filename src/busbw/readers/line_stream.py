@@ -1,13 +1,21 @@
-"""Splits a log into numbered lines, joins cut ones, and reads ahead a bounded number of them."""
+"""Splits a log into numbered lines, joins some of them, and reads ahead a bounded number of them.
 
+Log services indent the entries that they export as JSON. A field of an entry may name the writer of the line in another
+field, so the lines of an entry are joined. cut_lines.py joins lines that were cut.
+"""
+
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
 from busbw.readers.cut_lines import CutRule
-from busbw.readers.json_entries import join_entries
 
 _MAX_AHEAD_LINES = 512
 _MAX_AHEAD_BYTES = 1 << 20
+_MAX_ENTRY_LINES = 100
+_MAX_ENTRY_BYTES = 1 << 16
+_FIELD = re.compile(rb'\s*(?:"(?:[^"\\]|\\.){1,200}"\s*:|[}\]],?\s*\Z)')
+"""Line of a field, or the end of an object or a list."""
 
 
 class LineStream:
@@ -19,7 +27,7 @@ class LineStream:
 
     def __init__(self, lines: Iterable[bytes], cut_rule: CutRule | None = None) -> None:
         numbered_lines = _split_at_carriage_returns(lines)
-        self._lines = join_entries(cut_rule.join(numbered_lines) if cut_rule else numbered_lines)
+        self._lines = _join_entries(cut_rule.join(numbered_lines) if cut_rule else numbered_lines)
         self._ahead: deque[tuple[int, bytes]] = deque()
         self._shown_count = 0
         """Number of lines in `_ahead` that `look_ahead` has returned."""
@@ -81,3 +89,28 @@ def _split_at_carriage_returns(lines: Iterable[bytes]) -> Iterator[tuple[int, by
             rest = b""
     if rest:
         yield number + 1, rest
+
+
+def _join_entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Yields the numbered lines. The lines of an object with fields only become one, with the number of the first."""
+    entry: list[tuple[int, bytes]] = []
+    depth = byte_count = 0
+    for number, line in lines:
+        text = line.strip()
+        if text == b"{":  # an outer object is no entry
+            yield from entry
+            entry, depth, byte_count = [(number, line)], 1, 0
+            continue
+        if not entry:
+            yield number, line
+            continue
+        entry.append((number, line))
+        byte_count += len(line)
+        depth += text.endswith((b"{", b"[")) - text.startswith((b"}", b"]"))
+        if not depth:
+            yield entry[0][0], b" ".join(part.strip() for _, part in entry) + b"\n"
+            entry = []
+        elif len(entry) > _MAX_ENTRY_LINES or byte_count > _MAX_ENTRY_BYTES or not _FIELD.match(line):
+            yield from entry
+            entry = []
+    yield from entry

@@ -1,7 +1,8 @@
-"""Moves the cuts of lines that are too long for memory, so that each part can be read alone.
+r"""Moves the cuts of lines that are too long for memory, so that each part can be read alone.
 
-`LogSource.lines` cuts a long line anywhere. Here the cuts move to line breaks in a string of JSON, or between strings.
-A string may hold further strings. Their quotation marks and line breaks are escaped twice.
+`LogSource.lines` cuts a long line anywhere. Here the cuts move to line breaks in a string of JSON, or between strings:
+the line `{"log": "a\nb\n"}` may become the parts `{`, `"log": "a\n"` and `"log": "b\n"}`. A string may hold further
+strings. Their quotation marks and line breaks are escaped twice.
 """
 
 import json
@@ -74,6 +75,11 @@ def _cut(text: bytes) -> _Cut:
     if start < 0:
         end = max((line_break.end() for line_break in _LINE_BREAK.finditer(text, text.rfind(b'"') + 1)), default=0)
         return _Cut((text[:end],), rest=text[end:]) if end else _Cut((text,))
+    return _cut_string(text, start)
+
+
+def _cut_string(text: bytes, start: int) -> _Cut:
+    """Cuts a text that ends within the string at `start`."""
     key_start = _find_key(text, start)
     before, head = text[:key_start], text[key_start : start + 1]
     escapes = [(escape.end(), escape[0]) for escape in _ESCAPE.finditer(text, start)]
@@ -89,7 +95,8 @@ def _cut(text: bytes) -> _Cut:
     if len(text) - start < MAX_LINE_BYTES:
         return _Cut((before,), rest=text[key_start:])
     # The string is no log, for example an encoded file. It stays open, so that no figure at its end counts as whole.
-    end = len(text) - (text.endswith(b"\\") and (not escapes or escapes[-1][0] < len(text)))
+    has_half_escape = text.endswith(b"\\") and (not escapes or escapes[-1][0] < len(text))
+    end = len(text) - has_half_escape
     return _Cut((before, text[key_start:end]), (head,), text[end:])
 
 

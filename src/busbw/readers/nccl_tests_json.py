@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from busbw.errors import UsageError
-from busbw.logs import Figure, Rank, Refusal
+from busbw.logs import Figure, Placement, Rank, Refusal
 from busbw.readers import tolerant_json
-from busbw.readers.flat import FlatPlacement, FlatTableBuilder
+from busbw.readers.flat import FlatRow, FlatTableBuilder
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text
 from busbw.readers.tables.layouts import BOTH, PlacementText
@@ -22,7 +22,7 @@ MAX_VERSION = 3
 _COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
 """End reasons of busbw runs that have all their rows."""
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
-"""Variables that are read. nccl-tests writes the whole environment, and other variables may contain secrets."""
+"""Variables that are read, such as NCCL_ALGO. nccl-tests writes the whole environment, which may contain secrets."""
 
 
 def stream(
@@ -56,11 +56,11 @@ def stream(
         if not isinstance(row, dict) or tolerant_json.CUT in row:
             yield Refusal(line=line, text=str(row)[:300], reason="the row is cut: the run was killed while it wrote")
             continue
-        if not any(isinstance(row.get(placement), dict) for placement in BOTH):
+        flat = _make_flat_row(line, row)
+        if not flat.figure_texts:
             yield Refusal(line=line, text=str(row)[:300], reason="the row has no figures")
-        for flat in _split_placements(line, row):
-            for event in tables.add(flat):
-                yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
+        for event in tables.add(flat):
+            yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
     for event in tables.end_table():
         yield _with_document_facts(event, document, early_end_reason, is_cut=is_cut)
 
@@ -85,12 +85,17 @@ def _with_document_facts(
     if not isinstance(event, TableChunk):
         return event
     errors = [str(error) for error in _as_list(document.get("errors")) if error]
+    end_reason = early_end_reason
+    if errors:
+        end_reason = errors[0][:300]
+    elif is_cut:
+        end_reason = "the document is cut off"
     table = msgspec.structs.replace(
         event.table,
         start_time=document.get("start_time") if isinstance(document.get("start_time"), str) else None,
         environment=_parse_environment(document),
         complete=not is_cut and early_end_reason is None,
-        end_reason=errors[0][:300] if errors else "the document is cut off" if is_cut else early_end_reason,
+        end_reason=end_reason,
     )
     return TableChunk(table, event.is_last)
 
@@ -146,38 +151,41 @@ def _parse_environment(document: dict[str, Any]) -> dict[str, str]:
     return {key: value.replace("\\/", "/") for key, _, value in pairs if _SAFE_VARIABLES.match(key)}
 
 
-def _split_placements(line: int, row: dict[str, Any]) -> Iterator[FlatPlacement]:
-    """Yields the placements of a row."""
-    size, count, dtype, redop = row.get("size"), row.get("count"), row.get("type", ""), row.get("redop", "")
-    group = row.get("group", 0)
-    size_text, count_text = str(size), "" if count is None else str(count)
-    dtype_text, redop_text, root_text = str(dtype), str(redop).strip(), str(row.get("root", "")).strip()
-    for placement in BOTH:
-        figures = row.get(placement)
-        if not isinstance(figures, dict):
-            continue
-        yield FlatPlacement(
-            line=line,
-            format_text=partial(_row_text, size, count, row.get("type"), row.get("redop"), figures),
-            size=size_text,
-            figure_texts=PlacementText(
-                _number_text(figures.get("time", figures.get("cpu_time"))),
-                _number_text(figures.get("alg_bw")),
-                _number_text(figures.get("bus_bw")),
-                _number_text(figures.get("nwrong")),
-            ),
-            placement=placement,
-            elements=count_text,
-            dtype=dtype_text,
-            redop=redop_text,
-            root=root_text,
-            group=group if isinstance(group, int) else 0,
-            extra_figure_fields=_parse_statistics(row.get(f"{placement}_per_iter")),
-        )
+def _make_flat_row(line: int, row: dict[str, Any]) -> FlatRow:
+    figures_by_placement: dict[Placement, dict[str, Any]] = {
+        placement: figures for placement in BOTH if isinstance(figures := row.get(placement), dict)
+    }
+    count, group = row.get("count"), row.get("group", 0)
+    return FlatRow(
+        line=line,
+        format_text=partial(_placement_text, row),
+        size=str(row.get("size")),
+        figure_texts={placement: _figure_texts(figures) for placement, figures in figures_by_placement.items()},
+        elements="" if count is None else str(count),
+        dtype=str(row.get("type", "")),
+        redop=str(row.get("redop", "")).strip(),
+        root=str(row.get("root", "")).strip(),
+        group=group if isinstance(group, int) else 0,
+        extra_figure_fields={
+            placement: fields
+            for placement in figures_by_placement
+            if (fields := _parse_statistics(row.get(f"{placement}_per_iter")))
+        },
+    )
 
 
-def _row_text(size: Any, count: Any, dtype: Any, redop: Any, figures: dict[str, Any]) -> str:
-    return f"size {size}, count {count}, {dtype}, {redop}: {figures}"
+def _placement_text(row: dict[str, Any], placement: Placement) -> str:
+    size, count, dtype, redop = map(row.get, ("size", "count", "type", "redop"))
+    return f"size {size}, count {count}, {dtype}, {redop}: {row[placement]}"
+
+
+def _figure_texts(figures: dict[str, Any]) -> PlacementText:
+    return PlacementText(
+        _number_text(figures.get("time", figures.get("cpu_time"))),
+        _number_text(figures.get("alg_bw")),
+        _number_text(figures.get("bus_bw")),
+        _count_text(figures.get("nwrong")),
+    )
 
 
 def _number_text(value: Any) -> str:
@@ -185,6 +193,12 @@ def _number_text(value: Any) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
         return f"{value:.6f}"
     return "N/A"
+
+
+def _count_text(value: Any) -> str:
+    """Formats a number of elements."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18
+    return str(value) if is_count else _number_text(value)
 
 
 def _parse_statistics(values: Any) -> dict[str, Any]:

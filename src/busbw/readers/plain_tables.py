@@ -60,8 +60,7 @@ class PlainTable:
         size_name = next(name for name in self._names if name in csv_tables.SIZE_COLUMNS)
         size = _parse_any_size(values[size_name])
         values[size_name] = values[size_name] if size is None else str(size)
-        for flat in csv_tables.split_placements(line, text.strip(), values, is_aws=False):
-            yield from self._tables.add(flat)
+        yield from self._tables.add(csv_tables.make_flat_row(line, text.strip(), values, is_aws=False))
 
     def end(self) -> Iterator[Event]:
         """Yields the rest of the table."""

@@ -12,15 +12,18 @@ Dates and clocks are recognized by their form, because they change without order
 
 import re
 from functools import lru_cache
+from itertools import compress
 
 from busbw.readers.anchors import Anchor
 
-_TIME = re.compile(
+TIME = re.compile(
     r"(?<![\w.])"
     r"(?:(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d/\d{2,4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} {1,2}\d{1,2}(?: \d{4})?)"
     r"[T ]{1,2})?\d{1,2}:[0-5]\d:[0-5]\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?(?![\w:])"
 )
+"""A clock with or without a date: 10:21:50, 2026-11-26T10:21:50.25Z, Nov 26 10:21:50."""
 _WORD = re.compile(r"[^\W_]\w*|_\w+")
+"""A word of letters, digits and underscores, but not a lone underscore, which is a separator."""
 _BLANKS = re.compile(r"\s+")
 _BLANK_NEXT_TO_SEPARATOR = re.compile(r" (?=[^\w\x00\x01])|(?<=[^\w\x00\x01]) ")
 _NUMBERED_NAME = re.compile(r"([^\W\d_]{2}[^\W\d]*)\d+\Z")
@@ -34,17 +37,17 @@ _MAX_SHAPES = 256
 _MAX_VALUES = 4096
 """Maximum number of different values of a field, and of writers of a shape, that are kept."""
 _MIN_UNIQUE_CHANGES = 3
-"""Minimum number of changes within tables that show a unique field. Lines of several hosts may be one each."""
+"""Minimum number of contradictions of a unique field. Fewer are no evidence: each may be the line of another host."""
 _MIN_UNIQUE_HEADER_CHANGES = 2
 """Minimum number of such changes within headers, if no two lines have the same value."""
 _MAX_JUMP = 10_000
-"""Maximum difference of the line numbers of two consecutive lines that are kept of a log."""
+"""Maximum difference of two consecutive line numbers. Lines in between may be missing, as in the output of grep -n."""
 
 
 @lru_cache(maxsize=256)
 def _split(prefix: str) -> tuple[str, tuple[str, ...]]:
     """Returns the shape and the words of a prefix."""
-    text = _TIME.sub(_TIME_MARK, prefix)
+    text = TIME.sub(_TIME_MARK, prefix)
     return _without_blanks(_WORD.sub(_WORD_MARK, text)), tuple(_WORD.findall(text))
 
 
@@ -126,50 +129,59 @@ class _Shape:
         words = text.split(_WORD_MARK)
         self.fields = [_Field() for _ in words[1:]]
         self._is_joined = [index > 0 and words[index] in (".", ",", ":") for index in range(len(self.fields))]
-        """True for fields that may be the lower part of the number on their left."""
+        """True for fields that may be the lower part of the number on their left, such as the fraction of an epoch."""
         self._writers: dict[tuple[str, ...], str] = {}
-        self._last: tuple[tuple[str, ...], Anchor] | None = None
+        self._last_observed: tuple[tuple[str, ...], Anchor] | None = None
+        """Words and anchor of the last line that `observe` added and that has a position."""
         self._last_words: tuple[str, ...] | None = None
+        """Words of the last line for which `writer` returned the writer."""
         self._line_count = 0
         self._pattern = _compile(text)
 
     def observe(self, words: tuple[str, ...], anchor: Anchor) -> None:
         """Adds a line as evidence."""
         self._line_count += 1
-        if self._last is not None:
-            earlier_words, earlier_anchor = self._last
-            follows = anchor.follows(earlier_anchor)
-            has_changed = False
-            for field, earlier, word, is_joined in zip(self.fields, earlier_words, words, self._is_joined, strict=True):
-                is_wrapped = is_joined and has_changed
-                if is_wrapped:
-                    field.visited.clear()
-                elif earlier != word:
-                    field.add_change(earlier, word, follows, are_rows=anchor.is_row and earlier_anchor.is_row)
-                has_changed = earlier != word or is_wrapped
+        if self._last_observed is not None:
+            self._add_changes(*self._last_observed, words, anchor)
         for field, word in zip(self.fields, words, strict=True):
             field.add_value(word)
         if anchor.position is not None:
-            self._last = (words, anchor)
+            self._last_observed = (words, anchor)
             for field, word in zip(self.fields, words, strict=True):
                 if field.is_fixed and len(field.visited) < _MAX_VALUES:
                     field.visited.add(word)
 
+    def _add_changes(
+        self, earlier_words: tuple[str, ...], earlier_anchor: Anchor, words: tuple[str, ...], anchor: Anchor
+    ) -> None:
+        """Adds the changes of the fields between two lines."""
+        follows = anchor.follows(earlier_anchor)
+        are_rows = anchor.is_row and earlier_anchor.is_row
+        has_left_changed = False
+        for field, earlier, word, is_joined in zip(self.fields, earlier_words, words, self._is_joined, strict=True):
+            begins_again = is_joined and has_left_changed  # as seconds do if the minute changes
+            if begins_again:
+                field.visited.clear()
+            elif earlier != word:
+                field.add_change(earlier, word, follows, are_rows=are_rows)
+            has_left_changed = begins_again or earlier != word
+
     def classify(self) -> None:
         """Decides which fields name the writer. Tables that are open keep their writers."""
-        before = [field.is_fixed for field in self.fields]
+        was_fixed = [field.is_fixed for field in self.fields]
         left: _Field | None = None
         for field, is_joined in zip(self.fields, self._is_joined, strict=True):
-            for this, other in ((field, left), (left, field)):
-                if this is not None and this.is_fixed:
-                    this.classify(self._line_count, other if is_joined else None)
+            if field.is_fixed:
+                field.classify(self._line_count, left if is_joined else None)
+            if left is not None and left.is_fixed:
+                left.classify(self._line_count, field if is_joined else None)
             left = field
-        if before != [field.is_fixed for field in self.fields]:
-            remaining = [field.is_fixed for field, was_fixed in zip(self.fields, before, strict=True) if was_fixed]
-            self._writers = {
-                tuple(value for value, is_fixed in zip(key, remaining, strict=True) if is_fixed): writer
-                for key, writer in self._writers.items()
-            }
+        if was_fixed != [field.is_fixed for field in self.fields]:
+            self._shorten_keys([field.is_fixed for field in compress(self.fields, was_fixed)])
+
+    def _shorten_keys(self, is_kept: list[bool]) -> None:
+        """Drops the words of fields that are no longer fixed from the keys of the writers."""
+        self._writers = {tuple(compress(key, is_kept)): writer for key, writer in self._writers.items()}
 
     def knows(self, words: tuple[str, ...]) -> bool:
         """True if no fixed field has a new value."""
@@ -183,7 +195,8 @@ class _Shape:
             field.add_value(word)
         self._last_words = words
         key = tuple(word for field, word in zip(self.fields, words, strict=True) if field.is_fixed)
-        # The last one is the latest used. It remains if fields of the keys are dropped later.
+        # The writers are in the order of their last use, because `classify` may make several keys equal and then keeps
+        # the last writer.
         writer = self._writers.pop(key, None) or f"{self.text} {' '.join(key)}"
         self._writers[key] = writer
         if len(self._writers) > _MAX_VALUES:
@@ -191,15 +204,19 @@ class _Shape:
         return writer
 
     def match(self, text: str) -> tuple[int, str] | None:
-        """Returns the end of this shape at the beginning of a text, and the writer. None if the text has no such."""
+        """Returns the end of this shape at the beginning of a text, and the writer.
+
+        None if the text begins with another shape or with the prefix of a writer that was not observed.
+        """
         match = self._pattern.match(text)
-        if match is None or not self.knows(match.groups()) or not self._may_count_on(match.groups()):
+        if match is None or not self.knows(match.groups()) or not self._may_be_number_of_line(match.groups()):
             return None
         return match.end(), self.writer(match.groups())
 
-    def _may_count_on(self, words: tuple[str, ...]) -> bool:
-        """True unless a bare number does not continue the line numbers, and so belongs to the text."""
-        if self.text != _WORD_MARK or not self.fields[0].is_counter:
+    def _may_be_number_of_line(self, words: tuple[str, ...]) -> bool:
+        """False if this number does not continue the line numbers of which the prefixes consist."""
+        is_line_number = self.text == _WORD_MARK and self.fields[0].is_counter
+        if not is_line_number:
             return True
         if not words[0].isdecimal() or len(words[0]) > 18:
             return False
@@ -216,7 +233,7 @@ def _compile(shape: str) -> "re.Pattern[str]":
         if character == _WORD_MARK:
             parts.append(f"({_WORD.pattern})")
         elif character == _TIME_MARK:
-            parts.append(_TIME.pattern)
+            parts.append(TIME.pattern)
         elif character == " ":
             parts.append(r"\s{1,20}")
         else:

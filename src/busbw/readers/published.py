@@ -182,11 +182,11 @@ def _read_block(grid: CellGrid, header_row_count: int, block: ColumnBlock, conte
     rows: list[Row] = []
     speedup_checks = speedups.SpeedupChecks()
     for line, cells in grid.rows[header_row_count:]:
-        size = parse_size(cells[block.size_column]) if block.size_column < len(cells) else None
+        size_cell = cells[block.size_column] if block.size_column < len(cells) else ""
+        size = parse_size(size_cell)
         if size is None:
             if any(parse_number(cells[column.position]) for column in block.columns if column.position < len(cells)):
-                size_text = cells[block.size_column] if block.size_column < len(cells) else ""
-                yield _make_refusal(line, cells, f'"{size_text[:40]}" is not a size')
+                yield _make_refusal(line, cells, f'"{size_cell[:40]}" is not a size')
             continue
         claimed_speedups: dict[str | None, float] = {}
         for column in block.columns:

@@ -19,7 +19,7 @@ _PYTHON_STRING = re.compile(
     + r"|'(?P<python_text>[^'\\]*(?:\\.[^'\\]*)*)(?P<python_end>')(?![^\s\]),}:]))",
     re.DOTALL,
 )
-"""A string that Python prints. Apostrophes within words are left out."""
+"""A string that Python prints, such as `'# size'` and `b"8"`. The apostrophe of "don't" begins no string."""
 _PYTHON_LINES = re.compile(r"\\n|['\"],\s?b?['\"]")
 """A line with an apostrophe that holds strings of Python has an escaped line feed, or two strings."""
 _PYTHON_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -30,9 +30,9 @@ _MAX_KEY_NAME = 100
 KEY_PATTERN = r"""(?:["']([^"'\\]{1,100})["']\s{0,20}:|\b(\w{1,100})=)\s{0,20}\Z"""
 """Key before the string that is its value. The key is in one of the two groups."""
 MAX_KEY_LENGTH = 150
-"""Maximum number of characters of a match."""
+"""Maximum number of characters of a match of `KEY_PATTERN`."""
 _KEY_BEFORE_EQUALS = re.compile(r"\b(\w{1,100})=\Z")
-_IS_KEY = re.compile(r"\s{0,20}:")
+_COLON = re.compile(r"\s{0,20}:")
 _REPEATED_SUFFIX = "_lines"
 """Ansible writes the text of the key K again as an array of lines, with the key K_lines."""
 _MAX_KEYS = 4096
@@ -62,6 +62,42 @@ class QuotedText(NamedTuple):
     """False if the line ends within the string."""
 
 
+_REPEATED_STRING = QuotedText("", "", is_closed=True)
+"""A string that repeats another one."""
+
+
+class _String(NamedTuple):
+    """A string in a text, with its escapes."""
+
+    start: int
+    end: int
+    escaped: str
+    is_closed: bool
+    """False if the text ends within the string."""
+    is_json: bool
+    """True if it has the quotation marks of JSON, which Python uses too. False for a string between apostrophes."""
+    is_bytes: bool
+    """True if Python printed bytes."""
+
+    def decode(self) -> str:
+        """Returns the text without its escapes."""
+        return _decode(self.escaped) if self.is_json else _decode_python(self.escaped, is_bytes=self.is_bytes)
+
+
+def _make_string(match: "re.Match[str]") -> _String:
+    """Returns the string that `_STRING` or `_PYTHON_STRING` matched."""
+    escaped = match["text"]
+    is_json = escaped is not None
+    return _String(
+        start=match.start(),
+        end=match.end(),
+        escaped=escaped if is_json else match["python_text"],
+        is_closed=bool(match["end"]) if is_json else True,
+        is_json=is_json,
+        is_bytes=match[0][0] == "b",
+    )
+
+
 class JsonStrings:
     """Finds the strings in the lines of a log, in order."""
 
@@ -75,52 +111,60 @@ class JsonStrings:
 
         A string that repeats a line of another one is returned without its text.
         """
-        found: list[QuotedText] = []
-        repetitions = _Repetitions()
-        end = 0
         is_python = "'" in text and _PYTHON_LINES.search(text)
         if not is_python and '"' not in text:
             self._read_end(text.rstrip(_PADDING), text)
-            return found
+            return []
+        found: list[QuotedText] = []
+        repetitions = _Repetitions()
+        end = 0
         for match in (_PYTHON_STRING if is_python else _STRING).finditer(text):
-            escaped = match["text"]
-            is_closed = bool(match["end"])
-            if escaped is None:
-                escaped, is_closed = match["python_text"], True
             between = text[end : match.start()]
+            end = match.end()
             if between.strip(_BETWEEN_FIELDS):  # may have brackets
                 repetitions.read(between)
-                if end and between.lstrip().startswith("]"):
-                    self._array_key = ""
-                if between.rstrip().endswith("["):
-                    self._array_key = _key_before(text, text.rindex("[", 0, match.start()))
-            end = match.end()
-            if not escaped and not self._keys:
+                self._read_between(between, match.start(), text)
+            string = _make_string(match)
+            is_empty_and_unknown = not string.escaped and not self._keys
+            is_key = string.is_closed and _COLON.match(text, end)
+            if is_empty_and_unknown or is_key:
                 continue
-            if is_closed and _IS_KEY.match(text, end):
-                continue
-            own_key = _key_before(text, match.start())
-            key = own_key or self._array_key
-            follows_text = not key and bool(between.strip(" \t,[(")) and not between.endswith("[")
-            if follows_text and "\\n" not in escaped:
-                continue  # not the element of an array
-            if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
-                found.append(QuotedText("", "", is_closed=True))
-                continue
-            is_bytes = match[0][0] == "b"
-            content = _decode(escaped) if match["text"] else _decode_python(escaped, is_bytes=is_bytes)
-            if key in self._keys or _has_anchor(content):
-                if len(self._keys) < _MAX_KEYS:
-                    self._keys.add(key)
-                if repetitions.repeats(content):
-                    found.append(QuotedText("", "", is_closed=True))
-                    continue
-                # Without a key of its own, it is an element, and other elements are around it.
-                has_surroundings = (bool(own_key) or follows_text) and len(text) - len(match[0]) < _MAX_SURROUNDINGS
-                surroundings = f'{text[: match.start()]}""{text[end:].rstrip(_PADDING)}' if has_surroundings else ""
-                found.append(QuotedText(content, surroundings, is_closed))
+            if (quoted := self._read_value(string, between, text, repetitions)) is not None:
+                found.append(quoted)
         self._read_end(text[end:].rstrip(_PADDING), text)
         return found
+
+    def _read_value(self, string: "_String", between: str, text: str, repetitions: "_Repetitions") -> QuotedText | None:
+        """Returns a string that is a value or an element if it holds lines. `between` is the text before it."""
+        own_key = _key_before(text, string.start)
+        key = own_key or self._array_key
+        follows_text = not key and bool(between.strip(" \t,[(")) and not between.endswith("[")
+        if follows_text and "\\n" not in string.escaped:
+            return None  # not the element of an array
+        if key.endswith(_REPEATED_SUFFIX) and key.removesuffix(_REPEATED_SUFFIX) in self._keys:
+            return _REPEATED_STRING
+        content = string.decode()
+        if key not in self._keys and not _has_anchor(content):
+            return None
+        if len(self._keys) < _MAX_KEYS:
+            self._keys.add(key)
+        if repetitions.repeats(content):
+            return _REPEATED_STRING
+        # Without a key of its own, it is an element, and other elements are around it.
+        has_surroundings = bool(own_key) or follows_text
+        length = len(text) - (string.end - string.start)
+        if not has_surroundings or length >= _MAX_SURROUNDINGS:
+            return QuotedText(content, "", string.is_closed)
+        surroundings = f'{text[: string.start]}""{text[string.end :].rstrip(_PADDING)}'
+        return QuotedText(content, surroundings, string.is_closed)
+
+    def _read_between(self, between: str, end: int, text: str) -> None:
+        """Reads the text before the string at `end`, which may begin or end an array."""
+        is_after_string = len(between) < end
+        if is_after_string and between.lstrip().startswith("]"):
+            self._array_key = ""
+        if between.rstrip().endswith("["):
+            self._array_key = _key_before(text, text.rindex("[", 0, end))
 
     def _read_end(self, rest: str, text: str) -> None:
         if rest.endswith("]"):
@@ -130,7 +174,7 @@ class JsonStrings:
 
 
 class _Repetitions:
-    """Rows of the strings of an object, which chat programs write again within it, as a text and as its parts."""
+    """Rows of earlier strings. Chat programs write a text and its parts in one object, so their strings share rows."""
 
     def __init__(self) -> None:
         self._depth = 0

@@ -8,6 +8,7 @@ the open tables are kept in memory.
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,6 +21,7 @@ from busbw.readers.line_stream import LineStream
 from busbw.readers.long_lines import move_cuts
 from busbw.readers.plain_tables import PlainTable
 from busbw.readers.published import MAX_HEADER_ROWS, begins_with_size, find_header, read_grid
+from busbw.readers.row_wrapper import RowWrapper, find_row_wrapper
 from busbw.readers.source import LogSource
 from busbw.readers.tables import fast_rows, headers, layouts
 from busbw.readers.tables.assembly import TableAssembler
@@ -53,6 +55,8 @@ _FOREIGN_FIGURE = re.compile(r"\d[\d.,']{0,40}\Z")
 _MAX_UNKNOWN_PREFIX = 160
 """Maximum length of an unknown prefix before the '#' of a header line."""
 _TYPES = frozenset(DTYPES)
+_CLEANING_MARKS = ("CCL ", "<", "&", "\\n", "[repeated ", "\x1b")
+"""Texts of which an ASCII line that unwrapping.py or cleaning.py changes contains at least one, except for prefixes."""
 
 
 def recognizes(beginning: str) -> bool:
@@ -77,33 +81,44 @@ def stream_lines(
     line_stream = LineStream(lines, cut_rule)
     reader = _TextReader(source, claims, line_stream)
     singletons: list[Table] = []
-    prefix, assembler = reader.prefix, reader.assembler
+    prefix, wrapper, assembler = reader.prefix, reader.wrapper, reader.assembler
     for number, line in line_stream:
-        text = line.decode("utf-8", errors="replace")
+        whole_text = line.decode("utf-8", errors="replace")
+        text = (wrapper and wrapper.remove_from(whole_text)) or whole_text
         text_after_prefix = text.removeprefix(prefix) if text.startswith(prefix) else ""
         words = text_after_prefix.split()
         # Most lines of a long log are clean rows of the writer of the last row. They need no cleaning.
-        if (
-            len(words) == fast_rows.WORD_COUNT
-            and fast_rows.is_fast_row(words)
-            and "[" not in text_after_prefix
-            and text[-1] == "\n"
-            and text.isascii()
-            and assembler.add_fast_row(number, text, words)
-        ):
+        is_clean_row = len(words) == fast_rows.WORD_COUNT and _is_clean_row(text_after_prefix, words)
+        if is_clean_row and text.isascii() and text[-1] == "\n" and assembler.add_fast_row(number, text, words):
             if number % _CHECK_INTERVAL == 0 and assembler.is_full:
                 yield from assembler.yield_chunk()
             continue
-        is_plain_remark = words and words[0][0] == "#" and reader.is_plain_remark(text_after_prefix, words)
-        events = reader.read_remark(number, text_after_prefix) if is_plain_remark else reader.read_line(number, text)
+        if words and words[0][0] == "#" and reader.is_plain_remark(text_after_prefix, words):
+            events = reader.read_plain_remark(number, text_after_prefix)
+        else:
+            events = reader.read_line(number, whole_text)
         for event in events:
             _collect_singleton(event, singletons)
             yield event
-        prefix, assembler = reader.prefix, reader.assembler
+        prefix, wrapper, assembler = reader.prefix, reader.wrapper, reader.assembler
     for event in reader.finish():
         _collect_singleton(event, singletons)
         yield event
     yield from _note_singletons(singletons)
+
+
+class _Line(NamedTuple):
+    """A line without wrappers, markup and control characters."""
+
+    number: int
+    text: str
+    """The line as it is in the log."""
+    body: str
+    """The cleaned line."""
+    writer: str
+    """Wrappers that identify the process."""
+    is_cut: bool
+    """True if the file ends without a line end after this line."""
 
 
 class _TextReader:
@@ -118,6 +133,11 @@ class _TextReader:
         self._assemblers: dict[str, TableAssembler] = {}
         self.prefix = ""
         """Text before the last row. Only a line with the same prefix can be a row for the fast parser."""
+        self.wrapper: RowWrapper | None = None
+        """Wrapper of the last row, around the prefix. None if the last line that `read_line` processed is no row, or
+        if the row has no such wrapper."""
+        self._last_row_text: str | None = None
+        """The last row without the string that it stands in, as in `CleanLine.original`."""
         self.assembler = self._assembler_for("")
         """Assembler of the last row."""
         self._grids = GridCollector()
@@ -135,15 +155,19 @@ class _TextReader:
 
     def read_line(self, number: int, text: str) -> Iterator[Event]:
         """Processes one line, including its line end."""
+        self.wrapper = None
         if "CCL INFO" in text and cleaning.is_library_line(text) and "CCL version" not in text:
             return
         is_cut = not text.endswith("\n")  # the end of the file
-        is_blank = True
+        inner_lines: list[str] = []
         for line in self._unwrapper.unwrap(text, self._look_ahead):
-            is_blank = False
+            inner_lines.append(line.original)
             yield from self._read_unwrapped_line(number, line, is_cut=line.is_open or (is_cut and not line.is_closed))
-        if is_blank:
+        if not inner_lines:
             yield from self._end_grid()
+        is_row = inner_lines == [self._last_row_text]
+        if is_row and not self._unwrapper.has_text_after_lines:
+            self.wrapper = find_row_wrapper(text, inner_lines[0])
 
     def _read_unwrapped_line(self, number: int, line: CleanLine, *, is_cut: bool) -> Iterator[Event]:
         """Processes a line without its wrapper."""
@@ -161,75 +185,80 @@ class _TextReader:
         else:
             yield from self._end_grid()
         body = cleaning.without_markup(body)
-        yield from self._read_clean_line(number, line.original, body, line.writer, is_cut=is_cut)
+        yield from self._read_clean_line(_Line(number, line.original, body, line.writer, is_cut))
 
-    def read_remark(self, number: int, text: str) -> Iterable[Event]:
+    def read_plain_remark(self, number: int, text: str) -> Iterable[Event]:
         """Processes a line for which `is_plain_remark` is true. It belongs to the process that wrote the last row."""
         return self._read_remark(number, text.strip(), self.assembler)
 
     def is_plain_remark(self, text: str, words: list[str]) -> bool:
-        """True if a line that begins with '#' needs no cleaning and contains no row."""
+        """True if a line that begins with '#' needs no cleaning, contains no row, and names no columns."""
+        has_clean_form = text.isascii() and not any(map(text.__contains__, _CLEANING_MARKS))
+        may_be_row = words[0][1:2].isdigit() or not _TYPES.isdisjoint(words)
+        is_wrapped = self._unwrapper.has_text_after_lines
+        is_other_table_open = not self._grids.is_idle or bool(self._plain_tables)
         return (
-            text.isascii()
-            and self._grids.is_idle
-            and "CCL " not in text
-            and not ("<" in text or "&" in text)
-            and not words[0][1:2].isdigit()
-            and not self._unwrapper.has_text_after_lines
-            and "\\n" not in text
-            and "[repeated " not in text
-            and "\x1b" not in text
-            and "algbw" not in text
-            and not self._plain_tables
-            and _TYPES.isdisjoint(words)
-            and not self.assembler.is_waiting
+            has_clean_form
+            and not (may_be_row or "algbw" in text)
+            and not (is_wrapped or is_other_table_open or self.assembler.is_waiting)
         )
 
-    def _read_clean_line(self, number: int, text: str, body: str, writer: str, *, is_cut: bool) -> Iterator[Event]:
-        """Processes a cleaned line: a row, a part of a broken row, or a remark.
-
-        Args:
-            number: Line number.
-            text: The line as it is in the log.
-            body: The line without prefixes, markup and control characters.
-            writer: Prefixes that identify the process.
-            is_cut: True if the file ends without a line end after this line.
-        """
+    def _read_clean_line(self, line: _Line) -> Iterator[Event]:
+        """Processes a cleaned line: a row, a part of a broken row, or a remark."""
+        body = line.body
         if len(body) > MAX_LENGTH:
-            end = body[-_MAX_ROW_LENGTH:].split()
-            if layouts.find_row_start(body) >= 0 or _reject_broken_row(end, is_in_table=False):
-                reason = f"the line has more than {MAX_LENGTH} characters"
-                yield self._assembler_for(writer).make_refusal(number, text, reason)
+            yield from self._refuse_long_row(line)
             return
         words = body.split()
         is_library_line = "CCL " in body and cleaning.is_library_line(body)
         if is_library_line and "CCL version" not in body:
             return
-        if len(words) == fast_rows.WORD_COUNT and not is_cut and fast_rows.is_fast_row(words) and "[" not in body:
-            assembler = self._assembler_for(writer)
-            if body.isascii() and assembler.add_fast_row(number, text, words):
-                self._remember_row(assembler, text, body, writer)
-                if assembler.is_full:
-                    yield from assembler.yield_chunk()
-                return
-        has_type = not _TYPES.isdisjoint(words)
-        may_be_row = len(words) > 4 and has_type and not is_library_line
+        if self._add_fast_row(line, words):
+            if self.assembler.is_full:
+                yield from self.assembler.yield_chunk()
+            return
+        may_be_row = len(words) > 4 and not _TYPES.isdisjoint(words) and not is_library_line
         if may_be_row and (row_start := layouts.find_row_start(body)) >= 0:
-            yield from self._read_row(number, text, body[row_start:], writer, is_cut=is_cut)
+            yield from self._read_row(line, body[row_start:])
             return
-        assembler = self._assembler_for(writer)
-        if "[" in body or is_library_line or "CCL " in body:
+        if "[" in body or "CCL " in body:
             words = cleaning.without_inner_tags(cleaning.without_library_lines(body)).split()
-        if not words:
-            return
+        yield from self._read_line_without_row(line, words)
+
+    def _refuse_long_row(self, line: _Line) -> Iterator[Event]:
+        """Refuses a line that is too long to be one of a table, if it contains a row or ends like one."""
+        last_words = line.body[-_MAX_ROW_LENGTH:].split()
+        if layouts.find_row_start(line.body) >= 0 or _reject_broken_row(last_words, is_in_table=False):
+            yield self._refuse(line, f"the line has more than {MAX_LENGTH} characters")
+
+    def _refuse(self, line: _Line, reason: str) -> Refusal:
+        return self._assembler_for(line.writer).make_refusal(line.number, line.text, reason)
+
+    def _add_fast_row(self, line: _Line, words: list[str]) -> bool:
+        """Adds a row for the fast parser. Returns false if the line is no such row."""
+        if len(words) != fast_rows.WORD_COUNT or line.is_cut or not _is_clean_row(line.body, words):
+            return False
+        assembler = self._assembler_for(line.writer)
+        is_added = line.body.isascii() and assembler.add_fast_row(line.number, line.text, words)
+        if is_added:
+            self._remember_row(assembler, line, line.body)
+        return is_added
+
+    def _read_line_without_row(self, line: _Line, words: list[str]) -> Iterator[Event]:
+        """Processes a line that has no size, count and element type.
+
+        It is a row of a plain table, a part of a broken row, or a remark.
+        """
+        body, writer = line.body, line.writer
+        assembler = self._assembler_for(writer)
         is_idle = assembler.is_idle and self.assembler.is_idle and not self._plain_tables
-        if is_idle and is_unrelated(body, words):
+        if not words or (is_idle and is_unrelated(body, words)):
             return
         if (plain_table := self._plain_tables.get(writer)) and plain_table.is_row(words):
-            if is_cut:
-                yield assembler.make_refusal(number, text, _CUT_REASON)
+            if line.is_cut:
+                yield self._refuse(line, _CUT_REASON)
             else:
-                yield from plain_table.add(number, text, words)
+                yield from plain_table.add(line.number, line.text, words)
             return
         if headers.begins_columns(body) or headers.begins_run(body):
             yield from self._end_plain_table(writer)
@@ -241,17 +270,17 @@ class _TextReader:
                 return
             begins_with_sizes = len(words) > 4 and _begin_with_counts(words)
             if begins_with_sizes and not assembler.columns.has_type:
-                yield from assembler.add_row(number, text, words)
+                yield from assembler.add_row(line.number, line.text, words)
                 return
             yield from assembler.refuse_wrapped_row()
             yield from self.assembler.refuse_wrapped_row()  # a cut escape looks like the prefix of another writer
         yield from assembler.count_unrelated_line()
-        if (report := self._hccl.add_line(number, body)) is not None:
+        if (report := self._hccl.add_line(line.number, body)) is not None:
             yield report
         elif reason := _reject_broken_row(words, is_in_table=assembler.is_in_table):
-            yield assembler.make_refusal(number, text, reason)
+            yield self._refuse(line, reason)
         else:
-            yield from self._read_remark(number, body, assembler)
+            yield from self._read_remark(line.number, body, assembler)
 
     def _begin_plain_table(self, header: str, names: tuple[str, ...], writer: str) -> Iterator[Event]:
         yield from self._assembler_for(writer).end_table()
@@ -262,25 +291,26 @@ class _TextReader:
         if plain_table := self._plain_tables.pop(writer, None):
             yield from plain_table.end()
 
-    def _read_row(self, number: int, text: str, row_text: str, writer: str, *, is_cut: bool) -> Iterator[Event]:
+    def _read_row(self, line: _Line, row_text: str) -> Iterator[Event]:
         """Adds a row to the table of its writer. `row_text` is the line from the size column on."""
-        assembler = self._assembler_for(writer)
+        assembler = self._assembler_for(line.writer)
         words = cleaning.without_inner_tags(cleaning.without_library_lines(row_text)).split()
         has_all_words = assembler.has_header or len(words) >= fast_rows.WORD_COUNT
-        if is_cut and not (has_all_words and _is_complete_line(words)):
-            yield assembler.make_refusal(number, text, _CUT_REASON)
+        if line.is_cut and not (has_all_words and _is_complete_line(words)):
+            yield self._refuse(line, _CUT_REASON)
             return
-        self._remember_row(assembler, text, row_text, writer)
-        yield from assembler.add_row(number, text, words)
+        self._remember_row(assembler, line, row_text)
+        yield from assembler.add_row(line.number, line.text, words)
 
-    def _remember_row(self, assembler: TableAssembler, text: str, row_text: str, writer: str) -> None:
+    def _remember_row(self, assembler: TableAssembler, line: _Line, row_text: str) -> None:
         """Remembers assembler and prefix of the last row, for the next lines."""
         self.assembler = assembler
-        prefix_length = text.rfind(row_text.strip())
+        self._last_row_text = line.text
+        prefix_length = line.text.rfind(row_text.strip())
         if prefix_length >= 0:
-            self.prefix = text[:prefix_length].rstrip()
+            self.prefix = line.text[:prefix_length].rstrip()
         else:  # cleaning changed the row
-            self.prefix = _NO_PREFIX if writer else ""
+            self.prefix = _NO_PREFIX if line.writer else ""
 
     def _read_remark(self, number: int, body: str, assembler: TableAssembler) -> Iterable[Event]:
         """Processes a line of a header, of a footer, or of the document around the tables."""
@@ -317,7 +347,7 @@ class _TextReader:
         self._unwrapper.learn(text for _, text in lines)
         for number, text in lines:
             for line in self._unwrapper.unwrap(text, list):
-                yield from self._read_clean_line(number, text, line.text, line.writer, is_cut=False)
+                yield from self._read_clean_line(_Line(number, text, line.text, line.writer, is_cut=False))
 
     def finish(self) -> Iterator[Event]:
         """Yields the rest of all open tables."""
@@ -327,6 +357,11 @@ class _TextReader:
             yield from assembler.end_table()
         for plain_table in self._plain_tables.values():
             yield from plain_table.end()
+
+
+def _is_clean_row(text: str, words: list[str]) -> bool:
+    """True if 13 words are a row for the fast parser, and their text has no tags of other writers."""
+    return fast_rows.is_fast_row(words) and "[" not in text
 
 
 def _is_complete_line(words: list[str]) -> bool:

@@ -6,6 +6,7 @@ strings that hold lines. delimited.py finds the column of a message.
 """
 
 import copy
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from busbw.readers import cleaning
 from busbw.readers.anchors import MAX_LENGTH, Anchor, count_bars_before_rule, find_anchor
 from busbw.readers.delimited import MessageColumn, split_messages
 from busbw.readers.prefixes import PrefixTable
-from busbw.readers.quoting import JsonStrings
+from busbw.readers.quoting import JsonStrings, QuotedText
 
 _MAX_NESTING = 4
 """Maximum number of strings within strings."""
@@ -22,17 +23,17 @@ _ESCAPED_QUOTES = re.compile(r"&(?:quot|#34|#x22);")
 _LINE_TAG = re.compile(r"<(?:br\s?/?|/(?:p|div|li|pre|h\d))>", re.IGNORECASE)
 """HTML tags after which a new line begins."""
 _LINE_BREAK = re.compile(rf"{_LINE_TAG.pattern}|(?:\\r)?\\n|\| rc=-?\d{{1,9}} \| \(std(?:out|err)\) ", re.IGNORECASE)
-"""These tags, the escape of a line feed, and the text of `ansible -o`, after which a new line begins."""
+"""End of a line: one of these tags, an escaped line feed, or the text of `ansible -o` before an output."""
 _CELL_TAG = re.compile(r"<t[dhr]\b", re.IGNORECASE)
 """HTML tag of a table. grids.py reads its cells."""
 _HIDDEN_STRINGS = re.compile(rf'""|{_ESCAPED_QUOTES.pattern}')
-"""Escaped quotation marks of CSV or HTML, which hold strings of JSON. Such strings may repeat each other."""
+"""Escaped quotation marks of CSV or HTML, as around the strings of JSON in a cell: `{""log"": ""...""}`."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _TAG = re.compile(r"<\s*[A-Za-z/]")
 _MARKS = ('"', "'", "&", "\\", "| rc=", "[repeated ")
 """Texts of which a line that stands in a string or has escapes contains at least one."""
 _SUFFIX = re.compile(r"[^\w.\s/+-][^\w.]{0,20}\Z")
-"""Characters that no figure has, such as a quotation mark and a comma."""
+"""Characters that no figure has at the end of a line, such as `",` in a list of strings."""
 _MIN_SUFFIX_LINES = 3
 """Minimum number of different lines that show a suffix."""
 
@@ -144,10 +145,11 @@ class Unwrapper:
 
     def _split(self, line: str, strings: JsonStrings, surroundings: str = "", depth: int = 0) -> Iterator[_Part]:
         """Yields the lines within strings and markup."""
-        if _has_only_prefix(line) and not (depth == 0 and self._column.is_known):
+        is_whole_line = depth == 0
+        if _has_only_prefix(line) and not (is_whole_line and self._column.is_known):
             yield _Part(cleaning.strip_controls(line), surroundings, is_inner=False, is_closed=False)
             return
-        if depth == 0 and (message := self._column.find(line)):
+        if is_whole_line and (message := self._column.find(line)):
             inner_strings = JsonStrings(self._keys)
             for part in self._split(message.text, inner_strings, message.surroundings, depth + 1):
                 yield part._replace(is_inner=True, is_closed=True)
@@ -162,33 +164,42 @@ class Unwrapper:
             if "&" in text and _ESCAPED_QUOTES.search(text) and not _CELL_TAG.search(text):
                 text = cleaning.without_markup(text)
             if found := strings.find(text):
-                for quoted in found:
-                    for inner in filter(None, _LINE_END.split(quoted.text)):
-                        nested = JsonStrings(self._keys)
-                        for part in self._split(inner, nested, surroundings + quoted.surroundings, depth + 1):
-                            yield part._replace(is_inner=True, is_closed=quoted.is_closed)
+                yield from self._split_strings(found, surroundings, depth)
                 return
-        if not ("<" in text or "\\n" in text or "| rc=" in text):
-            if text.strip():
-                yield _Part(text, surroundings, is_inner=False, is_closed=False)
-            return
-        has_escaped_lines = "\\n" in text and not _HIDDEN_STRINGS.search(text)
-        parts = (_LINE_BREAK if has_escaped_lines else _LINE_TAG).split(text)
-        for index, content in enumerate(parts):
-            if content.strip():
-                is_last = index == len(parts) - 1
-                yield _Part(
-                    content,
-                    surroundings,
-                    len(parts) > 1,
-                    is_closed=not is_last,
-                    continues=index > 0,
-                    is_open=has_escaped_lines and is_last and index > 0,
-                )
+        yield from _split_at_line_breaks(text, surroundings)
+
+    def _split_strings(self, strings: list[QuotedText], surroundings: str, depth: int) -> Iterator[_Part]:
+        """Yields the lines within the strings of a line."""
+        for string in strings:
+            for line in filter(None, _LINE_END.split(string.text)):
+                inner_strings = JsonStrings(self._keys)
+                for part in self._split(line, inner_strings, surroundings + string.surroundings, depth + 1):
+                    yield part._replace(is_inner=True, is_closed=string.is_closed)
+
+
+def _split_at_line_breaks(text: str, surroundings: str) -> Iterator[_Part]:
+    """Yields the lines within a text that escapes or tags divide. Blank lines are left out."""
+    if not ("<" in text or "\\n" in text or "| rc=" in text):
+        if text.strip():
+            yield _Part(text, surroundings, is_inner=False, is_closed=False)
+        return
+    has_escaped_lines = "\\n" in text and not _HIDDEN_STRINGS.search(text)
+    lines = (_LINE_BREAK if has_escaped_lines else _LINE_TAG).split(text)
+    for index, line in enumerate(lines):
+        if line.strip():
+            is_last = index == len(lines) - 1
+            yield _Part(
+                line,
+                surroundings,
+                is_inner=len(lines) > 1,
+                is_closed=not is_last,
+                continues=index > 0,
+                is_open=has_escaped_lines and is_last and index > 0,
+            )
 
 
 def _has_only_prefix(line: str) -> bool:
-    """True if a line is not blank, and a prefix is the only wrapper that it may have. Else, it may have others."""
+    """True if a line is not blank and a prefix is the only wrapper that it may have."""
     text = line.strip()
     return (
         text.isascii()
@@ -229,7 +240,6 @@ def _common_suffix(bodies: list[str]) -> str:
     if len(set(bodies)) < _MIN_SUFFIX_LINES:
         return ""
     reversed_bodies = [body.rstrip()[::-1] for body in bodies]
-    first, last = min(reversed_bodies), max(reversed_bodies)
-    length = next((index for index, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    match = _SUFFIX.search(first[:length][::-1]) if length else None
+    shared = os.path.commonprefix(reversed_bodies)[::-1]  # noqa: RUF071
+    match = _SUFFIX.search(shared)
     return match.group() if match else ""

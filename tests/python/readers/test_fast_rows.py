@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from busbw import readers
@@ -71,7 +71,18 @@ def row_line(draw: st.DrawFn) -> str:
     return f"{size} {size // 4} {dtype} {redop} {root} {draw(placement_columns(size))} {draw(placement_columns(size))}"
 
 
+INVALID_ROW_AMONG_DESCENDING_ONES = [
+    "0 0 float sum -1 1 0.00 0.00 0 -1 0.00 0.00 0",
+    "1000 250 float sum -1 1 1.00 1.50 0 1 1.00 1.50 0",
+    "0 0 float sum -1 1 0.00 0.00 0 -1 0.00 0.00 0",
+    "8 2 float sum -1 1 0.01 0.01 0 1 0.01 0.01 0",
+    "0 0 float sum -1 1 0.00 0.00 0 1 0.00 0.00 0",
+]
+"""The sizes of the valid rows decrease, so that these are no passes of -N."""
+
+
 @settings(max_examples=60)
+@example(lines=INVALID_ROW_AMONG_DESCENDING_ONES, prefix="")
 @given(
     lines=st.lists(st.one_of(row_line(), row_line(), row_line(), st.sampled_from(NOISE)), max_size=12),
     prefix=st.sampled_from(["", "[1,0]<stdout>:", "0: "]),

@@ -28,7 +28,7 @@ ROWS = st.lists(st.dictionaries(st.text(max_size=4), VALUES, max_size=4), max_si
 def rows_of(text: str) -> tuple[list[tuple[str, Any]], Any]:
     rows = JsonRows(LogSource("a test", io.BytesIO(text.encode())))
     values = [(row.key, json.loads(row.text)) for row in rows]
-    return values, json.loads(rows.rest)
+    return values, json.loads(rows.read_rest())
 
 
 @given(ROWS, st.dictionaries(st.text(max_size=4), VALUES, max_size=3), st.sampled_from([None, 1]), st.integers(1, 40))
@@ -50,7 +50,7 @@ def test_lines_and_a_row_that_is_cut() -> None:
     text = '{"version": 3,\n"results": [\n{\n"size": 8},\n{"size": 16},\n\n{"x": [1, "}'
     rows = JsonRows(LogSource("a test", io.BytesIO(text.encode())))
     assert [(row.line, row.text) for row in rows] == [(4, b'{\n"size": 8}'), (5, b'{"size": 16}'), (7, b'{"x": [1, "}')]
-    assert rows.rest == b'{"version": 3,\n"results": ['
+    assert rows.read_rest() == b'{"version": 3,\n"results": ['
 
 
 @pytest.mark.parametrize("unit", ['{"a":1},', "[", '"', '"a",', "\\", "{", '{"', '"\\'])

@@ -83,11 +83,16 @@ class Interpretation(NamedTuple):
 
     def is_consistent(self, raw: RawRow, numbers: PlacementNumbers) -> bool:
         """True if the printed algbw agrees with bytes / time."""
-        if numbers.algbw is None:
-            return True
-        low, high = self.rate(raw, numbers)
-        min_algbw, max_algbw = numbers.algbw - numbers.algbw_half_step, numbers.algbw + numbers.algbw_half_step
-        return max_algbw >= low * (1 - EPSILON) and min_algbw <= high * (1 + EPSILON)
+        return is_algbw_near(self.rate(raw, numbers), numbers)
+
+
+def is_algbw_near(rate: tuple[float, float], numbers: PlacementNumbers) -> bool:
+    """True if algbw is unknown, or agrees with the bounds of bytes / time."""
+    if numbers.algbw is None:
+        return True
+    low, high = rate
+    min_algbw, max_algbw = numbers.algbw - numbers.algbw_half_step, numbers.algbw + numbers.algbw_half_step
+    return max_algbw >= low * (1 - EPSILON) and min_algbw <= high * (1 + EPSILON)
 
 
 def best_interpretation(
@@ -144,11 +149,11 @@ class RatioInterval(NamedTuple):
         return low <= other.high and other.low <= high
 
 
-def ratio(raw: RawRow, numbers: PlacementNumbers, interpretation: Interpretation) -> RatioInterval | None:
-    """Returns busbw / algbw of one placement; None if it is unknown or unbounded."""
-    if numbers.busbw is None or raw.size == 0:
+def ratio(rate: tuple[float, float], numbers: PlacementNumbers) -> RatioInterval | None:
+    """Returns busbw / algbw of one placement; None if it is unknown or unbounded. `rate`: bounds of bytes / time."""
+    if numbers.busbw is None:
         return None
-    low, high = interpretation.rate(raw, numbers)
+    low, high = rate
     if numbers.algbw is not None:
         low, high = (
             max(low, numbers.algbw - numbers.algbw_half_step),

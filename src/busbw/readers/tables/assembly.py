@@ -160,17 +160,17 @@ class TableAssembler:
         pending.words += words
         pending.continuations += 1
         facts = self._facts
-        if facts is not None and not is_incomplete(pending.words, facts.columns):
+        if facts is None or is_incomplete(pending.words, facts.columns):
+            return True
+        raw = None
+        with suppress(NotARowError):
+            raw = parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group)
+        if raw is None or pending.may_be_cut_within_word:
+            pending.continuations = _MAX_CONTINUATIONS  # the next unrelated line refuses it
+        else:
             self._pending = None
-            raw = None
-            with suppress(NotARowError):
-                raw = parse_row(pending.line, pending.text, pending.words, facts.columns, facts.group)
-            if raw is None or pending.may_be_cut_within_word:
-                self._pending = pending
-                pending.continuations = _MAX_CONTINUATIONS  # the next unrelated line refuses it
-            else:
-                self._entries.append(raw)
-                self._has_rows = True
+            self._entries.append(raw)
+            self._has_rows = True
         return True
 
     def count_unrelated_line(self) -> Iterator[Event]:
@@ -193,7 +193,8 @@ class TableAssembler:
         facts, entries = self._facts, self._entries
         if facts is None or facts.has_header or not entries:
             return
-        if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(entries)):
+        sizes = (entry.size if isinstance(entry, RawRow) else int(entry.words[0]) for entry in entries)
+        if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(sizes)):
             return
         self._entries, self._has_rows = [], False
         for entry in entries:

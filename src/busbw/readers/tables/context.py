@@ -7,7 +7,9 @@ from busbw.readers.tables import collectives
 from busbw.readers.tables.headers import TableFacts
 
 _COMMAND = re.compile(r"(?:^|[\s/;&|])([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b(?=\s+-|\s*$)")
+"""Program in a command line, and the name of its collective: `./build/all_reduce_perf -b 8`."""
 _HEADING = re.compile(r"(?:#{1,6}(?!\d)|%{2,}|={2,}|#{1,6}\s*\d+\.)\s*([^\s#%=].*)$")
+"""A heading and its text: `## Results`, `%% 32x H800 %%`, `### 2. Latency`."""
 _HEADING_END = "#%="
 """Characters that may close a heading."""
 _IN_PLACE_ONLY = re.compile(r"\ball\b.{0,40}\bin-place (?:numbers|results|figures)")
@@ -15,7 +17,9 @@ _NUMBER_OF_GPUS = re.compile(
     r"\b(\d{1,6})\s*(?:[x\u00d7*]\s*)?(?:NVIDIA\s+|AMD\s+)?(?:Instinct\s+)?"
     r"(?:[ABHGVPT]\d{2,3}\b|GB\d{3}\b|MI\d{3}\w*|L40S?\b|RTX\b)",
 )
+"""Number before the name of a GPU: `32x H800`, `8 NVIDIA A100`."""
 _NODES_AND_GPUS = re.compile(r"\b(\d{1,5})\s+nodes?\b\D{0,12}?\b(\d{1,2})\s+gpus?\s*(?:/|per)\s*node", re.IGNORECASE)
+"""Numbers of nodes and of GPUs per node: `2 nodes, 8 gpus/node`."""
 
 
 @dataclass

@@ -17,7 +17,10 @@ _RANK = re.compile(
 )
 _NTHREAD = re.compile(r"nThreads?:?\s+(\d+)\s+(.*)$")
 _PARAMETER = re.compile(r"([A-Za-z][A-Za-z ]{0,40}?):?\s{1,40}([\d.]{1,40}(?:\([a-z]{1,40}\))?)(?=\s|$)")
-"""Repetitions are limited, because a search from each letter of a long text takes quadratic time."""
+"""Name and value, as in `step: 2(factor)`.
+
+Repetitions are limited, because a search from each letter of a long text takes quadratic time.
+"""
 _VERSION = re.compile(r"nccl-tests version (\S+)(.*)$")
 _LIBRARY_CODE = re.compile(r"nccl-library=(\d{1,9})\b")
 _BUSBW_VERSION = re.compile(r"\bbusbw=(\S+) backend=(\S+)")
@@ -299,39 +302,44 @@ def _parse_columns(text: str, facts: TableFacts) -> bool:
     """Parses a line above the rows that names placements, columns or units."""
     if not ("algbw" in text or "-place" in text or "GB/s)" in text):
         return False
-    words = split_header(text)
     if is_column_header(text):
-        facts.has_header = True
-        placement_count = words.count("algbw")
-        placements: tuple[Placement, ...] = BOTH
-        is_cut = "redop" in words and "root" in words and placement_count < len(BOTH)  # programs with both have two
-        if placement_count == 2:
-            placements = facts.named_placements or BOTH
-        elif placement_count == 1 and not is_cut:
-            placements = ("unstated",)
-        facts.columns = facts.columns._replace(
-            has_type="type" in words,
-            has_root="root" in words,
-            has_cpu_time="cputime" in words,
-            shows_error="error" in words or "res" in words,
-            has_one_placement=placement_count == 1 and not is_cut,
-            placements=placements,
-            unit=time_unit(words),
-        )
-        facts.named_placements = None
-        has_backends = placement_count > 1 and words.count("#wrong") == 1 and words[-1] == "#wrong"
-        if has_backends:  # side by side, with one wrong column for all at the end; a cut header ends before it
-            facts.columns = facts.columns._replace(
-                backends=tuple(f"backend {number}" for number in range(1, placement_count + 1))
-            )
+        _parse_column_names(split_header(text), facts)
         return True
     if named := _parse_placements(text):
         facts.named_placements = named
         return True
-    if unit := _parse_units(words):
+    if unit := _parse_units(split_header(text)):
         facts.columns = facts.columns._replace(unit=unit)
         return True
     return False
+
+
+def _parse_column_names(words: list[str], facts: TableFacts) -> None:
+    facts.has_header = True
+    placement_count = words.count("algbw")
+    # Programs that print an operator and a root print two placements.
+    is_cut = "redop" in words and "root" in words and placement_count < len(BOTH)
+    has_one_placement = placement_count == 1 and not is_cut
+    placements: tuple[Placement, ...] = BOTH
+    if placement_count == 2:
+        placements = facts.named_placements or BOTH
+    elif has_one_placement:
+        placements = ("unstated",)
+    facts.columns = facts.columns._replace(
+        has_type="type" in words,
+        has_root="root" in words,
+        has_cpu_time="cputime" in words,
+        shows_error="error" in words or "res" in words,
+        has_one_placement=has_one_placement,
+        placements=placements,
+        unit=time_unit(words),
+    )
+    facts.named_placements = None
+    # Backends side by side have one wrong column at the end for all. A cut header ends before it.
+    has_backends = placement_count > 1 and words.count("#wrong") == 1 and words[-1] == "#wrong"
+    if has_backends:
+        backends = tuple(f"backend {number}" for number in range(1, placement_count + 1))
+        facts.columns = facts.columns._replace(backends=backends)
 
 
 def is_units_line(text: str) -> bool:

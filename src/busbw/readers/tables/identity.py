@@ -31,7 +31,7 @@ class _ColumnEvidence(NamedTuple):
     collectives: frozenset[str]
     """Collectives that match the columns of all rows."""
     shares: int | None
-    """Number of shares in the size: that of ranks for collectives with one share per rank, else 1. None if unclear."""
+    """Number of shares in the size: one per rank for some collectives, and 1 for all others. None if unclear."""
 
 
 def identify(
@@ -137,7 +137,7 @@ def _infer_ranks(
     low, high = _rank_bounds(collective, possible, ratio, shares)
     from_figures = low if low == high else None
     if listed is not None:
-        if low <= listed and (listed <= high or high == 0):
+        if _is_within(listed, low, high):
             return listed, "", []
         return (
             from_figures,
@@ -157,9 +157,14 @@ def _infer_ranks(
             )
         ranks_from = "size / count" if shares is not None and shares > 1 else "busbw / algbw"
         return from_figures, ranks_from, rank_warnings
-    if claimed is not None and low <= claimed and (claimed <= high or high == 0):
+    if claimed is not None and _is_within(claimed, low, high):
         return claimed, facts.claimed_by, []
     return None, "", []
+
+
+def _is_within(ranks: int, low: int, high: int) -> bool:
+    """True if a number of ranks is within the bounds of `_rank_bounds`."""
+    return low <= ranks and (ranks <= high or high == 0)
 
 
 def _rank_bounds(

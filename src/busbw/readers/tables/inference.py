@@ -3,7 +3,8 @@
 The factor is busbw / algbw, which all rows of a table share. assembly.py and flat.py pass the rows of each table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 from busbw.collectives import bandwidth_ratio
@@ -54,7 +55,7 @@ class TableInference:
         """
         if self._row_builder is not None:
             return self._build_rows(entries, self._row_builder)
-        self._may_have_passes = not are_descending(entries)
+        self._may_have_passes = not are_descending(self._valid_sizes(entries))
         settings = dict(self.facts.settings)
         if len(entries) > 4 * _SAMPLE_ROWS:
             builder = self._infer_facts(_select_precise_rows(entries))
@@ -120,6 +121,12 @@ class TableInference:
                 rows += builder.rows(raw, placements)
         return rows, refused
 
+    def _valid_sizes(self, entries: Sequence[Entry]) -> Iterator[int]:
+        """Yields the sizes of the rows that can be parsed."""
+        for entry in entries:
+            with suppress(NotARowError):
+                yield self._parse_entry(entry).size
+
     def _parse_entry(self, entry: Entry) -> RawRow:
         if isinstance(entry, RawRow):
             return entry
@@ -179,8 +186,9 @@ class TableInference:
         ratios: list[RatioInterval] = []
         for raw, placements in numbered_rows:
             for numbers in placements:
-                ratio = arithmetic.ratio(raw, numbers, self._interpretation)
-                if ratio is not None and self._interpretation.is_consistent(raw, numbers):
+                rate = self._interpretation.rate(raw, numbers)
+                ratio = arithmetic.ratio(rate, numbers) if raw.size else None
+                if ratio is not None and arithmetic.is_algbw_near(rate, numbers):
                     ratios.append(ratio)
         return arithmetic.common_ratio(ratios)
 
@@ -223,20 +231,20 @@ class TableInference:
         if all(numbers.time is numbers.algbw is numbers.busbw is None for numbers in placements):
             return "none of its times and bandwidths is a number"
         for numbers, texts in zip(placements, raw.placement_texts, strict=True):
-            for name, text in zip(("time", "algbw", "busbw"), texts, strict=False):
-                if text in NOT_FINITE:
-                    return f'the {name} is "{text}", which is no measured value'
+            if None in numbers:
+                for name, text in zip(("time", "algbw", "busbw"), texts, strict=False):
+                    if text in NOT_FINITE:
+                        return f'the {name} is "{text}", which is no measured value'
             if numbers.time == 0 and numbers.algbw:
                 return f"the time is {texts.time}, but algbw is {texts.algbw}"
-            if not self._interpretation.is_consistent(raw, numbers):
-                low, high = self._interpretation.rate(raw, numbers)
-                rate = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
-                data_bytes = self._interpretation.data_bytes(raw)
-                unit = self._interpretation.unit
-                bandwidth_unit = self._interpretation.bandwidth_unit
-                return f"algbw {texts.algbw} is not {data_bytes} bytes / {texts.time} {unit} = {rate} {bandwidth_unit}"
-            if self._factor is not None and numbers.busbw is not None:
-                ratio = arithmetic.ratio(raw, numbers, self._interpretation)
+            rate = self._interpretation.rate(raw, numbers)
+            if not arithmetic.is_algbw_near(rate, numbers):
+                low, high = rate
+                rate_text = f"{(low + high) / 2:.4g}" if high < 1e12 else f"{low:.4g} or more"
+                division = f"{self._interpretation.data_bytes(raw)} bytes / {texts.time} {self._interpretation.unit}"
+                return f"algbw {texts.algbw} is not {division} = {rate_text} {self._interpretation.bandwidth_unit}"
+            if self._factor is not None and raw.size:
+                ratio = arithmetic.ratio(rate, numbers)
                 if ratio is not None and not ratio.overlaps(self._factor):
                     return (
                         f"busbw {texts.busbw} is not algbw {texts.algbw} x {self._factor.middle:.4g}, "
@@ -245,10 +253,14 @@ class TableInference:
         return ""
 
 
-def are_descending(entries: Sequence[Entry]) -> bool:
+def are_descending(sizes: Iterable[int]) -> bool:
     """True if each of several rows has a smaller size than the row above, so that they are no passes of -N."""
-    sizes = [entry.size if isinstance(entry, RawRow) else int(entry.words[0]) for entry in entries]
-    return len(sizes) >= _MIN_DESCENDING_ROWS and all(size < earlier for earlier, size in pairwise(sizes))
+    row_count = 1
+    for earlier, size in pairwise(sizes):
+        if size >= earlier:
+            return False
+        row_count += 1
+    return row_count >= _MIN_DESCENDING_ROWS
 
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:

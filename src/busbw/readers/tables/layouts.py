@@ -22,6 +22,7 @@ _COUNT = r"\d{1,18}(?:[,_]\d{3}){0,5}"
 _ROW_START = re.compile(
     rf"(?<![\w.,+-])({_COUNT})\s+({_COUNT})\s+({'|'.join(sorted(DTYPES, key=len, reverse=True))})(?![\w.])"
 )
+"""Size, count and element type: `1024  256  float`."""
 
 
 class PlacementText(NamedTuple):
