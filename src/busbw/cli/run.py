@@ -22,7 +22,7 @@ from busbw.cli.options.engine_flags import (
     used_flags,
 )
 from busbw.cli.options.engine_words import EngineCommand, words_argument
-from busbw.cli.options.run_destination import destination_options, is_abandoned, open_destination
+from busbw.cli.options.run_destination import destination_options, is_empty_record, open_destination
 from busbw.cli.outcome.summary import finish_stdout, plot_option, print_outcome, record_kinds, verified_exit_code
 from busbw.errors import EXIT_CODES_TEXT, BusbwError, ExitCode, UsageError
 from busbw.launchers import Job, LaunchCallbacks, local
@@ -77,7 +77,7 @@ def run(
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, collective) as destination:
         check_interrupt()
         # The engine refuses a file of another run.
-        is_new = not destination.path.exists() or is_abandoned(destination.path)
+        is_new = not destination.path.exists() or is_empty_record(destination.path)
         arguments = (*added_flags, *words[1:])
         plan = local.render(Job(program, arguments, records=destination.path, environment=as_pairs(variables)))
         command_text = shlex.join([program.name, *added_flags, *words[1:]])

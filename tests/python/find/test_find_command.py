@@ -137,8 +137,8 @@ def test_the_help_shows_a_first_command(capsys: pytest.CaptureFixture[str]) -> N
     ("words", "code", "answer"),
     [
         (["1x2"], 0, "HEALTHY: all flows reach the expected rate."),
-        (["1x2", "--fault", "gpu:0/0:2"], 6, "UNDECIDED: All flows within nodes reach "),
-        (["2x1", "--fault", "node:1:2"], 6, "UNDECIDED: All flows between nodes reach "),
+        (["1x2", "--fault", "gpu:0/0:2"], 6, "UNDECIDED: Typical flows within nodes reach "),
+        (["2x1", "--fault", "node:1:2"], 6, "UNDECIDED: Typical flows between nodes reach "),
         (["1x2", "--system", "host"], 6, "UNDECIDED: Too few parts to compare them with their peers."),
         (["2x1", "--size", "1M", "--system", "host"], 6, "UNDECIDED: Too few parts to compare them with their peers."),
     ],

@@ -1,9 +1,11 @@
-"""Comparison with `expect`: the cost of a finding, and the rate of all flows.
+"""Compares the rates of flows with `expect`, and computes the cost of a finding.
 
-If all parts are equally slow, a comparison with peers finds nothing.
+A comparison with peers finds nothing if all parts are equally slow. So the typical rate of the flows is also compared
+with the rate that `expect` predicts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,48 +17,110 @@ from busbw.find.search import Search
 from busbw.system import System
 
 _COST_SIZE_BYTES = 1 << 30
-_MIN_RATIO = 0.7
-"""Healthy flows of 64 MiB reach more than this part of the rate of a NIC (400 Gb/s: 46 to 49 of 50 GB/s)."""
+"""Size of the all-reduce whose times show the cost of a finding."""
+_MIN_SHARE_OF_EXPECTED = 0.7
+"""Minimum rate of good links, as a share of the expected rate. 64 MiB over 400 Gb/s reach 46 to 49 of 50 GB/s."""
 _MIN_SIZE_BYTES = 1 << 24
-"""Size of a flow from which the rate of the links determines its time."""
-_MIN_POWER = 0.5
-"""Minimum chance to find a slow part, so that a kind of part counts as compared."""
+"""Minimum size of a flow that reaches the rate of its links. The time of a smaller flow is mostly latency."""
+_MIN_PROBABILITY = 0.5
+"""Minimum probability that the search finds a slow part of a kind, so that this kind counts as compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RateComparison:
+    """Measured and expected rate of all links between nodes, or of all links within nodes."""
+
+    place: str
+    """Text: "between nodes" or "within nodes"."""
+    measured_gbps: float
+    expected_gbps: float
+    system_name: str
+    remedy: str
+    """The measurement that decides."""
+
+    @property
+    def is_slow(self) -> bool:
+        """True if the measured rate is too low for good links."""
+        return self.measured_gbps < _MIN_SHARE_OF_EXPECTED * self.expected_gbps
+
+    @property
+    def doubt(self) -> UndecidedParts:
+        """The entry for slow links. It names no part, because the links have no faster peers."""
+        says = (
+            f"Typical flows {self.place} reach {self.measured_gbps:.3g} of the expected {self.expected_gbps:.3g} GB/s "
+            f"({self.system_name}). The cause is their links, or a setting that all of them share. {self.remedy}"
+        )
+        return UndecidedParts(between=(), slowdown=round(self.expected_gbps / self.measured_gbps, 2), says=says)
 
 
 def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[KindPower]) -> list[UndecidedParts]:
-    """Returns an entry for the network and for the links within nodes if all flows over them are slow.
+    """Returns an entry if the typical flow between nodes is slow, and one if the typical flow within nodes is slow.
 
     Returns one entry if nothing was compared, neither with peers nor with an expected rate.
     """
-    doubts, is_compared = [], any(one.found >= _MIN_POWER for one in power)
-    for place, is_network, expected_of, remedy in (
-        ("between nodes", True, _network_gbps, "Measure two of the nodes with a third one."),
-        ("within nodes", False, _nvlink_gbps, "Measure another machine of this type."),
-    ):
-        rate_gbps = healthy_rate_gbps(search, is_network=is_network)
-        expected_gbps = None if system is None or rate_gbps is None else expected_of(search, system)
-        if system is None or rate_gbps is None or expected_gbps is None:
-            continue
-        is_compared = True
-        if rate_gbps < _MIN_RATIO * expected_gbps:
-            says = (
-                f"All flows {place} reach {rate_gbps:.3g} of the expected {expected_gbps:.3g} GB/s ({system.name}): "
-                f"their links are slow, or a setting that they share. {remedy}"
-            )
-            doubts.append(UndecidedParts(between=(), slowdown=round(expected_gbps / rate_gbps, 2), says=says))
-    if not is_compared:
+    comparisons = [] if system is None else list(_rate_comparisons(search, system))
+    is_compared_with_peers = any(_detection_probability(one) >= _MIN_PROBABILITY for one in power)
+    if not comparisons and not is_compared_with_peers:
         says = "Too few parts to compare them with their peers. Measure more of them, or name the system (--system)."
-        doubts.append(UndecidedParts(between=(), slowdown=None, says=says))
-    return doubts
+        return [UndecidedParts(between=(), slowdown=None, says=says)]
+    return [comparison.doubt for comparison in comparisons if comparison.is_slow]
 
 
-def _network_gbps(search: Search, system: System) -> float | None:
-    """Returns the rate of a NIC in GB/s. None if it is unknown, or if the flows are too small to reach it."""
+def _detection_probability(power: KindPower) -> float:
+    """Returns the probability that the search finds a slow part of this kind."""
+    return power.found
+
+
+def _rate_comparisons(search: Search, system: System) -> Iterator[_RateComparison]:
+    """Yields the comparisons whose measured and expected rates are known."""
+    network_gbps = typical_rate_gbps(search, is_network=True)
+    expected_network_gbps = None if network_gbps is None else _expected_network_gbps(search, system)
+    if network_gbps is not None and expected_network_gbps is not None:
+        yield _RateComparison(
+            place="between nodes",
+            measured_gbps=network_gbps,
+            expected_gbps=expected_network_gbps,
+            system_name=system.name,
+            remedy="Measure two of the nodes with a third one.",
+        )
+    fabric_gbps = typical_rate_gbps(search, is_network=False)
+    expected_fabric_gbps = None if fabric_gbps is None else _expected_fabric_gbps(search, system)
+    if fabric_gbps is not None and expected_fabric_gbps is not None:
+        yield _RateComparison(
+            place="within nodes",
+            measured_gbps=fabric_gbps,
+            expected_gbps=expected_fabric_gbps,
+            system_name=system.name,
+            remedy="Measure another machine of this type.",
+        )
+
+
+def typical_rate_gbps(search: Search, *, is_network: bool) -> float | None:
+    """Returns the typical rate of a flow between nodes, or of a flow within its node, in GB/s.
+
+    The rate is the median of the references, which are the levels that the search compares flows with. A few slow parts
+    do not change the median; if all parts are slow, the typical rate is slow too.
+
+    Returns None if no such flow was measured, or if the GPUs have several types and therefore no common rate.
+    """
+    if len(search.measurer.cluster.gpu_types) > 1:
+        return None
+    observed = search.observations()
+    paths = observed.paths
+    # Flows across leaf switches collide on uplinks, and the flows of a hub share the rate of one GPU.
+    has_own_links = ~(paths.is_across | paths.is_hub)
+    is_selected = (paths.is_network == is_network) & ~observed.is_dead & has_own_links
+    log_us_per_byte = search.explain().peers.reference[is_selected]
+    return float(np.exp(-np.median(log_us_per_byte)) / 1e3) if len(log_us_per_byte) else None
+
+
+def _expected_network_gbps(search: Search, system: System) -> float | None:
+    """Returns the rate of a NIC in GB/s. None if the rate is unknown, or if the flows are too small to reach it."""
     is_large = _pair_bytes(search) >= _MIN_SIZE_BYTES
     return system.nics.gbit / 8 if system.nics is not None and is_large else None
 
 
-def _nvlink_gbps(search: Search, system: System) -> float | None:
+def _expected_fabric_gbps(search: Search, system: System) -> float | None:
     """Returns the expected rate of a GPU that sends and receives within its node. None if the rate is unknown."""
     size_bytes = _pair_bytes(search)
     scenario = Scenario(collective="sendrecv", ranks=2, ranks_per_node=2)
@@ -65,47 +129,48 @@ def _nvlink_gbps(search: Search, system: System) -> float | None:
 
 
 def _pair_bytes(search: Search) -> int:
-    """Returns the smallest size of a flow between two disjoint GPUs."""
+    """Returns the smallest size of a flow in the rounds without hubs. Flows of hubs are smaller on purpose."""
     return min(one.size_bytes for one in search.rounds if not one.load.has_hubs)
 
 
-def healthy_rate_gbps(search: Search, *, is_network: bool) -> float | None:
-    """Returns the rate of healthy flows between or within nodes in GB/s.
-
-    None if no such flow was measured, or if the GPUs have several types and therefore no common rate.
-    """
-    if len(search.measurer.cluster.gpu_types) > 1:
-        return None
-    observed, explanation = search.observations(), search.explain()
-    chosen = (observed.paths.is_network == is_network) & ~observed.is_dead
-    # At full load on hashed uplinks, healthy flows are slow as well. A hub can have more links than a pair.
-    chosen &= ~(observed.paths.is_across | observed.paths.is_hub)
-    references = explanation.peers.reference[chosen]
-    # The reference is the log of microseconds per byte.
-    return float(np.exp(-np.median(references)) / 1e3) if len(references) else None
-
-
 def cost_sentence(finding: Finding, cluster: Cluster, system: System | None) -> str:
-    """Returns the expected times of a 1 GiB all-reduce over all GPUs. Empty if the times are unknown.
-
-    A ring is as slow as its slowest link, so the prediction reduces the rate of all NICs by the slow-down.
-    """
-    gpus = int(cluster.node_gpus[0])
-    is_uniform = (cluster.node_gpus == gpus).all()
+    """Returns the effect of a finding on an all-reduce over all GPUs. Empty if the effect is unknown."""
     if finding.dead:
         return "Cost: an all-reduce over all nodes fails or hangs."
-    if system is None or system.nics is None or finding.kind == "nvlink":
+    scenario = _all_reduce_over(cluster)
+    if system is None or scenario is None or finding.slowdown is None:
         return ""
-    if finding.slowdown is None or finding.intermittent or not is_uniform or len(cluster.nodes) < 2:
+    if finding.intermittent or finding.kind == "nvlink":  # the model has neither rare delays nor single links
         return ""
-    scenario = Scenario(collective="all_reduce", ranks=len(cluster.gpu_node), ranks_per_node=gpus)
-    slow_gbit = system.nics.gbit / finding.slowdown
-    slow_system = with_nics(system, system.nics.count, slow_gbit, "rate of the slow part")
-    healthy, slow = (expect(scenario, one, [_COST_SIZE_BYTES]).at(_COST_SIZE_BYTES) for one in (system, slow_system))
-    if healthy is None or slow is None:
+    healthy_us = _all_reduce_us(scenario, system)
+    slow_us = _all_reduce_us(scenario, _slowed_system(system, finding.slowdown))
+    if healthy_us is None or slow_us is None:
         return ""
     return (
-        f"Cost: a 1 GiB all-reduce over {scenario.ranks:,} GPUs is expected to take "
-        f"{slow.time_us.typical / 1e3:.1f} ms, and {healthy.time_us.typical / 1e3:.1f} ms without the fault "
-        f"({system.name})."
+        f"Cost: a 1 GiB all-reduce over {scenario.ranks:,} GPUs is expected to take {slow_us / 1e3:.1f} ms, "
+        f"and {healthy_us / 1e3:.1f} ms without the fault ({system.name})."
     )
+
+
+def _all_reduce_over(cluster: Cluster) -> Scenario | None:
+    """Returns the all-reduce over all GPUs. None for a single node, or if the nodes have different numbers of GPUs."""
+    gpus_by_node = cluster.node_gpus.tolist()
+    if len(gpus_by_node) < 2 or len(set(gpus_by_node)) > 1:
+        return None
+    return Scenario(collective="all_reduce", ranks=sum(gpus_by_node), ranks_per_node=gpus_by_node[0])
+
+
+def _slowed_system(system: System, slowdown: float) -> System | None:
+    """Returns the system with slower NICs. None if the NICs are unknown.
+
+    A ring is as slow as its slowest link. So all NICs get the rate of the slow one.
+    """
+    if system.nics is None:
+        return None
+    return with_nics(system, system.nics.count, system.nics.gbit / slowdown, "rate of the slow part")
+
+
+def _all_reduce_us(scenario: Scenario, system: System | None) -> float | None:
+    """Returns the expected time of the all-reduce for `_COST_SIZE_BYTES`. None if the time is unknown."""
+    estimate = expect(scenario, system, [_COST_SIZE_BYTES]).at(_COST_SIZE_BYTES) if system is not None else None
+    return estimate.time_us.typical if estimate is not None else None

@@ -40,6 +40,16 @@ class FindOptions:
     as_json: bool
 
     @property
+    def is_simulated(self) -> bool:
+        """True if the flows are those of a simulated cluster."""
+        return self.shape is not None
+
+    @property
+    def is_in_job(self) -> bool:
+        """True if this process searches within a job of a launcher."""
+        return self.descriptors is not None
+
+    @property
     def exports(self) -> Mapping[str, Path | None]:
         """Files for the result, by their flags."""
         return {"--write-hostfile": self.write_hostfile, "--junit": self.junit, "--prometheus": self.prometheus}

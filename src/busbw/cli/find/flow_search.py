@@ -52,7 +52,7 @@ def search_flows(options: FindOptions) -> int:
                 measures_all_pairs=options.pairs,
                 max_rounds=options.max_rounds,
                 size_bytes=options.size_bytes,
-                lost_nodes=_lost_hosts() if options.descriptors is not None else {},
+                lost_nodes=_lost_hosts() if options.is_in_job else {},
             )
             on_end = open_record.enter_context(keep_flows(search, options))
             end = _run(search, check_interrupt)
@@ -60,7 +60,7 @@ def search_flows(options: FindOptions) -> int:
             # A lost part is a finding.
             failure = None if search.lost else error
             # The processes of a job end with the measuring program, so the result is computed before its end.
-            summary = summarize(search, system, is_simulated=options.shape is not None, ended_early=end is not None)
+            summary = summarize(search, system, is_simulated=options.is_simulated, ended_early=end is not None)
             if isinstance(end, KeyboardInterrupt):
                 exit_code = interrupt_exit_code(end)
             else:
@@ -90,9 +90,9 @@ def _system(options: FindOptions) -> System | None:
     """Returns the system with the expected rates. None if the system is unknown."""
     if options.system_name is not None:
         return named_system(options.system_name)
-    if options.shape is not None:
+    if options.is_simulated:
         return named_system(_SIMULATED_SYSTEM)
-    measures_own_gpus = options.program is None and options.descriptors is None and options.backend != "host"
+    measures_own_gpus = options.program is None and not options.is_in_job and options.backend != "host"
     return find_system("here") if measures_own_gpus else None
 
 

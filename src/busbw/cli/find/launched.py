@@ -21,10 +21,7 @@ _SEARCH_OPTIONS = {"topology", "size_bytes", "pairs", "max_rounds", "seed", "sys
 _SOURCE_OPTIONS = {"shape", "layout", "nodes_per_leaf", "oversubscription", "program", "logs"}
 """Options of `busbw find` that concern another source of flows than a job. --fault is also a flag of the engine."""
 _FIXED_VALUES = {"plot_when": "never", "steps": 1}
-"""Launcher options that concern only a table, with the value that `busbw find` passes for each.
-
-The user cannot set them here.
-"""
+"""Values of launcher options that the user of `busbw find` cannot set: a search has no table and runs once."""
 
 
 class SearchGroup(LazyGroup):

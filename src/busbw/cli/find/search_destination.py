@@ -13,7 +13,7 @@ from busbw import __version__
 from busbw.cli.find.find_options import FindOptions
 from busbw.cli.find.summary import SearchSummary, answer_text
 from busbw.cli.options.output_file import require_writable
-from busbw.cli.options.run_destination import is_abandoned, open_destination, print_record_path, without_secrets
+from busbw.cli.options.run_destination import is_empty_record, open_destination, print_record_path, without_secrets
 from busbw.errors import BusbwError, UsageError
 from busbw.find.search import Search
 from busbw.recorded_search import append_lines, round_record
@@ -23,7 +23,7 @@ from busbw.search_records import SearchEndRecord, SearchLine, SearchRecord
 OnEnd = Callable[[SearchSummary, int, BusbwError | None], None]
 """Receives the result, the exit code, and the error that ended the search early, if there was one."""
 _Destination = tuple[Callable[[Sequence[SearchLine]], None], Callable[[int], None]]
-"""Functions that write to a record, and that end its run in the store."""
+"""Two functions: the first writes lines to a record, the second ends the run of the record with its exit code."""
 
 
 @contextmanager
@@ -31,23 +31,25 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
     """Keeps the rounds of a search as they are measured, and yields the callback for its end.
 
     A simulated search is kept only on request, because the store is for measurements. In a job the lines go to stdout,
-    where the launcher collects them.
+    where the launcher collects them. The callback must not be called before the first round.
 
     Raises:
         BusbwError: The file exists or cannot be written, or the folder cannot be made.
     """
-    waiting: list[SearchLine] = [_header(search, is_simulated=options.shape is not None)]
-    if options.shape is not None and options.records_path is None and options.store is None:
+    is_record_requested = options.records_path is not None or options.store is not None
+    if options.is_simulated and not is_record_requested:
         destination: AbstractContextManager[_Destination] = nullcontext((_ignore, _ignore))
-    elif options.descriptors is not None:
+    elif options.is_in_job:
         destination = nullcontext((_print_lines, _ignore))
     else:
         destination = _open_file(options)
+    # The header is written with the first round, because a search without a round leaves no record.
+    unwritten_header: list[SearchLine] = [_header(search, is_simulated=options.is_simulated)]
     with destination as (write, on_exit):
 
         def append(line: SearchLine) -> None:
-            write([*waiting, line])  # the header comes with the first round: without one there is no record
-            waiting.clear()
+            write([*unwritten_header, line])
+            unwritten_header.clear()
 
         def on_end(summary: SearchSummary, exit_code: int, failure: BusbwError | None) -> None:
             end = SearchEndRecord(
@@ -66,14 +68,14 @@ def keep_flows(search: Search, options: FindOptions) -> Iterator[OnEnd]:
 
 @contextmanager
 def _open_file(options: FindOptions) -> Iterator[_Destination]:
-    """Yields the functions for a new record."""
+    """Yields the functions for a new record. Prints the path of the record at the end if it has lines."""
     with open_destination(options.records_path, options.store, "find") as destination:
         path = destination.path
         if path.exists():
             raise UsageError(f"--records {path} exists", remedy="give a new file")
         require_writable(path, flag="--records")
         yield lambda lines: append_lines(path, *lines), destination.on_exit
-        if path.exists() and not is_abandoned(path):
+        if path.exists() and not is_empty_record(path):
             print_record_path(path)
 
 

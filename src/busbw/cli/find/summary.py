@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec import Struct
 
-from busbw.cli.find.expectations import cost_sentence, doubts_of_all_flows, healthy_rate_gbps
+from busbw.cli.find.expectations import cost_sentence, doubts_of_all_flows, typical_rate_gbps
 from busbw.cli.find.removal_commands import removal_lines
 from busbw.errors import UNDECIDED, ExitCode
 from busbw.find.findings import Finding, UndecidedParts, accused_parts, answers, lost_findings, make_findings
@@ -219,7 +219,7 @@ def power_sentence(power: KindPower, *, is_accused: bool, unit: str) -> str:
 
 
 def _rates_text(search: Search) -> str:
-    """Returns the healthy rates of the flows, to compare with the rated ones."""
-    rates = [(name, healthy_rate_gbps(search, is_network=name == "network")) for name in ("network", "NVLink")]
+    """Returns the typical rates of the flows, to compare with the rated ones."""
+    rates = [(name, typical_rate_gbps(search, is_network=name == "network")) for name in ("network", "NVLink")]
     known = [f"{name} {rate:.3g} GB/s" for name, rate in rates if rate is not None]
-    return f"healthy flows: {', '.join(known)}" if known else "the healthy rate is not known"
+    return f"typical flows: {', '.join(known)}" if known else "the typical rate is not known"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from busbw.cli.options.run_destination import is_abandoned
+from busbw.cli.options.run_destination import is_empty_record
 from busbw.cli.outcome.summary import record_kind
 from busbw.errors import BusbwError, UsageError
 
@@ -42,12 +42,12 @@ class RecordFile:
             FileExistsError: The file has content, or another run has it open.
             OSError: The file cannot be created.
         """
-        is_taken = is_abandoned(self.path)
-        creation = 0 if is_taken else os.O_CREAT | os.O_EXCL
+        is_reused = is_empty_record(self.path)
+        creation = 0 if is_reused else os.O_CREAT | os.O_EXCL
         descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | creation, 0o666)
         is_locked = _lock(descriptor)
         # Without locks, only a file that was created here has no other owner.
-        if is_locked or (is_locked is None and not is_taken):
+        if is_locked or (is_locked is None and not is_reused):
             return descriptor
         os.close(descriptor)
         raise FileExistsError

@@ -64,8 +64,8 @@ def print_record_path(path: Path) -> None:
     click.echo(f"Record: {os.path.relpath(path)}", err=True)
 
 
-def is_abandoned(path: Path) -> bool:
-    """True if a record is an empty file: its run was killed during its start, so a new run may use the file."""
+def is_empty_record(path: Path) -> bool:
+    """True if a record is an empty file. Its run was killed during the start, so a new run may use the file."""
     return path.is_file() and not path.is_symlink() and path.stat().st_size == 0
 
 
