@@ -10,11 +10,10 @@ from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
 from busbw.cli.options.completion import complete_names
-from busbw.cli.options.engine_words import EngineCommand
+from busbw.cli.options.engine_words import REPLAY, ReplayCommand
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.cli.options.replay_options import (
-    REPLAY,
     Objective,
     StepSelection,
     find_replay_trace,
@@ -45,7 +44,7 @@ _SILENT = LaunchCallbacks(lambda _line: None, lambda: None)
 
 
 @click.command(
-    cls=EngineCommand,
+    cls=ReplayCommand,
     context_settings={"ignore_unknown_options": True},
     options_metavar="[OPTIONS]",
     epilog="TRACE is a recording of `busbw record` or another program, or a shipped model (--list). All other options "

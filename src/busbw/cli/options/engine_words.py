@@ -11,20 +11,42 @@ from busbw.collectives import COMM_OPS
 from busbw.engine_help import EngineFlag
 
 _NAME = "words"
-"""Name of the parameter with the collective and the engine's flags."""
+"""Name of the parameter with the collective or trace, and the engine's flags."""
+REPLAY = "replay"
+"""First argument of the engine, and first word of `ab` and `tune`, before a trace."""
 
 
 class EngineCommand(click.Command):
-    """Command with the argument of `words_argument`. It also completes the engine's flags, after the collective."""
+    """Command with an argument `words`: a collective or a trace, then engine flags, which it also completes.
+
+    click calls `shell_complete` of a command for a word with a dash, and that of the argument for any other word.
+    """
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> Completion:
-        """Proposes the options of this command, and after the collective the engine's flags."""
-        if not ctx.params.get(_NAME):
+        """Proposes the options of this command, and after the first of `words` the engine's flags."""
+        words = ctx.params.get(_NAME)
+        if not words:
             return super().shell_complete(ctx, incomplete)
-        own_items = super().shell_complete(ctx, incomplete) if ctx.allow_interspersed_args else []
+        can_have_options_after_words = ctx.allow_interspersed_args
+        own_items = super().shell_complete(ctx, incomplete) if can_have_options_after_words else []
         own_names = {item.value for item in own_items}
-        flag_items = _flag_items(_allowed_flags(ctx.params[_NAME]), incomplete)
+        flag_items = _flag_items(_allowed_flags(self, words), incomplete)
         return [*own_items, *(item for item in flag_items if item.value not in own_names)]
+
+    def engine_program(self, first_word: str) -> str:
+        """Returns the program of the engine for `engine_help.read_help`: empty for a collective.
+
+        All collectives have the same flags. `comm_ops` and `replay` have others.
+        """
+        return first_word if first_word in (COMM_OPS, REPLAY) else ""
+
+
+class ReplayCommand(EngineCommand):
+    """Command whose argument `words` begins with a trace, and whose flags are those of the engine's `replay`."""
+
+    def engine_program(self, first_word: str) -> str:  # noqa: ARG002
+        """Returns `replay` for any trace."""
+        return REPLAY
 
 
 def _complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completion:
@@ -35,7 +57,7 @@ def _complete_word(context: click.Context, parameter: click.Parameter, incomplet
             *complete_collective(context, parameter, incomplete),
             *matching_items([COMM_OPS], incomplete),
         ]
-    flags = _allowed_flags(words)
+    flags = _allowed_flags(context.command, words)
     flag = next((flag for flag in flags if words[-1] in flag.names), None)
     if flag is None or not flag.placeholder:
         return _flag_items(flags, incomplete)
@@ -44,9 +66,10 @@ def _complete_word(context: click.Context, parameter: click.Parameter, incomplet
     return matching_items(flag.values, incomplete)
 
 
-def _allowed_flags(words: Sequence[str]) -> Sequence[EngineFlag]:
-    """Returns the flags of the program that the first word names. All collectives have the same flags."""
-    return engine_help.read_help(COMM_OPS if words[0] == COMM_OPS else "").flags
+def _allowed_flags(command: click.Command, words: Sequence[str]) -> Sequence[EngineFlag]:
+    """Returns the engine flags that can follow `words`, which has at least one word."""
+    program = command.engine_program(words[0]) if isinstance(command, EngineCommand) else ""
+    return engine_help.read_help(program).flags
 
 
 def _flag_items(flags: Iterable[EngineFlag], incomplete: str) -> Completion:

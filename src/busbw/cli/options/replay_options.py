@@ -11,14 +11,13 @@ import click
 
 from busbw import engine
 from busbw.cli.options.engine_flags import parse_collective, parse_count, used_flags
+from busbw.cli.options.engine_words import REPLAY
 from busbw.cli.options.trace_argument import find_trace
 from busbw.errors import UsageError
 from busbw.traces.model import Trace
 from busbw.traces.models import list_models
 from busbw.traces.replay import ReplayProgram, make_program
 
-REPLAY = "replay"
-"""First argument of the engine, and first word of `ab` and `tune`, before a trace."""
 PROGRAM_FILE = "program.json"
 """Name of the file of a replay program in a folder of records."""
 
