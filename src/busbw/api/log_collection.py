@@ -26,7 +26,7 @@ class LogCollection(Struct, kw_only=True, frozen=True):
     logs: tuple[Log, ...]
     """The logs with all facts that they state: tables with device list, settings and environment, refused lines."""
     skipped: tuple[str, ...] = ()
-    """A sentence for each file of a folder that could not be read, and for each source that was given twice."""
+    """A sentence for each unreadable file of a folder, and for each source that was named twice."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -54,19 +54,19 @@ class LogCollection(Struct, kw_only=True, frozen=True):
         """Judges each configuration as `busbw check` does, and returns its verdict and expectation.
 
         Args:
-            system: System of the runs, its name in `busbw expect --list-systems`, or a machine type; None or `auto` to
-                derive it from each log.
-            nics: NICs of a node; None for those of the system.
-            sharp: True if the network's switches reduce (InfiniBand SHARP); False to use the system's description.
-            reference: Good run to judge by instead of the expectation, published figures or their name in `busbw refs`,
-                or `auto` for the nearest published figures.
+            system: System of the runs, its name in `busbw expect --list-systems`, or a machine type. None or `auto`
+                derives the system from each log.
+            nics: NICs of a node. None for the NICs of the system.
+            sharp: True if the network's switches reduce (InfiniBand SHARP). False to use the system's description.
+            reference: Judges by this reference instead of the expectation: a good run, published figures, or their
+                name in `busbw refs`. `auto` selects the published figures whose hardware and job are most similar.
 
         Raises:
             UsageError: The system or the reference is unknown, or the reference has more than one log.
         """
         if system == "auto":
             system = None
-        run_system = named_system(system, words=("auto",)) if isinstance(system, str) else system
+        run_system = named_system(system, other_values=("auto",)) if isinstance(system, str) else system
         selection = _reference_selection(reference)
         return tuple(
             configuration

@@ -1,7 +1,7 @@
 """`busbw expect`: predicts busbw and time of a collective on a system, and shows the limits.
 
-A wire is a kind of link, such as NVLink or the NICs. A route is an algorithm with the wires it uses; each wire limits
-the busbw of the route. The binding limit is the lowest one.
+A wire is a kind of link, such as NVLink or the NICs. A route is an algorithm with the wires that it uses. Each wire
+limits the busbw of the route. The binding limit is the lowest of these limits.
 """
 
 import math
@@ -20,7 +20,17 @@ from busbw.cli.options.nics_option import nics_option, sharp_option, with_parsed
 from busbw.cli.options.param_types import parse_size_option
 from busbw.cli.options.reference_option import select_reference
 from busbw.errors import UsageError
-from busbw.expect import LATENCY_SOURCE, Estimate, Expectation, ExpectedRange, Route, Scenario, with_sharp
+from busbw.expect import (
+    LATENCY_HIGH,
+    LATENCY_LOW,
+    LATENCY_SOURCE,
+    Estimate,
+    Expectation,
+    ExpectedRange,
+    Route,
+    Scenario,
+    with_sharp,
+)
 from busbw.expect import expect as expectation_of
 from busbw.json_output import json_object
 from busbw.judge import ReferenceComparison, compare_with_reference
@@ -125,7 +135,7 @@ def expect(
         system_name = "here"
     machine = detect_machine() if system_name == "here" else None
     node_system, description = (
-        system_of_machine(machine) if machine else (named_system(system_name, words=("here",)), "")
+        system_of_machine(machine) if machine else (named_system(system_name, other_values=("here",)), "")
     )
     if nics is not None:
         node_system = with_parsed_nics(node_system, nics)
@@ -152,7 +162,7 @@ def expect(
 
 
 def _default_ranks(node_system: system.System, machine: DetectedMachine | None) -> int:
-    """Returns one rank for each GPU of this machine, or the ranks of one node of the system."""
+    """Returns one rank for each GPU of this machine. Without GPUs: the ranks of one node of the system, at least 2."""
     gpu_count = len(machine.gpus) if machine and machine.gpus else 0
     return gpu_count or max(2, node_system.ranks_per_node)
 
@@ -174,6 +184,11 @@ def _with_sharp(node_system: system.System) -> system.System:
 
 
 def _check_dtype(name: str | None) -> str | None:
+    """Returns the element type as typed, which may be another name such as fp16.
+
+    Raises:
+        UsageError: There is no such type. The remedy lists only the names of nccl-tests.
+    """
     if name is None or name in DTYPES:
         return name
     remedy = f"{suggestion(name, ELEMENT_BYTES)}allowed are {', '.join(ELEMENT_BYTES)}"
@@ -257,8 +272,8 @@ def _prediction_lines(
         f"{best.binding_limit.wire}, on the route {best.name}, for large messages: {best.binding_limit.why}",
     )
     if best.binding_limit.traffic < 1:
-        load = f"{best.binding_limit.traffic:.2f} GB/s cross it for each GB/s of busbw"
-        yield from _labeled_lines("", f"busbw exceeds the load of that wire: {load}")
+        load = f"only {best.binding_limit.traffic:.2f} GB/s cross it for each GB/s of busbw"
+        yield from _labeled_lines("", f"busbw can be higher than the rate of that wire, because {load}")
     yield from _labeled_lines(
         "latency", f"at least {expectation.floor_us:.1f} us in NCCL's own model of the fastest route"
     )
@@ -277,8 +292,10 @@ def _prediction_lines(
 def _machine_text(machine: DetectedMachine) -> str:
     memory = size_text(machine.memory_bytes) if machine.memory_bytes else "memory unknown"
     ports = ", ".join(f"{port.name} {f'{port.gbit:g} Gb/s' if port.gbit else 'rate unknown'}" for port in machine.ports)
-    processors = f"{machine.processors or 'an unknown number of'} x {machine.processor or 'unknown processor'}"
-    return f"{processors}, {memory}, NICs: {ports or 'none found'}"
+    processor_count = machine.processor_count or "an unknown number of"
+    return (
+        f"{processor_count} x {machine.processor_model or 'unknown processor'}, {memory}, NICs: {ports or 'none found'}"
+    )
 
 
 def _labeled_lines(label: str, text: str, indent: int = 14) -> Iterator[str]:
@@ -364,4 +381,5 @@ def _source_lines(routes: Iterable[Route]) -> Iterator[str]:
         route_names.setdefault(f"latency and protocols: {route.source}", []).append(route.name)
     for statement, names in route_names.items():
         yield from _labeled_lines("", f"{', '.join(dict.fromkeys(names))}: {statement}", indent=2)
-    yield from _labeled_lines("", f"range of latency: 0.5 to 2.5 times the model: {LATENCY_SOURCE}", indent=2)
+    range_text = f"range of latency: {LATENCY_LOW:g} to {LATENCY_HIGH:g} times the model"
+    yield from _labeled_lines("", f"{range_text}: {LATENCY_SOURCE}", indent=2)

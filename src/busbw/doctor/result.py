@@ -38,7 +38,7 @@ class Missing(Struct, kw_only=True, frozen=True):
 
     check: str
     missing: str
-    """Value that could not be read."""
+    """Value that could not be read, or a clause with the reason."""
     node: str | UnsetType = UNSET
 
 

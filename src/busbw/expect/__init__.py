@@ -13,11 +13,13 @@ from busbw.expect.from_log import (
     scenario_of,
     system_of,
 )
-from busbw.expect.predict import LATENCY_SOURCE, expect, with_nics, with_sharp
+from busbw.expect.predict import LATENCY_HIGH, LATENCY_LOW, LATENCY_SOURCE, expect, with_nics, with_sharp
 from busbw.expect.routes import can_reduce_in_network
 from busbw.expect.types import Efficiency, Estimate, Expectation, ExpectedRange, Limit, Protocol, Route, Scenario
 
 __all__ = [
+    "LATENCY_HIGH",
+    "LATENCY_LOW",
     "LATENCY_SOURCE",
     "Efficiency",
     "Estimate",

@@ -34,25 +34,24 @@ class DetectedMachine(Struct, kw_only=True, frozen=True):
     gpus: tuple[str, ...] | None
     """Names of the GPUs. None if no driver answers; the machine may still have GPUs."""
     ports: tuple[NetworkPort, ...]
-    processor: str | None = None
-    """Model of the CPU."""
-    processors: int | None = None
+    processor_model: str | None = None
+    processor_count: int | None = None
     """Number of logical CPUs."""
     numa_nodes: int | None = None
     memory_bytes: int | None = None
 
 
 def detect_machine(root: Path = Path("/")) -> DetectedMachine:
-    """Detects this machine, or in a test the machine with the folders /proc and /sys below `root`."""
+    """Detects this machine, or the machine of a test, which has the folders /proc and /sys below `root`."""
     cpuinfo = _read_text(root / "proc/cpuinfo") or ""
     model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    processors = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
+    processor_count = len(re.findall(r"^processor\s*:", cpuinfo, re.MULTILINE))
     memory = re.search(r"^MemTotal:\s*(\d+) kB", _read_text(root / "proc/meminfo") or "", re.MULTILINE)
     return DetectedMachine(
         gpus=_detect_gpus(root),
         ports=(*_detect_rdma_ports(root), *_detect_ethernet_ports(root)),
-        processor=model[1].strip() if model else None,
-        processors=processors or None,
+        processor_model=model[1].strip() if model else None,
+        processor_count=processor_count or None,
         numa_nodes=len(list(root.glob("sys/devices/system/node/node[0-9]*"))) or None,
         memory_bytes=int(memory[1]) * 1024 if memory else None,
     )
@@ -77,7 +76,7 @@ def system_of_machine(machine: DetectedMachine) -> tuple[System, str]:
 
 
 def _count_fastest_ports(ports: tuple[NetworkPort, ...]) -> tuple[int, float] | None:
-    """Returns how many ports have the highest rate, and that rate in Gb/s. None if no port reaches MIN_GBIT.
+    """Returns the number of ports with the highest rate, and the rate in Gb/s. None if no port reaches MIN_GBIT.
 
     RDMA ports are preferred. Slower ports of a machine serve storage and management.
     """

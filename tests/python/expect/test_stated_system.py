@@ -38,7 +38,7 @@ def test_an_unknown_name_in_the_environment_is_ignored(table: Table) -> None:
 
 @pytest.mark.parametrize("name", ["p5.48xlarge", "P5.48xlarge", "p5", "h100-p5"])
 def test_a_machine_type_names_its_system(name: str) -> None:
-    assert named_system(name, words=()).name == "h100-p5"
+    assert named_system(name, other_values=()).name == "h100-p5"
     found = find_system(name)
     assert found is not None
     assert found.name == "h100-p5"
@@ -52,4 +52,4 @@ def test_an_alias_is_found_as_by_the_launchers() -> None:
 
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(UsageError, match=r'there is no system "p6\.99xlarge"'):
-        named_system("p6.99xlarge", words=())
+        named_system("p6.99xlarge", other_values=())

@@ -126,7 +126,7 @@ def test_a_node_is_detected(tmp_path: Path) -> None:
     seen = detect_machine(machine(tmp_path, gpus=["NVIDIA H200"] * 8, rdma=rdma, ethernet=[("eno1", "1000")]))
     assert seen.gpus == ("NVIDIA H200",) * 8
     assert seen.memory_bytes == 1 << 30
-    assert (seen.processor, seen.processors, seen.numa_nodes) == ("A Processor", 2, 1)
+    assert (seen.processor_model, seen.processor_count, seen.numa_nodes) == ("A Processor", 2, 1)
     system, how = system_of_machine(seen)
     assert system.name == "h200-sxm"
     assert system.nics is not None
@@ -162,7 +162,13 @@ def test_a_gpu_that_is_not_described_is_named(tmp_path: Path) -> None:
 
 def test_an_empty_tree_is_all_unknown(tmp_path: Path) -> None:
     seen = detect_machine(tmp_path)
-    assert (seen.gpus, seen.processor, seen.processors, seen.memory_bytes, seen.ports) == (None, None, None, None, ())
+    assert (seen.gpus, seen.processor_model, seen.processor_count, seen.memory_bytes, seen.ports) == (
+        None,
+        None,
+        None,
+        None,
+        (),
+    )
 
 
 def test_this_machine_is_detected_without_failing() -> None:

@@ -29,7 +29,7 @@ def _cases(result: Result) -> Iterator[Element]:
         failure.text = xml_text("\n".join(map(_finding_text, group)))
         yield case
     for missing in result.could_not_check:
-        yield _case(_name(missing), "error", message=xml_text(f"missing {missing.missing}"), type="undecided")
+        yield _case(_name(missing), "error", message=xml_text(f"could not check: {missing.missing}"), type="undecided")
     yield from map(_case, result.passed)
     for name in result.not_applicable:
         yield _case(name, "skipped", message=xml_text(result.not_applicable_reasons.get(name, "not applicable")))

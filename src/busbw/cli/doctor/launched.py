@@ -12,7 +12,7 @@ import click
 from busbw.cli.doctor.exports import EXPORTS
 from busbw.cli.doctor.several_nodes import require_new_captures, write_capture
 from busbw.cli.lazy import LazyGroup
-from busbw.cli.options.launcher_options import Words, launched_command
+from busbw.cli.options.launcher_options import ALSO_JSON, Words, launched_command
 from busbw.cli.options.param_types import NonEmptyPath
 from busbw.doctor.result import Result
 from busbw.engine import EACH_NODE
@@ -22,17 +22,16 @@ _NODE_OPTIONS = {"roots", "only", "ignored"}
 _RESULT_OPTIONS = {"only", "ignored", "fail_on", "as_json"}
 """Options of `busbw doctor` that process 0 gets."""
 _FIXED_VALUES = {
+    # A check has no table, runs once, and leaves no record. `launched_command` replaces the store.
     "plot_when": "never",
     "steps": 1,
-    "processes": 1,
-    "processes_per_node": 1,
     "records_path": None,
     "store": None,
+    # One process examines a whole node.
+    "processes": 1,
+    "processes_per_node": 1,
 }
-"""Launcher options that concern only measurements, with the value that `busbw doctor` passes for each.
-
-The user cannot set them here.
-"""
+"""Values of launcher options that the user of `busbw doctor` cannot set."""
 
 
 class DoctorGroup(LazyGroup):
@@ -68,11 +67,11 @@ class DoctorGroup(LazyGroup):
 def _engine_words(words: Words) -> tuple[str, ...]:
     """Returns the command line of the engine. `words` has the words of each option that the user set."""
     capture = ["--with-capture"] if words["capture"] else []
-    node_command = ["busbw", "doctor", "--node-record", *capture, *_chosen(words, _NODE_OPTIONS)]
-    result_command = ["busbw", "doctor", "--merge", *capture, *_chosen(words, _RESULT_OPTIONS | {"also_json"})]
+    node_command = ["busbw", "doctor", "--node-record", *capture, *_words_of_options(words, _NODE_OPTIONS)]
+    result_command = ["busbw", "doctor", "--merge", *capture, *_words_of_options(words, _RESULT_OPTIONS | {ALSO_JSON})]
     return EACH_NODE, shlex.join(node_command), shlex.join(result_command)
 
 
-def _chosen(words: Words, names: set[str]) -> list[str]:
-    """Returns the words of the options with these names."""
+def _words_of_options(words: Words, names: set[str]) -> list[str]:
+    """Returns the words of the options with these parameter names."""
     return list(chain.from_iterable(words[name] for name in words if name in names))

@@ -14,6 +14,8 @@ from busbw.errors import UsageError
 
 Words = Mapping[str, Sequence[str]]
 """Words of each option on the command line, by the name of its parameter. Empty if the option is not set."""
+ALSO_JSON = "also_json"
+"""Key in `Words` of the words that make process 0 print the result as JSON too. No user sets this option."""
 
 
 def launched_command(
@@ -35,15 +37,16 @@ def launched_command(
     Args:
         launch_command: Command of the launcher.
         own_parameters: Parameters of the command without a launcher.
-        passed_on: Names of those that are passed to the commands in the job, with `as_json`.
+        passed_on: Names of the own parameters that are passed to the commands in the job. `as_json` is among them.
         exports: Files for the result, which process 0 sends as JSON.
         result_type: Type of the result.
-        fixed_values: Values, by parameter name, of options of the launcher that have no effect on such a job. The
-            launcher may lack some of them. `store` gets a folder that exists as long as the job.
-        make_engine_words: Returns the words of the engine. The entry `also_json` is not empty if process 0 must print
-            the result as JSON, too.
+        fixed_values: Values, by parameter name, of launcher options that the user cannot set for such a job. The
+            launcher may lack some of these options. The value of `store` is replaced by a temporary folder.
+        make_engine_words: Returns the words of the engine. The entry `ALSO_JSON` is not empty if the launcher writes
+            the result to files.
         folder_option: Further option of the command, for a folder on this machine. The engine words depend on it.
-        write_to_folder: Writes a line of process 0 to this folder. Returns False if the line is the result.
+        write_to_folder: Writes a line of process 0 to the folder of `folder_option`. Returns False, and writes
+            nothing, if the line is the result.
     """
     launch = launch_command.callback
     assert launch is not None
@@ -65,8 +68,8 @@ def launched_command(
             each.name or "": _option_words(each, values.pop(each.name or "")) for each in (*options, *folder_options)
         }
         export_paths = {each.opts[0]: values.pop(each.name or "") for each in export_options}
-        words["also_json"] = ["--also-json"] if any(export_paths.values()) else []
-        if values.get("detach") and (folder or words["also_json"]):
+        words[ALSO_JSON] = ["--also-json"] if any(export_paths.values()) else []
+        if values.get("detach") and (folder or words[ALSO_JSON]):
             raise UsageError("--detach ends before there are files to write", remedy="remove it, or their options")
 
         def handle_result(line: bytes) -> bool:
@@ -77,7 +80,7 @@ def launched_command(
             return bool(words["as_json"])
 
         with ExitStack() as resources:
-            if "store" in own_values:  # the launcher needs a folder for its files, although there is no record
+            if "store" in own_values:  # the launcher needs a folder for its files, although no record is written
                 own_values["store"] = Path(resources.enter_context(TemporaryDirectory(prefix="busbw-")))
             # Only some commands have further words for the engine.
             job = {"words": (), **own_values, **values, "engine_words": make_engine_words(words)}
@@ -103,7 +106,7 @@ def refuse_options_before(context: click.Context) -> None:
 
 
 def _option_words(option: click.Parameter, value: Any) -> list[str]:
-    """Returns an option with its value or values as words of a command line, none if it is not set."""
+    """Returns an option with its value or values as words of a command line. Empty if the option is not set."""
     if value is None or value is False:
         return []
     if value is True:

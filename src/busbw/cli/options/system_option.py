@@ -32,4 +32,4 @@ def find_system(system_name: str) -> System | None:
     if system_name == "here":
         local_system, _description = system_of_machine(detect_machine())
         return local_system
-    return named_system(system_name, words=SYSTEM_WORDS)
+    return named_system(system_name, other_values=SYSTEM_WORDS)

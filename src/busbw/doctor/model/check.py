@@ -67,7 +67,7 @@ class NotApplicable(Exception):  # noqa: N818 (not an error)
 
 
 class Unreadable(Exception):  # noqa: N818 (not an error)
-    """A value cannot be read, so the check cannot decide. The argument states what is missing."""
+    """A value cannot be read, so the check cannot decide. The argument is the value, or a clause with the reason."""
 
 
 def require(condition: object, reason: str) -> None:

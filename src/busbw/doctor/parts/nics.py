@@ -61,7 +61,7 @@ class Port(Struct, kw_only=True, frozen=True):
     def interface(self) -> str:
         """First network interface. Raises Unreadable without one."""
         if not self.interfaces:
-            raise Unreadable(f"the network interface of {self.device}; use the network namespace of the host")
+            raise Unreadable(f"{self.device} has no network interface here; use the network namespace of the host")
         return self.interfaces[0]
 
 
@@ -98,7 +98,7 @@ def _port(machine: Machine, device: PciDevice, number: str, interfaces: tuple[st
     link_layer = machine.word(f"{folder}/link_layer")
     rate = rate_gbit(machine.word(f"{folder}/rate"))
     if rate is None:
-        raise Unreadable(f"a rate in {absolute_path(folder)}/rate")
+        raise Unreadable(f"{absolute_path(folder)}/rate holds no rate")
     kind: Kind = "InfiniBand" if link_layer == "InfiniBand" else "RoCE"
     return Port(
         device=device.label,
@@ -124,12 +124,11 @@ def _interfaces(machine: Machine) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def collective_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
-    """Returns the ports that a job uses for collectives, without the ports for storage and management.
+def compute_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
+    """Returns the ports of the compute NICs, without the ports for storage and management.
 
-    The ports of one model, at the same place of each card, are a group. The group with the highest total rate is used.
-    If the GPUs cannot share its ports equally, but can share the ports with the most frequent value of a trait, the
-    other ports have another purpose.
+    The ports of one model, at the same place of each card, are a group. The group with the highest total rate has the
+    compute ports. `_without_other_purpose` removes ports from this group.
 
     Args:
         machine: Machine with the NICs.
@@ -142,16 +141,25 @@ def collective_ports(machine: Machine, *kinds: Kind) -> tuple[Port, ...]:
     for port in rdma_ports(machine):
         # The second function of a card is its second port, which many sites leave without a cable.
         groups.setdefault((port.model, port.number, port.bus_id[-1]), []).append(port)
-    ports = max(groups.values(), key=lambda group: sum(port.rate_gbit for port in group))
-    gpu_count = len(gpus(machine))
+    fastest_group = max(groups.values(), key=lambda group: sum(port.rate_gbit for port in group))
+    ports = _without_other_purpose(fastest_group, len(gpus(machine)))
+    selected = tuple(port for port in ports if not kinds or port.kind in kinds)
+    require(selected, f"no compute NIC of kind {' or '.join(kinds)}")
+    return selected
+
+
+def _without_other_purpose(ports: list[Port], gpu_count: int) -> list[Port]:
+    """Returns the ports that the GPUs can share equally, if the other ports are a minority that differs in one trait.
+
+    Example: a node has 8 GPUs and 10 ports, of which 8 have 400 Gb/s. The two slower ports are for storage.
+    """
     for trait in ("kind", "is_active", "rate_gbit"):
         value = majority_value(getattr(port, trait) for port in ports)
-        same = [port for port in ports if getattr(port, trait) == value]
-        if value and _can_share_equally(gpu_count, len(same)) and not _can_share_equally(gpu_count, len(ports)):
-            ports = same
-    chosen = tuple(port for port in ports if not kinds or port.kind in kinds)
-    require(chosen, f"no compute NIC of kind {' or '.join(kinds)}")
-    return chosen
+        majority = [port for port in ports if getattr(port, trait) == value]
+        has_majority = bool(value)  # a majority of inactive ports (False) does not count either
+        if has_majority and _can_share_equally(gpu_count, len(majority)):
+            ports = ports if _can_share_equally(gpu_count, len(ports)) else majority
+    return ports
 
 
 def _can_share_equally(gpu_count: int, port_count: int) -> bool:
@@ -160,7 +168,7 @@ def _can_share_equally(gpu_count: int, port_count: int) -> bool:
 
 
 def majority_value(values: Iterable[Value]) -> Value | None:
-    """Returns the value that more than half of the parts have. None if no value is so frequent."""
+    """Returns the value that occurs more often than all others together. None if no value does."""
     counts = Counter(values)
     value, count = counts.most_common(1)[0]
     return value if 2 * count > counts.total() else None
@@ -169,8 +177,8 @@ def majority_value(values: Iterable[Value]) -> Value | None:
 def is_permitted(setting: str, name: str, port: str | None = None) -> bool:
     """True if a value of NCCL_IB_HCA or NCCL_SOCKET_IFNAME permits a device or interface.
 
-    The value lists prefixes of names, or whole names after a "=". A "^" at the beginning excludes the listed ones. An
-    entry can end with a colon and a port.
+    The value lists prefixes of names, or whole names if the list begins with "=". A "^" at the beginning excludes the
+    listed names. An entry can end with a colon and a port.
     """
     is_excluding = setting.startswith("^")
     is_exact = setting.removeprefix("^").startswith("=")

@@ -1,4 +1,4 @@
-"""Finds a system by its name, or by that of a machine type."""
+"""Finds a system by its name, or by the name of a machine type."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,13 @@ from busbw.launchers.machine_types.machine_type import find_built_in
 from busbw.system import System, find, systems
 
 
-def named_system(name: str, *, words: Sequence[str] = ()) -> System:
-    """Returns the system with a name, that of a machine type such as p5.48xlarge, or that of a file.
+def named_system(name: str, *, other_values: Sequence[str] = ()) -> System:
+    """Returns the system for the name of a system, the name of a machine type such as p5.48xlarge, or a file.
 
     Args:
         name: Name or path.
-        words: Values that the caller accepts instead of a name, for the remedy of an unknown one.
+        other_values: Values that the caller accepts besides names, such as `here`. The remedy of an unknown name
+            lists them.
 
     Raises:
         UsageError: The name is unknown, or the file is invalid.
@@ -19,4 +20,4 @@ def named_system(name: str, *, words: Sequence[str] = ()) -> System:
     machine_type = None if name in systems() else find_built_in(name)
     if machine_type and machine_type.expectation:
         return find(machine_type.expectation)
-    return find(name, other_values=(*words, "a machine type"))
+    return find(name, other_values=(*other_values, "a machine type"))

@@ -291,7 +291,7 @@ def test_a_bond_with_all_links_or_of_other_nics() -> None:
 def test_interfaces_of_another_network_namespace_cannot_be_checked() -> None:
     result = ROCE.without("sys/class/net").examine("nic-mtu", "roce-qos")
     assert [each.missing for each in result.could_not_check] == [
-        "the network interface of mlx5_0; use the network namespace of the host"
+        "mlx5_0 has no network interface here; use the network namespace of the host"
     ] * 2
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.model import Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.nccl_settings import read_settings
-from busbw.doctor.parts.nics import NETWORK, Port, collective_ports, is_permitted, majority_value
+from busbw.doctor.parts.nics import NETWORK, Port, compute_ports, is_permitted, majority_value
 
 _ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
 _LINK_LOCAL = "fe80:"
@@ -37,7 +37,7 @@ def socket_interface(machine: Machine) -> Iterator[Finding]:
     fix="assign an address to the interface: ip addr add ADDRESS dev INTERFACE; show_gids lists the result",
 )
 def roce_gid(machine: Machine) -> Iterator[Finding]:
-    ports = [port for port in collective_ports(machine, "RoCE") if port.is_active]
+    ports = [port for port in compute_ports(machine, "RoCE") if port.is_active]
     require(ports, "no RoCE port is active")
     setting = read_settings(machine).get("NCCL_IB_GID_INDEX")
     index = setting.value if setting and setting.value.isdecimal() else None

@@ -12,7 +12,7 @@ from msgspec import field
 from busbw.doctor.model import Check, CheckTexts, Evidence, Finding, Machine, Unreadable, absolute_path, require
 from busbw.doctor.model.tree import LATER, command_key, command_words
 from busbw.doctor.parts.counters import growths
-from busbw.doctor.parts.nics import NETWORK, Kind, Port, collective_ports
+from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports
 from busbw.doctor.parts.pci import INFINIBAND
 
 
@@ -27,7 +27,7 @@ class _Entry(CheckTexts, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
 
 def _examine(entry: _Entry, machine: Machine) -> Iterator[Finding]:
-    ports = collective_ports(machine, *entry.kinds)
+    ports = compute_ports(machine, *entry.kinds)
     # All first readings precede the second ones, each of which waits for one second since its first reading.
     for port in ports:
         for key in (*_files(entry, port), *_commands(entry, port)):

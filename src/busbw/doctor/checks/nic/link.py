@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.model import Damage, Finding, Machine, Unreadable, check
 from busbw.doctor.parts.job import node_count
-from busbw.doctor.parts.nics import NETWORK, collective_ports
+from busbw.doctor.parts.nics import NETWORK, compute_ports
 from busbw.doctor.parts.pci import gpus
 from busbw.doctor.parts.platform import has_just_booted
 
@@ -20,7 +20,7 @@ _MIN_PORTS = 4
     fix="check cable and switch port (Polling: no signal; Disabled: sudo mlxlink -d DEVICE -a UP)",
 )
 def nic_state(machine: Machine) -> Iterator[Finding]:
-    ports = collective_ports(machine)
+    ports = compute_ports(machine)
     inactive = [port for port in ports if not port.is_active]
     down = [port for port in inactive if not port.lacks_subnet_manager]
     has_cluster_size = len(ports) >= _MIN_PORTS
@@ -51,7 +51,7 @@ def nic_state(machine: Machine) -> Iterator[Finding]:
     fix="start the subnet manager of the fabric (opensm, UFM, or on the switch); sminfo shows it",
 )
 def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
-    ports = collective_ports(machine, "InfiniBand")
+    ports = compute_ports(machine, "InfiniBand")
     if any(port.lacks_subnet_manager for port in ports) and has_just_booted(machine):
         raise Unreadable("the final state of the ports; the node has just booted")
     for port in ports:
@@ -73,7 +73,7 @@ def ib_subnet_manager(machine: Machine) -> Iterator[Finding]:
     fix="ip -details link show INTERFACE; check its cable and switch port",
 )
 def nic_bond(machine: Machine) -> Iterator[Finding]:
-    own = {name for port in collective_ports(machine, "RoCE") for name in port.interfaces}
+    own = {name for port in compute_ports(machine, "RoCE") for name in port.interfaces}
     for bond in machine.names(NETWORK):
         members = (machine.text_or_none(f"{NETWORK}/{bond}/bonding/slaves") or "").split()
         if own.isdisjoint(members):

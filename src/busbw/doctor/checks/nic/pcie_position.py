@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, check, require
-from busbw.doctor.parts.nics import collective_ports, rdma_ports
+from busbw.doctor.parts.nics import compute_ports, rdma_ports
 from busbw.doctor.parts.pci import DEVICES, INFINIBAND, gpus, links_above, location
 from busbw.topology.sources.pci_paths import pcie_level
 
@@ -21,7 +21,7 @@ _BELOW_SWITCH = {"PIX", "PXB"}
     fix="move the NIC to a slot with x16 of its generation; check bifurcation and slot generation in the BIOS",
 )
 def port_speed_vs_slot(machine: Machine) -> Iterator[Finding]:
-    ports = collective_ports(machine)
+    ports = compute_ports(machine)
     links = {port: above[0] for port in ports if (above := links_above(machine, port.bus_id))}
     # A card in several slots, such as in DGX Spark, appears once for each slot, and its port uses all these slots.
     cards = {port: machine.text_or_none(f"{INFINIBAND}/{port.device}/sys_image_guid") or port.bus_id for port in links}

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from busbw.doctor.model import Absent, Damage, Evidence, Finding, Machine, check, require
 from busbw.doctor.parts.job import is_container_without_gpu, is_in_container, is_in_slurm_job
-from busbw.doctor.parts.nics import collective_ports
+from busbw.doctor.parts.nics import compute_ports
 from busbw.doctor.parts.pci import DEVICES, INFINIBAND, device_folders, rdma_devices
 from busbw.launchers.machine_types.machine_type import built_in_types
 
@@ -25,7 +25,7 @@ _DEVICE_FILES = "dev/infiniband"
     fix="sudo dmesg | grep -e mlx5 -e bnxt; sudo mlxfwreset -d BDF reset; sudo reboot",
 )
 def nic_count(machine: Machine) -> Iterator[Finding]:
-    compute_nics = [f"{DEVICES}/{port.bus_id}" for port in collective_ports(machine, "InfiniBand", "RoCE")]
+    compute_nics = [f"{DEVICES}/{port.bus_id}" for port in compute_ports(machine, "InfiniBand", "RoCE")]
     compute_kinds = {_kind(machine, folder) for folder in compute_nics}
     with_rdma = {f"{DEVICES}/{device.bus_id}" for device in rdma_devices(machine)}
     missing = [
@@ -105,7 +105,7 @@ def _efa_count(instance: str) -> int:
     fix="sudo modprobe ib_uverbs; container: --device=/dev/infiniband, or request the NICs from the device plugin",
 )
 def ib_verbs_char_devices(machine: Machine) -> Iterator[Finding]:
-    ports = collective_ports(machine)
+    ports = compute_ports(machine)
     if any(name.startswith("uverbs") for name in machine.names_or_empty(_DEVICE_FILES)):
         return
     require(not is_container_without_gpu(machine), "a container without a GPU")

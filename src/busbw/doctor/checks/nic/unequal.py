@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TypeAlias
 
 from busbw.doctor.model import Damage, Evidence, Finding, Machine, Severity, Unreadable, check, require
-from busbw.doctor.parts.nics import NETWORK, Kind, Port, collective_ports, majority_value
+from busbw.doctor.parts.nics import NETWORK, Kind, Port, compute_ports, majority_value
 from busbw.doctor.parts.pci import INFINIBAND, MELLANOX, gpus
 
 Reading: TypeAlias = Callable[[Machine, Port], tuple[str, str]]
@@ -22,7 +22,7 @@ def _same_on_most_ports(
 ) -> Callable[[Reading], Examination]:
     """Turns a function that reads one port into an examination of all active compute ports.
 
-    The examination reports each port with another value than most ports. `collective_ports` returns ports of one model.
+    The examination reports each port with another value than most ports. `compute_ports` returns ports of one model.
 
     Args:
         severity: Severity of a difference.
@@ -34,7 +34,7 @@ def _same_on_most_ports(
     def make_examination(read: Reading) -> Examination:
         @wraps(read)
         def examine(machine: Machine) -> Iterator[Finding]:
-            ports = [port for port in collective_ports(machine, *kinds) if port.is_active]
+            ports = [port for port in compute_ports(machine, *kinds) if port.is_active]
             require(ports, "no compute NIC is active")
             readings = {port: read(machine, port) for port in ports}
             normal = majority_value(value for _, value in readings.values())
@@ -96,7 +96,7 @@ def nic_mtu(machine: Machine) -> Iterator[Finding]:
     yield from _same_on_most_ports("slow", "RoCE")(_mtu)(machine)
     if not gpus(machine):
         return  # without a GPU, the NICs may be ordinary network interfaces
-    ports = [port for port in collective_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
+    ports = [port for port in compute_ports(machine, "RoCE") if port.is_active and port.model.startswith(MELLANOX)]
     readings = [_mtu(machine, port) for port in ports]
     if readings and all(machine.number(source[1:]) < _MIN_MTU for source, _ in readings):
         problem = f"the interfaces of {len(ports)} RoCE NICs have {readings[0][1]}; RDMA packets need {_MIN_MTU}"
