@@ -78,15 +78,15 @@ class _JudgedLogs:
             self.suspects.add(log.source)
 
     @property
-    def has_logs(self) -> bool:
+    def has_several_logs(self) -> bool:
         """True if there are several logs, so that each line names its log."""
         return len(self.notes) > 1
 
     def log_notes(self) -> Iterator[str]:
         """Yields the notes on the logs."""
         for source, texts in self.notes.items():
-            yield from (f"{source}: {text}" if self.has_logs else text for text in texts)
-        if self.has_logs:
+            yield from (f"{source}: {text}" if self.has_several_logs else text for text in texts)
+        if self.has_several_logs:
             yield from (f"{source}: no rows were read; `busbw import` shows why" for source in self.without_rows)
 
 
@@ -134,14 +134,14 @@ def check(
             )
             judged.add(log, configurations)
     notes += [*skipped, *judged.log_notes()]
-    summary, has_logs = judged.summary, judged.has_logs
+    summary, has_several_logs = judged.summary, judged.has_several_logs
     missing_grades: list[Grade] = ["UNSURE"] if judged.without_rows or skipped else []
     grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
     unexplained = [name for name in names if name in judged.suspects or name not in judged.notes]
     causes = _causes(unexplained) if grade != "GOOD" else {}
-    all_in_order = in_order(judged.all, worst_first=has_logs)  # the verdicts of one log stay in its order
+    all_in_order = in_order(judged.all, worst_first=has_several_logs)  # the verdicts of one log stay in its order
     if as_json:
         items = (encode_item(_verdict_object(entry)) for entry in all_in_order)
         print_object({"grade": grade, "notes": notes, "causes": causes}, {"verdicts": items})
@@ -153,18 +153,20 @@ def check(
         return ExitCode.ENVIRONMENT
     for note in notes:
         console.print(plain(note), style="yellow")
-    _print_verdicts(console, summary, all_in_order if show_all else [summary.worst], has_logs=has_logs)
+    _print_verdicts(console, summary, all_in_order if show_all else [summary.worst], has_several_logs=has_several_logs)
     if causes:
-        _print_causes(console, causes, has_logs=has_logs)
+        _print_causes(console, causes, has_several_logs=has_several_logs)
     return EXIT_OF[grade]
 
 
-def _print_causes(console: Console, causes: "Mapping[str, Sequence[ReportedFinding]]", *, has_logs: bool) -> None:
+def _print_causes(
+    console: Console, causes: "Mapping[str, Sequence[ReportedFinding]]", *, has_several_logs: bool
+) -> None:
     from busbw.cli.outcome.possible_causes import cause_sentences  # slow, and without use for most logs
 
     for name, findings in causes.items():
         sentences = cause_sentences(findings, f"busbw doctor --log {shlex.quote(name)}")
-        prefix = f"{name}: " if has_logs else ""
+        prefix = f"{name}: " if has_several_logs else ""
         _print_sentences(console, "cause?", (prefix + sentence for sentence in sentences))
 
 
@@ -177,18 +179,18 @@ def _causes(names: Sequence[str]) -> "dict[str, tuple[ReportedFinding, ...]]":
 
 
 def _print_verdicts(
-    console: Console, summary: VerdictSummary, detailed: Iterable[JudgedConfiguration], *, has_logs: bool
+    console: Console, summary: VerdictSummary, detailed: Iterable[JudgedConfiguration], *, has_several_logs: bool
 ) -> None:
     """Prints a line for each verdict, if there are several, and some verdicts with their evidence."""
     if summary.count > 1:
-        for line in summary.lines(has_logs=has_logs):
+        for line in summary.lines(has_several_logs=has_several_logs):
             console.print(line)
         # Usually one verdict is shown in full. The late ranks of all of them are named.
-        _print_sentences(console, "late rank", summary.late_rank_texts(has_logs=has_logs))
+        _print_sentences(console, "late rank", summary.late_rank_texts(has_several_logs=has_several_logs))
     for configuration in detailed:
         if summary.count > 1:
             console.print()
-        _print_details(console, title_of(configuration, has_logs=has_logs), configuration.verdict)
+        _print_details(console, title_of(configuration, has_several_logs=has_several_logs), configuration.verdict)
 
 
 def _log_notes(log: Log) -> list[str]:

@@ -21,21 +21,24 @@ GRADE_STYLES: dict[Grade, str] = {
 GRADE_WIDTH = 7
 """Width of the column of grades."""
 MAX_LINES = 100
-"""Maximum number of verdicts with a line each. More verdicts share lines, of which there are as many."""
+"""Maximum number of verdicts that are listed one by one. More verdicts are listed by group, with this many groups."""
 _MAX_TABLES = 4
 """Maximum number of tables that a line names."""
 _MIN_EQUAL_REASONS = 10
-"""Minimum number of adjacent verdicts with one reason that share a line."""
+"""Minimum number of adjacent verdicts with the same reason that share a line."""
 
 
 @dataclass
 class _Group:
-    """Verdicts that share a line: those on one log with the same title, grade and kind of reason."""
+    """Verdicts that share a line. They have the same log, title, grade and kind of reason.
+
+    Example of a line: "SLOW   all_reduce in tables 1, 2, 5, 7 and 93 more; in table 1: 64 MiB takes twice the time".
+    """
 
     first: JudgedConfiguration
-    """The line has its reason, because those of the others may differ in their figures."""
+    """The line shows the reason of this verdict. The reasons of the other verdicts may have other figures."""
     tables: list[int] = field(default_factory=list)
-    """Numbers of the first tables."""
+    """Numbers of the first tables with such a verdict."""
     count: int = 0
 
     def add(self, configuration: JudgedConfiguration) -> None:
@@ -46,7 +49,7 @@ class _Group:
 
 
 class VerdictSummary:
-    """Collects verdicts, of which it keeps a bounded number."""
+    """Collects any number of verdicts, and keeps a bounded number of them."""
 
     def __init__(self) -> None:
         self.grades: Counter[Grade] = Counter()
@@ -80,22 +83,30 @@ class VerdictSummary:
         self._late_count += len(verdict.late_ranks)
         self._late += [(configuration, late.text) for late in verdict.late_ranks[: MAX_LINES - len(self._late)]]
 
-    def lines(self, *, has_logs: bool) -> Iterator[Text]:
+    def lines(self, *, has_several_logs: bool) -> Iterator[Text]:
         """Yields the counts of the grades and the lines of the verdicts.
 
+        The verdicts on one log have the order of the log. The verdicts on several logs, and groups, are listed worst
+        first.
+
         Args:
-            has_logs: True if the verdicts are on several logs. They are listed worst first, and each names its log.
+            has_several_logs: True if the verdicts are on several logs. Each line then names its log.
         """
-        is_worst_first = has_logs or self.count > MAX_LINES
-        counts = {grade: self.grades[grade] for grade in GRADES if grade in self.grades}
-        yield Text(_counts_text(counts if is_worst_first else self.grades), style="bold")
-        if self.count <= MAX_LINES:
-            for _, adjacent in groupby(in_order(self._first, worst_first=has_logs), key=_reason_key):
-                yield from _lines_with_one_reason(list(adjacent), has_logs=has_logs)
+        has_groups = self.count > MAX_LINES
+        counts_worst_first = {grade: self.grades[grade] for grade in GRADES if grade in self.grades}
+        counts = counts_worst_first if has_several_logs or has_groups else self.grades
+        yield Text(_counts_text(counts), style="bold")
+        if has_groups:
+            yield from self._group_lines(counts_worst_first, has_several_logs=has_several_logs)
             return
+        for _, adjacent in groupby(in_order(self._first, worst_first=has_several_logs), key=_reason_key):
+            yield from _lines_with_one_reason(list(adjacent), has_several_logs=has_several_logs)
+
+    def _group_lines(self, counts: Mapping[Grade, int], *, has_several_logs: bool) -> Iterator[Text]:
+        """Yields the lines of the groups, and a line with the counts of the verdicts that no group has."""
         groups = [group for grade in GRADES for group in self._groups[grade].values()][:MAX_LINES]
         for group in groups:
-            title = title_of(group.first, has_logs=has_logs)
+            title = title_of(group.first, has_several_logs=has_several_logs)
             yield _line(group.first, f"{title}{_tables_text(group)}" if group.count > 1 else title)
         shown: Counter[Grade] = Counter()
         for group in groups:
@@ -104,15 +115,18 @@ class VerdictSummary:
         if hidden:
             yield Text(f"and {_counts_text(hidden)}; `busbw check --json` has all verdicts", style="yellow")
 
-    def late_rank_texts(self, *, has_logs: bool) -> list[str]:
-        """Returns a sentence for each late rank of the first verdicts that have any."""
-        texts = [f"{title_of(configuration, has_logs=has_logs)}: {text}" for configuration, text in self._late]
+    def late_rank_texts(self, *, has_several_logs: bool) -> list[str]:
+        """Returns a sentence for each late rank, at most MAX_LINES, and the number of further late ranks."""
+        texts = [
+            f"{title_of(configuration, has_several_logs=has_several_logs)}: {text}"
+            for configuration, text in self._late
+        ]
         hidden_count = self._late_count - len(texts)
         return [*texts, f"and {hidden_count:,} more; `busbw check --json` has all of them"] if hidden_count else texts
 
 
 def in_order(judged: Sequence[JudgedConfiguration], *, worst_first: bool) -> Iterator[JudgedConfiguration]:
-    """Yields the verdicts in the order of the log, or by their grades."""
+    """Yields the verdicts sorted by grade if `worst_first`, otherwise in their order."""
     if not worst_first:
         yield from judged
         return
@@ -120,10 +134,10 @@ def in_order(judged: Sequence[JudgedConfiguration], *, worst_first: bool) -> Ite
         yield from (configuration for configuration in judged if configuration.grade == grade)
 
 
-def title_of(configuration: JudgedConfiguration, *, has_logs: bool) -> str:
+def title_of(configuration: JudgedConfiguration, *, has_several_logs: bool) -> str:
     """Returns the title of a verdict, with its log if there are several."""
     title = configuration.verdict.title
-    return f"{configuration.log}: {title}" if has_logs else title
+    return f"{configuration.log}: {title}" if has_several_logs else title
 
 
 def _counts_text(counts: Mapping[Grade, int]) -> str:
@@ -131,7 +145,10 @@ def _counts_text(counts: Mapping[Grade, int]) -> str:
 
 
 def _tables_text(group: _Group) -> str:
-    """Names the tables of a group. The reason after it is that of the first one."""
+    """Returns the tables of a group, as in " in tables 1, 2 and 3 more; in table 1".
+
+    The end of the text names the table of the reason that follows in the line.
+    """
     tables = ", ".join(map(str, group.tables))
     hidden_count = group.count - len(group.tables)
     more = f" and {hidden_count:,} more" if hidden_count else ""
@@ -142,15 +159,17 @@ def _reason_key(configuration: JudgedConfiguration) -> tuple[object, ...]:
     return configuration.log, configuration.grade, configuration.verdict.reasons[:1]
 
 
-def _lines_with_one_reason(same: Sequence[JudgedConfiguration], *, has_logs: bool) -> Iterator[Text]:
-    """Yields a line for each verdict, or one line for many of them. All have the same log, grade and first reason."""
+def _lines_with_one_reason(same: Sequence[JudgedConfiguration], *, has_several_logs: bool) -> Iterator[Text]:
+    """Yields a line for each verdict, or one line for many verdicts with the same log, grade and first reason."""
     first, last = same[0], same[-1]
     if first.verdict.reasons and len(same) >= _MIN_EQUAL_REASONS:
-        ends = dict.fromkeys([title_of(first, has_logs=has_logs), title_of(last, has_logs=has_logs)])
+        ends = dict.fromkeys(
+            [title_of(first, has_several_logs=has_several_logs), title_of(last, has_several_logs=has_several_logs)]
+        )
         yield _line(first, f"{' to '.join(ends)} ({len(same)} verdicts)")
         return
     for configuration in same:
-        yield _line(configuration, title_of(configuration, has_logs=has_logs))
+        yield _line(configuration, title_of(configuration, has_several_logs=has_several_logs))
 
 
 def _line(configuration: JudgedConfiguration, title: str) -> Text:
