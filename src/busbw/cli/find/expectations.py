@@ -17,7 +17,7 @@ from busbw.find.search import Search
 from busbw.system import System
 
 _COST_SIZE_BYTES = 1 << 30
-"""Size of the all-reduce whose times show the cost of a finding."""
+"""Size of the all-reduce for the cost of a finding: its time with the slow part and without."""
 _MIN_SHARE_OF_EXPECTED = 0.7
 """Minimum rate of good links, as a share of the expected rate. 64 MiB over 400 Gb/s reach 46 to 49 of 50 GB/s."""
 _MIN_SIZE_BYTES = 1 << 24
@@ -72,7 +72,7 @@ def _detection_probability(power: KindPower) -> float:
 
 
 def _rate_comparisons(search: Search, system: System) -> Iterator[_RateComparison]:
-    """Yields the comparisons whose measured and expected rates are known."""
+    """Yields the comparisons for which the measured and the expected rate are known."""
     network_gbps = typical_rate_gbps(search, is_network=True)
     expected_network_gbps = None if network_gbps is None else _expected_network_gbps(search, system)
     if network_gbps is not None and expected_network_gbps is not None:
