@@ -11,13 +11,14 @@ _MAX_MESSAGE_LENGTH = 2000
 """Characters. The longest messages list all allowed values."""
 _MAX_WORD_LENGTH, _SHORT_WORD_LENGTH = 300, 100
 _LONG_WORD = re.compile(rf"\S{{{_MAX_WORD_LENGTH + 1},}}")
-_NOT_ASCII = re.compile("[^\x00-\x7e]")
+_MAY_NEED_ESCAPE = re.compile("[^\x00-\x7e]")
+"""Characters outside of ASCII, and DEL. JSON itself escapes the other control characters."""
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a size as users type it, such as 8, 64K, 0.5GiB or 1e6; None if it is not a whole number of bytes.
+    """Returns the bytes of a size as users type it, such as 8, 64K, 0.5GiB or 1e6. Units are binary.
 
-    Units are binary. The engine's `parse_size_bytes` accepts the same texts.
+    Returns None if the text is not a whole number of bytes. The engine's `parse_size_bytes` accepts the same texts.
     """
     match = _SIZE.fullmatch(text)
     if not match:
@@ -27,12 +28,15 @@ def parse_size(text: str) -> int | None:
 
 
 def bandwidth_gbps(size_bytes: float, time_us: float, factor: float = 1.0) -> float:
-    """Returns size / time times a factor: algbw, or busbw with the bus factor. 1 byte per us is 1e-3 GB/s."""
+    """Returns size / time times a factor: algbw if the factor is 1, busbw if it is the bus factor.
+
+    1 byte per us is 1e-3 GB/s.
+    """
     return size_bytes * factor / time_us / 1e3
 
 
 def transfer_time_us(size_bytes: float, bandwidth: float, factor: float = 1.0) -> float:
-    """Returns the time for which `bandwidth_gbps` is this bandwidth in GB/s."""
+    """Returns the time of a size at a bandwidth in GB/s: the inverse of `bandwidth_gbps`."""
     return size_bytes * factor / bandwidth / 1e3
 
 
@@ -47,7 +51,10 @@ def size_text(size_bytes: int) -> str:
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """Text with this number of significant digits, or with all digits of the integer part, and without an exponent."""
+    """Text rounded to this number of significant digits, without zeros at the end of the decimals and without exponent.
+
+    The integer part keeps all its digits.
+    """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
@@ -84,15 +91,15 @@ def count_text(count: int, singular: str, plural: str = "") -> str:
 
 
 def names_text(names: Sequence[str], max_count: int) -> str:
-    """Names up to `max_count` names, and counts the others: "gpu-01, gpu-02 and 6 more"."""
+    """Text with at most `max_count` names, and the number of other names: "gpu-01, gpu-02 and 6 more"."""
     more = f" and {len(names) - max_count} more" if len(names) > max_count else ""
     return ", ".join(names[:max_count]) + more
 
 
 def plain(text: str, replacement: str = "?") -> str:
-    """Replaces each character that is not printable: it could control a terminal or change the direction of text.
+    """Replaces each unprintable character, because it could control a terminal or change the direction of text.
 
-    Examples are escapes, C1 controls and bidirectional overrides. Every kind of blank counts as printable.
+    Such characters are escapes, C1 controls and bidirectional overrides. Every kind of blank counts as printable.
     """
     if text.isprintable():
         return text
@@ -104,14 +111,17 @@ def _is_harmless(character: str) -> bool:
 
 
 def shorten(text: str, max_length: int = _MAX_MESSAGE_LENGTH) -> str:
-    """Removes the middle of a message, and of its words, if they are too long: it may repeat any input."""
+    """Removes the middle of each too long word, and then of a too long message.
+
+    A message can quote input of any length.
+    """
     if len(text) > _MAX_WORD_LENGTH:
         text = _LONG_WORD.sub(lambda match: _cut_middle(match[0], _SHORT_WORD_LENGTH), text)
     return text if len(text) <= max_length else _cut_middle(text, max_length)
 
 
 def _cut_middle(text: str, length: int) -> str:
-    """Keeps the beginning and the end, which in a message has the remedy."""
+    """Keeps the beginning and the end of the text. At the end, a message has its remedy."""
     end_length = length // 3
     return f"{text[: length - end_length - 3]}...{text[-end_length:]}"
 
@@ -120,7 +130,7 @@ def escape_json(document: bytes) -> bytes:
     """Escapes the characters of a JSON document in UTF-8 that `plain` replaces. Its values do not change."""
     if document.isascii() and b"\x7f" not in document:
         return document
-    return _NOT_ASCII.sub(_escape_character, document.decode()).encode()
+    return _MAY_NEED_ESCAPE.sub(_escape_character, document.decode()).encode()
 
 
 def _escape_character(match: re.Match[str]) -> str:

@@ -20,9 +20,9 @@ from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
 from busbw.cli.options.block_options import folder_option, new_folder, quadruples_option
 from busbw.cli.options.deprecated import renamed_option
 from busbw.cli.options.engine_flags import rank_flags, used_flags
-from busbw.cli.options.engine_words import EngineCommand, words_argument
+from busbw.cli.options.engine_words import REPLAY, EngineCommand, words_argument
 from busbw.cli.options.json_option import json_option
-from busbw.cli.options.replay_options import PROGRAM_FILE, REPLAY, StepSelection, parse_objective, step_options
+from busbw.cli.options.replay_options import PROGRAM_FILE, StepSelection, parse_objective, step_options
 from busbw.compare import SizeResult
 from busbw.errors import UsageError
 from busbw.json_output import json_object

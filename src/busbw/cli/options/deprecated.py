@@ -1,4 +1,4 @@
-"""Old spellings of options, accepted for one release: hidden from the help, each prints the new spelling on stderr."""
+"""Old spellings of options, valid for one release. The help hides them, and their use prints the new spelling."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -26,7 +26,7 @@ def renamed_option(old: str, new: str) -> Callable[[Function], Function]:
 
 
 def replaced_option(old: str, name: str, new: str) -> Callable[[Function], Function]:
-    """Accepts an option that keeps its own meaning and its parameter `name`, although `new` replaces it."""
+    """Adds the old option `old`, hidden. Its value still arrives in the parameter `name`; using it prints `new`."""
 
     def warn(context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
         if value is not None and not context.resilient_parsing:

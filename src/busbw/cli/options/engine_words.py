@@ -42,9 +42,9 @@ class EngineCommand(click.Command):
 
 
 class ReplayCommand(EngineCommand):
-    """Command whose argument `words` begins with a trace, and whose flags are those of the engine's `replay`."""
+    """Command with an argument `words` that begins with a trace. Its engine flags are the flags of `replay`."""
 
-    def engine_program(self, first_word: str) -> str:  # noqa: ARG002
+    def engine_program(self, first_word: str) -> str:
         """Returns `replay` for any trace."""
         return REPLAY
 
