@@ -115,7 +115,7 @@ _GPU = "nvidia.com/gpu"
     default=KubernetesTarget.pending_limit_s,
     show_default=True,
     metavar="SECONDS",
-    help="Give up after SECONDS in a state such as ImagePullBackOff; 0: never.",
+    help="Give up after SECONDS with ImagePullBackOff, or pods that fit no node; 0: never.",
 )
 @renamed_option("--patience", "--pending-timeout")
 @click.option(

@@ -16,7 +16,8 @@ from busbw.launchers import local as launcher
     "--processes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Number of processes, each with -t times -g ranks.  [default: one per GPU, or one per processor from 2 to 4]",
+    help="Number of processes, each with the engine's -t times -g ranks.  "
+    "[default: one per GPU, or one per processor from 2 to 4]",
 )
 @common_options
 def local(options: LaunchOptions, processes: int | None) -> int:

@@ -1,6 +1,7 @@
 """`busbw launch slurm`: options of the launcher `busbw.launchers.slurm`, for a batch job or a step by srun.
 
-Within an allocation (salloc, sbatch) the job is a step of it. Otherwise it is a new batch job, or srun's own job.
+Within an allocation (salloc, sbatch) the job is a step of the allocation. Otherwise the job is a new batch job, or
+srun's own job.
 """
 
 import os
@@ -39,7 +40,7 @@ from busbw.launchers.slurm.script import SlurmTarget, batch_script
 from busbw.launchers.slurm.start_limit import DEFAULT_PENDING_LIMIT_S
 
 _CONTAINER_JOIN_LIMIT_S = 600.0
-"""Time limit for all processes to join, if each node first imports a container image. The same as for pods."""
+"""Time limit for all processes to join, if each node first imports a container image. Pods have the same limit."""
 
 _SLURM_OPTIONS = {
     "-p --partition": "Partition.",
@@ -52,6 +53,12 @@ _SLURM_OPTIONS = {
     "-x --exclude": "Nodes to exclude.",
 }
 """Options that are passed to Slurm unchanged, with Slurm's short names."""
+
+_SETS_PROCESSORS = re.compile(r"-c|--cpus-p|--exclusive=")
+"""Beginning of an option that determines the processors of a process: -c, --cpus-per-task or a share of a node.
+
+Slurm accepts abbreviations such as --cpus-per.
+"""
 
 
 def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -72,7 +79,8 @@ def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
     "--processes-per-node",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes of -t times -g ranks.  [default: one per GPU, the allocation's tasks, or 1]",
+    help="Processes per node, each with the engine's -t times -g ranks.  "
+    "[default: one per GPU, the allocation's tasks, or 1]",
 )
 @click.option(
     "--gpus-per-node",
@@ -174,13 +182,14 @@ def slurm(
     default_processes = _processes_per_node(options, processes_per_node, gpus_per_node, current_allocation)
     node_count = nodes or current_allocation.nodes or 1
     hosts = read_hosts(None, hostfile, processes=default_processes)
-    order: tuple[str, ...] = ()
+    order_of_all_nodes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     if topology_order:
         nodes_by_switch, remarks = _nodes_by_switch(dry_run=options.dry_run)
-        names = [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:node_count]
-        hosts = _order_hosts(names, hosts, nodes_by_switch, default_processes=default_processes)
-        order = () if hosts else tuple(nodes_by_switch)  # Slurm chooses the nodes later
+        if names := [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:node_count]:
+            hosts = _order_hosts(names, hosts, nodes_by_switch, default_processes=default_processes)
+        else:  # Slurm chooses the nodes later, and the batch script orders them
+            order_of_all_nodes = tuple(nodes_by_switch)
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
     if container_image and not _has_join_limit(options):
@@ -208,12 +217,14 @@ def slurm(
         container_image=container_image or "",
         container_mounts=container_mounts or "",
         hosts=hosts,
-        order=order,
-        port=secrets.choice(PORTS) if hosts or order else 0,
+        order=order_of_all_nodes,
         scratch=Path(tempfile.gettempdir()),
         steps=steps,
     )
+    if target.has_order:  # otherwise the processes find process 0 by Slurm's variables, which name the first node
+        target = replace(target, port=secrets.choice(PORTS))
     if print_script:
+        # A script can be submitted many times, so its name has no random part.
         _print_script(replace(job, name=f"busbw-{options.collective.replace('_', '-')}"), target)
         return ExitCode.GOOD
     is_own_job_of_srun = not is_batch and not current_allocation.job
@@ -230,19 +241,24 @@ def slurm(
         with checked_interrupts():  # an interrupt must not hide a submitted job
             _print_attach_command(launcher.start(plan), target)
         return ExitCode.GOOD
+    return _execute_on_started_nodes(options, plan, job, target)
+
+
+def _execute_on_started_nodes(options: LaunchOptions, plan: launcher.SlurmPlan, job: Job, target: SlurmTarget) -> int:
+    """Executes a plan, and returns the exit code. A job that tolerates losses starts again without failed nodes."""
     try:
         return execute_steps(options, plan)
     except NodesNotStartedError as error:
-        reasons = error.reasons
-        nodes_left = job.nodes - len(reasons)
-        rest_target = target.without_nodes(reasons)
-        processes_left = process_count(rest_target.hosts) if hosts else nodes_left * job.processes_per_node
+        lost_nodes = error.reasons
+        smaller_job = replace(job.without_hosts(lost_nodes), nodes=job.nodes - len(lost_nodes))
+        smaller_target = target.without_nodes(lost_nodes)
+        processes_left = process_count(smaller_target.hosts) if target.hosts else smaller_job.processes
         if not job.tolerates_losses or processes_left * job.ranks_per_process < 2:
             raise
-    for node, reason in reasons.items():
+    for node, reason in lost_nodes.items():
         click.echo(f"busbw: {node}: {reason}. The job starts without it.", err=True)
-    rest = launcher.render(replace(job.without_hosts(reasons), nodes=nodes_left), rest_target)
-    return execute_steps(options, replace(rest, pending_limit_s=pending_timeout_s))
+    smaller_plan = launcher.render(smaller_job, smaller_target)
+    return execute_steps(options, replace(smaller_plan, pending_limit_s=plan.pending_limit_s))
 
 
 def _check_output_options(
@@ -264,7 +280,7 @@ def _gpus_of_machine_type(options: LaunchOptions) -> int | None:
 
 
 def _require_gpu_support(gpus_per_node: int, options: LaunchOptions) -> None:
-    """Refuses GPUs for an engine that cannot use them before the job waits for them. The engine itself checks later.
+    """Refuses GPUs for an engine that cannot use them, before the job waits for GPUs. The engine checks again later.
 
     Raises:
         BusbwError: The job requests GPUs, but the engine has no GPU support.
@@ -274,7 +290,7 @@ def _require_gpu_support(gpus_per_node: int, options: LaunchOptions) -> None:
 
 
 def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_batch: bool) -> None:
-    """Refuses job options that are reserved, malformed, or without effect in an allocation; also several clusters."""
+    """Refuses several clusters, and job options that are reserved, malformed, or without effect in an allocation."""
     if allocation.job and options:
         raise UsageError(
             f"{options[0]} conflicts with the allocation {allocation.job} of this shell",
@@ -292,10 +308,11 @@ def _check_job_options(allocation: Allocation, options: tuple[str, ...], *, is_b
 
 
 def _require_export(job: Job, options: Sequence[str]) -> None:
-    """Refuses options that keep secrets from the batch job, which gets them from the environment of sbatch."""
+    """Refuses options that hide the job's secrets. The batch job gets secrets from the environment of sbatch."""
     for option in options:
-        value = option.removeprefix("--export=")
-        if job.secrets and value != option and value.split(",")[0] != "ALL":
+        is_export = option.startswith("--export=")
+        exports_all = option.removeprefix("--export=").split(",")[0] == "ALL"
+        if job.secrets and is_export and not exports_all:
             raise UsageError(
                 f"{option} would not pass on --env {next(iter(job.secrets))}, which may be secret",
                 remedy="use --slurm-arg=--export=ALL",
@@ -324,13 +341,13 @@ def _print_script(job: Job, target: SlurmTarget) -> None:
 def _with_all_processors(target: SlurmTarget, processes_per_node: int) -> tuple[SlurmTarget, tuple[str, ...]]:
     """Returns the target with --cpus-per-task for all processors of a node, and notes for the user.
 
-    srun gives its own job only the processors that it requests, even on exclusive nodes. Nodes of a partition may
-    differ and Slurm may choose any of them, so the smallest node sets the number.
+    srun gives its own job only the processors that the job requests, even on exclusive nodes. Slurm may choose any
+    nodes of a partition, so the node with the fewest processors decides.
     """
     options = (*target.job_options, *target.step_options)
     if partition := os.environ.get("SLURM_PARTITION"):
         options = (f"--partition={partition}", *options)  # srun reads this variable too; an option has priority
-    if any(re.match(r"-c|--cpus-p|--exclusive=", option) for option in options):
+    if any(_SETS_PROCESSORS.match(option) for option in options):
         return target, ()
     try:
         nodes = commands.read(["scontrol", "--oneliner", "show", "node"])

@@ -19,8 +19,10 @@ from busbw.launchers.job.job import Job, LaunchCallbacks
 from busbw.launchers.ssh.preflight import HostsNotReadyError, resolve_host_name
 
 
-def _program_copy(options: LaunchOptions, parent: str) -> launcher.ProgramCopy:
+def _engine_copy(options: LaunchOptions, parent: str) -> launcher.ProgramCopy:
     """Returns this machine's engine as the program to copy.
+
+    The copy has the name of the collective's program, because the engine takes the collective from its own name.
 
     Raises:
         UsageError: `--program-path` is also given, or the folder is not plain.
@@ -73,9 +75,9 @@ def ssh(
     require_valid_size(process_count(host_slots), options.ranks_per_process)
     ssh_words = split_command("--ssh", ssh_text)
     programs = tuple(dict.fromkeys(options.remote_programs()))
-    copy = _program_copy(options, copy_to) if copy_to else None
+    copy = _engine_copy(options, copy_to) if copy_to else None
     job_port = port or secrets.choice(PORTS)
-    program = options.program_name if copy_to else programs[0]
+    program = options.program_name if copy else programs[0]
     job = options.job(program, nodes=len(host_slots), requested_gpus=options.requested_gpus)
 
     def make_plan(used_hosts: tuple[HostSlots, ...], planned_job: Job) -> launcher.SshPlan:
@@ -94,17 +96,18 @@ def ssh(
         try:
             return launcher.submit(plan, callbacks)
         except HostsNotReadyError as error:
-            lost = {failed.host: failed for failed in error.failed}
-            ready = tuple(host for host in host_slots if host.name not in lost)
-            can_start = process_count(ready) * options.ranks_per_process > 1
-            # The user's address is that of the first host.
-            has_address = can_start and (root_address is None or ready[0] == host_slots[0])
-            if not (job.tolerates_losses and has_address):
+            reason_by_name = {failed.host: failed.reason for failed in error.failed}
+            ready = tuple(host for host in host_slots if host.name not in reason_by_name)
+            has_ranks = process_count(ready) * options.ranks_per_process > 1
+            # --root-address is an address of the first host, so it is useless if that host is lost.
+            has_root_address = root_address is None or host_slots[0] in ready
+            if not (job.tolerates_losses and has_ranks and has_root_address):
                 raise
-        reasons = {host.address: lost[host.name].reason for host in host_slots if host.name in lost}
-        for address, reason in reasons.items():
+        # Messages have the address of a host: its name without the user before it.
+        lost = {host.address: reason_by_name[host.name] for host in host_slots if host.name in reason_by_name}
+        for address, reason in lost.items():
             if callbacks.on_error:
                 callbacks.on_error(f"busbw: {address}: {reason}. The job starts without it.\n".encode(), None)
-        return launcher.submit(make_plan(ready, job.without_hosts(reasons)), callbacks)
+        return launcher.submit(make_plan(ready, job.without_hosts(lost)), callbacks)
 
     return execute_plan(options, make_plan(host_slots, job), submit)

@@ -75,9 +75,9 @@ class SlurmTarget:
     container_image: str = ""
     container_mounts: str = ""
     hosts: tuple[HostSlots, ...] = ()
-    """Nodes in rank order with their numbers of processes. Empty: Slurm chooses."""
+    """Nodes of the job in rank order, with their numbers of processes. Empty: Slurm chooses the nodes."""
     order: tuple[str, ...] = ()
-    """Node names in the order of use. Empty: Slurm's order."""
+    """All nodes of the cluster in the order of use. Empty: `hosts` or Slurm orders the nodes."""
     port: int = 0
     """Port on which process 0 listens. Used only if `has_order`; Slurm's variables then do not name the first node."""
     scratch: Path = Path("/tmp")
