@@ -2,13 +2,13 @@
 
 A method config is a method of the fast path with the blocks and threads of its kernel.
 
-The search has three parts, all measured in CUDA graphs:
+The search has three stages, all measured in CUDA graphs:
 
 1. Every method runs at every size with each of a few numbers of blocks and threads.
-2. For each size, the configs next to its fastest one run: half or twice as many blocks or threads.
-3. The fastest configs of all sizes run once more together, with data checks. NCCL runs before part 1 and after part 3.
+2. For each size, the configs next to the fastest config run: half or twice as many blocks or threads.
+3. The fastest configs of all sizes run once more together, with data checks. NCCL runs before stage 1 and after this.
 
-Only the last part decides, because the winner of many measurements looks fast partly by chance. NCCL may behave
+Only stage 3 decides, because the winner of many measurements looks fast partly by chance. NCCL may behave
 differently if calls are launched one by one: its broadcasts of some MiB are then faster, because it registers buffers
 only in graphs. So NCCL and the fastest configs are also measured launched one by one.
 """
@@ -37,7 +37,7 @@ HALF_SM_THREADS = 256
 """Threads of a block that takes half of a multiprocessor, with 128 registers each. Kernels of `exchange` for up to four
 ranks use 64 registers (kernel.cuh), so twice as many threads fit."""
 MAX_NEIGHBORS = 3
-"""Maximum number of configs next to the fastest one that are tried for each size, one in each round of part 2."""
+"""Maximum number of configs next to the fastest one that are tried for each size, one in each round of stage 2."""
 TIE_TOLERANCE = 0.01
 """Relative difference below which two times count as equal. Then the config with fewer blocks and threads is chosen."""
 
@@ -109,10 +109,10 @@ def neighbors(config: MethodConfig, tried: Sequence[MethodConfig], ranks: int) -
 def next_round(
     measured: Mapping[MethodConfig, Times], sizes: Sequence[int], round_number: int, ranks: int
 ) -> dict[int, MethodConfig]:
-    """Returns the config to measure at each size in one round of part 2. Leaves out sizes without such a config.
+    """Returns the config to measure at each size in one round of stage 2. Leaves out sizes without such a config.
 
     Args:
-        measured: Times of all configs of the first part.
+        measured: Times of all configs of stage 1.
         sizes: All sizes in bytes.
         round_number: Number of the round, from 0.
         ranks: Number of ranks of the communicator.

@@ -1,7 +1,7 @@
 """Runs the measurements of `search` with the engine's programs, for `busbw fastpath tune`.
 
-A block is one start of the engine, which measures every size of one collective. Its record stays in the folder, so a
-tuning can be resumed.
+A block is one start of the engine, which measures every size of one collective. The record of a block stays in the
+folder, so a tuning can be resumed. The blocks of a collective belong to three stages, which `search` describes.
 """
 
 import re
@@ -71,6 +71,12 @@ class TuningTarget:
         return f"{collective}, {self.ranks} ranks" + (", in windows" if self.in_windows else "")
 
 
+def first_header(folder: Path) -> records.HeaderRecord:
+    """Returns the header of a record in the folder of a target. It describes the machine and the library."""
+    first_record = min(folder.glob("*-nccl-1.jsonl"))
+    return records.read(first_record).header
+
+
 @dataclass
 class TableTuner:
     """Tunes one target, one collective at a time."""
@@ -85,7 +91,7 @@ class TableTuner:
     """One sentence for each block that could not be measured."""
 
     def tune_collective(self, collective: str) -> list[Decision]:
-        """Tunes every size of a collective and returns one decision per size. search.py describes the three parts.
+        """Tunes every size of a collective in three stages, and returns one decision per size.
 
         Raises:
             BlockEndedError: The tuning was interrupted, or NCCL itself could not be measured.
@@ -100,15 +106,15 @@ class TableTuner:
         return self._measure_fastest(collective, measured, first_nccl)
 
     def _measure_every_config(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
-        """Part 1: measures every config of the coarse grid at every size."""
+        """Stage 1: measures every config of the coarse grid at every size."""
         for config in search.first_configs(collective, in_windows=self.target.in_windows):
             self._measure_configs(collective, config.text, config, dict.fromkeys(self.target.sizes, config), measured)
 
     def _measure_neighbors(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
-        """Part 2: measures rounds with one config next to the fastest of part 1 at each size."""
-        measured_in_part_1 = dict(measured)
+        """Stage 2: measures rounds with one config next to the fastest of stage 1 at each size."""
+        measured_in_stage_1 = dict(measured)
         for round_number in range(search.MAX_NEIGHBORS):
-            configs = search.next_round(measured_in_part_1, self.target.sizes, round_number, self.target.ranks)
+            configs = search.next_round(measured_in_stage_1, self.target.sizes, round_number, self.target.ranks)
             if configs:
                 table = self._table_ranges(collective, configs)
                 self._measure_configs(collective, f"beside-{round_number + 1}", table, configs, measured)
@@ -116,7 +122,7 @@ class TableTuner:
     def _measure_fastest(
         self, collective: str, measured: Mapping[MethodConfig, Times], first_nccl: Times
     ) -> list[Decision]:
-        """Part 3: measures the fastest configs of all sizes in one table, and decides each size."""
+        """Stage 3: measures the fastest configs of all sizes in one table, and decides each size."""
         sizes = self.target.sizes
         fastest = {size: best for size in sizes if (best := search.find_fastest_config(measured, size))}
         fast: Times = {}
@@ -132,7 +138,7 @@ class TableTuner:
         return [search.decide_size(size, fastest.get(size), in_graphs, launched) for size in sizes]
 
     def commands(self, collective: str) -> list[str]:
-        """Shell commands of the first part of a collective's tuning. The later parts depend on their results."""
+        """Returns the shell commands of stage 1. The commands of the later stages depend on the results of stage 1."""
         settings: list[tuple[str, BlockSetting]] = [("nccl-1", None)]
         settings += [
             (config.text, config) for config in search.first_configs(collective, in_windows=self.target.in_windows)
@@ -143,13 +149,8 @@ class TableTuner:
             for block, setting in settings
         ]
 
-    def header(self) -> records.HeaderRecord:
-        """Header of the first block's record, which describes the machine and the library."""
-        first_record = next(iter(sorted(self.folder.glob("*-nccl-1.jsonl"))))
-        return records.read(first_record).header
-
     def _measure_first_nccl(self, collective: str) -> Times:
-        """Measures NCCL before part 1. Raises NoWindowsError if NCCL cannot run with windows."""
+        """Measures NCCL before stage 1. Raises NoWindowsError if NCCL cannot run with windows."""
         try:
             return self._block_times(collective, "nccl-1", None)
         except BlockEndedError as error:

@@ -187,6 +187,13 @@ def test_a_tuning_measures_chooses_and_writes(busbw: Command, here: Path, progra
     assert len(list(kept.glob("2-ranks/*.jsonl"))) == BLOCKS
 
 
+def test_the_table_names_the_largest_number_of_ranks(busbw: Command, here: Path, programs: Path) -> None:
+    devices = "\n".join(f"{number} 0000:00:0{number} NVIDIA H200" for number in range(4))
+    done = busbw(*TUNE, "--ranks", "4,2", environment={"FAKE_DEVICES": devices})
+    assert done.returncode == 0, done.stderr
+    assert "# Measured on 4 x NVIDIA H200" in (here / "fastpath.table").read_text()
+
+
 def test_where_nccl_is_as_fast_it_is_left_to_it(busbw: Command, here: Path, programs: Path) -> None:
     done = busbw("fastpath", "tune", "--sizes", "1K,96M", "--collective", "all_gather", "--no-windows")
     assert done.returncode == 0, done.stderr

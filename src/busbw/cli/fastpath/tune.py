@@ -1,7 +1,7 @@
 """`busbw fastpath tune`: measures the best method for each size and writes the table.
 
-A target is a number of ranks, a data type, and a kind of buffers: ordinary, or in NCCL's symmetric windows. A part of
-the tuning is one collective on one target.
+A target is a number of ranks, a data type, and a kind of buffers: ordinary, or in NCCL's symmetric windows. Each
+collective is tuned on each target, in the three stages of `busbw.fastpath.tuning`.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRan
 from busbw.fastpath.run_folder import TABLE_FILE, locked_folder, make_folder, open_folder, settings_bytes
 from busbw.fastpath.search import SIZES, SIZES_IN_WINDOWS, Decision, ranges, summary
 from busbw.fastpath.table import MAX_FAST_RANKS, table_text
-from busbw.fastpath.tuning import NoWindowsError, TableTuner, TuningTarget
+from busbw.fastpath.tuning import NoWindowsError, TableTuner, TuningTarget, first_header
 from busbw.files import replace_file
 from busbw.json_output import json_object
 from busbw.records import HeaderRecord
@@ -95,7 +95,7 @@ _DTYPES = ("half", "bfloat16", "float")
 )
 @renamed_option("--folder", "--records-folder")
 @json_option
-@click.option("--dry-run", is_flag=True, help="Print the commands of the first part instead.")
+@click.option("--dry-run", is_flag=True, help="Print the commands of the first stage instead.")
 def tune(
     ranks_text: str,
     collectives: Sequence[str],
@@ -133,7 +133,7 @@ def tune(
         if is_resumed:
             click.echo(f"Resuming the tuning in {run_folder}", err=True)
         try:
-            results = _tune_parts(names, targets, run_folder, print_progress, check)
+            results = _tune_collectives(names, targets, run_folder, print_progress, check)
         except (BlockEndedError, KeyboardInterrupt) as error:
             if isinstance(error, BlockEndedError) and not error.was_interrupted:
                 raise
@@ -144,7 +144,8 @@ def tune(
             return error.exit_code if isinstance(error, BlockEndedError) else interrupt_exit_code(error)
     if results.reused_blocks:
         click.echo(f"{results.reused_blocks} blocks were measured earlier", err=True)
-    header = TableTuner(ordinary_targets[-1], run_folder / ordinary_targets[-1].folder_name).header()
+    target_with_all_gpus = max(ordinary_targets, key=lambda target: target.ranks)
+    header = first_header(run_folder / target_with_all_gpus.folder_name)
     table = table_text(results.ranges, _provenance_comments(header, targets, results))
     write_whole(output, table.encode())
     replace_file(run_folder / TABLE_FILE, table.encode())
@@ -155,19 +156,19 @@ def tune(
 
 @dataclass
 class _TuningResults:
-    """Results of all parts."""
+    """Results of all collectives on all targets."""
 
     ranges: list[TableRange] = field(default_factory=list)
     """Lines of the table."""
     summaries: list[str] = field(default_factory=list)
-    """One sentence for each part."""
+    """One sentence for each collective on each target."""
     skipped: list[str] = field(default_factory=list)
     """One sentence for each block or target that could not be measured."""
     reused_blocks: int = 0
-    """Number of blocks that an earlier start had measured."""
+    """Number of blocks that an earlier start of the same tuning has measured."""
 
 
-def _tune_parts(
+def _tune_collectives(
     names: Sequence[str],
     targets: Sequence[TuningTarget],
     run_folder: Path,
@@ -177,7 +178,7 @@ def _tune_parts(
     """Tunes each collective on each target. Skips targets in windows if the library cannot register them."""
     results = _TuningResults()
     targets_without_windows: list[TuningTarget] = []
-    for name, target in _parts(names, targets):
+    for name, target in _collectives_and_targets(names, targets):
         if target in targets_without_windows:
             continue
         target_folder = make_folder(run_folder / target.folder_name)
@@ -245,8 +246,10 @@ def _parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(sorted(size for size in sizes if size))
 
 
-def _parts(names: Sequence[str], targets: Sequence[TuningTarget]) -> Iterator[tuple[str, TuningTarget]]:
-    """Yields the collectives and targets in the order of tuning, which is also the order of the table."""
+def _collectives_and_targets(
+    names: Sequence[str], targets: Sequence[TuningTarget]
+) -> Iterator[tuple[str, TuningTarget]]:
+    """Yields each collective with each target that it can use, in the order of tuning and of the table."""
     for name in names:
         for target in targets:
             if not target.in_windows or name in METHODS_IN_WINDOWS:
@@ -254,13 +257,15 @@ def _parts(names: Sequence[str], targets: Sequence[TuningTarget]) -> Iterator[tu
 
 
 def _print_commands(targets: Sequence[TuningTarget], names: Sequence[str], run_folder: Path) -> None:
-    for name, target in _parts(names, targets):
+    for name, target in _collectives_and_targets(names, targets):
         click.echo(f"# {target.title(name)}")
         for command in TableTuner(target, run_folder / target.folder_name).commands(name):
             click.echo(command)
     click.echo(
-        "# then, for each of these: configs next to the best of each size, the best configs with checks, "
-        "the same configs and NCCL without -G, and NCCL again"
+        "# The later stages depend on the results of the first one. For each collective above:\n"
+        "# - the second stage measures configs next to the best config of each size;\n"
+        "# - the third stage measures the best configs with data checks, and NCCL again;\n"
+        "#   it also measures the best configs and NCCL without graphs (-G)."
     )
 
 
@@ -271,7 +276,10 @@ def _table_ranges(name: str, target: TuningTarget, decisions: Sequence[Decision]
 
 
 def _provenance_comments(header: HeaderRecord, targets: Sequence[TuningTarget], results: _TuningResults) -> list[str]:
-    """Comments about the origin of the table: machine, libraries, time and results."""
+    """Returns comments about the origin of the table: machine, libraries, time and results.
+
+    `header` is that of a record with the most ranks.
+    """
     rank, machine = header.ranks[0], header.machine
     windows_comment = ["Lines for windows: measured with buffers in symmetric windows (-R 2), also for NCCL."]
     library = rank.library
