@@ -20,13 +20,13 @@ class SideSpec:
     """The settings as one line, without the values of secret variables. Empty if the side changes nothing."""
     environment: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ()
-    """Engine flags of this side. They follow the flags of both sides."""
+    """Engine flags of this side. They come after the common flags of both sides."""
     image: str = ""
     """Container image with the programs on its PATH. Empty to use the programs of this machine."""
 
     @property
     def description(self) -> str:
-        """Display text."""
+        """Text of the side for tables and messages."""
         return self.text or "nothing changed"
 
 
@@ -68,7 +68,7 @@ def parse_side(option: str, text: str) -> SideSpec:
         else:
             raise UsageError(
                 f'{option}: "{word}" is neither KEY=VALUE nor a flag',
-                remedy="give KEY=VALUE, --preload PATH, --library PATH or an engine flag",
+                remedy="give KEY=VALUE, --preload LIBRARY, --image IMAGE or an engine flag",
             )
     if preloads and image:  # paths in the image cannot be checked here
         environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])

@@ -197,20 +197,21 @@ class _BandSizes(NamedTuple):
 
     all: Sequence[int]
     slow: Sequence[int]
-    """Every placement is slower than its range."""
+    """Sizes at which every placement is slower than its range."""
     undecided: Sequence[int]
-    """A figure is undecided, and each other one is undecided or slower."""
+    """Sizes with an undecided figure, at which each figure is undecided or slower."""
     unclear: Sequence[int]
-    """A figure may be inside its range or slower."""
+    """Sizes with a figure that may be inside its range or slower."""
     noisy: Sequence[int]
-    """The placements disagree. All sizes if the times drop repeatedly."""
+    """Sizes at which the placements disagree. All sizes if the times drop repeatedly."""
     slow_in_one_placement: Sequence[int]
-    """Sizes at which one placement is slower than its range and another is not.
+    """Sizes at which one placement is slower than its range, and another placement is not.
 
-    All sizes have the same slow placement: the one with more such sizes. Sizes of the other one are left out.
+    The slow placement is the same at all these sizes. If each placement is the slow one at some sizes, the placement
+    with more of these sizes decides, and the sizes of the other placement are left out.
     """
     unsteady: Sequence[int]
-    """A single pass is beyond the range and at _MIN_UNSTEADY_FACTOR times the median of all passes or more."""
+    """Sizes with a pass that is slower than the range and takes _MIN_UNSTEADY_FACTOR times the median or more."""
 
     @classmethod
     def of(cls, points: Sequence[SeriesPoint], figures: Sequence[JudgedFigure]) -> "_BandSizes":
@@ -278,9 +279,10 @@ def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
 
 
 def _max_drops(points: Sequence[SeriesPoint]) -> int:
-    """Counts the sizes that took much less time than the next smaller size, in the placement with the most of them.
+    """Returns the number of drops of the placement with the most drops.
 
-    The speed of a link cannot explain that. Both placements may show the same drop, so they are not added.
+    A drop is a size that takes much less time than the next smaller size. The speed of a link cannot explain a drop.
+    Both placements may show the same drop, so their numbers are not added.
     """
     times_by_placement: dict[Placement, list[float]] = {}
     for point in points:
@@ -396,7 +398,7 @@ def _figures_at(size_bytes: int, figures: Sequence[JudgedFigure]) -> list[Judged
 
 
 def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[str]]) -> list[int]:
-    """Returns the sizes that are slow in one placement only, of the placement with the most of them."""
+    """Returns the value of `_BandSizes.slow_in_one_placement`."""
     sizes_by_placement: dict[Placement, list[int]] = {figure.placement: [] for figure in figures}
     for figure in figures:
         if figure.outcome == "slower" and outcomes_by_size[figure.size_bytes] != {"slower"}:

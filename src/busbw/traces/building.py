@@ -21,7 +21,7 @@ _RECORD = struct.Struct("<BBBBHHiIQQQQBBBBIII")
 _DATATYPE_COUNT, _REDOP_COUNT = len(layout.DATATYPE_NAMES), len(layout.REDOP_NAMES)
 _MAX_COUNT = 1 << 60
 _MIN_UNIX_NS = 10**17
-"""Times before 1973 have another origin."""
+"""Minimum of a Unix time: 1973. A smaller value is another time, for example the time since boot."""
 _MAX_TOTAL_SIZE = 1 << 22
 """Maximum sum of the sizes of all communicators. More is damage, and would fill the memory."""
 _MAX_RANK = 1 << 31
@@ -71,7 +71,7 @@ class RankBuilder:
         self.lost_count = 0
         self.first_unmatched: int | None = None
         self.refused_count = 0
-        """Calls with impossible values."""
+        """Number of calls with impossible values, which are left out."""
         self.own_rank_by_communicator: dict[int, int] = {}
         self._operations: Operations | None = None
         self._records = bytearray()
@@ -91,7 +91,7 @@ class RankBuilder:
         """Appends a call and returns its number. Returns -1 if a value is impossible.
 
         A number of an element type or operator that `format` does not name is stored as unknown.
-        `sequence` is a number that all ranks of the communicator give the call. It shows which calls a rank dropped.
+        `sequence` is the number of the call in its communicator, equal on all ranks. A gap shows dropped calls.
         """
         try:
             start_ns, end_ns = call.device_start_ns, call.device_end_ns
@@ -148,9 +148,10 @@ class RankBuilder:
         self._sequences = array("q", self.sequences[selection].tobytes())
 
     def start_at_first_time(self, offset_ns: int = 0) -> None:
-        """Makes the times of the host clock relative to the first one.
+        """Makes the times of the host clock relative to the first one, and sets `start_ns` to the start.
 
-        Before this call, the times are Unix times less `offset_ns`.
+        `offset_ns` is the Unix time of 0 on the clock of the source. `start_ns` remains 0 if this clock has no known
+        relation to Unix time.
         """
         operations = self.operations
         names = ["enqueue_ns"]
@@ -161,7 +162,8 @@ class RankBuilder:
         start = first - 1  # the first time becomes 1, because 0 means unknown
         for times, is_known in known:
             times[is_known] -= np.uint64(start)
-        self.start_ns = start + offset_ns if start + offset_ns >= _MIN_UNIX_NS else 0
+        start_ns = start + offset_ns
+        self.start_ns = start_ns if start_ns >= _MIN_UNIX_NS else 0
 
 
 class TraceBuilder:
@@ -187,16 +189,16 @@ class TraceBuilder:
         return list(self._ranks.values())
 
     def add_problem(self, problem: str, count: int = 1) -> None:
-        """Adds a sentence. "{count}" in it stands for the sum of the counts of all calls with this sentence."""
+        """Adds a sentence, or its count if the sentence was added before. "{count}" in it stands for the total."""
         if count:
             self._problems[problem] += count
 
     def rank(self, key: Hashable, source: str) -> RankBuilder:
-        """Returns the rank with this key. It is created at the first call."""
+        """Returns the rank with this key, and creates it if it is new."""
         return self._ranks.get(key) or self._ranks.setdefault(key, RankBuilder(source, self._producer))
 
     def communicator(self, identity: str, size: int, *, name: str = "", members: Sequence[int] = ()) -> int | None:
-        """Returns the index of a communicator, which is created at the first call. None if it is impossible.
+        """Returns the index of a communicator, and creates it if it is new. None if its values are impossible.
 
         Args:
             identity: Equal for all ranks of the communicator.
@@ -227,7 +229,7 @@ class TraceBuilder:
         return len(self._communicators) - 1
 
     def join(self, rank: RankBuilder, communicator: int, own_rank: int) -> None:
-        """Records the rank that a rank of the job has in a communicator. It is not needed if the members are known."""
+        """Records that a rank of the job is `own_rank` in a communicator. A listed member needs no such call."""
         if 0 <= own_rank < self._communicators[communicator].size:
             rank.own_rank_by_communicator.setdefault(communicator, own_rank)
         else:
@@ -272,10 +274,15 @@ class TraceBuilder:
     def _numbered_ranks(self) -> list[tuple[int, RankBuilder]]:
         """Returns the ranks by their numbers, without repetitions.
 
-        A rank without a number in the source has its rank in the communicator that joins most ranks.
+        If the source does not number a rank, its number is its own rank in the communicator with the most recorded
+        ranks.
         """
-        joined = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
-        largest = max(joined, key=lambda index: (joined[index], self._communicators[index].size), default=-1)
+        recorded_counts = Counter(index for each in self.ranks for index in each.own_rank_by_communicator)
+        largest = max(
+            recorded_counts,
+            key=lambda index: (recorded_counts[index], self._communicators[index].size),
+            default=-1,
+        )
         numbers = [
             each.own_rank_by_communicator.get(largest) if each.rank is None else each.rank for each in self.ranks
         ]
@@ -291,23 +298,32 @@ class TraceBuilder:
         return sorted(best.items())
 
     def _join_listed(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
-        """Finds the own rank of each rank in the communicators that it uses, if the source only lists the members."""
-        places = [{member: place for place, member in members.items()} for members in self._members]
+        """Sets the own ranks that follow from the listed members, for the communicators that each rank uses."""
+        own_ranks = [{member: own_rank for own_rank, member in members.items()} for members in self._members]
         for number, rank in ranks:
-            for index in np.flatnonzero(np.bincount(rank.operations["communicator"])).tolist():
-                if number in places[index]:
-                    rank.own_rank_by_communicator.setdefault(index, places[index][number])
+            for index in _distinct(rank.operations["communicator"]):
+                if number in own_ranks[index]:
+                    rank.own_rank_by_communicator.setdefault(index, own_ranks[index][number])
 
     def _fill_members(self, ranks: Iterable[tuple[int, RankBuilder]]) -> None:
-        """Sets the recorded members. A recorded member replaces a member that the source only lists."""
-        recorded: dict[tuple[int, int], int] = {}
+        """Sets the members from the own ranks of the recorded ranks.
+
+        A recorded rank replaces a listed member. If two recorded ranks have the same own rank, the first one remains.
+        """
+        first_recorded: dict[tuple[int, int], int] = {}
         for number, rank in ranks:
             for index, own_rank in rank.own_rank_by_communicator.items():
-                member = self._members[index].get(own_rank, number)
-                if member != number:
+                known_member = self._members[index].get(own_rank, number)
+                if known_member != number:
                     label = self._communicators[index].name or self._communicators[index].identity
-                    self.add_problem(f"ranks {member} and {number} have the same place in communicator {label}")
-                self._members[index][own_rank] = recorded.setdefault((index, own_rank), number)
+                    self.add_problem(f"ranks {known_member} and {number} have the same place in communicator {label}")
+                self._members[index][own_rank] = first_recorded.setdefault((index, own_rank), number)
+
+
+def _distinct(small_numbers: NDArray[np.integer]) -> list[int]:
+    """Returns the distinct values, ascending. Counting is faster than the sorting of `np.unique`."""
+    values: list[int] = np.flatnonzero(np.bincount(small_numbers)).tolist()
+    return values
 
 
 def _make_rank(number: int, rank: RankBuilder) -> RankTrace:
