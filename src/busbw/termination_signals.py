@@ -1,8 +1,8 @@
 """Handlers of the signals that end a command.
 
 No handler raises, because an exception at an arbitrary point leaves half-done work and tracebacks. Handlers log the
-signal, and the code reads the log at points of its choice. A command without such points is ended at once by
-`cli.entry_point`, after the cleanup of `cleaned_up_by`.
+signal, and the code reads the log at points of its choice. A command without such points ends at once, after the cleanup
+of `cleaned_up_by`: `cli.entry_point` handles SIGINT, and the other signals have their default action.
 """
 
 import os
@@ -28,7 +28,10 @@ def handled_signals() -> tuple[signal.Signals, ...]:
 
 @contextmanager
 def handled_by(handler: Handler, others: Mapping[signal.Signals, Handler] | None = None) -> Iterator[None]:
-    """Installs the handler for all termination signals, and others, and restores the previous handlers at the end."""
+    """Installs `handler` for all termination signals, and `others` for further signals, until the end of the block.
+
+    Restores the previous handlers at the end.
+    """
     handlers = {**dict.fromkeys(handled_signals(), handler), **(others or {})}
     previous_handlers = {number: signal.signal(number, handlers[number]) for number in handlers}
     try:
@@ -69,7 +72,7 @@ class SignalLog(list[int]):
 
 @contextmanager
 def logged_signals(others: Mapping[signal.Signals, Handler] | None = None) -> Iterator[SignalLog]:
-    """Yields a log of the termination signals that arrive meanwhile. They have no other effect.
+    """Yields a log of the termination signals that arrive within the block. They have no other effect.
 
     Args:
         others: Handlers of further signals. These signals end a `select` on the log too.
@@ -87,9 +90,9 @@ def logged_signals(others: Mapping[signal.Signals, Handler] | None = None) -> It
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Defers the termination signals to its end, so that a short change of files is made completely or undone.
+    """Defers the termination signals to the end of the block, so that a short change of files is complete or undone.
 
-    Does nothing outside the main thread, where Python runs no handler.
+    Does nothing in other threads, because Python runs handlers only in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -105,9 +108,10 @@ def deferred_signals() -> Iterator[None]:
 
 @contextmanager
 def cleaned_up_by(clean_up: Callable[[], object]) -> Iterator[None]:
-    """Calls `clean_up` on a termination signal, which then takes its previous effect.
+    """Calls `clean_up` on a termination signal, and then sends the signal again to the previous handler.
 
-    `clean_up` must be harmless if the command goes on, because an outer handler may only log the signal.
+    The previous handler may only log the signal, and the command then continues. So `clean_up` must not remove anything
+    that the command still needs. Does nothing in other threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

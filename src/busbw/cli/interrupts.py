@@ -46,9 +46,10 @@ class _InterruptCheck:
 def checked_interrupts() -> Iterator[Callable[[], None]]:
     """Yields a function that raises an interrupt if a signal has arrived.
 
-    It raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM, and for SIGHUP unless it is ignored. An
-    interrupt after the last call is raised at the end. Python runs signal handlers only in the main thread; in other
-    threads this does nothing.
+    The function raises KeyboardInterrupt for SIGINT, and TerminatedError for SIGTERM. For SIGHUP it raises
+    TerminatedError unless SIGHUP is ignored. An interrupt after the last call of the function is raised at the end of
+    the block, unless the block ends with an exception. The function does nothing in other threads, because Python runs
+    signal handlers only in the main thread.
     """
     check = _InterruptCheck()
     if threading.current_thread() is not threading.main_thread():

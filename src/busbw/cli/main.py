@@ -38,7 +38,7 @@ COMMANDS = {
     "tune": "Searches settings that make a collective faster, and confirms them.",
     "fastpath": "Library for small collectives: its path, its table, its tuning.",
 }
-"""Every command and its line in the help; `busbw.cli.<name>` implements it."""
+"""Every command and its line in the help. The module `busbw.cli.<name>` implements it, `import_` the command import."""
 
 
 def _print_versions(context: click.Context, _parameter: click.Parameter, is_set: bool) -> None:
@@ -95,8 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         interrupt = raised.__cause__ if isinstance(raised, click.Abort) else raised
         return interrupt_exit_code(interrupt) if isinstance(interrupt, KeyboardInterrupt) else ExitCode.INTERRUPTED
     except (BrokenPipeError, SystemExit) as raised:
-        # click converts BrokenPipeError to exit 1, which would mean wrong data. Other codes end a shell completion.
-        if isinstance(raised, SystemExit) and raised.code != 1:
+        # click converts BrokenPipeError to SystemExit(1). Exit code 1 would mean wrong data here.
+        is_end_of_shell_completion = isinstance(raised, SystemExit) and raised.code != 1
+        if is_end_of_shell_completion:
             raise
         _discard_output()
         return ExitCode.OUTPUT_CLOSED

@@ -68,7 +68,7 @@ def default_folder() -> Path:
 
 
 def run_name(moment: datetime, collective: str) -> str:
-    """Returns the name of a run that starts at `moment`. Sorting names sorts runs by time."""
+    """Returns the name of a run that starts at `moment`. Sorting names sorts the runs by the second of their start."""
     return f"{moment:%Y%m%dT%H%M%SZ}-{collective}"
 
 
@@ -96,7 +96,7 @@ def new_run(store: Path, name: str) -> Path:
 
 
 def write_run_file(folder: Path, run: RunFile) -> None:
-    """Replaces `run.json` atomically: a reader sees either the old or the new content."""
+    """Replaces `run.json` atomically. A reader sees either the old or the new content."""
     replace_file(folder / RUN_FILE, msgspec.json.encode(run) + b"\n")
 
 
@@ -161,7 +161,10 @@ def find(text: str, store: Path | None = None) -> Path:
 
 
 def _find_last(runs: dict[str, Path], runs_back: int, store: Path) -> Path:
-    """Returns the log of the run `runs_back` runs before the newest. Logs without a time in their name do not count."""
+    """Returns the log of the run `runs_back` runs before the newest. Logs without a time in their name do not count.
+
+    Runs that start in the same second are sorted by their names.
+    """
     timed = sorted(name for name in runs if _TIMED_NAME.match(name))
     if runs_back >= len(timed):
         count_text = f"has {len(timed)}" if timed else "has none"
