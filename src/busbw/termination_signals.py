@@ -1,8 +1,8 @@
 """Handlers of the signals that end a command.
 
 No handler raises, because an exception at an arbitrary point leaves half-done work and tracebacks. Handlers log the
-signal, and the code reads the log at points of its choice. A command without such points ends at once, after the cleanup
-of `cleaned_up_by`: `cli.entry_point` handles SIGINT, and the other signals have their default action.
+signal, and the code reads the log at points of its choice. A command without such points ends at once, after the
+cleanup of `cleaned_up_by`: `cli.entry_point` handles SIGINT, and the other signals have their default action.
 """
 
 import os

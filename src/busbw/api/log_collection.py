@@ -59,7 +59,7 @@ class LogCollection(Struct, kw_only=True, frozen=True):
             nics: NICs of a node. None for the NICs of the system.
             sharp: True if the network's switches reduce (InfiniBand SHARP). False to use the system's description.
             reference: Judges by this reference instead of the expectation: a good run, published figures, or their
-                name in `busbw refs`. `auto` selects the published figures whose hardware and job are most similar.
+                name in `busbw refs`. `auto` selects the published figures of the most similar hardware and job.
 
         Raises:
             UsageError: The system or the reference is unknown, or the reference has more than one log.

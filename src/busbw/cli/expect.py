@@ -209,7 +209,7 @@ def _parse_algorithm(name: str | None, *, nvls: bool) -> str | None:
 
 
 def _parse_sizes(size_list: str | None, min_text: str | None, max_text: str | None, factor: int | None) -> list[int]:
-    """Returns the sizes of `--sizes`, or those of the sweep `-b`, `-e`, `-f`, in bytes and ascending order."""
+    """Returns the sizes of `--sizes`, or of the sweep `-b`, `-e`, `-f`, in bytes and ascending order."""
     if size_list is not None:
         if (min_text, max_text, factor) != (None, None, None):
             raise UsageError("--sizes excludes -b, -e and -f", remedy="use either form")

@@ -59,7 +59,7 @@ class TuningTarget:
     sizes: tuple[int, ...]
     """In bytes, ascending."""
     in_windows: bool = False
-    """True if all blocks, also those of NCCL, use buffers in symmetric windows."""
+    """True if all blocks, also the blocks with NCCL alone, use buffers in symmetric windows."""
 
     @property
     def folder_name(self) -> str:

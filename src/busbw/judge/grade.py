@@ -125,7 +125,7 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
 
 
 def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> float:
-    """Returns the time from which a figure inside its range may be that of a fault.
+    """Returns the time from which a figure inside its range may come from a slow machine.
 
     Args:
         range_us: Range of the yardstick.

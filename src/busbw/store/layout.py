@@ -130,7 +130,10 @@ def entries(store: Path) -> Iterator[StoreEntry]:
 
 
 def find(text: str, store: Path | None = None) -> Path:
-    """Returns the log of a run. `text` is a path, a run's name or its beginning, `last`, or `last~1` (the one before).
+    """Returns the log of a run.
+
+    `text` is a path, the name of a run, the beginning of a name, `last` for the newest run, or `last~1` for the run
+    before the newest.
 
     Raises:
         UsageError: No run or several runs match.

@@ -41,7 +41,7 @@ class FindOptions:
 
     @property
     def is_simulated(self) -> bool:
-        """True if the flows are those of a simulated cluster."""
+        """True if the cluster is simulated."""
         return self.shape is not None
 
     @property

@@ -31,7 +31,7 @@ _SHOW_PROGRESS_AFTER_S = 2.0
 _PLAIN_INTERVAL_S = 10.0
 """Time between lines of progress if stderr is no terminal, as in a job."""
 _SIMULATED_SYSTEM = "h100-sxm"
-"""System that a simulated cluster resembles: it also has NICs of 400 Gb/s and NVLink 4."""
+"""System with the links of the simulated cluster: NICs of 400 Gb/s and NVLink 4."""
 
 
 def search_flows(options: FindOptions) -> int:

@@ -115,7 +115,7 @@ _GPU = "nvidia.com/gpu"
     default=KubernetesTarget.pending_limit_s,
     show_default=True,
     metavar="SECONDS",
-    help="Give up after SECONDS with ImagePullBackOff, or pods that fit no node; 0: never.",
+    help="Give up after SECONDS if pods cannot start (image, no fitting node); 0: never.",
 )
 @renamed_option("--patience", "--pending-timeout")
 @click.option(

@@ -30,9 +30,10 @@ def launched_command(
     folder_option: click.Option | None = None,
     write_to_folder: Callable[[Path, bytes], bool] = lambda _folder, _line: False,
 ) -> click.Command:
-    """Returns a command that starts a job of a launcher with other engine words than those of a collective.
+    """Returns a command that starts a job of a launcher, with the engine words of a check or a search.
 
-    Its options are those of the launcher, the options that process 0 gets, and those of files for the result.
+    The command has the options of the launcher, the options that process 0 gets, and the options for files with the
+    result.
 
     Args:
         launch_command: Command of the launcher.

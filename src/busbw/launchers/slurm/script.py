@@ -164,7 +164,7 @@ def node_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
 
 
 def job_options(job: Job, target: SlurmTarget) -> tuple[str, ...]:
-    """Options of the job. The user's override those of the machine type, which override our own."""
+    """Options of the job. The options of the user override those of the machine type, which override those of busbw."""
     machine_type_options = [entry.option for entry in job.machine_type.slurm_job] if job.machine_type else []
     gpus = [f"--gpus-per-node={target.gpus_per_node}"] if target.gpus_per_node else []
     exclusive = ["--exclusive"] if target.exclusive else []
