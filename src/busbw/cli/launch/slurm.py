@@ -173,9 +173,10 @@ def slurm(
     if container_mounts and not container_image:
         raise UsageError("--container-mounts needs --container-image", remedy="set --container-image")
     _check_output_options(options, is_batch=is_batch, has_folder=folder is not None, detach=detach, steps=steps)
-    if topology_order and not (is_batch or hostfile or current_allocation.node_list):
+    can_order_nodes = is_batch or hostfile or current_allocation.node_list
+    if topology_order and not can_order_nodes:
         raise UsageError(
-            "--topology-order needs known nodes, but srun's own job gets them later",
+            "--topology-order needs known nodes, but srun's own job gets its nodes later",
             remedy="set --submit-with sbatch, start within an allocation (salloc), or give --hostfile",
         )
 
@@ -186,9 +187,11 @@ def slurm(
     remarks: tuple[str, ...] = ()
     if topology_order:
         nodes_by_switch, remarks = _nodes_by_switch(dry_run=options.dry_run)
-        if names := [host.name for host in hosts] or parse_hostlist(current_allocation.node_list)[:node_count]:
-            hosts = _order_hosts(names, hosts, nodes_by_switch, default_processes=default_processes)
-        else:  # Slurm chooses the nodes later, and the batch script orders them
+        allocated_names = parse_hostlist(current_allocation.node_list)[:node_count]
+        if not hosts:
+            hosts = tuple(HostSlots(name, default_processes) for name in allocated_names)
+        hosts = _sort_hosts(hosts, nodes_by_switch)
+        if not hosts:  # Slurm chooses the nodes later, and the batch script orders them
             order_of_all_nodes = tuple(nodes_by_switch)
 
     program = options.program_path or (options.program_name if container_image else options.local_program())
@@ -319,13 +322,10 @@ def _require_export(job: Job, options: Sequence[str]) -> None:
             )
 
 
-def _order_hosts(
-    names: Sequence[str], hosts: Sequence[HostSlots], nodes_by_switch: list[str], *, default_processes: int
-) -> tuple[HostSlots, ...]:
-    """Returns the named hosts in the order of `nodes_by_switch`, with their processes from `hosts` or the default."""
-    processes = {host.name: host.processes for host in hosts}
-    ordered_names = sort_nodes(names, nodes_by_switch)
-    return tuple(HostSlots(name, processes.get(name, default_processes)) for name in ordered_names)
+def _sort_hosts(hosts: Sequence[HostSlots], nodes_by_switch: list[str]) -> tuple[HostSlots, ...]:
+    """Returns the hosts in the order of `nodes_by_switch`."""
+    host_by_name = {host.name: host for host in hosts}
+    return tuple(host_by_name[name] for name in sort_nodes(list(host_by_name), nodes_by_switch))
 
 
 def _has_join_limit(options: LaunchOptions) -> bool:
