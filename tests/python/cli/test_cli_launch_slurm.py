@@ -297,7 +297,9 @@ def test_a_dry_run_with_topology_order(capsys: pytest.CaptureFixture[str], here:
 def test_srun_orders_no_nodes_that_it_does_not_know_yet(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     words = ["--topology-order", "--submit-with", "srun", "--program-path", "x"]
     error = said(capsys, *words, *ALL_REDUCE, code=2)
-    assert "--topology-order needs known nodes, but srun's own job gets its nodes later; set --submit-with sbatch" in error
+    assert (
+        "--topology-order needs known nodes, but srun's own job gets its nodes later; set --submit-with sbatch" in error
+    )
 
 
 def test_a_job_does_not_go_on_after_a_step_without_a_record(
