@@ -136,7 +136,7 @@ def test_the_help_shows_a_first_command(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "code", "answer"),
     [
-        (["1x2"], 0, "HEALTHY: all flows reach the expected rate."),
+        (["1x2"], 0, "HEALTHY: typical flows reach the expected rate."),
         (["1x2", "--fault", "gpu:0/0:2"], 6, "UNDECIDED: Typical flows within nodes reach "),
         (["2x1", "--fault", "node:1:2"], 6, "UNDECIDED: Typical flows between nodes reach "),
         (["1x2", "--system", "host"], 6, "UNDECIDED: Too few parts to compare them with their peers."),

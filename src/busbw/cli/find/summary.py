@@ -164,7 +164,7 @@ def _healthy_sentence(summary: FindSummary) -> str:
     if not summary.complete:
         return "UNDECIDED: no slow part so far; search again for the rest."
     has_peers = any(power.found >= _MIN_CHANCE for power in summary.power)
-    return f"HEALTHY: {'no part is slower than its peers' if has_peers else 'all flows reach the expected rate'}."
+    return f"HEALTHY: {'no part is slower than its peers' if has_peers else 'typical flows reach the expected rate'}."
 
 
 def answer_text(summary: FindSummary) -> str:
