@@ -55,6 +55,8 @@ struct Transfer {
   int peer = 0;
   std::byte* data = nullptr;  // sends only read it
   std::size_t count = 0;      // elements
+  /// True if the peer also exchanges with other ranks, which may delay it.
+  bool is_peer_busy = false;
 };
 
 /// One write of Communicator::put into the receive buffer of a peer.
@@ -134,7 +136,8 @@ class Communicator {
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// From now on, `exchange` gives up a peer that is lost, and all peers that it waits for if no data moves for
-  /// `limit_s`. Later calls skip these peers. Returns false if this communicator cannot do this: waits then end only
+  /// `limit_s`. A busy peer gets half this time more, because it may wait for a peer that it gives up after `limit_s`.
+  /// Later calls skip the given up peers. Returns false if this communicator cannot do this: waits then end only
   /// with the job.
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
   /// Returns the peers that `exchange` has given up, with the reason of each.

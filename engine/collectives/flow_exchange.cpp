@@ -1,6 +1,7 @@
 // Point-to-point flows between chosen ranks, which run at the same time: one round of the program `flows`.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "collectives/registry.hpp"
 
@@ -16,8 +17,13 @@ class FlowExchange final : public Collective {
   FlowExchange(std::span<const Flow> flows, int rank)
       : Collective(kFacts), max_received_(max_flows_to_one_rank(flows)) {
     for (const Flow& flow : flows) {
-      if (flow.sender == rank) receivers_.push_back(flow.receiver);
-      if (flow.receiver == rank) senders_.push_back(flow.sender);
+      if (flow.sender == rank) {
+        receivers_.push_back(flow.receiver);
+      } else if (flow.receiver == rank) {
+        senders_.push_back(flow.sender);
+      } else {
+        busy_ranks_.insert({flow.sender, flow.receiver});
+      }
     }
   }
 
@@ -32,15 +38,19 @@ class FlowExchange final : public Collective {
     std::vector<Transfer> sends;
     std::vector<Transfer> recvs;
     // The data is only read; Transfer has one pointer type for both directions.
-    for (const int receiver : receivers_) sends.push_back({receiver, const_cast<std::byte*>(call.send), call.count});
-    for (const int sender : senders_)
-      recvs.push_back({sender, call.recv + recvs.size() * call.count * size_bytes(call.dtype), call.count});
+    for (const int receiver : receivers_)
+      sends.push_back({receiver, const_cast<std::byte*>(call.send), call.count, busy_ranks_.contains(receiver)});
+    for (const int sender : senders_) {
+      std::byte* const region = call.recv + recvs.size() * call.count * size_bytes(call.dtype);
+      recvs.push_back({sender, region, call.count, busy_ranks_.contains(sender)});
+    }
     communicator.exchange(sends, recvs, call.dtype);
   }
 
  private:
   std::vector<int> receivers_;  // ranks that this rank sends to
   std::vector<int> senders_;    // ranks that this rank receives from
+  std::set<int> busy_ranks_;    // ranks with flows between them and ranks other than this one
   std::size_t max_received_;  // maximum number of flows to one rank
 };
 

@@ -33,7 +33,8 @@ namespace busbw {
 namespace {
 
 constexpr double kMaxFlowLimitS = 30;
-constexpr double kFlowLimitShare = 1.0 / 3;  // of -T, because a sender may notice a dead flow after its receiver
+// Share of -T. A sender may notice a dead flow after its receiver, each after 1.5 times the limit, all within -T.
+constexpr double kFlowLimitShare = 0.3;
 
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
   std::vector<std::string> notes = options.notes;

@@ -307,11 +307,11 @@ void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<con
   const auto own_recv = std::ranges::find_if(recvs, is_self);
   bool in_place = false;
   for (const Transfer& send : sends) {
-    if (!is_skipped(send)) exchange_.send(send.peer, send.data, send.count * element_bytes);
+    if (!is_skipped(send)) exchange_.send(send.peer, send.data, send.count * element_bytes, send.is_peer_busy);
     for (const Transfer& recv : recvs) in_place |= has_overlap(send, recv, element_bytes);
   }
   for (const Transfer& recv : recvs) {
-    if (!is_skipped(recv)) exchange_.receive(recv.peer, recv.data, recv.count * element_bytes);
+    if (!is_skipped(recv)) exchange_.receive(recv.peer, recv.data, recv.count * element_bytes, recv.is_peer_busy);
   }
   // In place, data from this rank to itself is saved before anything is received, and stored after everything was sent.
   std::vector<std::byte> saved_data;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <set>
 
 #include "common/support/error.hpp"
 
@@ -22,33 +23,32 @@ constexpr std::size_t kMaxBytesPerCall = std::size_t{256} << 10;
 SocketExchange::SocketExchange(const SocketMesh& mesh, const Team& team, int peer_loss_grace_ticks)
     : mesh_(mesh), team_(team), peer_loss_grace_ticks_(peer_loss_grace_ticks) {}
 
-void SocketExchange::add_flow(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes,
-                              std::optional<FlowId> source) {
+SocketExchange::FlowState& SocketExchange::add_flow(std::vector<FlowState>& flows, int peer, std::byte* data,
+                                                    std::size_t bytes) {
   FlowState flow;
   flow.peer = peer;
   flow.connection = mesh_.connection(peer);
   flow.data = data;
   flow.bytes = bytes;
-  flow.source = source;
   for (std::size_t i = flows.size(); i-- > 0;) {  // from the newest flow to the oldest
     if (flows[i].peer != peer) continue;
     flow.previous = i;
     break;
   }
-  flows.push_back(flow);
+  return flows.emplace_back(flow);
 }
 
-void SocketExchange::send(int peer, const std::byte* data, std::size_t bytes) {
-  add_flow(sends_, peer, const_cast<std::byte*>(data), bytes, std::nullopt);
+void SocketExchange::send(int peer, const std::byte* data, std::size_t bytes, bool is_peer_busy) {
+  add_flow(sends_, peer, const_cast<std::byte*>(data), bytes).is_peer_busy = is_peer_busy;
 }
 
-SocketExchange::FlowId SocketExchange::receive(int peer, std::byte* data, std::size_t bytes) {
-  add_flow(recvs_, peer, data, bytes, std::nullopt);
+SocketExchange::FlowId SocketExchange::receive(int peer, std::byte* data, std::size_t bytes, bool is_peer_busy) {
+  add_flow(recvs_, peer, data, bytes).is_peer_busy = is_peer_busy;
   return recvs_.size() - 1;
 }
 
 void SocketExchange::forward(int peer, const std::byte* data, std::size_t bytes, FlowId source) {
-  add_flow(sends_, peer, const_cast<std::byte*>(data), bytes, source);
+  add_flow(sends_, peer, const_cast<std::byte*>(data), bytes).source = source;
 }
 
 void SocketExchange::finish_receives() { move_all_flows(/*finishes_sends=*/false); }
@@ -152,15 +152,26 @@ void SocketExchange::wait() {
     if (recv.done_bytes < receivable_bytes(recv) && is_next(recvs_, recv)) poll_for(recv, POLLIN);
   }
   const int ready_count = poll(polled_.data(), polled_.size(), kTickMs);
-  if (ready_count == 0 && max_idle_ticks_ && ++idle_ticks_ >= *max_idle_ticks_) {
-    idle_ticks_ = 0;
-    for (const FlowState* flow : polled_flows_)
-      give_up(flow->peer, fmt::format("timed out: no data moved for {:g} s", *max_idle_ticks_ * kTickMs * 1e-3));
+  if (ready_count == 0 && max_idle_ticks_) {
+    ++idle_ticks_;
+    give_up_stalled_peers();
   }
   if (ready_count <= 0) return;
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i].revents != 0) polled_flows_[i]->ready = true;
   }
+}
+
+void SocketExchange::give_up_stalled_peers() {
+  std::set<int> stalled_peers;
+  for (const FlowState* flow : polled_flows_) {
+    const int limit_ticks = flow->is_peer_busy ? *max_idle_ticks_ * 3 / 2 : *max_idle_ticks_;
+    if (idle_ticks_ >= limit_ticks) stalled_peers.insert(flow->peer);
+  }
+  if (stalled_peers.empty()) return;
+  const std::string reason = fmt::format("timed out: no data moved for {:g} s", idle_ticks_ * kTickMs * 1e-3);
+  for (const int peer : stalled_peers) give_up(peer, reason);
+  idle_ticks_ = 0;
 }
 
 void SocketExchange::handle_lost_peer(int peer, const char* reason) {

@@ -28,8 +28,9 @@ class SocketExchange {
   /// Mesh and team must outlive this.
   SocketExchange(const SocketMesh& mesh, const Team& team, int peer_loss_grace_ticks = kPeerLossGraceTicks);
 
-  void send(int peer, const std::byte* data, std::size_t bytes);
-  FlowId receive(int peer, std::byte* data, std::size_t bytes);
+  /// `is_peer_busy`: the peer also waits for other ranks; see `give_up_after`.
+  void send(int peer, const std::byte* data, std::size_t bytes, bool is_peer_busy = false);
+  FlowId receive(int peer, std::byte* data, std::size_t bytes, bool is_peer_busy = false);
   /// Sends the data that flow `source` receives, as it arrives. Both flows have the same size.
   void forward(int peer, const std::byte* data, std::size_t bytes, FlowId source);
 
@@ -44,8 +45,9 @@ class SocketExchange {
   /// no send.
   void finish_in_place();
 
-  /// From now on, gives up a peer that is lost. If no data moves for `idle_ticks`, gives up all peers that this rank
-  /// waits for. The flows of these peers then count as complete. Without this call, such a wait ends with the job.
+  /// From now on, gives up a peer that is lost. If no data moves for `idle_ticks`, gives up the peers that this rank
+  /// waits for. Busy ones get half this time more, because they move again once they have given up their own stalled
+  /// peer. The flows of these peers then count as complete. Without this call, such a wait ends with the job.
   void give_up_after(int idle_ticks) { max_idle_ticks_ = idle_ticks; }
   /// Peers that were given up, with the reason. Add no flow with them.
   const std::map<int, std::string>& failed_peers() const { return failed_peers_; }
@@ -62,11 +64,11 @@ class SocketExchange {
     std::size_t done_bytes = 0;  // moved so far
     std::optional<FlowId> previous;  // previous flow with the same peer and direction, which goes first
     std::optional<FlowId> source;    // of a forwarded send: the receive that supplies its data
+    bool is_peer_busy = false;
     bool ready = true;  // false after the socket moved fewer bytes than requested, until poll reports it
   };
 
-  void add_flow(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes,
-                std::optional<FlowId> source);
+  FlowState& add_flow(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes);
   /// Moves bytes until all receives, and with `finishes_sends` all sends, are complete.
   void move_all_flows(bool finishes_sends);
   bool is_complete(const std::vector<FlowState>& flows) const;
@@ -79,8 +81,9 @@ class SocketExchange {
   /// Return true if any byte was moved.
   bool move_ready_flows();
   bool move_flow(FlowState& flow, bool is_send, std::size_t limit_bytes);
-  /// Polls for at most one tick. Gives up the peers of all polled flows if nothing has moved for too long.
+  /// Polls for at most one tick. Gives up peers of polled flows if nothing has moved for too long.
   void wait();
+  void give_up_stalled_peers();
   /// Gives up the peer, or throws if that is not allowed.
   void handle_lost_peer(int peer, const char* reason);
   [[noreturn]] void throw_peer_lost(int peer, const char* reason) const;

@@ -1,6 +1,7 @@
 #include "backends/host/sockets/socket_exchange.hpp"
 
 #include <doctest/doctest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -105,6 +106,33 @@ TEST_CASE("SocketExchange: gives up a peer that moves nothing; the flows with ot
     if (world.rank() == 1)
       return failed.size() == 1 && failed.at(0).find("was lost") != std::string::npos ? "" : "rank 1; ";
     return failed.empty() ? "" : "rank 2; ";
+  });
+  CHECK(complaints == "");
+}
+
+TEST_CASE("SocketExchange: a busy peer that waits for a stalled peer is not given up") {
+  const std::string complaints = run_threads(3, [&](Team& world) -> std::string {
+    const SocketMesh mesh(world, world.rank(), interfaces());
+    SocketExchange exchange(mesh, world);
+    constexpr int kIdleTicks = 4;
+    exchange.give_up_after(kIdleTicks);
+    Bytes data(1000);
+    const auto wait_for = [&](int peer, bool is_peer_busy) {
+      exchange.receive(peer, data.data(), data.size(), is_peer_busy);
+      exchange.finish();
+    };
+    // Rank 1 waits for the stalled rank 2, and rank 0, which begins earlier, for rank 1.
+    if (world.rank() == 0) wait_for(1, /*is_peer_busy=*/true);
+    if (world.rank() == 1) {
+      poll(nullptr, 0, kTickMs / 2);
+      wait_for(2, /*is_peer_busy=*/false);
+      exchange.send(0, data.data(), data.size());
+      exchange.finish();
+    }
+    world.barrier();
+    const std::map<int, std::string>& failed = exchange.failed_peers();
+    const bool is_right = world.rank() == 1 ? failed.size() == 1 && failed.contains(2) : failed.empty();
+    return is_right ? "" : "rank " + std::to_string(world.rank()) + "; ";
   });
   CHECK(complaints == "");
 }
