@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "comm_ops/call_rows.hpp"
+#include "common/os/environment.hpp"
 #include "common/os/provenance.hpp"
 #include "common/support/error.hpp"
 #include "flows/server.hpp"
@@ -338,7 +339,9 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
   world.barrier();
   if (plan.flow_service) {
     const int index = world.rank() - plan.first_rank;
-    const RankLocation location{host_name(), host_identity(), backend.network_port(index), backend.device(index).name};
+    // In a pod, the host name is that of the pod. Users need the name of the node, for example to cordon it.
+    const std::string node = nonempty_variable(process_environment, "BUSBW_NODENAME").value_or(host_name());
+    const RankLocation location{node, host_identity(), backend.network_port(index), backend.device(index).name};
     return serve_flows(job, world, *membership.group, communicator, *plan.flow_service, plan.max_bytes, location,
                        failure_message);
   }

@@ -34,7 +34,7 @@ LOST_HOSTS_VARIABLE = "BUSBW_LOST_HOSTS"
 """Hosts that a launcher left out, because nothing can start there. A JSON object: the reason of each by its name."""
 
 NODE_NAME_VARIABLE = "BUSBW_NODENAME"
-"""Kubernetes' name of the node, for `busbw doctor`: the host name of a pod is that of the pod."""
+"""Kubernetes' name of the node, for `busbw doctor` and `busbw find`: the host name of a pod is that of the pod."""
 
 PROGRAMS_VARIABLE = "BUSBW_PROGRAMS"
 """Folder of programs to use instead of the installed ones, such as build/dev of a source tree."""

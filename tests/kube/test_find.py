@@ -15,5 +15,6 @@ def test_a_search_measures_all_pods(cluster: Cluster, kubelet: Kubelet, launches
     result = json.loads(ended.out)
     assert (result["complete"], result["rounds"]) == (True, 2)
     assert {each["kind"]: each["all_parts"] for each in result["power"]}["node"] == 3
-    assert launch.records()
+    (run,) = (record for record in launch.records() if record["kind"] == "search")
+    assert sorted(node["name"] for node in run["nodes"]) == kubelet.nodes
     wait_until_clean(cluster)

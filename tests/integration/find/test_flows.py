@@ -196,6 +196,16 @@ def test_a_process_that_never_joins_is_on_an_unknown_host_if_the_list_has_addres
     assert [one.running.finish().code for one in (first, second)] == [0, 0]
 
 
+def test_a_process_in_a_pod_has_the_name_of_its_node(programs: Programs) -> None:
+    """The host name of a pod is that of the pod, so a launcher passes on the name of the node."""
+    nodes = {process: {"BUSBW_NODENAME": f"gpu-node-{process}"} for process in (0, 1)}
+    first, second = launched(programs, size=2, environment=nodes)
+    answer = first.ask({"ask": "cluster"})
+    assert [node["name"] for node in answer["nodes"]] == ["gpu-node-0", "gpu-node-1"]
+    first.say({"ask": "end"})
+    assert [one.running.finish().code for one in (first, second)] == [0, 0]
+
+
 def test_a_process_that_joins_after_the_limit_is_told_so(programs: Programs) -> None:
     port = {"BUSBW_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}"}
     (first,) = launched(programs, size=2, environment={0: {**port, "BUSBW_JOIN_TIMEOUT_S": "1"}})

@@ -68,6 +68,11 @@ class Job:
         return self.arguments[:1] == (EACH_NODE,)
 
     @property
+    def names_nodes(self) -> bool:
+        """True if the results name nodes: those of `busbw doctor` and `busbw find`."""
+        return self.is_for_each_node or self.tolerates_losses
+
+    @property
     def processes(self) -> int:
         """Number of processes that the launcher starts."""
         return self.nodes * self.processes_per_node

@@ -235,7 +235,7 @@ def _indexed_job_spec(job: Job, target: KubernetesTarget, *, leader_host: str, s
         **pods.image(target),
         "command": [pods.escape_variables(job.command[0])],
         "args": [pods.escape_variables(word) for word in job.command[1:]],
-        "env": [*pods.env(environment, job), *([_NODE_NAME] if job.is_for_each_node else [])],
+        "env": [*pods.env(environment, job), *([_NODE_NAME] if job.names_nodes else [])],
         **pods.resources(job, target),
         **pods.security(target),
         **pods.mounts(),

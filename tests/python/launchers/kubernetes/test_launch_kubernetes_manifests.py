@@ -397,10 +397,11 @@ def test_capabilities_are_those_of_the_pods_that_measure(kind: Kind) -> None:
         ("jobset", ("each-node", "busbw doctor"), True),
         # The environment of mpirun's pod, which all processes get, would name its node for all.
         ("mpijob", ("each-node", "busbw doctor"), False),
+        ("job", ("flows", "--search", "busbw find"), True),
         ("job", JOB.arguments, False),
     ],
 )
-def test_pods_of_doctor_know_the_name_of_their_node(kind: Kind, arguments: tuple[str, ...], has_name: bool) -> None:
+def test_pods_of_doctor_and_find_know_the_name_of_their_node(kind: Kind, arguments: tuple[str, ...], has_name: bool) -> None:
     plan = render(replace(ONE_EACH, arguments=arguments), replace(CPU, kind=kind))
     check(plan.job_manifests.workload)
     variables = [each for pod in pods_of(plan.job_manifests.workload) for each in pod["containers"][0].get("env", [])]
