@@ -125,7 +125,8 @@ int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
 }
 
 int stop_event(void* handle) {
-  Recorder::instance().stop(handle);
+  // The ends of other events are not needed. `record_state` reports the end of a kernel.
+  Recorder::instance().stop_implicit_group(handle);
   return 0;
 }
 

@@ -7,7 +7,7 @@
 namespace busbw::profiler {
 namespace {
 
-// NCCL calls the plugin without an object, so both belong to the process.
+// NCCL calls the plugin without an object, so both variables belong to the process.
 std::atomic<int*> events_mask = nullptr;
 std::atomic<CollectiveObserver*> current_observer = nullptr;
 

@@ -1,3 +1,5 @@
+// Writes what NCCL reports to records of the trace file. A handle for NCCL is the address of a record, plus a tag with
+// the kind of the event.
 #include "profiler/recorder.hpp"
 
 #include <pthread.h>
@@ -26,11 +28,11 @@ using trace::Function;
 using trace::Kind;
 using trace::OperationRecord;
 
-// Records are aligned to 64 bytes, so that the low bits of a handle can tell what it is.
+// Low bits of a handle. They are free because records are aligned to 64 bytes.
 enum Tag : unsigned {
-  kNoTag = 0,
-  kGroupTag = 1,          // of calls, started by the program
-  kImplicitGroupTag = 2,  // started by NCCL within a call
+  kNoTag = 0,             // communicator
+  kExplicitGroupTag = 1,  // calls between ncclGroupStart and ncclGroupEnd of the program
+  kImplicitGroupTag = 2,  // calls that NCCL makes within one call of the program
   kPlanTag = 3,
   kCallTag = 4,
   kTaskTag = 5,
@@ -50,9 +52,10 @@ std::uint64_t clock_ns(clockid_t clock) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-void raise_to(std::atomic<std::uint64_t>& value, std::uint64_t least) {
-  std::uint64_t current = value.load(std::memory_order_relaxed);
-  while (least > current && !value.compare_exchange_weak(current, least, std::memory_order_relaxed)) {
+/// Stores `candidate` if it is larger than the value.
+void update_maximum(std::atomic<std::uint64_t>& maximum, std::uint64_t candidate) {
+  std::uint64_t current = maximum.load(std::memory_order_relaxed);
+  while (candidate > current && !maximum.compare_exchange_weak(current, candidate, std::memory_order_relaxed)) {
   }
 }
 
@@ -69,11 +72,13 @@ bool has_root(Function function) {
          function == Function::scatter;
 }
 
+/// Returns `peer` if the function has a root or a peer, else -1.
 std::int32_t peer_of(Function function, std::int32_t peer) {
   return has_root(function) || function == Function::send || function == Function::recv ? peer : -1;
 }
 
-/// Returns the in-place flags. The buffer with the data of one rank is a part of the other buffer.
+/// Returns the in-place flags. In place means that both buffers are the same. If one buffer has only this rank's data,
+/// that buffer must be this rank's part of the other buffer.
 std::uint8_t in_place_flags(const OperationRecord& record, const Task& task) {
   if (task.send == nullptr || task.receive == nullptr || record.datatype == trace::kUnknownByte) return 0;
   auto send = reinterpret_cast<std::uintptr_t>(task.send);
@@ -94,7 +99,8 @@ std::uint8_t in_place_flags(const OperationRecord& record, const Task& task) {
 }  // namespace
 
 Recorder::Recorder() {
-  // A child must not write to the file of its parent. The mutex may have been locked by a thread that it lacks.
+  // A forked child must not write to its parent's trace file. The mutex may be locked by a thread of the parent that
+  // does not exist in the child, so the child gets a new mutex.
   pthread_atfork(nullptr, nullptr, [] {
     Recorder& recorder = instance();
     recorder.file_ = nullptr;
@@ -104,38 +110,43 @@ Recorder::Recorder() {
 
 trace::TraceFile* Recorder::open(int interface, const void* caller) noexcept {
   const std::lock_guard lock(opening_);
-  if (trace::TraceFile* const file = file_.load(); file != nullptr || has_failed_) return file;
-  has_failed_ = true;
+  trace::TraceFile* file = file_.load();
+  if (file != nullptr || is_disabled_) return file;
   try {
-    const auto settings = trace::trace_settings(process_environment);
-    if (!settings) return nullptr;
-    const int nccl_version = nccl_version_of(caller);
-    mask_ = wanted_events(process_environment, interface, nccl_version);
-    const auto process = trace::launched_process(process_environment);
-    start_ns_ = clock_ns(CLOCK_MONOTONIC);
-    auto* const file = new trace::TraceFile(*settings, {.producer = "busbw-profiler " + std::string(version()),
-                                                        .start_realtime_ns = clock_ns(CLOCK_REALTIME),
-                                                        .start_monotonic_ns = start_ns_,
-                                                        .rank = process.rank,
-                                                        .size = process.size});
-    file->header().nccl_version = static_cast<std::uint32_t>(nccl_version);
-    file->header().plugin_interface = static_cast<std::uint8_t>(interface);
-    if ((mask_ & kKernelChannel) != 0) file->header().device_clock = trace::TraceClock::gpu;
-    communicators_ = groups_ = threads_ = 0;
-    for (auto& stream : streams_) stream = 0;
-    ++generation_;
-    has_failed_ = false;
-    file_ = file;  // never destroyed, because callbacks may come at any time
-    return file;
+    file = create_file(interface, caller);
   } catch (const std::exception& error) {
     print_stderr("busbw record", error.what());
-    return nullptr;
   }
+  is_disabled_ = file == nullptr;
+  file_ = file;  // never destroyed, because callbacks may come at any time
+  return file;
+}
+
+trace::TraceFile* Recorder::create_file(int interface, const void* caller) {
+  const auto settings = trace::trace_settings(process_environment);
+  if (!settings) return nullptr;
+  const int nccl_version = nccl_version_of(caller);
+  mask_ = wanted_events(process_environment, interface, nccl_version);
+  const auto process = trace::launched_process(process_environment);
+  start_ns_ = clock_ns(CLOCK_MONOTONIC);
+  auto* const file = new trace::TraceFile(*settings, {.producer = "busbw-profiler " + std::string(version()),
+                                                      .start_realtime_ns = clock_ns(CLOCK_REALTIME),
+                                                      .start_monotonic_ns = start_ns_,
+                                                      .rank = process.rank,
+                                                      .size = process.size});
+  file->header().nccl_version = static_cast<std::uint32_t>(nccl_version);
+  file->header().plugin_interface = static_cast<std::uint8_t>(interface);
+  if ((mask_ & kKernelChannel) != 0) file->header().device_clock = trace::TraceClock::gpu;
+  communicators_ = groups_ = threads_ = 0;
+  for (auto& stream : streams_) stream = 0;
+  ++generation_;
+  return file;
 }
 
 void* Recorder::add_communicator(const Membership& membership, int interface, const void* caller, int* mask) noexcept {
   trace::TraceFile* const file = open(interface, caller);
-  *mask = file == nullptr ? 0 : mask_;  // of all communicators, so that operations of others may be in progress
+  // NCCL has one mask for all communicators, and other threads may read it now. So each call stores the same value.
+  *mask = file == nullptr ? 0 : mask_;
   if (file == nullptr) return nullptr;
   const std::uint32_t index = communicators_.fetch_add(1, std::memory_order_relaxed);
   if (index >= trace::kUnknownIndex) return nullptr;
@@ -144,7 +155,7 @@ void* Recorder::add_communicator(const Membership& membership, int interface, co
   record->communicator = static_cast<std::uint16_t>(index);
   record->rank = membership.rank;
   copy_communicator(*record, membership);
-  // Without a rank, `identify` completes the record.
+  // If the rank is unknown, `identify` completes the record.
   if (membership.rank >= 0) record->kind.store(Kind::communicator, std::memory_order_release);
   return record;
 }
@@ -164,15 +175,15 @@ void* Recorder::start_group(bool is_explicit) noexcept {
   ThreadState& thread = thread_state();
   thread.first_call = nullptr;
   thread.group_start_ns = now_ns();
-  return handle_of(nullptr, is_explicit ? kGroupTag : kImplicitGroupTag);
+  return handle_of(nullptr, is_explicit ? kExplicitGroupTag : kImplicitGroupTag);
 }
 
 void* Recorder::start_call(void* context, void* group, const Call& call) noexcept {
   if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
   ThreadState& thread = thread_state();
-  const bool is_explicit = tag_of(group) == kGroupTag;
+  const bool is_explicit = tag_of(group) == kExplicitGroupTag;
   const bool is_in_group = is_explicit || tag_of(group) == kImplicitGroupTag;
-  // The group was started within the first call, just before.
+  // NCCL starts a group within the first call of that group. So the start of the group is the time of this call.
   const bool is_first = is_in_group && thread.first_call == nullptr;
   OperationRecord* const record = take_operation(context, call, is_first ? thread.group_start_ns : now_ns());
   if (record == nullptr) return nullptr;
@@ -180,6 +191,7 @@ void* Recorder::start_call(void* context, void* group, const Call& call) noexcep
   if (call.is_captured) record->flags = trace::kCaptured;
   // NCCL reports an alltoall as several calls in an implicit group. They must stay together.
   if (is_in_group) join_group(thread.first_call, *record);
+  // An explicit group of one call is a group too. An implicit group of one call is only this call.
   if (is_first && is_explicit) record->group = next_group();
   record->kind.store(Kind::operation, std::memory_order_release);
   return handle_of(record, kCallTag);
@@ -193,14 +205,10 @@ void* Recorder::start_plan() noexcept {
 void* Recorder::start_called_task(void* handle, void* plan, const Task& task) noexcept {
   auto* record = record_of<OperationRecord>(handle, kCallTag);
   if (record == nullptr) return nullptr;
-  if ((record->flags & trace::kCaptured) != 0) {
-    const OperationRecord& captured = *record;
-    const Call call{
-        .function = captured.function, .datatype = captured.datatype, .count = captured.count, .root = captured.peer};
-    record = take_operation(captured.communicator, call, now_ns());
+  const bool is_captured = (record->flags & trace::kCaptured) != 0;
+  if (is_captured) {
+    record = take_replay(*record);
     if (record == nullptr) return nullptr;
-    record->stream = captured.stream;
-    record->flags = trace::kGraphReplay;
     if (tag_of(plan) == kPlanTag) join_group(thread_state().first_task, *record);
   }
   complete(*record, task);
@@ -212,7 +220,7 @@ void* Recorder::start_task(void* context, void* plan, const Call& call, const Ta
   if (file_.load(std::memory_order_acquire) == nullptr) return nullptr;
   OperationRecord* const record = take_operation(context, call, now_ns());
   if (record == nullptr) return nullptr;
-  // NCCL changes these two functions to bytes before it reports them.
+  // NCCL reports these two functions with their count in bytes and type int8.
   const bool is_in_bytes = call.function == Function::all_gather || call.function == Function::broadcast;
   if (is_in_bytes && call.datatype == static_cast<std::uint8_t>(Dtype::int8)) record->flags = trace::kCountIsInBytes;
   if (tag_of(plan) == kPlanTag) join_group(thread_state().first_task, *record);
@@ -224,26 +232,31 @@ void* Recorder::start_task(void* context, void* plan, const Call& call, const Ta
 void* Recorder::start_kernel(void* task, std::uint64_t gpu_ns) noexcept {
   auto* const record = record_of<OperationRecord>(task, kTaskTag);
   if (record == nullptr) return nullptr;
-  raise_to(record->device_start_ns, gpu_ns);
+  // The latest start of all channels, because the start that NCCL reports for a channel can be too early.
+  update_maximum(record->device_start_ns, gpu_ns);
   return handle_of(record, kKernelTag);
 }
 
 void Recorder::stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept {
   auto* const record = record_of<OperationRecord>(kernel, kKernelTag);
   if (record == nullptr) return;
-  raise_to(record->device_end_ns, gpu_ns);
+  update_maximum(record->device_end_ns, gpu_ns);
 }
 
 void Recorder::add_network_steps(void* task, int pid, int steps) noexcept {
   auto* const record = record_of<OperationRecord>(task, kTaskTag);
-  if (record == nullptr || steps < 0 || file_.load(std::memory_order_acquire)->header().pid != pid) return;
+  if (record == nullptr || steps < 0) return;
+  // A network proxy also works for other processes. Then `task` is an address in the other process.
+  const bool is_own_task = file_.load(std::memory_order_acquire)->header().pid == pid;
+  if (!is_own_task) return;
   record->network_steps.fetch_add(static_cast<std::uint32_t>(steps), std::memory_order_relaxed);
 }
 
-void Recorder::stop(void* handle) noexcept {
+void Recorder::stop_implicit_group(void* handle) noexcept {
   if (tag_of(handle) != kImplicitGroupTag || file_.load(std::memory_order_acquire) == nullptr) return;
   ThreadState& thread = thread_state();
-  if (thread.first_call == nullptr || thread.first_call->group != 0) return;
+  const bool is_lone_call = thread.first_call != nullptr && thread.first_call->group == 0;
+  if (!is_lone_call) return;
   const std::uint64_t host_ns = now_ns() - thread.group_start_ns;
   thread.first_call->host_ns = static_cast<std::uint32_t>(std::min<std::uint64_t>(host_ns, trace::kUnknownCount - 1));
   thread.first_call = nullptr;
@@ -296,6 +309,16 @@ OperationRecord* Recorder::take_operation(std::uint16_t communicator, const Call
   return record;
 }
 
+OperationRecord* Recorder::take_replay(const OperationRecord& captured) noexcept {
+  const Call call{
+      .function = captured.function, .datatype = captured.datatype, .count = captured.count, .root = captured.peer};
+  OperationRecord* const replay = take_operation(captured.communicator, call, now_ns());
+  if (replay == nullptr) return nullptr;
+  replay->stream = captured.stream;
+  replay->flags = trace::kGraphReplay;
+  return replay;
+}
+
 std::uint32_t Recorder::next_group() noexcept { return groups_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
 void Recorder::join_group(OperationRecord*& first, OperationRecord& record) noexcept {
@@ -311,8 +334,9 @@ std::uint16_t Recorder::stream_number(const void* stream) noexcept {
   const std::uintptr_t key = reinterpret_cast<std::uintptr_t>(stream) + 1;
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     std::uintptr_t known = streams_[number].load(std::memory_order_relaxed);
-    if (known == key || (known == 0 && (streams_[number].compare_exchange_strong(known, key) || known == key)))
-      return static_cast<std::uint16_t>(number);
+    // If the exchange fails, another thread has just added a stream here, and `known` becomes the key of that stream.
+    const bool is_added = known == 0 && streams_[number].compare_exchange_strong(known, key);
+    if (is_added || known == key) return static_cast<std::uint16_t>(number);
   }
   return trace::kUnknownIndex;
 }
@@ -320,10 +344,13 @@ std::uint16_t Recorder::stream_number(const void* stream) noexcept {
 void Recorder::complete(OperationRecord& record, const Task& task) noexcept {
   record.algorithm = task.algorithm;
   record.protocol = task.protocol;
-  record.channels = task.channels == 0 ? trace::kUnknownByte : std::min<std::uint8_t>(task.channels, 254);
+  constexpr std::uint8_t kMaxChannels = trace::kUnknownByte - 1;
+  record.channels = task.channels == 0 ? trace::kUnknownByte : std::min(task.channels, kMaxChannels);
   if (record.peer < 0) record.peer = peer_of(record.function, task.peer);
   record.flags |= in_place_flags(record, task);
-  if ((mask_ & kProxyOperation) != 0) record.network_steps.store(0, std::memory_order_relaxed);
+  // From now on the number of transfers is known, because NCCL reports each transfer of the task.
+  const bool counts_transfers = (mask_ & kProxyOperation) != 0;
+  if (counts_transfers) record.network_steps.store(0, std::memory_order_relaxed);
 }
 
 std::uint64_t Recorder::now_ns() const noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 // Records the operations that NCCL reports, independent of the version of the interface. NCCL may report events late,
-// twice, in another order or not at all. So handles refer only to records of the mapped trace file, which stay valid.
+// twice, in another order or not at all. So a handle refers to a record of the mapped trace file, which stays valid, or
+// to nothing.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace busbw::profiler {
 
-/// A communicator, as far as NCCL reports it. Values of -1 are unknown.
+/// A rank's communicator, as NCCL reports it. Values of -1 are unknown.
 struct Membership {
   std::uint64_t id = 0;  // 0: unknown
   const char* name = nullptr;
@@ -30,7 +31,8 @@ struct Call {
   bool is_captured = false;
 };
 
-/// Choices of NCCL for an operation that it has enqueued. Members without a value are unknown.
+/// A task, NCCL's term for an operation that NCCL has enqueued, with NCCL's choices. Members without a value are
+/// unknown.
 struct Task {
   std::int32_t peer = -1;  // or root
   std::int32_t rank = -1;  // of this process in the communicator
@@ -41,38 +43,41 @@ struct Task {
   const void* receive = nullptr;
 };
 
-/// Recorder of this process. All functions may be called by any thread. Handles may be null, or of another process.
+/// Recorder of this process. Any thread may call all functions. Handles may be null, or may come from another process.
 class Recorder {
  public:
-  /// Returns the recorder of this process, which is never destroyed, because callbacks may come during the exit.
+  /// Returns the recorder of this process. It is never destroyed, because NCCL may report events during the exit.
   static Recorder& instance() {
     static Recorder& recorder = *new Recorder;
     return recorder;
   }
 
-  /// Starts the trace file at the first call. Returns a context for the operations of the communicator, null if nothing
-  /// can be recorded. `interface` is NCCL's version of the interface. `caller` is an address in NCCL. Sets `mask` to
-  /// the wanted events.
+  /// Creates the trace file at the first call. Returns a context for the operations of the communicator, or null if
+  /// nothing can be recorded. `interface` is NCCL's version of the interface. `caller` is an address in NCCL. Sets
+  /// `mask` to the wanted events.
   void* add_communicator(const Membership&, int interface, const void* caller, int* mask) noexcept;
-  /// Completes a communicator without an id. Only the first call of a context has an effect.
+  /// Completes a communicator that had no rank until now. Only the first call of a context has an effect.
   void identify(void* context, const Membership&) noexcept;
 
+  /// Starts a group of calls. A group is explicit if the program began it, and implicit if NCCL began it within a call.
   void* start_group(bool is_explicit) noexcept;
   void* start_call(void* context, void* group, const Call&) noexcept;
-  /// Starts the hand-over of the tasks of one kernel. Never null, because NCCL before 2.28 then reports no task.
+  /// Starts a plan: the tasks that NCCL puts into one kernel. Never returns null, because NCCL before 2.28 reports no
+  /// tasks of a plan without a handle.
   void* start_plan() noexcept;
   /// Completes the record of a call. The task of a captured call gets a record of its own for every launch of the
   /// graph.
   void* start_called_task(void* call, void* plan, const Task&) noexcept;
-  /// Records a task of a version of the interface without calls. There, the tasks of a plan are the known groups.
+  /// Records a task under a version of the interface that does not report calls. The tasks of one plan form a group.
   void* start_task(void* context, void* plan, const Call&, const Task&) noexcept;
   void* start_kernel(void* task, std::uint64_t gpu_ns) noexcept;
   void stop_kernel(void* kernel, std::uint64_t gpu_ns) noexcept;
-  /// Adds transfers by the network to a task, if process `pid` has issued it.
+  /// Adds network transfers to a task, which process `pid` has issued. Ignores tasks of other processes.
   void add_network_steps(void* task, int pid, int steps) noexcept;
-  void stop(void* handle) noexcept;
+  /// Records the duration of a call that is alone in its implicit group. Ignores all other handles.
+  void stop_implicit_group(void* handle) noexcept;
 
-  /// Ends the trace file. Later operations are lost.
+  /// Closes the trace file. Later operations are lost.
   void close() noexcept;
 
  private:
@@ -86,14 +91,20 @@ class Recorder {
   };
 
   Recorder();
+  /// Returns the trace file, which the first call creates. Null if nothing can be recorded.
   trace::TraceFile* open(int interface, const void* caller) noexcept;
+  /// Creates the trace file and resets the counters. Null if the environment does not request a trace.
+  trace::TraceFile* create_file(int interface, const void* caller);
   ThreadState& thread_state() noexcept;
   template <class Record>
   Record* record_of(const void* handle, unsigned tag) const noexcept;
   trace::OperationRecord* take_operation(const void* context, const Call&, std::uint64_t enqueue_ns) noexcept;
   trace::OperationRecord* take_operation(std::uint16_t communicator, const Call&, std::uint64_t enqueue_ns) noexcept;
+  /// Takes a record for one launch of a graph that contains the captured call.
+  trace::OperationRecord* take_replay(const trace::OperationRecord& captured) noexcept;
   std::uint32_t next_group() noexcept;
-  /// Gives the operation the group of the first one, which gets its number with the second.
+  /// Adds an operation to the group of `first`, or makes the operation the first one. Only the second operation gives
+  /// the group a number.
   void join_group(trace::OperationRecord*& first, trace::OperationRecord&) noexcept;
   std::uint16_t stream_number(const void* stream) noexcept;
   void complete(trace::OperationRecord&, const Task&) noexcept;
@@ -101,14 +112,15 @@ class Recorder {
 
   std::atomic<trace::TraceFile*> file_{nullptr};
   std::mutex opening_;
-  bool has_failed_ = false;
+  bool is_disabled_ = false;  // no trace is requested, or the trace file could not be created
   int mask_ = 0;
   std::uint64_t start_ns_ = 0;
   std::atomic<std::uint32_t> generation_{0};
   std::atomic<std::uint32_t> communicators_{0};
   std::atomic<std::uint32_t> groups_{0};
   std::atomic<std::uint32_t> threads_{0};
-  // Streams in the order of appearance, each plus one, because the address of the default stream is 0.
+  // Address of each stream plus one, in the order of appearance. Zero marks an unused element, and the default stream
+  // has the address 0.
   std::array<std::atomic<std::uintptr_t>, 256> streams_{};
 };
 

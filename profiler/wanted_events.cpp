@@ -19,7 +19,8 @@ namespace {
 // collectives then take up to 13 % longer.
 constexpr int kCostlyDeviceTimes = 23102;
 
-std::string choice(Environment environment, const char* variable, std::initializer_list<const char*> choices) {
+/// Returns the value of a variable. If the variable is unset, returns the first of `choices`.
+std::string read_choice(Environment environment, const char* variable, std::initializer_list<const char*> choices) {
   const std::string value = nonempty_variable(environment, variable).value_or(*choices.begin());
   for (const char* const each : choices)
     if (value == each) return value;
@@ -40,11 +41,11 @@ int nccl_version_of(const void* address) {
 }
 
 int wanted_events(Environment environment, int interface, int nccl_version) {
-  const std::string device_times = choice(environment, "BUSBW_TRACE_DEVICE_TIMES", {"auto", "on", "off"});
+  const std::string device_times = read_choice(environment, "BUSBW_TRACE_DEVICE_TIMES", {"auto", "on", "off"});
   const bool are_cheap = nccl_version != 0 ? nccl_version < kCostlyDeviceTimes : interface < 7;
-  // Before version 4 the times are those at which a thread of the host noticed the kernel.
+  // Before version 4, NCCL gives the times at which a thread of the host noticed the kernel.
   const bool has_device_times = interface >= 4 && (device_times == "on" || (device_times == "auto" && are_cheap));
-  const bool has_network = choice(environment, "BUSBW_TRACE_NETWORK", {"off", "on"}) == "on";
+  const bool has_network = read_choice(environment, "BUSBW_TRACE_NETWORK", {"off", "on"}) == "on";
   int mask = kGroup | kCollective | kTransfer;
   if (interface >= 5) mask |= kGroupCall | kCollectiveCall | kTransferCall;
   if (interface >= 6) mask |= kCopyEngineCollective;

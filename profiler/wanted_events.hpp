@@ -1,5 +1,5 @@
 #pragma once
-// Which events the plugin asks NCCL for. Some events cost the job time in some versions of NCCL.
+// Selects the events that the plugin requests from NCCL. Some events slow down the job in some versions of NCCL.
 #include "common/os/environment.hpp"
 
 namespace busbw::profiler {

@@ -1,6 +1,6 @@
 #pragma once
 // Interface between the engine and the profiler plugin, which NCCL loads into the engine's process: the plugin passes
-// NCCL's choices for collectives to an observer. Both are built from one source tree.
+// NCCL's choices for collectives to an observer. Engine and plugin are built from one source tree.
 
 namespace busbw {
 
@@ -14,7 +14,7 @@ struct EnqueuedCollective {
 
 class CollectiveObserver {
  public:
-  /// Any thread that calls NCCL may call it, during the call or the end of its group.
+  /// Any thread that calls NCCL may call this function, during the call of NCCL or at the end of the call's group.
   virtual void on_collective(const EnqueuedCollective&) noexcept = 0;
 
  protected:

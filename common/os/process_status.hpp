@@ -1,5 +1,5 @@
 #pragma once
-// Status of another process of this machine, from /proc/PID/stat.
+// Status of any process of this machine, from /proc/PID/stat.
 #include <filesystem>
 #include <optional>
 #include <string>

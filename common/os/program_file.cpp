@@ -1,4 +1,5 @@
-// Reads the build id from the notes of the loaded program: ELF PT_NOTE segments with the owner "GNU".
+// Reads the build id from the notes of the loaded program. Segments of type PT_NOTE (ELF) contain notes. The owner of
+// the note with the build id is "GNU".
 #include "common/os/program_file.hpp"
 
 #include <elf.h>
@@ -18,16 +19,18 @@ namespace {
 
 constexpr std::string_view kGnuOwner{"GNU", 4};  // including the terminating zero
 
-/// Callback of dl_iterate_phdr. Reads the build id of the first object, which is the program, and stops.
+/// Callback of dl_iterate_phdr. Reads the build id of the first object, which is the program.
 int read_build_id(dl_phdr_info* object, std::size_t, void* result) {
   auto& build_id = *static_cast<std::optional<std::string>*>(result);
   for (int i = 0; i < object->dlpi_phnum && !build_id; ++i) {
     const ElfW(Phdr) & segment = object->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
     const auto* const begin = reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr);
-    build_id = build_id_in_notes({begin, segment.p_memsz}, segment.p_align == 8 ? 8 : 4);
+    // ELF pads notes to 4 bytes. Linkers pad to 8 only in segments with that alignment, such as .note.gnu.property.
+    const std::size_t alignment = segment.p_align == 8 ? 8 : 4;
+    build_id = build_id_in_notes({begin, segment.p_memsz}, alignment);
   }
-  return 1;
+  return 1;  // stops at this object
 }
 
 }  // namespace

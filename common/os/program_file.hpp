@@ -10,8 +10,8 @@ namespace busbw {
 /// Returns the resolved path of the program, or nothing if /proc does not show it.
 std::optional<std::string> program_path();
 
-/// Returns the GNU build id in hexadecimal, as `readelf -n` and `file` print it. It is the linker's hash of the
-/// program, so it differs between builds of one version. Nothing if the program has no build id.
+/// Returns the GNU build id in hexadecimal, as `readelf -n` and `file` print it. The build id is the linker's hash of
+/// the program, so builds of one version have different ids. Nothing if the program has no build id.
 std::optional<std::string> program_build_id();
 
 /// Finds the build id in a note segment as the loader maps it. Each note has a header, owner name and content, padded

@@ -1,4 +1,4 @@
-// Texts for messages: "1, 2 and 5", "ranks 4 to 7".
+// Joins numbers for messages, at most eight of them.
 #include "common/support/number_list.hpp"
 
 #include <fmt/format.h>
@@ -15,12 +15,6 @@ std::string number_list_text(std::span<const int> numbers) {
     return fmt::format("{} and {} more", fmt::join(shown, ", "), numbers.size() - kMaxShown);
   if (numbers.size() < 2) return fmt::format("{}", fmt::join(shown, ", "));
   return fmt::format("{} and {}", fmt::join(shown.first(shown.size() - 1), ", "), shown.back());
-}
-
-std::string process_ranks_text(int process, int ranks_per_process) {
-  const int first = process * ranks_per_process;
-  return ranks_per_process == 1 ? fmt::format("rank {}", first)
-                                : fmt::format("ranks {} to {}", first, first + ranks_per_process - 1);
 }
 
 }  // namespace busbw

@@ -10,13 +10,14 @@
 namespace busbw::trace {
 namespace {
 
-struct Variables {
+/// Names of the variables of a launcher.
+struct LauncherVariables {
   const char* rank;
-  const char* size;  // null: the launcher sets none
+  const char* size;  // null: the launcher does not set the size
 };
 
-// The innermost launcher comes first: agents of torchrun and processes of MPI may themselves be tasks of Slurm.
-constexpr std::array<Variables, 6> kLaunchers{{
+// Inner launchers come first, because a task of Slurm may be an agent of torchrun or a process of MPI.
+constexpr std::array<LauncherVariables, 6> kLaunchers{{
     {"BUSBW_RANK", "BUSBW_SIZE"},
     {"RANK", "WORLD_SIZE"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -25,7 +26,8 @@ constexpr std::array<Variables, 6> kLaunchers{{
     {"SLURM_PROCID", "SLURM_NTASKS"},
 }};
 
-std::optional<std::int32_t> read_number(Environment environment, const char* variable) {
+/// Returns the number in a variable. Nothing if the variable is unset or not a number of std::int32_t from 0 on.
+std::optional<std::int32_t> find_number(Environment environment, const char* variable) {
   const auto text = nonempty_variable(environment, variable);
   const auto value = text ? parse_digits(*text) : std::nullopt;
   const bool is_valid = value && *value <= std::uint64_t{std::numeric_limits<std::int32_t>::max()};
@@ -35,11 +37,14 @@ std::optional<std::int32_t> read_number(Environment environment, const char* var
 }  // namespace
 
 LaunchedProcess launched_process(Environment environment) {
-  for (const Variables& launcher : kLaunchers) {
-    const auto rank = read_number(environment, launcher.rank);
+  for (const LauncherVariables& launcher : kLaunchers) {
+    const auto rank = find_number(environment, launcher.rank);
     if (!rank) continue;
-    const auto size = launcher.size != nullptr ? read_number(environment, launcher.size) : std::nullopt;
-    return {.rank = *rank, .size = size && *size > *rank ? *size : -1};
+    const auto size = launcher.size != nullptr ? find_number(environment, launcher.size) : std::nullopt;
+    LaunchedProcess process{.rank = *rank};
+    const bool is_valid_size = size && *size > *rank;
+    if (is_valid_size) process.size = *size;
+    return process;
   }
   return {};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// List of all collectives of src/busbw/collectives.toml. The file of each defines its make_ function.
+// List of all collectives, generated from src/busbw/collectives.toml. The file of the collective `x` defines `make_x`.
 #include <memory>
 #include <span>
 #include <string_view>

@@ -1,5 +1,11 @@
 #pragma once
 // Checks one placement of a case on one rank: fills the buffers before one operation and compares them after it.
+//
+// - Expected data: a data stream (verify/data_stream.hpp). ReductionValues makes the stream of reduced data, and
+//   FloatReduction or IntegerReduction (verify/) computes each element.
+// - Comparison: Communicator::compare, which calls compare_host (verify/host_data.hpp) for ranks in host memory, and
+// first
+//   launch_compare (backends/nccl/kernels/device_data.cu) for GPUs.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -135,7 +135,7 @@ void CommOpsText::end(const RunEnd& end) {
   if (ended_early(end)) {
     append_early_end(out, begun_, end);
   } else if (begun_) {
-    append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.wrong_rank_count,
+    append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.wrong_result_count,
            has_wrong_data(end) ? "FAILED"
            : end.rows > 0      ? "OK"
                                : "N/A");

@@ -107,7 +107,7 @@ void write_per_iteration(JsonBuilder& json, const Measurement& measurement, int 
 /// Writes the totals of a complete run, as nccl-tests does.
 void write_totals(JsonBuilder& json, const RunEnd& end) {
   json.object("out_of_bounds", [&] {
-    json.field("count", end.wrong_rank_count);
+    json.field("count", end.wrong_result_count);
     json.field("okay", boolean_text(!has_wrong_data(end)));
   });
   json.object("average_bus_bandwidth", [&] {

@@ -285,7 +285,7 @@ void NcclTestsText::end(const RunEnd& end) {
 void NcclTestsText::append_footer(std::string& out, const RunEnd& end) const {
   // A run without rows has no verified values.
   const std::string_view data_verdict = has_wrong_data(end) ? "FAILED" : end.rows > 0 ? "OK" : kNotAvailable;
-  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.wrong_rank_count, data_verdict);
+  append(out, "# {:<20} : {} {}\n", "Out of bounds values", end.wrong_result_count, data_verdict);
   std::string busbw_text(kNotAvailable);
   if (end.average_busbw_bytes_per_s) busbw_text = fmt::format("{:g}", *end.average_busbw_bytes_per_s / kBytesPerGb);
   std::string_view busbw_verdict;  // empty without NCCL_TESTS_MIN_BW

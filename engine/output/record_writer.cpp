@@ -265,7 +265,7 @@ void RecordWriter::end(const RunEnd& end) {
   line_.field("message", text_or_null(end.message));
   line_.values("details", end.details);
   line_.field("rows", end.rows);
-  line_.field("out_of_bounds", end.wrong_rank_count);
+  line_.field("out_of_bounds", end.wrong_result_count);
   line_.field("average_busbw_gbps", scaled(end.average_busbw_bytes_per_s, 1 / kBytesPerGb));
   line_.field("demanded_busbw_gbps", scaled(end.min_busbw_bytes_per_s, 1 / kBytesPerGb));
   line_.field("end_time", end.end_time_iso);

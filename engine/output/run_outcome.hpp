@@ -14,7 +14,7 @@ inline bool meets_min_busbw(const RunEnd& end) {
 }
 
 /// True if a check found wrong data.
-inline bool has_wrong_data(const RunEnd& end) { return end.wrong_rank_count > 0; }
+inline bool has_wrong_data(const RunEnd& end) { return end.wrong_result_count > 0; }
 
 /// True if the run ended before all its rows were measured. Wrong data and low bandwidth do not end a run.
 inline bool ended_early(const RunEnd& end) {

@@ -146,7 +146,7 @@ std::string RendezvousPoint::share_through_launcher(const std::string& text) con
           callbacks_.on_status(fmt::format("process {} is waiting for all processes in the launcher's key-value store",
                                            membership_.process));
       }};
-  return share_text(std::get<LauncherStoreAddress>(membership_.store).store, membership_.process, text, wait);
+  return share_text(std::get<LauncherStoreChoice>(membership_.store).store, membership_.process, text, wait);
 }
 
 /// Returns the address that process 0 published, or nothing if it is not in the folder yet.

@@ -1,6 +1,7 @@
 #pragma once
-// The rendezvous of a launched job: process 0 listens at an address, and the other processes find it and connect.
-// LaunchedJob uses it.
+// The rendezvous of a launched job: process 0 listens at an address, and the other processes find this address and
+// connect. World::store says where they search: detect_world() (world/world.cpp) reads BUSBW_RENDEZVOUS or the
+// launcher's variables, for Slurm in world/slurm_step.cpp. LaunchedJob uses this class.
 #include <functional>
 #include <optional>
 #include <string>
@@ -41,11 +42,11 @@ struct JoinCallbacks {
   std::function<void()> on_tick;
 };
 
-/// Address of process 0 as it is published in a folder or in the launcher's store.
+/// Address that process 0 publishes in a folder or in the launcher's key-value store.
 struct PublishedAddress {
   std::string hosts;  // each followed by a blank
   int port = 0;
-  std::string token;  // empty if all processes know it
+  std::string token;  // made by process 0; empty if all processes have the job's token
 
   static auto members(auto& self) { return std::tie(self.hosts, self.port, self.token); }
 };

@@ -59,7 +59,7 @@ void Reporter::rows(const CaseRows& rows) {
 }
 
 void Reporter::add_to_totals(const Measurement& measurement) {
-  wrong_rank_count_ += measurement.check.wrong_ranks;
+  wrong_result_count_ += measurement.check.wrong_ranks;
   wrong_element_count_ += measurement.check.wrong_elements;
   if (!measurement.busbw_bytes_per_s) return;
   busbw_sum_bytes_per_s_ += *measurement.busbw_bytes_per_s;
@@ -72,7 +72,7 @@ RunEnd Reporter::make_run_end(const std::optional<Failure>& failure) const {
   end.end_time = now.local;
   end.end_time_iso = now.iso;
   end.rows = row_count_;
-  end.wrong_rank_count = wrong_rank_count_;
+  end.wrong_result_count = wrong_result_count_;
   end.wrong_elements = wrong_element_count_;
   if (measurements_with_busbw_ > 0)
     end.average_busbw_bytes_per_s = busbw_sum_bytes_per_s_ / static_cast<double>(measurements_with_busbw_);

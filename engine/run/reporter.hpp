@@ -37,7 +37,7 @@ class Reporter {
   std::optional<double> min_busbw_bytes_per_s_;
   std::vector<std::unique_ptr<Sink>> sinks_;
   std::uint64_t row_count_ = 0;
-  std::uint64_t wrong_rank_count_ = 0;  // sum, over all measurements, of the ranks with wrong data
+  std::uint64_t wrong_result_count_ = 0;  // sum of the ranks with wrong data in each measurement
   std::uint64_t wrong_element_count_ = 0;
   double busbw_sum_bytes_per_s_ = 0;
   std::uint64_t measurements_with_busbw_ = 0;  // number of summands of the busbw sum

@@ -6,7 +6,7 @@
 
 namespace busbw {
 
-/// Choice of a library for an operation. Unknown texts are empty.
+/// Algorithm, protocol and channels that a library has chosen for an operation. Unknown texts are empty.
 struct AlgorithmChoice {
   std::string algorithm;  // "ring"
   std::string protocol;   // "ll128"
@@ -16,9 +16,10 @@ struct AlgorithmChoice {
   static auto members(auto& self) { return std::tie(self.algorithm, self.protocol, self.channels); }
 };
 
-/// Returns the only one of several choices. Unknown without choices, or if ranks or operations differ.
-inline AlgorithmChoice common_choice(const std::vector<AlgorithmChoice>& choices) {
-  return choices.size() == 1 ? choices.front() : AlgorithmChoice();
+/// Returns the choice that all ranks and operations have in common. Unknown if they differ or if no choice is known.
+/// `distinct_choices` has each choice once, as Measurement::algorithms does.
+inline AlgorithmChoice common_choice(const std::vector<AlgorithmChoice>& distinct_choices) {
+  return distinct_choices.size() == 1 ? distinct_choices.front() : AlgorithmChoice();
 }
 
 }  // namespace busbw

@@ -15,11 +15,19 @@ std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, 
   return *kernel;
 }
 
+// `supported_text` describes the rules of `supports`.
 bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop) {
   if (kernel.collective != "all_reduce") return true;
-  // The kernels use the switch instructions that add floats and doubles. Other types need other instructions.
-  if (kernel.multimem) return redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
-  return redop != Redop::mulsum;  // only NCCL's own operation knows the factors of mulsum
+  // The NVSwitch reduces (instruction multimem.ld_reduce). The kernels contain only its additions of float and double.
+  if (kernel.needs_multimem) return redop == Redop::sum && (dtype == Dtype::float32 || dtype == Dtype::float64);
+  // `mulsum` is an operator that ncclRedOpCreatePreMulSum creates. A kernel of busbw does not see its factors.
+  return redop != Redop::mulsum;
+}
+
+std::string supported_text(const DeviceKernelInfo& kernel) {
+  if (kernel.collective != "all_reduce") return "every type";
+  if (kernel.needs_multimem) return "-o sum with -d float or double";
+  return "-o sum, prod, max, min or avg with every type";
 }
 
 std::string device_kernel_numbers(std::string_view collective) {
@@ -27,12 +35,6 @@ std::string device_kernel_numbers(std::string_view collective) {
   for (const DeviceKernelInfo& info : kDeviceKernels)
     if (info.collective == collective) numbers += fmt::format("{}{}", numbers.empty() ? "" : ", ", info.number);
   return numbers;
-}
-
-std::string supported_text(const DeviceKernelInfo& kernel) {
-  if (kernel.collective != "all_reduce") return "every type";
-  if (kernel.multimem) return "-o sum with -d float or double";
-  return "-o sum, prod, max, min or avg with every type";
 }
 
 }  // namespace busbw

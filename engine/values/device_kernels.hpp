@@ -1,7 +1,7 @@
 #pragma once
 // Collectives that busbw implements as kernels on NCCL's device API; -D selects one. Their numbers are those of
-// nccl-tests. LSA: loads and stores to the memory of ranks reachable over NVLink. Multimem: NVLink multicast through
-// the switch. GIN: network transfers that the GPU starts.
+// nccl-tests. LSA: loads and stores in the memory of ranks that are reachable over NVLink. Multimem: NVLink multicast
+// through the NVSwitch. GIN: network transfers that the GPU starts.
 #include <array>
 #include <optional>
 #include <string>
@@ -28,10 +28,10 @@ struct DeviceKernelInfo {
   DeviceKernel kernel;
   std::string_view collective;
   int number;  // number for -D
-  std::string_view description;  // "loads and stores of peers' memory, 16 bytes at a time"
-  bool needs_peer_memory = false;  // every rank's memory must be reachable by loads and stores
-  bool multimem = false;           // requires NVLink multicast
-  bool gin = false;                // requires a network with transfers that the GPU starts
+  std::string_view description;  // "stores to peers' memory, 16 bytes at a time"
+  bool needs_peer_memory = false;  // all ranks must reach each other's memory by loads and stores
+  bool needs_multimem = false;     // requires NVLink multicast
+  bool needs_gin = false;          // requires a network with transfers that the GPU starts
 };
 
 /// All kernels of -D, by collective and number.
@@ -39,45 +39,46 @@ inline constexpr std::array kDeviceKernels{
     DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_lsa,
                      .collective = "all_reduce",
                      .number = 1,
-                     .description = "loads and stores of peers' memory by elements",
+                     .description = "loads and stores of peers' memory, one element at a time",
                      .needs_peer_memory = true},
     DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_lsa_vectors,
                      .collective = "all_reduce",
                      .number = 2,
-                     .description = "loads and stores of peers' memory by 16 bytes",
+                     .description = "loads and stores of peers' memory, 16 bytes at a time",
                      .needs_peer_memory = true},
     DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_multimem,
                      .collective = "all_reduce",
                      .number = 3,
-                     .description = "NVLink multicast by elements",
+                     .description = "NVLink multicast, one element at a time",
                      .needs_peer_memory = true,
-                     .multimem = true},
+                     .needs_multimem = true},
     DeviceKernelInfo{.kernel = DeviceKernel::all_reduce_multimem_vectors,
                      .collective = "all_reduce",
                      .number = 4,
-                     .description = "NVLink multicast by 16 bytes",
+                     .description = "NVLink multicast, 16 bytes at a time",
                      .needs_peer_memory = true,
-                     .multimem = true},
+                     .needs_multimem = true},
     DeviceKernelInfo{.kernel = DeviceKernel::alltoall_lsa,
                      .collective = "alltoall",
                      .number = 1,
-                     .description = "stores to peers' memory by elements",
+                     .description = "stores to peers' memory, one element at a time",
                      .needs_peer_memory = true},
     DeviceKernelInfo{.kernel = DeviceKernel::alltoall_lsa_vectors,
                      .collective = "alltoall",
                      .number = 2,
-                     .description = "stores to peers' memory by 16 bytes",
+                     .description = "stores to peers' memory, 16 bytes at a time",
                      .needs_peer_memory = true},
     DeviceKernelInfo{.kernel = DeviceKernel::alltoall_gin,
                      .collective = "alltoall",
                      .number = 3,
                      .description = "network transfers that the GPU starts",
-                     .gin = true},
+                     .needs_gin = true},
+    // Needs no peer memory: the GPU sends over the network to every rank that it cannot store to.
     DeviceKernelInfo{.kernel = DeviceKernel::alltoall_hybrid,
                      .collective = "alltoall",
                      .number = 4,
-                     .description = "stores to reachable memory, network transfers for the rest",
-                     .gin = true}};
+                     .description = "stores to reachable ranks, network transfers to the other ranks",
+                     .needs_gin = true}};
 
 /// CTAs of a kernel: the maximum of -V, and nccl-tests' default.
 inline constexpr int kMaxDeviceCtas = 128;
@@ -86,10 +87,10 @@ inline constexpr int kDefaultDeviceCtas = 16;
 /// Returns the kernel that -D `number` selects for a collective. None if there is no such kernel.
 std::optional<DeviceKernelInfo> find_device_kernel(std::string_view collective, int number);
 
-/// True if the kernel reduces `dtype` with `redop`. A kernel that does not reduce supports everything.
+/// True if the kernel can reduce `dtype` with `redop`, or if the kernel does not reduce.
 bool supports(const DeviceKernelInfo& kernel, Dtype dtype, Redop redop);
 
-/// Numbers of a collective's kernels: "1, 2, 3, 4". Empty if it has none.
+/// Numbers of a collective's kernels: "1, 2, 3, 4". Empty if the collective has no kernel.
 std::string device_kernel_numbers(std::string_view collective);
 
 /// Types and operators that a kernel supports, for messages: "-o sum with -d float or double".

@@ -262,7 +262,9 @@ struct RunEnd {
   std::vector<std::string> details = {};  // state of each rank, if the job stalled
   std::string end_time, end_time_iso;
   std::uint64_t rows = 0;
-  std::uint64_t wrong_rank_count = 0;  // (rank, placement, row) triples with wrong data: nccl-tests' "out of bounds"
+  /// Results with wrong data. Each rank has one result for each placement of a row. nccl-tests prints this number as
+  /// "Out of bounds values".
+  std::uint64_t wrong_result_count = 0;
   std::uint64_t wrong_elements = 0;  // over all rows
   bool timed_out = false;  // -T ended it
   bool output_failed = false;  // an output could not be completed, so the exit code is not 0

@@ -8,8 +8,8 @@
 
 namespace busbw::fastpath {
 
-MethodConfig MethodSelector::select_config_by_settings(Collective collective, int ranks, std::size_t size_bytes,
-                                                       bool in_windows) const noexcept {
+MethodConfig MethodSelector::select_config(Collective collective, int ranks, std::size_t size_bytes,
+                                           bool in_windows) const noexcept {
   const MethodConfig delegated{};
   if (mode(collective) == Mode::off) return delegated;
   if (!settings_.forced) {

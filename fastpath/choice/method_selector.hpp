@@ -8,9 +8,10 @@
 //   3. CliqueRank::select_config_for_call() (communicator/clique_rank.hpp): whether the communicator is aborted, and
 //      whether the call has data, a type that can be reduced if necessary, and a valid root. Also finds out whether the
 //      buffers lie in symmetric windows.
-//   4. MethodSelector::select_config_by_settings() (this file): the BUSBW_FASTPATH variables, which can switch a
-//      collective off or force one method for all sizes.
-//   5. Table::look_up_config() (choice/table.hpp): the table's line for collective, number of ranks and size.
+//   4. MethodSelector::select_config() (this file): the BUSBW_FASTPATH variables, which can switch a collective off or
+//      force one method for all sizes.
+//   5. Table::look_up_config() (choice/table.hpp), which stage 4 calls if no variable decides: the table's line for
+//      collective, number of ranks and size.
 //
 // Every rank reaches the same result unless it is aborted, because the ranks compare settings and tables in stage 1.
 #include <cstddef>
@@ -45,13 +46,12 @@ class MethodSelector {
     return settings_.forced ? settings_.forced->method == Method::direct : table_.has_window_lines(collective, ranks);
   }
 
-  /// Returns the method of a call by the settings, or by the table if the settings force none. `size_bytes` is the
+  /// Returns the method of a call: by the settings if they decide, else by the table. `size_bytes` is the
   /// larger of a rank's two buffers, as in nccl-tests. `in_windows`: the buffers lie in symmetric windows, so `direct`
   /// is possible.
-  MethodConfig select_config_by_settings(Collective collective, int ranks, std::size_t size_bytes,
-                                         bool in_windows) const noexcept;
+  MethodConfig select_config(Collective collective, int ranks, std::size_t size_bytes, bool in_windows) const noexcept;
 
-  /// Returns a hash of the table and the settings that affect select_config_by_settings().
+  /// Returns a hash of the table and the settings that affect select_config().
   std::uint64_t hash() const noexcept;
 
  private:

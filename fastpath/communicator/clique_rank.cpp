@@ -88,7 +88,7 @@ MethodConfig CliqueRank::select_config_for_call(const CollectiveCall& call) cons
   if (call.root < 0 || call.root >= ranks_) return delegated;
   const bool in_windows =
       selector_->depends_on_windows(call.collective, ranks_) && windows_.peer_buffers(call, ranks_).has_value();
-  return selector_->select_config_by_settings(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
+  return selector_->select_config(call.collective, ranks_, size_bytes(call, ranks_), in_windows);
 }
 
 std::optional<Operation> CliqueRank::build_operation(const CollectiveCall& call, const MethodConfig& config) const {

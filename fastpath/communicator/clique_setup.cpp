@@ -94,8 +94,8 @@ class RankSetup {
     own_capabilities_.needs_nccl = requires_real_nccl(process_environment) ? 1 : 0;
     selector_ = context_.selector_for(own_capabilities_.capability_major, properties.multiProcessorCount);
     own_capabilities_.selector_hash = selector_->hash();
-    reservation_ = context_.budget.reserve(device_, [this](std::size_t left_bytes) {
-      own_capabilities_.cells = cells_that_fit(left_bytes, ranks_, &Scratch::bytes_for);
+    reservation_ = context_.budget.reserve(device_, [this](std::size_t unreserved_bytes) {
+      own_capabilities_.cells = cells_that_fit(unreserved_bytes, ranks_, &Scratch::bytes_for);
       return own_capabilities_.cells > 0 ? Scratch::bytes_for(ranks_, own_capabilities_.cells) : 0;
     });
     if (own_capabilities_.cells > 0 && selector_->may_use_fast_path(ranks_))

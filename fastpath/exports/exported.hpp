@@ -1,10 +1,12 @@
 #pragma once
-// Attribute of the NCCL functions that this library defines and exports. All other functions in forward/symbols.txt are
-// trampolines to the real library.
+// Attribute of the NCCL functions that this library defines and exports. For all other functions of
+// forward/symbols.txt, the library exports trampolines to the real library.
 //
 // The real library calls some of these functions by name. With LD_PRELOAD such calls reach this library: ncclBcast
 // calls ncclBroadcast, ncclCommInitAll of older versions calls ncclGroupStart and ncclGroupEnd, and several functions
-// call ncclCommGetAsyncError.
+// call ncclCommGetAsyncError. So an exported function must also be correct if a call of the real library is in progress
+// on the same thread.
 
-/// Begins the line with the function's name, from which CMake gets the list of these functions.
+/// Attribute. Must be the first word of the line that contains the function's name, because forward/exports.cmake reads
+/// from these lines which functions need no trampoline. Lines that begin with extern "C" count too.
 #define FASTPATH_EXPORT extern "C" __attribute__((visibility("default")))

@@ -1,6 +1,6 @@
-# Writes the file `output`, which fastpath/forward/trampolines.cpp includes: one line FASTPATH_EXPORT(index, "name", "first
-# version") for each function in symbols.txt. Leaves out the functions that the C++ sources in `ARGN` define in a line
-# that begins with FASTPATH_EXPORT or extern "C".
+# Writes the file `output`, which fastpath/forward/trampolines.cpp includes: one line FORWARDED_FUNCTION(index, "name",
+# "first version") for each function in symbols.txt. Leaves out the functions that the C++ sources in `ARGN` define in a
+# line that begins with FASTPATH_EXPORT or extern "C".
 function(fastpath_write_exports output)
   set(exports "")
   set(index 0)
@@ -20,7 +20,7 @@ function(fastpath_write_exports output)
     list(GET fields 0 name)
     list(GET fields 1 first_version)
     if(NOT name IN_LIST own_functions)
-      string(APPEND exports "FASTPATH_EXPORT(${index}, \"${name}\", \"${first_version}\")\n")
+      string(APPEND exports "FORWARDED_FUNCTION(${index}, \"${name}\", \"${first_version}\")\n")
       math(EXPR index "${index} + 1")
     endif()
   endforeach()

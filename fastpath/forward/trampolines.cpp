@@ -1,6 +1,6 @@
-// Trampolines: each exported function jumps to the function of the same name in the real library. FASTPATH_EXPORTS is
-// the name of a file with lines FASTPATH_EXPORT(index, "name", "first version"), generated from symbols.txt. It leaves
-// out the functions that exports/ defines.
+// Trampolines: each forwarded function jumps to the function of the same name in the real library. FASTPATH_EXPORTS is
+// the name of a generated file with lines FORWARDED_FUNCTION(index, "name", "first version"). The file has the
+// functions of symbols.txt that exports/ does not define.
 //
 // Each function jumps through its entry in a table. Initially the entry points to code that saves the argument
 // registers, calls `fastpath_resolve` and jumps to its result. `fastpath_resolve` also stores the real function in the
@@ -12,7 +12,7 @@
 #include <array>
 
 // clang-format off
-#define FASTPATH_EXPORT(index, name, since) "fastpath_export " name ", " #index "\n"
+#define FORWARDED_FUNCTION(index, name, since) "fastpath_export " name ", " #index "\n"
 
 // A single asm statement, because the compiler may reorder several.
 asm(R"(
@@ -165,16 +165,16 @@ br x16
 ".popsection\n");
 // clang-format on
 
-#undef FASTPATH_EXPORT
+#undef FORWARDED_FUNCTION
 
 namespace busbw::fastpath {
 namespace {
 
-#define FASTPATH_EXPORT(index, name, since) Export{name, since},
+#define FORWARDED_FUNCTION(index, name, since) Export{name, since},
 constexpr std::array kExports{
 #include FASTPATH_EXPORTS
 };
-#undef FASTPATH_EXPORT
+#undef FORWARDED_FUNCTION
 
 }  // namespace
 

@@ -13,11 +13,11 @@ void ScratchBudget::Reservation::shrink_to(std::size_t bytes) {
 }
 
 ScratchBudget::Reservation ScratchBudget::reserve(
-    int device, const std::function<std::size_t(std::size_t left_bytes)>& bytes_to_reserve) {
+    int device, const std::function<std::size_t(std::size_t unreserved_bytes)>& bytes_to_reserve) {
   const std::lock_guard lock(mutex_);
   std::size_t& reserved_bytes = reserved_bytes_[device];
-  const std::size_t left_bytes = bytes_per_gpu_ - reserved_bytes;
-  const std::size_t bytes = std::min(bytes_to_reserve(left_bytes), left_bytes);
+  const std::size_t unreserved_bytes = bytes_per_gpu_ - reserved_bytes;
+  const std::size_t bytes = std::min(bytes_to_reserve(unreserved_bytes), unreserved_bytes);
   reserved_bytes += bytes;
   return Reservation(this, device, bytes);
 }

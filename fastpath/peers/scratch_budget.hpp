@@ -31,7 +31,7 @@ class ScratchBudget {
     std::size_t bytes() const { return bytes_; }
     /// Releases the bytes above `bytes`.
     void shrink_to(std::size_t bytes);
-    /// Keeps the bytes reserved forever.
+    /// Keeps the bytes reserved until the process ends.
     void leak() noexcept { budget_ = nullptr; }
 
    private:
@@ -44,9 +44,9 @@ class ScratchBudget {
     std::size_t bytes_ = 0;
   };
 
-  /// Reserves bytes of a GPU. `bytes_to_reserve` returns the number of bytes for a given number of unreserved bytes.
-  /// Reserves no more than these. Both steps are one atomic operation.
-  Reservation reserve(int device, const std::function<std::size_t(std::size_t left_bytes)>& bytes_to_reserve);
+  /// Calls `bytes_to_reserve` with the unreserved bytes of the GPU, and reserves the returned number of bytes, at most
+  /// all unreserved ones. Holds the lock during the call, so no other reservation comes between.
+  Reservation reserve(int device, const std::function<std::size_t(std::size_t unreserved_bytes)>& bytes_to_reserve);
 
  private:
   std::size_t bytes_per_gpu_;

@@ -1,8 +1,8 @@
 """Types of the records that the engine writes with `--records`, one JSON object per line.
 
-These types are the contract. `python -m busbw.schema` generates `schema/records.schema.json` from them, and the
-engine's tests check its records against that schema. Field names contain the unit; GB/s is 1e9 bytes per second.
-`None` means missing and is never the same as zero.
+These types are the contract. `python -m busbw.schema` generates `schema/records.schema.json` from them. An engine test
+compares a run that has every field with a golden file, and `tests/python/test_records.py` checks that file against the
+schema. Field names contain the unit; GB/s is 1e9 bytes per second. `None` means missing and is never the same as zero.
 """
 
 import dataclasses

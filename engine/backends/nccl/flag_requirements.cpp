@@ -95,7 +95,7 @@ std::string unmet_requirement(const std::vector<FlagRequirement>& requirements, 
 }
 
 std::string disabled_by_environment(const NcclOptions& flags, Environment environment) {
-  if (!flags.kernel || !flags.kernel->multimem || environment("NCCL_NVLS_ENABLE") != "0") return "";
+  if (!flags.kernel || !flags.kernel->needs_multimem || environment("NCCL_NVLS_ENABLE") != "0") return "";
   return fmt::format(
       "-D {} (--device_implementation) needs NVLink multicast, which NCCL_NVLS_ENABLE=0 disables; unset it if "
       "the machine has multicast, or use -D 1 or 2",

@@ -1,5 +1,6 @@
 #pragma once
-// Computes how many operations fit behind a closed gate. A rank that issued more would block before it opens the gate.
+// Computes how many operations fit behind a closed gate. A rank that issues more operations blocks before it opens
+// the gate.
 #include <cstddef>
 
 namespace busbw {
@@ -12,8 +13,8 @@ struct BatchCalls {
   std::size_t iterations;
 };
 
-/// Capacity of a closed gate for a batch. One operation is deducted: each rank issues it first, and it ends when the
-/// last rank has opened its gate.
+/// Capacity of a closed gate for a batch. Each rank first issues one operation that ends when the last rank has opened
+/// its gate. The capacity does not include this operation.
 class GateCapacity {
  public:
   /// `capacity` is Gate::capacity.

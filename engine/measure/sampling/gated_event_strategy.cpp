@@ -1,4 +1,5 @@
-// Runs iterations in gated groups: those that one closing of the gate holds back.
+// Runs iterations in gated groups. A group has the iterations that the host issues while the gate holds the device
+// back.
 #include "measure/sampling/gated_event_strategy.hpp"
 
 #include <algorithm>
@@ -9,8 +10,7 @@
 namespace busbw {
 namespace {
 
-// Maximum number of gated groups that give the device time. More than one is needed if the batch does not fit behind
-// the gate.
+// Maximum number of gated groups that give the device time. A batch that does not fit behind the gate needs several.
 constexpr std::size_t kMaxGatedGroups = 8;
 
 }  // namespace
@@ -59,7 +59,8 @@ void GatedEventStrategy::sample_without_gate(Samples& batch) {
   const double earlier_device_s = batch.device_s;
   const std::uint64_t earlier_device_operations = batch.device_operations;
   DeviceEventStrategy(runner_, TotalTime::separate).sample(batch);
-  // Discard its device time, because timestamps between short iterations include launches.
+  // The strategy without a gate has added device time. Discard it, because timestamps between short iterations include
+  // launches.
   batch.device_s = earlier_device_s;
   batch.device_operations = earlier_device_operations;
 }
@@ -115,7 +116,7 @@ double GatedEventStrategy::time_gated_iterations(Gate& gate, std::size_t first, 
 void GatedEventStrategy::run_gated(Gate& gate, const std::function<void()>& operations) {
   runner_.world().enter(Phase::timing);
   ClosedGate closed(gate);
-  // Ranks open their gates one after the other. This operation waits for the last gate.
+  // Ranks open their gates one after the other. This first operation, which is not timed, waits for the last gate.
   runner_.run_operation(0);
   operations();
   runner_.communicator().flush();

@@ -1,7 +1,7 @@
 #pragma once
 // Samples short iterations on a device. Each rank closes its gate (backends/backend.hpp), issues iterations with
-// timestamps between them, and opens the gate when all ranks have issued theirs. The iterations then run back to back,
-// so samples include neither launches nor waits for late ranks.
+// timestamps between them, and opens the gate when all ranks have issued their iterations. The iterations then run back
+// to back, so samples include neither launches nor waits for late ranks.
 #include <functional>
 
 #include "measure/sampling/gate_capacity.hpp"
@@ -10,8 +10,8 @@
 
 namespace busbw {
 
-/// Never adds a total time: that of launched iterations is measured separately. Without a usable gate, samples include
-/// launches, and there is no device time.
+/// Never adds a total time: a separate measurement gives the total time of launched iterations. Without a usable gate,
+/// samples include launches, and the device time is unknown.
 class GatedEventStrategy final : public SamplingStrategy {
  public:
   explicit GatedEventStrategy(IterationRunner& runner)

@@ -1,4 +1,4 @@
-// Durations below which an overhead is visible, and the strategy for each overhead.
+// Durations of an iteration below which an overhead is visible, and the strategy for each overhead.
 #include "measure/sampling/strategy_selection.hpp"
 
 #include "measure/sampling/device_event_strategy.hpp"
@@ -14,14 +14,14 @@ constexpr double kClockVisibleBelowS = 10e-6;
 constexpr double kLaunchVisibleBelowS = 300e-6;
 // An event between two NCCL kernels costs a GPU's stream up to 7 us: 0.3 % of an iteration of this length.
 constexpr double kEventVisibleBelowS = 2.5e-3;
-// Waiting for a graph before the next launch costs about 20 us, 0.4 % of a graph of this length. Its first iteration
-// also waits for the launches of other ranks.
+// Waiting for a graph before the next launch costs about 20 us, 0.4 % of a graph of this length. The first iteration of
+// a graph also waits for the launches of other ranks.
 constexpr double kGraphLaunchVisibleBelowS = 5e-3;
 
 }  // namespace
 
 VisibleOverhead visible_overhead(const IterationRunner& runner, double iteration_s) {
-  // A barrier that is not timed requires timestamps around each iteration, so these give all times.
+  // With untimed barriers, only timestamps around each iteration exclude the barriers. So samples give all times.
   if (runner.has_untimed_barriers()) return VisibleOverhead::none;
 
   if (!runner.has_device_clock())

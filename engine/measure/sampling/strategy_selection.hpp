@@ -1,6 +1,6 @@
 #pragma once
-// SELECTS THE SAMPLING STRATEGY: how a batch is timed, by the duration of an iteration. docs/explanation/measuring.md
-// has the table.
+// SELECTS THE SAMPLING STRATEGY: the duration of an iteration decides how a batch is timed.
+// docs/explanation/measuring.md has the table.
 #include <memory>
 
 #include "measure/sampling/iteration_runner.hpp"
@@ -21,7 +21,7 @@ VisibleOverhead visible_overhead(const IterationRunner& runner, double iteration
 /// Source of the total time that this overhead requires.
 TotalTime total_time(VisibleOverhead overhead);
 
-/// Returns the strategy for iterations with this overhead. `runner` must outlive it.
+/// Returns the strategy for iterations with this overhead. `runner` must outlive the strategy.
 std::unique_ptr<SamplingStrategy> make_strategy(IterationRunner& runner, VisibleOverhead overhead);
 
 }  // namespace busbw

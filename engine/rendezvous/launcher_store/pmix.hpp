@@ -1,5 +1,6 @@
 #pragma once
-// PMIx, the interface of Open MPI, PRRTE and Slurm to their key-value store. Its library is opened at run time.
+// PMIx, the interface of Open MPI and PRRTE to their key-value store. The PMIx library is opened at run time. Slurm has
+// PMIx too, but a job of Slurm finds process 0 by Slurm's variables.
 #include <string>
 
 #include "rendezvous/launcher_store/shared_text.hpp"

@@ -1,5 +1,6 @@
 #pragma once
-// Address of the rendezvous store, the key-value store of process 0. BUSBW_RENDEZVOUS sets it, or world.cpp derives it.
+// Address at which the processes of a job find the rendezvous store, which runs in process 0. BUSBW_RENDEZVOUS sets the
+// address, or world.cpp derives it. A folder, or the key-value store of a launcher, only publishes this address.
 #include <string>
 #include <string_view>
 #include <variant>
@@ -11,38 +12,38 @@ namespace busbw {
 struct NoStore {
   bool operator==(const NoStore&) const = default;
 };
-/// Process 0 listens at this port of one of the hosts, which are tried in order. A host is an address, or a name that
-/// may have several addresses. IPv6 addresses have no brackets here.
+/// Process 0 listens at this port of one of the hosts. The other processes try the hosts in order. A host is an
+/// address, or a name that may have several addresses. IPv6 addresses have no brackets here.
 struct TcpStoreAddress {
   std::vector<std::string> hosts;
   int port = 0;
   bool operator==(const TcpStoreAddress&) const = default;
 };
-/// Process 0 writes its addresses, port and token to this folder, which all processes can read.
+/// Process 0 publishes its address (PublishedAddress) in this folder, which all processes can read.
 struct FileStoreAddress {
   std::string folder;
   bool operator==(const FileStoreAddress&) const = default;
 };
-/// Interface to the key-value store of a launcher (rendezvous/launcher_store/).
+/// Interface to the key-value store of a launcher (rendezvous/launcher_store/), not to the rendezvous store.
 enum class LauncherStore {
-  pmix,  // Open MPI, PRRTE
-  pmi1,  // Hydra: MPICH, Intel MPI
+  pmix,  // Open MPI and PRRTE
+  pmi1,  // Hydra: MPICH and Intel MPI
 };
-/// Process 0 writes its addresses, port and token to the launcher's key-value store, which only the job's processes can
-/// read.
-struct LauncherStoreAddress {
+/// Process 0 publishes its address (PublishedAddress) in the launcher's key-value store, which only the job's processes
+/// can read.
+struct LauncherStoreChoice {
   LauncherStore store = LauncherStore::pmix;
-  bool operator==(const LauncherStoreAddress&) const = default;
+  bool operator==(const LauncherStoreChoice&) const = default;
 };
-using StoreAddress = std::variant<NoStore, TcpStoreAddress, FileStoreAddress, LauncherStoreAddress>;
+using StoreAddress = std::variant<NoStore, TcpStoreAddress, FileStoreAddress, LauncherStoreChoice>;
 
 /// Parses "tcp://host:port", "tcp://[v6]:port" or "file:///folder". Throws UsageError on anything else.
 StoreAddress parse_store_address(std::string_view text);
 
-/// Parses a port from 1 to 65535. Throws UsageError that begins with `variable`, the name of the setting.
+/// Parses a port from 1 to 65535. The UsageError for another text begins with `variable`, the name of the setting.
 int parse_port(std::string_view text, std::string_view variable);
 
-/// Returns `host` if it can be a host name or an IP address, else throws UsageError that begins with `variable`.
+/// Returns `host` if it can be a host name or an IP address. The UsageError for another text begins with `variable`.
 std::string require_host(std::string_view host, std::string_view variable);
 
 }  // namespace busbw

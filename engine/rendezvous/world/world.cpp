@@ -152,15 +152,16 @@ void drop_outer_launchers(Environment environment, Ancestors (*ancestors)(), std
       return true;
     });
   };
-  // A launcher with as many processes as the entry's launcher has agents started the agents.
+  // An outer launcher starts the agents of an inner launcher, and these agents start the processes. So a launcher is
+  // the outer one if its number of processes equals the number of agents.
   for (const LauncherEntry& entry : launcher_table()) {
     if (!entry.agent_count || std::ranges::find(claims, &entry, &LauncherClaim::launcher) == claims.end()) continue;
     const auto agents = read_number(environment, {entry.agent_count}, 1);
     if (!agents) continue;
     drop_outer_claims(&entry, [&](const LauncherClaim& claim) { return claim.size->value == agents->value; });
   }
-  // Of several launchers with daemons, such as mpirun in a Slurm step, the one with the nearest daemon started this
-  // process.
+  // Several launchers may have daemons, such as mpirun in a Slurm step. The launcher with the nearest daemon among the
+  // ancestors started this process.
   const auto has_daemon = [](const LauncherClaim& claim) { return !claim.launcher->daemons.empty(); };
   if (std::ranges::count_if(claims, has_daemon) < 2) return;
   for (const Ancestor& ancestor : ancestors())
@@ -284,7 +285,7 @@ JobAddress find_job_address(Environment environment, const LauncherClaim& claim,
     return {address, identity};
   }
   if (launcher.store_from)
-    if (const auto store = launcher.store_from(environment)) return {LauncherStoreAddress{*store}, identity};
+    if (const auto store = launcher.store_from(environment)) return {LauncherStoreChoice{*store}, identity};
   throw UsageError(fmt::format("{} means {} processes, but the address of process 0 is unknown; {}",
                                to_text(*claim.size), claim.size->value, launcher.start_remedy));
 }
@@ -368,7 +369,7 @@ World detect_world(Environment environment, Ancestors (*ancestors)()) {
   world.store = store;
   if (auto token = find_token(environment)) {
     world.token = *std::move(token);
-  } else if (std::holds_alternative<LauncherStoreAddress>(world.store)) {
+  } else if (std::holds_alternative<LauncherStoreChoice>(world.store)) {
     // Process 0 shares a random token with its address.
   } else if (!identity.empty()) {
     world.token = identity;

@@ -44,7 +44,7 @@ std::string table(const CommOpsTextOptions& options) {
   sink.rows({made_up_call("rendezvous", "", {{1e-3, 3e-3}, {2e-3, 2e-3}}), create, reduce});
   RunEnd end;
   end.rows = 3;
-  end.wrong_rank_count = 1;
+  end.wrong_result_count = 1;
   end.wrong_elements = 1;
   end.exit_code = 1;
   sink.end(end);

@@ -66,7 +66,7 @@ TEST_CASE("golden: groups, sizes and an interrupt") {
   end.exit_code = 130;
   end.reason = "interrupted";
   end.message = "interrupted by SIGINT";
-  end.wrong_rank_count = 3;
+  end.wrong_result_count = 3;
   sink->end(end);
   check_golden("nccl_tests_groups.json", read_file(sink->path()));
 }

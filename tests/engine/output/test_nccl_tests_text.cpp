@@ -256,7 +256,7 @@ TEST_CASE("golden: wrong data and inexact checks are named") {
   end.exit_code = 1;
   end.reason = "wrong data";
   end.message = "wrong data in 4 places";
-  end.wrong_rank_count = 4;
+  end.wrong_result_count = 4;
   end.wrong_elements = 8194;
   check_golden("text_wrong_data.txt", whole_table(made_up_run(), {{row}, {moved}, {bounded}, {bounded}}, end));
 }

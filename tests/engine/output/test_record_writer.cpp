@@ -86,7 +86,7 @@ void write_everything(RecordWriter& sink) {
   end.exit_code = 1;
   end.reason = "wrong data";
   end.message = "5 wrong elements in 1 of 3 rows; see the lines above";
-  end.wrong_rank_count = 1;
+  end.wrong_result_count = 1;
   end.min_busbw_bytes_per_s = 1e9;
   end.memory = {{.context_bytes = {}, .library_bytes = 367001600, .buffer_bytes = 2097152, .collective_bytes = -1024}};
   sink.end(end);

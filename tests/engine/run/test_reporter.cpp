@@ -103,7 +103,7 @@ TEST_CASE("reporter: a good run") {
   CHECK(outcome.end.reason == "completed");
   CHECK(outcome.end.message == "");
   CHECK(outcome.end.rows == 2);
-  CHECK(outcome.end.wrong_rank_count == 0);
+  CHECK(outcome.end.wrong_result_count == 0);
   CHECK(*outcome.end.average_busbw_bytes_per_s == doctest::Approx(5e9));
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("reporter: wrong data is exit code 1, counted by ranks, placements and
   const Outcome outcome = outcome_of({{wrong_row(2)}, {row_of(1, 1)}, {wrong_row(3)}});
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.end.reason == "wrong data");
-  CHECK(outcome.end.wrong_rank_count == 5);
+  CHECK(outcome.end.wrong_result_count == 5);
   CHECK(outcome.end.wrong_elements == 200);
   check_names(outcome.printed, {"all_reduce_perf: ", "wrong data"});
 }
@@ -149,7 +149,7 @@ TEST_CASE("reporter: wrong data takes precedence over slow, a failure over both"
       outcome_of({{wrong_row(1)}}, Failure{ExitCode::rank_lost, "rank 3 is gone", {"last issued: none"}}, 1e12);
   CHECK(lost.exit_code == 4);
   CHECK(lost.end.details == std::vector<std::string>{"last issued: none"});
-  CHECK(lost.end.wrong_rank_count == 1);
+  CHECK(lost.end.wrong_result_count == 1);
   CHECK_FALSE(lost.end.timed_out);
   CHECK(outcome_of({}, Failure{.exit = ExitCode::rank_lost, .message = "slow", .timed_out = true}).end.timed_out);
 }

@@ -23,13 +23,11 @@ std::uint64_t hash_of(const Settings& settings) { return MethodSelector(settings
 
 TEST_CASE("the table selects the method") {
   const MethodSelector selector({}, table_of(kText));
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 4, 65536, false) ==
-        MethodConfig{Method::exchange, 8, 512});
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 4, 65537, false) ==
-        MethodConfig{Method::two_shot, 16, 256});
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 4, (1 << 20) + 1, false) == MethodConfig{});
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 3, 1024, false) == MethodConfig{});
-  CHECK(selector.select_config_by_settings(Collective::broadcast, 4, 1024, false) == MethodConfig{});
+  CHECK(selector.select_config(Collective::all_reduce, 4, 65536, false) == MethodConfig{Method::exchange, 8, 512});
+  CHECK(selector.select_config(Collective::all_reduce, 4, 65537, false) == MethodConfig{Method::two_shot, 16, 256});
+  CHECK(selector.select_config(Collective::all_reduce, 4, (1 << 20) + 1, false) == MethodConfig{});
+  CHECK(selector.select_config(Collective::all_reduce, 3, 1024, false) == MethodConfig{});
+  CHECK(selector.select_config(Collective::broadcast, 4, 1024, false) == MethodConfig{});
 }
 
 TEST_CASE("selects_any is false if every call is delegated to NCCL") {
@@ -59,9 +57,8 @@ TEST_CASE("a collective that is off is delegated to NCCL, a verified one is not"
   CHECK(selector.mode(Collective::all_reduce) == Mode::off);
   CHECK(selector.mode(Collective::all_gather) == Mode::verify);
   CHECK(selector.mode(Collective::broadcast) == Mode::on);
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 4, 1024, false) == MethodConfig{});
-  CHECK(selector.select_config_by_settings(Collective::all_gather, 4, 1024, false) ==
-        MethodConfig{Method::exchange, 32, 128});
+  CHECK(selector.select_config(Collective::all_reduce, 4, 1024, false) == MethodConfig{});
+  CHECK(selector.select_config(Collective::all_gather, 4, 1024, false) == MethodConfig{Method::exchange, 32, 128});
 }
 
 TEST_CASE("a forced method runs every supported collective that is not off, at every size") {
@@ -69,29 +66,24 @@ TEST_CASE("a forced method runs every supported collective that is not off, at e
   settings.forced = MethodConfig{Method::two_shot, 5, 96};
   settings.modes[static_cast<std::size_t>(Collective::broadcast)] = Mode::off;
   const MethodSelector selector(settings, table_of(kText));
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 4, 1024, false) ==
-        MethodConfig{Method::two_shot, 5, 96});
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 7, 1 << 30, false) ==
-        MethodConfig{Method::two_shot, 5, 96});
-  CHECK(selector.select_config_by_settings(Collective::all_gather, 4, 1024, false) == MethodConfig{});
-  CHECK(selector.select_config_by_settings(Collective::broadcast, 4, 1024, false) == MethodConfig{});
+  CHECK(selector.select_config(Collective::all_reduce, 4, 1024, false) == MethodConfig{Method::two_shot, 5, 96});
+  CHECK(selector.select_config(Collective::all_reduce, 7, 1 << 30, false) == MethodConfig{Method::two_shot, 5, 96});
+  CHECK(selector.select_config(Collective::all_gather, 4, 1024, false) == MethodConfig{});
+  CHECK(selector.select_config(Collective::broadcast, 4, 1024, false) == MethodConfig{});
 }
 
 TEST_CASE("lines for windows select the method of calls in windows") {
   const std::string in_windows = "all_reduce ranks=4 windows up_to=16M direct blocks=64 threads=512\n";
   const MethodSelector selector({}, table_of(kText + in_windows));
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 4, 65536, true) ==
-        MethodConfig{Method::direct, 64, 512});
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 4, 65536, false) ==
-        MethodConfig{Method::exchange, 8, 512});
-  CHECK(selector.select_config_by_settings(Collective::all_reduce, 4, (16 << 20) + 1, true) == MethodConfig{});
-  CHECK(selector.select_config_by_settings(Collective::all_gather, 4, 1024, true) ==
-        MethodConfig{Method::exchange, 32, 128});
+  CHECK(selector.select_config(Collective::all_reduce, 4, 65536, true) == MethodConfig{Method::direct, 64, 512});
+  CHECK(selector.select_config(Collective::all_reduce, 4, 65536, false) == MethodConfig{Method::exchange, 8, 512});
+  CHECK(selector.select_config(Collective::all_reduce, 4, (16 << 20) + 1, true) == MethodConfig{});
+  CHECK(selector.select_config(Collective::all_gather, 4, 1024, true) == MethodConfig{Method::exchange, 32, 128});
   CHECK(selector.hash() != hash_of({}));
   Settings settings;
   settings.modes[static_cast<std::size_t>(Collective::all_reduce)] = Mode::off;
-  CHECK(MethodSelector(settings, table_of(kText + in_windows))
-            .select_config_by_settings(Collective::all_reduce, 4, 65536, true) == MethodConfig{});
+  CHECK(MethodSelector(settings, table_of(kText + in_windows)).select_config(Collective::all_reduce, 4, 65536, true) ==
+        MethodConfig{});
 }
 
 TEST_CASE("direct can be forced only for calls in windows") {
@@ -99,12 +91,12 @@ TEST_CASE("direct can be forced only for calls in windows") {
   settings.forced = MethodConfig{Method::direct, 64, 512};
   const MethodSelector selector(settings, table_of(kText));
   for (const Collective collective : kCollectives) {
-    CHECK(selector.select_config_by_settings(collective, 4, 1024, false) == MethodConfig{});
-    CHECK(selector.select_config_by_settings(collective, 4, 1024, true) ==
+    CHECK(selector.select_config(collective, 4, 1024, false) == MethodConfig{});
+    CHECK(selector.select_config(collective, 4, 1024, true) ==
           (supports(collective, Method::direct) ? *settings.forced : MethodConfig{}));
   }
   settings.forced->method = Method::exchange;
-  CHECK(MethodSelector(settings, table_of(kText)).select_config_by_settings(Collective::all_gather, 4, 1024, true) ==
+  CHECK(MethodSelector(settings, table_of(kText)).select_config(Collective::all_gather, 4, 1024, true) ==
         *settings.forced);
 }
 
@@ -159,9 +151,9 @@ TEST_CASE("the hash is equal if all settings that affect the selection are equal
 TEST_CASE("calls on a small GPU use fewer blocks, so that kernels of three communicators fit") {
   const Table table = table_of("all_gather ranks=2-4 up_to=1M exchange blocks=128 threads=512\n");
   const MethodSelector large({}, table, max_blocks_on(132)), small({}, table, max_blocks_on(78));
-  CHECK(large.select_config_by_settings(Collective::all_gather, 2, 1 << 20, false).blocks == 128);
-  CHECK(small.select_config_by_settings(Collective::all_gather, 2, 1 << 20, false).blocks == 77);
-  CHECK(small.select_config_by_settings(Collective::all_gather, 2, 2 << 20, false) == MethodConfig{});
+  CHECK(large.select_config(Collective::all_gather, 2, 1 << 20, false).blocks == 128);
+  CHECK(small.select_config(Collective::all_gather, 2, 1 << 20, false).blocks == 77);
+  CHECK(small.select_config(Collective::all_gather, 2, 2 << 20, false) == MethodConfig{});
   CHECK(large.hash() != small.hash());
   for (const int multiprocessors : {1, 2, 78, 114, 132, 148}) {
     const int places = 2 * multiprocessors;
@@ -171,5 +163,5 @@ TEST_CASE("calls on a small GPU use fewer blocks, so that kernels of three commu
   }
   Settings forced;
   forced.forced = MethodConfig{Method::exchange, 128, 512};
-  CHECK(MethodSelector(forced, table, 77).select_config_by_settings(Collective::all_gather, 2, 8, false).blocks == 128);
+  CHECK(MethodSelector(forced, table, 77).select_config(Collective::all_gather, 2, 8, false).blocks == 128);
 }

@@ -126,7 +126,7 @@ void call_after(const Library& library, const char* file) {
 
 void call_every(const Library& library) {
   constexpr std::array names{
-#define FASTPATH_EXPORT(index, name, since) name,
+#define FORWARDED_FUNCTION(index, name, since) name,
 #include FASTPATH_EXPORTS
   };
   int right = 0;

@@ -1,7 +1,7 @@
 // A fake NCCL with every function of fastpath/forward/symbols.txt. Each function returns a different number.
 #include "fakes/number_of.hpp"
 
-#define FASTPATH_EXPORT(index, name, since)    \
+#define FORWARDED_FUNCTION(index, name, since) \
   extern "C" int numbered_##index() asm(name); \
   extern "C" int numbered_##index() { return number_of(name); }
 #include FASTPATH_EXPORTS

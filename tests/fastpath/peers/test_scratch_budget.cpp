@@ -20,8 +20,8 @@ auto exactly(std::size_t bytes) {
 TEST_CASE("ScratchBudget: a reservation belongs to one GPU and is released by its destructor") {
   ScratchBudget budget(100);
   std::size_t heard = 0;
-  const auto hears = [&](std::size_t left_bytes) {
-    heard = left_bytes;
+  const auto hears = [&](std::size_t unreserved_bytes) {
+    heard = unreserved_bytes;
     return std::size_t{0};
   };
   {
@@ -68,7 +68,8 @@ TEST_CASE("ScratchBudget: concurrent reservations never exceed the budget") {
     threads.emplace_back([&] {
       for (int i = 0; i < 2000; ++i) {
         // Like the fast path, reserves a fraction of the bytes left.
-        const auto reservation = budget.reserve(0, [](std::size_t left_bytes) { return left_bytes / 8 * 5; });
+        const auto reservation =
+            budget.reserve(0, [](std::size_t unreserved_bytes) { return unreserved_bytes / 8 * 5; });
         if (held.fetch_add(reservation.bytes()) + reservation.bytes() > kBytes) too_much = true;
         std::this_thread::yield();
         held.fetch_sub(reservation.bytes());

@@ -32,7 +32,7 @@ ncclDevCommRequirements make_requirements(const DeviceKernelInfo& kernel, int ct
 #else
   ncclDevCommRequirements requirements{};
 #endif
-  if (kernel.gin) {
+  if (kernel.needs_gin) {
     requirements.barrierCount = ctas;
     requirements.ginSignalCount = ctas;
 #if NCCL_VERSION_CODE >= 22907
@@ -42,15 +42,15 @@ ncclDevCommRequirements make_requirements(const DeviceKernelInfo& kernel, int ct
 #endif
   } else {
     requirements.lsaBarrierCount = ctas;
-    requirements.lsaMultimem = kernel.multimem;
+    requirements.lsaMultimem = kernel.needs_multimem;
   }
   return requirements;
 }
 
 /// Feature of NCCL and of the hardware that the kernel needs, for messages.
 const char* required_feature(const DeviceKernelInfo& kernel) {
-  if (kernel.gin) return "a network with transfers that the GPU starts (GIN)";
-  return kernel.multimem ? "NVLink multicast" : "a device communicator";
+  if (kernel.needs_gin) return "a network with transfers that the GPU starts (GIN)";
+  return kernel.needs_multimem ? "NVLink multicast" : "a device communicator";
 }
 
 }  // namespace
@@ -74,8 +74,8 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
     nccl_error = fmt::format(": {}{}{}", library.call.get_error_string(result), message.empty() ? "" : ": ", message);
   }
   // NCCL may create a device communicator that does not meet all requirements.
-  const bool is_incomplete =
-      (kernel_.gin && device_comm_->ginContextCount == 0) || (kernel_.multimem && !device_comm_->lsaMultimem.mcBasePtr);
+  const bool is_incomplete = (kernel_.needs_gin && device_comm_->ginContextCount == 0) ||
+                             (kernel_.needs_multimem && !device_comm_->lsaMultimem.mcBasePtr);
   if (result != ncclSuccess || is_incomplete) {
     error = fmt::format(
         "{}: {} needs {}, and NCCL makes none{}; leave -D out, or run with NCCL_DEBUG=WARN to see NCCL's "
@@ -92,7 +92,7 @@ std::string DeviceComm::kernel_error(int ranks) const {
         "{}: {} accesses the memory of all {} ranks, but this rank reaches only {}; use GPUs that "
         "reach each other (nvidia-smi topo -p2p r), or leave -D out",
         rank_text_, flag_text(kernel_), ranks, reachable);
-  if (!kernel_.multimem) return "";
+  if (!kernel_.needs_multimem) return "";
   int device = 0;
   int major = 0;
   check_cuda(cudaGetDevice(&device), rank_text_, "querying the current GPU");

@@ -61,7 +61,6 @@ constexpr std::array kRemedies{
     Remedy{"cudaErrorUnsupportedPtxVersion", false, "install a newer driver"},
     Remedy{"cudaErrorMemoryAllocation", false,
            "the GPU has too little memory: lower -e, or stop other programs on it (nvidia-smi)"},
-    Remedy{"cudaErrorHostMemoryAlreadyRegistered", false, kDefaultRemedy},
     Remedy{"cudaErrorStreamCaptureUnsupported", false, "a CUDA graph cannot contain this operation: leave -G out"},
     Remedy{"cudaErrorStreamCaptureInvalidated", false, "the CUDA graph could not be captured: leave -G out"},
     Remedy{"cudaErrorPeerAccessUnsupported", false,

@@ -15,22 +15,22 @@ namespace busbw {
 /// Number of loads that a thread issues before it stores the first result.
 inline constexpr unsigned kLoads = 8;
 
-/// The chunks that `rank` sends to all `ranks`, or the same range of each chunk.
+/// The chunks that `rank` sends to all `ranks`, or one range of units in each chunk.
 template <class Unit>
 struct PeerChunks {
   const KernelArguments& call;
   std::size_t chunk_bytes;
-  std::size_t skip_bytes;  // before the range, in each chunk
-  std::size_t units;       // in the range of one chunk
+  std::size_t skip_bytes;  // bytes of each chunk before the range
+  std::size_t units;       // units of each chunk in the range
   int rank;
   int ranks;
 
-  /// This rank's chunk for the peer.
+  /// Address of the range in this rank's chunk for the peer.
   __device__ const Unit* source(int peer) const {
     return static_cast<const Unit*>(
         ncclGetLocalPointer(call.send_window, call.send_offset + peer * chunk_bytes + skip_bytes));
   }
-  /// Address of that chunk in the peer's receive buffer.
+  /// Address of the range in the peer's receive buffer.
   __device__ Unit* destination(int peer) const {
     return static_cast<Unit*>(
         ncclGetLsaPointer(call.recv_window, call.recv_offset + rank * chunk_bytes + skip_bytes, peer));

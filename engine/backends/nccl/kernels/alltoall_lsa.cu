@@ -16,12 +16,15 @@ template <class Word>
 __global__ void __launch_bounds__(kKernelThreads, 1)
     alltoall_lsa(const __grid_constant__ KernelArguments call, const __grid_constant__ ncclDevComm comm) {
   ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta{}, comm, ncclTeamTagLsa{}, blockIdx.x};
-  // Tells the peers that they may store here: the rank's earlier work has ended, because this kernel runs.
+  // Tells the peers that they may store into this rank's buffer. Relaxed order is enough: this rank's earlier work has
+  // ended, because this kernel runs.
   barrier.arrive(ncclCoopCta{}, cuda::memory_order_relaxed);
-  const PeerChunks<Word> chunks{call, call.count * sizeof(Word), 0, call.count, comm.rank, comm.nRanks};
+  const PeerChunks<Word> chunks{
+      call, /*chunk_bytes=*/call.count * sizeof(Word), /*skip_bytes=*/0, /*units=*/call.count, comm.rank, comm.nRanks};
   move_chunks(chunks, interleaved_worker_in_rank(threadIdx.x, blockIdx.x, blockDim.x, gridDim.x),
               [&] { barrier.wait(ncclCoopCta{}, cuda::memory_order_acquire); });
-  // The barrier guarantees that the stores have arrived. Only later kernels read the data.
+  // The barrier guarantees that the stores have arrived. Release order is enough, because only later kernels read the
+  // data.
   barrier.sync(ncclCoopCta{}, cuda::memory_order_release);
 }
 

@@ -195,16 +195,16 @@ TEST_CASE("world: MPICH on one node is identified by the daemon that started it"
   CHECK(std::get<TcpStoreAddress>(found.store).hosts.front() == "127.0.0.1");
   CHECK(found.store != world(kMpich, {{73, "hydra_pmi_proxy"}}).store);
   // A container hides the ancestors, so the launcher's store is needed.
-  CHECK(world(kMpich, {{1, "bash"}}).store == StoreAddress(LauncherStoreAddress{LauncherStore::pmi1}));
+  CHECK(world(kMpich, {{1, "bash"}}).store == StoreAddress(LauncherStoreChoice{LauncherStore::pmi1}));
   check_names(refusal(without(kMpich, {"PMI_FD"}), {{1, "bash"}}),
               {"PMI_SIZE=2", "the address of process 0 is unknown", "BUSBW_RENDEZVOUS"});
 }
 
 TEST_CASE("world: mpirun over several nodes shares the address through its key-value store") {
   const World by_pmix = world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}, {{50, "prted"}});
-  CHECK(by_pmix.store == StoreAddress(LauncherStoreAddress{LauncherStore::pmix}));
+  CHECK(by_pmix.store == StoreAddress(LauncherStoreChoice{LauncherStore::pmix}));
   const World by_pmi1 = world(kMpich + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}});
-  CHECK(by_pmi1.store == StoreAddress(LauncherStoreAddress{LauncherStore::pmi1}));
+  CHECK(by_pmi1.store == StoreAddress(LauncherStoreChoice{LauncherStore::pmi1}));
   // Process 0 makes a secret token, so the name of the job is not used as one.
   CHECK(by_pmix.token.empty());
   CHECK(by_pmix.notes.empty());
