@@ -413,23 +413,29 @@ def test_equal_verdicts_share_a_line_and_the_worst_is_first(
     assert shown.count("against") == 150
 
 
-@pytest.mark.parametrize("count", [2, 9, 10, 25])
-def test_adjacent_verdicts_with_one_reason_share_a_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+@pytest.mark.parametrize("operators", [["sum"], ["sum", "max"], ["sum", "max", "min", "sum"]])
+@pytest.mark.parametrize("count", [4, 9, 10, 25])
+def test_adjacent_verdicts_with_one_reason_share_a_line_with_all_titles(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    operators: list[str],
 ) -> None:
-    """Tables of CPUs have no expectation. The first one has another operator than the others."""
-    monkeypatch.setenv("COLUMNS", "200")
+    """Tables of CPUs have no expectation."""
+    monkeypatch.setenv("COLUMNS", "500")
     table = Path(host_run(tmp_path / "table.txt")).read_text()
+    used = [operators[number % len(operators)] for number in range(count)]
     log = tmp_path / "log.txt"
-    log.write_text(table + table.replace("float sum", "float max") * (count - 1))
+    log.write_text("".join(table.replace("float sum", f"float {operator}") for operator in used))
     _, shown, _ = check(capsys, str(log))
     counts, *lines = shown.split("\n\n")[0].splitlines()
     assert counts == f"{count} UNSURE"
     if count < 10:
-        assert len(lines) == count
+        assert [line.split(":")[0] for line in lines] == [f"UNSURE all_reduce float {op}, 2 ranks" for op in used]
     else:
-        titles = f"all_reduce float sum, 2 ranks to all_reduce float max, 2 ranks ({count} verdicts)"
-        assert [line.split(": ")[0] for line in lines] == [f"UNSURE {titles}"]
+        titles = "; ".join(f"all_reduce float {operator}, 2 ranks" for operator in dict.fromkeys(used))
+        assert [line.split(": ")[0] for line in lines] == [f"UNSURE {count} verdicts ({titles})"]
 
 
 def test_different_verdicts_beyond_the_limit_are_counted(

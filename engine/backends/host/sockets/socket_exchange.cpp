@@ -71,6 +71,7 @@ bool SocketExchange::is_complete(const std::vector<FlowState>& flows) const {
 }
 
 void SocketExchange::move_all_flows(bool finishes_sends) {
+  idle_ticks_ = 0;
   while (!is_complete(recvs_) || (finishes_sends && !is_complete(sends_))) {
     if (team_.aborted()) throw JobAborted{};
     if (move_ready_flows()) {
@@ -165,13 +166,12 @@ void SocketExchange::wait() {
 void SocketExchange::give_up_stalled_peers() {
   std::set<int> stalled_peers;
   for (const FlowState* flow : polled_flows_) {
-    const int limit_ticks = flow->is_peer_busy ? *max_idle_ticks_ * 3 / 2 : *max_idle_ticks_;
+    const int limit_ticks = flow->is_peer_busy ? (*max_idle_ticks_ * 3 + 1) / 2 : *max_idle_ticks_;
     if (idle_ticks_ >= limit_ticks) stalled_peers.insert(flow->peer);
   }
   if (stalled_peers.empty()) return;
   const std::string reason = fmt::format("timed out: no data moved for {:g} s", idle_ticks_ * kTickMs * 1e-3);
   for (const int peer : stalled_peers) give_up(peer, reason);
-  idle_ticks_ = 0;
 }
 
 void SocketExchange::handle_lost_peer(int peer, const char* reason) {

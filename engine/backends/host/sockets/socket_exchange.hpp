@@ -46,8 +46,8 @@ class SocketExchange {
   void finish_in_place();
 
   /// From now on, gives up a peer that is lost. If no data moves for `idle_ticks`, gives up the peers that this rank
-  /// waits for. Busy ones get half this time more, because they move again once they have given up their own stalled
-  /// peer. The flows of these peers then count as complete. Without this call, such a wait ends with the job.
+  /// waits for, and busy ones after half this time more: a busy peer moves again once it has given up a stalled peer
+  /// that is not busy. The flows of given up peers count as complete. Without this call, such a wait ends with the job.
   void give_up_after(int idle_ticks) { max_idle_ticks_ = idle_ticks; }
   /// Peers that were given up, with the reason. Add no flow with them.
   const std::map<int, std::string>& failed_peers() const { return failed_peers_; }

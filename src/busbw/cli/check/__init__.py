@@ -181,7 +181,7 @@ def _causes(names: Sequence[str]) -> "dict[str, tuple[ReportedFinding, ...]]":
 def _print_verdicts(
     console: Console, summary: VerdictSummary, detailed: Iterable[JudgedConfiguration], *, has_several_logs: bool
 ) -> None:
-    """Prints a line for each verdict, if there are several, and some verdicts with their evidence."""
+    """Prints the summary if there are several verdicts, and some verdicts with their evidence."""
     if summary.count > 1:
         for line in summary.lines(has_several_logs=has_several_logs):
             console.print(line)

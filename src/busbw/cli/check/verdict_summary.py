@@ -21,7 +21,7 @@ GRADE_STYLES: dict[Grade, str] = {
 GRADE_WIDTH = 7
 """Width of the column of grades."""
 MAX_LINES = 100
-"""Maximum number of verdicts that are listed one by one. More verdicts are listed by group, with this many groups."""
+"""Maximum number of verdicts whose titles are all listed. More are listed by group, with this many groups."""
 _MAX_TABLES = 4
 """Maximum number of tables that a line names."""
 _MIN_EQUAL_REASONS = 10
@@ -160,13 +160,16 @@ def _reason_key(configuration: JudgedConfiguration) -> tuple[object, ...]:
 
 
 def _lines_with_one_reason(same: Sequence[JudgedConfiguration], *, has_several_logs: bool) -> Iterator[Text]:
-    """Yields a line for each verdict, or one line for many verdicts with the same log, grade and first reason."""
-    first, last = same[0], same[-1]
+    """Yields a line for each verdict, or for many verdicts one line with all titles and the common reason.
+
+    All verdicts have the same log, grade and first reason.
+    """
+    first = same[0]
     if first.verdict.reasons and len(same) >= _MIN_EQUAL_REASONS:
-        ends = dict.fromkeys(
-            [title_of(first, has_several_logs=has_several_logs), title_of(last, has_several_logs=has_several_logs)]
-        )
-        yield _line(first, f"{' to '.join(ends)} ({len(same)} verdicts)")
+        other_titles = dict.fromkeys(configuration.verdict.title for configuration in same)
+        other_titles.pop(first.verdict.title)
+        titles = "; ".join([title_of(first, has_several_logs=has_several_logs), *other_titles])
+        yield _line(first, f"{len(same)} verdicts ({titles})")
         return
     for configuration in same:
         yield _line(configuration, title_of(configuration, has_several_logs=has_several_logs))

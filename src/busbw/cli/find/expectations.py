@@ -59,16 +59,11 @@ def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[K
     Returns one entry if nothing was compared, neither with peers nor with an expected rate.
     """
     comparisons = [] if system is None else list(_rate_comparisons(search, system))
-    is_compared_with_peers = any(_detection_probability(one) >= _MIN_PROBABILITY for one in power)
+    is_compared_with_peers = any(one.found >= _MIN_PROBABILITY for one in power)
     if not comparisons and not is_compared_with_peers:
         says = "Too few parts to compare them with their peers. Measure more of them, or name the system (--system)."
         return [UndecidedParts(between=(), slowdown=None, says=says)]
     return [comparison.doubt for comparison in comparisons if comparison.is_slow]
-
-
-def _detection_probability(power: KindPower) -> float:
-    """Returns the probability that the search finds a slow part of this kind."""
-    return power.found
 
 
 def _rate_comparisons(search: Search, system: System) -> Iterator[_RateComparison]:

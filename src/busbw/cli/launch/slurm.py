@@ -187,8 +187,8 @@ def slurm(
     remarks: tuple[str, ...] = ()
     if topology_order:
         nodes_by_switch, remarks = _nodes_by_switch(dry_run=options.dry_run)
-        allocated_names = parse_hostlist(current_allocation.node_list)[:node_count]
         if not hosts:
+            allocated_names = parse_hostlist(current_allocation.node_list)[:node_count]
             hosts = tuple(HostSlots(name, default_processes) for name in allocated_names)
         hosts = _sort_hosts(hosts, nodes_by_switch)
         if not hosts:  # Slurm chooses the nodes later, and the batch script orders them

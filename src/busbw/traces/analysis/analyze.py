@@ -1,13 +1,13 @@
 """Analyzes a trace: steps, operations, ranks, findings and changes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from busbw.expect import Estimate
 from busbw.system import System
-from busbw.traces.analysis.calls import CallTable
+from busbw.traces.analysis.calls import CallTable, RankCalls
 from busbw.traces.analysis.changes import list_changes
 from busbw.traces.analysis.expected import estimate_row, nodes_of_ranks
 from busbw.traces.analysis.findings import find_late_ranks, find_slow_communicators
@@ -153,13 +153,18 @@ def _notes(prepared: PreparedTrace, system: System | None, *, has_estimates: boo
         yield f"{count_text(captured, 'operation')} captured in CUDA graphs did not run at the call and do not count"
     timed, total = int((~np.isnan(calls.duration_ns)).sum()), len(calls.duration_ns)
     if timed:
-        yield from _time_notes(prepared, system, timed / total, has_estimates=has_estimates)
+        yield from _time_notes(prepared, with_job_steps, system, timed / total, has_estimates=has_estimates)
     elif not trace.is_modelled:
         yield "the recording has no device times: durations, busbw and late ranks are unknown"
 
 
 def _time_notes(
-    prepared: PreparedTrace, system: System | None, timed_fraction: float, *, has_estimates: bool
+    prepared: PreparedTrace,
+    with_job_steps: Sequence[RankCalls],
+    system: System | None,
+    timed_fraction: float,
+    *,
+    has_estimates: bool,
 ) -> Iterator[str]:
     """Yields the notes on a trace with device times. `timed_fraction`: fraction of the operations that have them."""
     trace, calls = prepared.trace, prepared.calls
@@ -181,7 +186,6 @@ def _time_notes(
         yield f"no operation has an expectation on {system.name}"
     if system and not any(rank.host for rank in trace.ranks):
         yield f"expectations assume {system.ranks_per_node} consecutive ranks per node, because no host is known"
-    with_job_steps = [one for one in calls.ranks if one.has_job_steps]
     counts = {len(one.steps.starts) if one.steps else 0: one.trace.rank for one in with_job_steps}
     if len(counts) > 1:
         texts = ", ".join(f"{count} on rank {rank}" for count, rank in sorted(counts.items()))

@@ -158,16 +158,17 @@ def _own_lateness(start_ns: Values, gaps_ns: Values, clock_error_ns: float) -> V
 
     Args:
         start_ns: Starts as an array [operations, ranks].
-        gaps_ns: Times since the last communication of each rank, as such an array. The gaps of last ranks are removed.
+        gaps_ns: Times since the last communication of each rank, as such an array.
         clock_error_ns: Lead up to which no rank is late.
     """
     operations, last = np.arange(len(start_ns)), start_ns.argmax(axis=1)
     lead = start_ns.max(axis=1) - np.sort(start_ns, axis=1)[:, -2]
     last_gap = gaps_ns[operations, last]
-    gaps_ns[operations, last] = np.nan
-    is_gap_known = ~np.isnan(gaps_ns).all(axis=1)
+    gaps_of_others = gaps_ns.copy()
+    gaps_of_others[operations, last] = np.nan
+    is_gap_known = ~np.isnan(gaps_of_others).all(axis=1)
     excess = np.full(len(start_ns), np.nan)
-    excess[is_gap_known] = last_gap[is_gap_known] - np.nanmedian(gaps_ns[is_gap_known], axis=1)
+    excess[is_gap_known] = last_gap[is_gap_known] - np.nanmedian(gaps_of_others[is_gap_known], axis=1)
     lateness: Values = np.clip(np.minimum(lead, excess), 0, None)
     lateness[lead <= clock_error_ns] = 0
     return lateness

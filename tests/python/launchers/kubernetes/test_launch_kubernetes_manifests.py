@@ -401,7 +401,9 @@ def test_capabilities_are_those_of_the_pods_that_measure(kind: Kind) -> None:
         ("job", JOB.arguments, False),
     ],
 )
-def test_pods_of_doctor_and_find_know_the_name_of_their_node(kind: Kind, arguments: tuple[str, ...], has_name: bool) -> None:
+def test_pods_of_doctor_and_find_know_the_name_of_their_node(
+    kind: Kind, arguments: tuple[str, ...], has_name: bool
+) -> None:
     plan = render(replace(ONE_EACH, arguments=arguments), replace(CPU, kind=kind))
     check(plan.job_manifests.workload)
     variables = [each for pod in pods_of(plan.job_manifests.workload) for each in pod["containers"][0].get("env", [])]
