@@ -87,9 +87,9 @@ class CrossingCounts:
 
     def __init__(self) -> None:
         self._is_coupled = False
-        self._by_family: dict[int, _FamilyCounts] = {}
+        self._by_family: dict[int, FamilyCounts] = {}
 
-    def count(self, observed: Observations, family: int, is_counted: Mask) -> "_FamilyCounts":
+    def count(self, observed: Observations, family: int, is_counted: Mask) -> "FamilyCounts":
         """Returns the numbers of the counted flows that cross the parts of a family.
 
         Args:
@@ -101,12 +101,12 @@ class CrossingCounts:
         if is_coupled != self._is_coupled:  # the flows cross other parts now
             self._is_coupled = is_coupled
             self._by_family.clear()
-        counts = self._by_family.setdefault(family, _FamilyCounts())
+        counts = self._by_family.setdefault(family, FamilyCounts())
         counts.update(observed.paths.columns(family), is_counted)
         return counts
 
 
-class _FamilyCounts:
+class FamilyCounts:
     """Number of flows that cross each part of a family."""
 
     def __init__(self) -> None:

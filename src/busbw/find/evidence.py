@@ -35,7 +35,8 @@ _MAX_LOG = 700.0
 """Largest log evidence of a connection, so that its exponential is finite."""
 
 _ALL_SLOW = 0.75
-"""Probability that all iterations of a flow are slow, if the flow is slow as a whole. Otherwise more than half are."""
+"""Minimum probability that all iterations of a flow are slow, if the flow is slow as a whole. Otherwise more than half
+are slow."""
 _SLOW_ITERATION_DEVIATIONS = 5.0
 MIN_SLOW_ITERATION = 0.1
 """Excess, in log time, from which an iteration can count as slow."""

@@ -7,7 +7,8 @@ The first rounds depend only on the shape of the cluster and on the seed, so a s
 - between leaves, with all NICs, and with at most one flow per leaf in each direction (sparse);
 - across rails, only in clusters so small that a NIC has too few partners along its rail.
 
-The later rounds are between leaves. If flows collide on uplinks, these rounds use an eighth of the NICs (light).
+The later rounds are between leaves, except those of `--pairs`. If flows collide on uplinks, these rounds use an eighth
+of the NICs (light).
 The first answer is the explanation of `first_answer_rounds` rounds.
 """
 
@@ -24,7 +25,7 @@ WITHIN_LEAVES_TURNS = _WITHIN_LEAVES_ROUNDS + _ONE_WAY_TURNS
 """Number of turns within leaves in the first rounds."""
 _ACROSS_LEAVES_ROUNDS, _SPARSE_ROUNDS = 2, 2
 _RESERVED_ROUNDS = 4
-"""Rounds before the first answer that are left for rounds between suspected parts."""
+"""Rounds before the first answer that are left for hubs and open questions."""
 _MIN_REMAINING_ROUNDS = 2
 SMALL_CLUSTER_NODES = 3
 """Nodes up to which a NIC has at most two partners on its rail, so that flows across rails are needed."""

@@ -29,7 +29,7 @@ _REPEATS = 4
 """Rounds that repeat slow flows between leaves although no uplink is suspected."""
 _MAX_HUB_ROUNDS = 4
 """Maximum number of rounds with suspected hubs in a turn. The next turn continues with the other rounds."""
-_MAX_INSIDE_ROUNDS = 2
+_MAX_INSIDE_ROUNDS_OF_TURN = 2
 """Maximum number of rounds inside nodes in a turn."""
 _MAX_ALONE = 4
 """Maximum number of flows of one connection that run alone. Other connections are repeated afterwards."""
@@ -114,7 +114,7 @@ def _inside_rounds(planner: RoundPlanner, parts: Iterable[Part]) -> list[Round]:
             for one in inside
             if ((one.source == lower) & (one.target == higher)).any() and not any(one is known for known in chosen)
         ]
-    return (chosen or inside)[:_MAX_INSIDE_ROUNDS]
+    return (chosen or inside)[:_MAX_INSIDE_ROUNDS_OF_TURN]
 
 
 def _partner_round(planner: RoundPlanner, questions: Iterable[Part], turn: int) -> Round:

@@ -172,7 +172,10 @@ def _reject_reason(row: FlatRow, texts: PlacementText) -> str:
 def _without_placements(row: FlatRow, reasons: dict[Placement, str]) -> FlatRow:
     """Returns the row without the placements that have a reason for their refusal."""
     valid_texts = {placement: texts for placement, texts in row.figure_texts.items() if not reasons[placement]}
-    return msgspec.structs.replace(row, figure_texts=valid_texts)
+    valid_fields = {
+        placement: fields for placement, fields in row.extra_figure_fields.items() if placement in valid_texts
+    }
+    return msgspec.structs.replace(row, figure_texts=valid_texts, extra_figure_fields=valid_fields)
 
 
 def _join_placements(row: FlatRow, other: FlatRow) -> FlatRow:

@@ -158,7 +158,10 @@ def _make_flat_row(line: int, row: dict[str, Any]) -> FlatRow:
     count, group = row.get("count"), row.get("group", 0)
     return FlatRow(
         line=line,
-        format_text=partial(_placement_text, row),
+        # Only these fields, because the samples of the row need much memory.
+        format_text=partial(
+            _placement_text, {name: row.get(name) for name in ("size", "count", "type", "redop", *BOTH)}
+        ),
         size=str(row.get("size")),
         figure_texts={placement: _figure_texts(figures) for placement, figures in figures_by_placement.items()},
         elements="" if count is None else str(count),

@@ -39,7 +39,7 @@ _MAX_VALUES = 4096
 _MIN_UNIQUE_CHANGES = 3
 """Minimum number of contradictions of a unique field. Fewer are no evidence: each may be the line of another host."""
 _MIN_UNIQUE_HEADER_CHANGES = 2
-"""Minimum number of such changes within headers, if no two lines have the same value."""
+"""Minimum number of such contradictions within headers, if no two lines have the same value."""
 _MAX_JUMP = 10_000
 """Maximum difference of two consecutive line numbers. Lines in between may be missing, as in the output of grep -n."""
 

@@ -135,7 +135,9 @@ class _TextReader:
         """Text before the last row. Only a line with the same prefix can be a row for the fast parser."""
         self.wrapper: RowWrapper | None = None
         """Wrapper of the last row, around the prefix. None if the last line that `read_line` processed is no row, or
-        if the row has no such wrapper."""
+        if this row and the row before have no common wrapper."""
+        self._last_wrapper_pattern = ""
+        """Pattern of the wrapper of the last row that `read_line` processed. Empty without such a wrapper."""
         self._last_row_text: str | None = None
         """The last row without the string that it stands in, as in `CleanLine.original`."""
         self.assembler = self._assembler_for("")
@@ -167,7 +169,15 @@ class _TextReader:
             yield from self._end_grid()
         is_row = inner_lines == [self._last_row_text]
         if is_row and not self._unwrapper.has_text_after_lines:
-            self.wrapper = find_row_wrapper(text, inner_lines[0])
+            self._set_wrapper(text, inner_lines[0])
+
+    def _set_wrapper(self, text: str, row: str) -> None:
+        """Sets the wrapper of a row if the row before had the same one. A wrapper with a counter never repeats."""
+        wrapper = find_row_wrapper(text, row)
+        pattern = wrapper.pattern if wrapper else ""
+        if pattern == self._last_wrapper_pattern:
+            self.wrapper = wrapper
+        self._last_wrapper_pattern = pattern
 
     def _read_unwrapped_line(self, number: int, line: CleanLine, *, is_cut: bool) -> Iterator[Event]:
         """Processes a line without its wrapper."""

@@ -93,3 +93,21 @@ def test_a_row_with_many_inner_objects_needs_little_memory() -> None:
         tracemalloc.stop()
     assert len(row.text) > 900_000
     assert peak_bytes < 12 << 20, peak_bytes  # 131 MiB if the expression repeats without a limit
+
+
+def test_a_row_does_not_keep_its_samples_in_memory(tmp_path: Path) -> None:
+    """Samples of this field are not read, and they are most of the file."""
+    row = {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": -1}
+    figures = {"time": 10.0, "alg_bw": 0.0, "bus_bw": 0.0, "nwrong": 0}
+    rows = [
+        {**row, "out_of_place": figures, "in_place": figures, "other_us": [float(number) for number in range(2000)]}
+        for _ in range(600)
+    ]
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"version": "2.19.6", "results": rows}))
+    tracemalloc.start()
+    log = read(path)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(log.rows) == 600
+    assert peak_bytes < path.stat().st_size

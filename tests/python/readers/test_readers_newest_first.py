@@ -59,3 +59,13 @@ def test_an_excerpt_above_another_table_is_read(tmp_path: Path) -> None:
     rows = [line for line in lines if " float " in line]
     log = read(tmp_path, "\n".join([*rows, *lines]) + "\n")
     assert [len(table.rows) for table in log.tables] == [len(rows), len(rows)]
+
+
+def test_an_invalid_row_does_not_hide_that_a_log_is_newest_first(tmp_path: Path) -> None:
+    lines = (GOLDEN / "logs" / "h200_x4_sweep_c1.txt").read_text().splitlines()
+    rows = [line for line in lines if " float " in line]
+    (columns,) = (line for line in lines if "#wrong" in line)
+    invalid = "0 0 float sum -1 1 0.00 0.00 0 -1 0.00 0.00 0"
+    log = read(tmp_path, "\n".join([*reversed(rows[-3:]), invalid, *reversed(rows[:3]), columns]) + "\n")
+    assert log.rows == ()
+    assert len(log.refused) == 7

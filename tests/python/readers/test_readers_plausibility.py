@@ -106,3 +106,19 @@ def test_implausible_statistics_of_a_document_are_left_out(
     assert figures["out_of_place"].stats is None
     assert figures["in_place"].stats is not None
     assert main(["report", "log.json", "-o", "report.html"]) == 0
+
+
+def test_a_refused_placement_leaves_no_statistics_to_the_next_row(tmp_path: Path) -> None:
+    """Two entries of one row: the first has an invalid out of place, the second has only this placement."""
+    document = json.loads((GOLDEN.parent / "nccl_tests.json").read_text())
+    first = document["results"][0]
+    second = json.loads(json.dumps(first))
+    first["out_of_place"]["nwrong"] = -1
+    del second["in_place"], second["out_of_place_per_iter"]
+    document["results"] = [first, second]
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(document))
+    (row,) = readers.read(path).rows
+    assert row.figures["in_place"].stats is not None
+    assert row.figures["out_of_place"].stats is None
+    assert row.figures["out_of_place"].samples_us == ()

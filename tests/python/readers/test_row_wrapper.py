@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from busbw import readers
 from busbw.readers import text
-from busbw.readers.row_wrapper import find_row_wrapper
+from busbw.readers.row_wrapper import RowWrapper, find_row_wrapper
 from busbw.readers.tables.events import UserClaims
 from busbw.readers.unwrapping import Unwrapper
 
@@ -77,7 +77,9 @@ def test_lines_that_need_the_general_search_have_no_such_wrapper(line: str) -> N
     assert find_row_wrapper(line, ROW) is None
 
 
-def test_only_the_first_row_of_a_table_needs_the_general_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_two_rows_need_the_general_search_and_the_first_of_later_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lines = [docker_entry(line, number) for number, line in enumerate(LOG * 5)]
     searched: list[str] = []
     unwrap = Unwrapper.unwrap
@@ -91,7 +93,23 @@ def test_only_the_first_row_of_a_table_needs_the_general_search(monkeypatch: pyt
     assert len(log.tables) == 5
     assert len(log.rows) == 5 * 31
     first_rows = [line for line in searched if " float " in line]
-    assert len(first_rows) == 5
+    assert len(first_rows) == 2 + 4
+
+
+def test_a_wrapper_that_differs_in_each_line_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[RowWrapper] = []
+
+    def find_and_keep(line: str, row: str) -> RowWrapper | None:
+        wrapper = find_row_wrapper(line, row)
+        found.extend([wrapper] if wrapper else [])
+        return wrapper
+
+    monkeypatch.setattr(text, "find_row_wrapper", find_and_keep)
+    entries = [{"ts": 1700000000.25 + number, "log": line} for number, line in enumerate(LOG * 2)]
+    log = read_lines(json.dumps(entry) + "\n" for entry in entries)
+    assert len(log.rows) == 2 * 31
+    assert len(found) == 2 * 31
+    assert not any("_line" in vars(wrapper) for wrapper in found), "compiled"
 
 
 OTHER_LINES = (

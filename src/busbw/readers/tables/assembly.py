@@ -193,8 +193,7 @@ class TableAssembler:
         facts, entries = self._facts, self._entries
         if facts is None or facts.has_header or not entries:
             return
-        sizes = (entry.size if isinstance(entry, RawRow) else int(entry.words[0]) for entry in entries)
-        if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(sizes)):
+        if not headers.is_units_line(text) and not (headers.begins_columns(text) and are_descending(entries, facts)):
             return
         self._entries, self._has_rows = [], False
         for entry in entries:

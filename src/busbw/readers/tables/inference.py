@@ -3,7 +3,7 @@
 The factor is busbw / algbw, which all rows of a table share. assembly.py and flat.py pass the rows of each table.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
@@ -55,7 +55,7 @@ class TableInference:
         """
         if self._row_builder is not None:
             return self._build_rows(entries, self._row_builder)
-        self._may_have_passes = not are_descending(self._valid_sizes(entries))
+        self._may_have_passes = not are_descending(entries, self.facts)
         settings = dict(self.facts.settings)
         if len(entries) > 4 * _SAMPLE_ROWS:
             builder = self._infer_facts(_select_precise_rows(entries))
@@ -110,7 +110,7 @@ class TableInference:
                     continue
                 # Otherwise the full parser decides.
             try:
-                raw = self._parse_entry(entry)
+                raw = _parse_entry(entry, self.facts)
             except NotARowError as error:
                 refused.append(Refusal(line=entry.line, text=entry.text, reason=str(error)))
                 continue
@@ -120,17 +120,6 @@ class TableInference:
             else:
                 rows += builder.rows(raw, placements)
         return rows, refused
-
-    def _valid_sizes(self, entries: Sequence[Entry]) -> Iterator[int]:
-        """Yields the sizes of the rows that can be parsed."""
-        for entry in entries:
-            with suppress(NotARowError):
-                yield self._parse_entry(entry).size
-
-    def _parse_entry(self, entry: Entry) -> RawRow:
-        if isinstance(entry, RawRow):
-            return entry
-        return parse_row(entry.line, entry.text, entry.words, self.facts.columns, self.facts.group)
 
     def _infer_facts(self, entries: Sequence[Entry]) -> RowBuilder:
         """Infers all facts of the table from these rows, and adds warnings."""
@@ -175,7 +164,7 @@ class TableInference:
         numbered_rows: list[_NumberedRow] = []
         for entry in entries:
             try:
-                raw = self._parse_entry(entry)
+                raw = _parse_entry(entry, self.facts)
             except NotARowError:
                 continue
             numbered_rows.append((raw, tuple(map(arithmetic.parse_numbers, raw.placement_texts))))
@@ -253,14 +242,27 @@ class TableInference:
         return ""
 
 
-def are_descending(sizes: Iterable[int]) -> bool:
+def are_descending(entries: Sequence[Entry], facts: TableFacts) -> bool:
     """True if each of several rows has a smaller size than the row above, so that they are no passes of -N."""
     row_count = 1
-    for earlier, size in pairwise(sizes):
+    for earlier, size in pairwise(_valid_sizes(entries, facts)):
         if size >= earlier:
             return False
         row_count += 1
     return row_count >= _MIN_DESCENDING_ROWS
+
+
+def _valid_sizes(entries: Sequence[Entry], facts: TableFacts) -> Iterator[int]:
+    """Yields the sizes of the rows that can be parsed."""
+    for entry in entries:
+        with suppress(NotARowError):
+            yield _parse_entry(entry, facts).size
+
+
+def _parse_entry(entry: Entry, facts: TableFacts) -> RawRow:
+    if isinstance(entry, RawRow):
+        return entry
+    return parse_row(entry.line, entry.text, entry.words, facts.columns, facts.group)
 
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
