@@ -21,7 +21,7 @@ GRADE_STYLES: dict[Grade, str] = {
 GRADE_WIDTH = 7
 """Width of the column of grades."""
 MAX_LINES = 100
-"""Maximum number of verdicts whose titles are all listed. More are listed by group, with this many groups."""
+"""Maximum number of verdicts of which all titles are listed. More are listed by group, with this many groups."""
 _MAX_TABLES = 4
 """Maximum number of tables that a line names."""
 _MIN_EQUAL_REASONS = 10
