@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ from doctor_machines import load
 from busbw.cli.doctor import several_nodes
 from busbw.cli.doctor.several_nodes import write_capture
 from busbw.cli.main import main
+from busbw.doctor import node_record
+from busbw.doctor.examination import examine
 from busbw.doctor.sources.capture import archive_bytes
 
+LONG_S = 60.0
 NAMES = ("n1", "n2", "n3", "n4")
 KERNEL = "proc/sys/kernel/osrelease"
 
@@ -45,6 +49,10 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Job:
+    """Limits of time are raised. On a busy machine, a check that does not end in time would change the result."""
+    monkeypatch.setattr(node_record, "LIMIT_S", LONG_S)
+    monkeypatch.setattr(node_record, "_SYSTEM_LIMIT_S", LONG_S)
+    monkeypatch.setattr(node_record, "examine", partial(examine, limit_s=LONG_S))
     folder = tmp_path / "nodes"
     folder.mkdir()
     return Job(folder, monkeypatch, capsys)
