@@ -1,5 +1,5 @@
 // Finds process 0 and connects to it: by an address that is known to all, by a file in a shared folder, or through the
-// launcher's key-value store. Process 0 listens and publishes its address.
+// launcher's key-value store. Process 0 listens, and publishes its address unless all processes know it.
 #include "rendezvous/rendezvous_point.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ constexpr int kFirstConnectTicks = 3;
 constexpr int kStaleJobTicks = 10 * kTicksPerS;  // an earlier job that is ending may use the port for this time
 constexpr int kFirstStatusTicks = 3 * kTicksPerS;
 constexpr int kStatusTicks = 10 * kTicksPerS;
-constexpr std::uint64_t kMaxTicks = 1'000'000;
+constexpr std::uint64_t kMaxElapsedTicks = 1'000'000;  // bound of one step, so that an int does not overflow
 
 bool is_loopback_name(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
@@ -202,7 +202,7 @@ bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoin
   using Kind = ClientHandshake::HandshakeResult::Kind;
   const ClientInfo client{is_control, membership_.process, membership_.processes, membership_.ranks_per_process,
                           getpid(),   host_name()};
-  // The token is read here, because the folder may have just provided it.
+  // Use the member itself: the last find_candidates() may have set the token.
   const ClientHandshake::HandshakeResult result =
       exchange_handshake(channel, membership_.token, client, limit_ticks, callbacks_.on_tick);
   const auto rejection_text = [&](const std::string& reason) {
@@ -248,14 +248,14 @@ TcpChannel RendezvousPoint::join(bool is_control) {
   Backoff backoff(membership_.process, candidates_.empty(), limit_ticks);
   const Ticker ticker;
   int tick = 0;
-  const auto update_tick = [&] { tick += static_cast<int>(std::min<std::uint64_t>(ticker.take_elapsed(), kMaxTicks)); };
+  const auto update_tick = [&] { tick += static_cast<int>(std::min(ticker.take_elapsed(), kMaxElapsedTicks)); };
   const auto is_time_left = [&] {
     update_tick();
     return tick < limit_ticks;
   };
   while (is_time_left()) {
     on_tick();
-    // Each round tries all candidates. Only a rejection of the last complete round counts.
+    // Each round tries all candidates. Only a rejection of the last complete round counts for the error message.
     const std::string previous_rejection = std::exchange(attempt.rejection, {});
     const bool is_lookup_due = backoff.is_due(tick);
     if (is_lookup_due) {
@@ -266,6 +266,7 @@ TcpChannel RendezvousPoint::join(bool is_control) {
     const int connect_ticks = candidates_.size() > 1 ? ticks_per_candidate : kConnectTicks;
     for (auto candidate = candidates_.begin(); candidate != candidates_.end(); ++candidate) {
       if (!is_time_left()) {
+        // This round is incomplete. Without a rejection of its own, that of the previous round counts.
         if (attempt.rejection.empty()) attempt.rejection = previous_rejection;
         break;
       }
@@ -282,8 +283,10 @@ TcpChannel RendezvousPoint::join(bool is_control) {
       }
     }
     if (!candidates_.empty()) ticks_per_candidate = std::min(2 * ticks_per_candidate, kConnectTicks);
-    // Before kStaleJobTicks, the rejection may come from an ending job, and a later round may still find process 0.
-    if (is_lookup_due && tick >= kStaleJobTicks && !attempt.rejection.empty()) break;
+    // Until kStaleJobTicks, the rejection may come from an ending job. In a round without a lookup, the candidates may
+    // be out of date. In both cases a later round may find process 0.
+    const bool is_rejection_final = is_lookup_due && tick >= kStaleJobTicks;
+    if (is_rejection_final && !attempt.rejection.empty()) break;
     if (tick >= next_status_tick) {
       callbacks_.on_status(fmt::format("process {} is waiting for process 0 ({})", membership_.process, attempt.error));
       next_status_tick = tick + kStatusTicks;

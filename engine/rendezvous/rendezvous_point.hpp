@@ -57,11 +57,12 @@ class RendezvousPoint {
   /// Does not connect yet. `callbacks` are called during `start_listening` and `join`.
   RendezvousPoint(const Membership& membership, JoinCallbacks callbacks);
 
-  /// Process 0: returns listening sockets and publishes their address. Throws EnvironmentError if it cannot listen.
+  /// Process 0: returns listening sockets. Publishes their address, unless all processes know it (TcpStoreAddress).
+  /// Throws EnvironmentError if it cannot listen.
   std::vector<Descriptor> start_listening();
   /// Process 0, after `start_listening`: returns "10.8.0.3:25000" or "port 25000 of every address".
   const std::string& listen_address_text() const { return listen_address_text_; }
-  /// Process 0: removes the address that `start_listening` published.
+  /// Process 0: removes the address file that `start_listening` published, if there is one.
   void withdraw_address();
   /// Returns a connection that process 0 has accepted: the control connection if `is_control`, else the connection of
   /// one rank. Throws Error with the last problem and a remedy.

@@ -85,6 +85,7 @@ ClientHandshake::HandshakeResult ClientHandshake::result_of(FrameKind kind, std:
     } catch (const BrokenMessage&) {
       return result;
     }
+    // A server of our own version never answers with a hello, so such a hello stays `not_authenticated`.
     if (result.version != kWireVersion) result.kind = HandshakeResult::Kind::other_version;
     return result;
   }
@@ -131,7 +132,8 @@ ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const s
                                                     const std::function<void()>& on_tick) {
   ClientHandshake handshake(token);
   channel.send(FrameKind::hello, handshake.hello());
-  // After a greeting, the server may count this client as joined, and as lost if it disconnects. So wait longer then.
+  // After a greeting, the server may count this client as joined. If this client then gave up, the server would report
+  // the process as lost. So it waits for the whole limit.
   bool has_sent_greeting = false;
   const auto max_wait_ticks = [&] {
     return has_sent_greeting ? limit_ticks : std::min(kChallengeLimitTicks, limit_ticks);

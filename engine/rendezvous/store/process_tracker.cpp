@@ -1,6 +1,5 @@
-// State of every process of the job in process 0: absent, joined, left or lost. The server's thread updates the states,
-// and the main thread of process 0 reads them. So every public function locks the mutex, and the private functions need
-// a locked mutex.
+// State of every process of the job in process 0: absent, joined, left or lost. The server thread and other threads of
+// process 0 use the states. So every public function locks the mutex, and the private functions need a locked mutex.
 #include "rendezvous/store/process_tracker.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +30,7 @@ ProcessTracker::ProcessTracker(int processes, int ranks_per_process, int silence
   for (Process& process : processes_) process.ranks.resize(static_cast<std::size_t>(ranks_per_process));
 }
 
-// ---- queries of process 0 -------------------------------------------------------------------------------------------
+// ---- queries and decisions of process 0 -----------------------------------------------------------------------------
 
 std::vector<int> ProcessTracker::missing_processes() const {
   const std::scoped_lock lock(mutex_);
@@ -270,9 +269,9 @@ bool ProcessTracker::record_closed_connection(int process_number, bool is_contro
   if (!is_control && process.rank_connections-- > ranks_per_process_)
     return false;  // each rank still has a connection: the closed one was left over from a retry
   if (process.state != Process::State::joined) return false;
-  lose_joined(process_number, fmt::format("its connection closed before it ended; check its output, and the "
-                                          "kernel log of {} for a cause such as lack of memory",
-                                          process.host));
+  mark_joined_lost(process_number, fmt::format("its connection closed before it ended; check its output, and the "
+                                               "kernel log of {} for a cause such as lack of memory",
+                                               process.host));
   return true;
 }
 
@@ -282,28 +281,26 @@ bool ProcessTracker::count_silent_tick() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     Process& process = processes_[i];
     if (process.state != Process::State::joined || ++process.silent_ticks <= silence_ticks_) continue;
-    lose_joined(static_cast<int>(i),
-                fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
-                            silence_ticks_ * kTickMs * 1e-3));
+    mark_joined_lost(static_cast<int>(i),
+                     fmt::format("it sent nothing for {:g} s; it is stopped, or the network to its host is down",
+                                 silence_ticks_ * kTickMs * 1e-3));
     is_any_lost = true;
   }
   return is_any_lost;
 }
 
-/// Marks a joined process as lost.
-void ProcessTracker::lose_joined(int process, const std::string& cause) {
+void ProcessTracker::mark_joined_lost(int process, const std::string& cause) {
   // The rank with the fewest steps shows where the process stopped.
   const Phase phase = std::ranges::min(process_at(process).ranks, {}, &RankProgress::steps).phase;
   mark_lost(process, fmt::format("was lost in phase {}: {}", name(phase), cause));
 }
 
-/// Marks a process as lost. `event` is the predicate of the message: "was lost in phase timing: ...".
-void ProcessTracker::mark_lost(int process_number, const std::string& event) {
-  Process& process = process_at(process_number);
-  process.state = Process::State::lost;
-  process.loss_message = fmt::format("{} {}", process_name(process_number), event);
-  const bool is_tolerated = tolerates_losses_ && process_number != 0;
-  if (!failure_ && !is_tolerated) failure_ = Failure{ExitCode::rank_lost, process.loss_message};
+void ProcessTracker::mark_lost(int process, const std::string& event) {
+  Process& lost = process_at(process);
+  lost.state = Process::State::lost;
+  lost.loss_message = fmt::format("{} {}", process_name(process), event);
+  const bool is_tolerated = tolerates_losses_ && process != 0;
+  if (!failure_ && !is_tolerated) failure_ = Failure{ExitCode::rank_lost, lost.loss_message};
   changed_.notify_all();
 }
 

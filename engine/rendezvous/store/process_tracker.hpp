@@ -13,13 +13,14 @@
 
 namespace busbw {
 
-/// Written by the server thread, read by other threads of process 0. Thread-safe.
+/// States of all processes. The server thread reports events. Other threads of process 0 query the states, and decide
+/// what a loss means. Thread-safe.
 class ProcessTracker {
  public:
   /// `silence_ticks`: ticks (0.1 s) without a heartbeat after which a process is lost.
   ProcessTracker(int processes, int ranks_per_process, int silence_ticks);
 
-  // ---- queries of process 0 ----
+  // ---- queries and decisions of process 0 ----
   /// Returns the numbers of the processes that have not joined yet.
   std::vector<int> missing_processes() const;
   /// Returns the progress of a rank, from the last heartbeat or phase report of its process.
@@ -29,9 +30,10 @@ class ProcessTracker {
   std::string host_of_process(int process) const;
   /// If true, the job continues after the loss of a process other than process 0. If false, each loss is a failure.
   void tolerate_losses(bool is_tolerated);
-  /// Marks the absent processes as lost. `event` is the predicate of their messages. `hosts`: all hosts of the job,
-  /// with equally many processes on each, in the order of the processes; empty if unknown. The messages name the hosts
-  /// of the absent processes only if `hosts` and the joined processes determine these hosts.
+  /// Marks the absent processes as lost. `event`: rest of the sentence about each, such as "did not join in 60 s".
+  /// `hosts`: all hosts of the job, with equally many processes on each, in the order of the processes; empty if
+  /// unknown. The messages name the hosts of the absent processes only if `hosts` and the joined processes determine
+  /// these hosts.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
   /// Returns the lost processes.
   std::map<int, Loss> lost_processes() const;
@@ -40,14 +42,15 @@ class ProcessTracker {
   /// Waits at most `ticks` until every joined process has left or is lost. False on timeout. `also_absent`: also waits
   /// until the absent processes, except refused ones, have joined and left.
   bool wait_until_all_left(int ticks, bool also_absent = false);
-  /// Returns a message about a client with another token and the number of a missing process, or an empty string. The
-  /// client is not authenticated, so use the message only as a hint.
+  /// Returns a message about a client that claims the number of a missing process and has another token. Empty if there
+  /// was no such client. The client is not authenticated, so use the message only as a hint.
   std::string token_mismatch_message() const;
-  /// Returns a message about a client of another protocol version, or an empty string. The client is not authenticated
-  /// either, so this message is only a hint too.
+  /// Returns a message about a client of another protocol version. Empty if there was no such client. This client is
+  /// not authenticated either, so this message is only a hint too.
   std::string version_mismatch_message() const;
   /// Returns the failure sent to the first client that has the job's token but other settings, for example another
-  /// number of processes. Nothing if there was no such client. A process that joins after it was lost does not count.
+  /// number of processes. Nothing if there was no such client. The refusal of a process that joins after its loss is
+  /// not reported here.
   std::optional<Failure> first_refusal() const;
 
   // ---- updates by the server thread ----
@@ -66,7 +69,7 @@ class ProcessTracker {
   void record_phase(int process, MessageReader& reader);
   /// Records that a process has left the job.
   void mark_left(int process);
-  /// Marks a process as lost that has left the job before its ranks started. `reason`: why the process cannot start.
+  /// Marks a process, which left the job before its ranks started, as lost. `reason`: why the process cannot start.
   void mark_withdrawn(int process, const std::string& reason);
   /// Records that the control connection of a process, or the connection of one of its ranks, closed. True if
   /// the closed connection makes the process lost.
@@ -94,8 +97,10 @@ class ProcessTracker {
   std::optional<Failure> join_refusal(const ClientInfo& client) const;
   bool is_process_number(int process) const { return process >= 0 && process < static_cast<int>(processes_.size()); }
   std::map<int, std::string> hosts_of_absent(std::vector<std::string> hosts) const;
-  void mark_lost(int process_number, const std::string& event);
-  void lose_joined(int process, const std::string& cause);
+  /// Marks a process as lost. `event`: rest of the sentence about the process, such as "did not join in 60 s".
+  void mark_lost(int process, const std::string& event);
+  /// Marks a joined process as lost. The message is "was lost in phase timing: " and the cause.
+  void mark_joined_lost(int process, const std::string& cause);
   std::string process_name(int process_number) const;
   Process& process_at(int process) { return processes_[static_cast<std::size_t>(process)]; }
   const Process& process_at(int process) const { return processes_[static_cast<std::size_t>(process)]; }

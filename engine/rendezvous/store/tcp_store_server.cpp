@@ -53,10 +53,10 @@ TcpStoreServer::TcpStoreServer(std::vector<Descriptor> listeners, const ServerSe
       listeners_(std::move(listeners)),
       poller_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      tracker_(settings.processes, settings.ranks_per_process, settings.silence_ticks),
       buffer_(kBufferBytes),
       next_id_(kFirstListenerId + listeners_.size()),
-      state_(std::int64_t{settings.processes} * settings.ranks_per_process),
-      tracker_(settings.processes, settings.ranks_per_process, settings.silence_ticks) {
+      state_(std::int64_t{settings.processes} * settings.ranks_per_process) {
   const std::size_t max_connections = job_connections(settings) + kSpareConnections;
   constexpr std::size_t kOtherFiles = 64;  // outputs, libraries and devices of this process
   const std::size_t needed = max_connections + kOtherFiles;

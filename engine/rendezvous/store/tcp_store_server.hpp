@@ -42,16 +42,18 @@ class TcpStoreServer {
   const ProcessTracker& tracker() const { return tracker_; }
   /// Aborts the job and informs all clients.
   void abort(const Failure& failure) noexcept;
-  /// See ProcessTracker, and StoreState::lose_members.
+  /// See ProcessTracker::tolerate_losses.
   void tolerate_losses(bool is_tolerated) { tracker_.tolerate_losses(is_tolerated); }
+  /// Like ProcessTracker::lose_absent_processes, and informs all clients: the job has failed, or continues without
+  /// these processes.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
-  /// See ProcessTracker.
+  /// See ProcessTracker::wait_until_all_left.
   bool wait_until_all_left(int ticks, bool also_absent = false) {
     return tracker_.wait_until_all_left(ticks, also_absent);
   }
   /// Returns the number of rejected connections: wrong token, no greeting in time, another protocol or version, invalid
-  /// frames, or too many connections. A wrong token counts at most once per missing process, another version
-  /// at most once.
+  /// frames, or too many connections. Of wrong tokens, one per missing process is counted. Of other versions, one in
+  /// all is counted.
   int rejected_connections() const { return rejected_connections_.load(); }
 
  private:
@@ -79,7 +81,9 @@ class TcpStoreServer {
   bool reject_oldest_unauthenticated();
   void set_accepting(bool accepting);
   void on_tick();
+  /// Reads and handles the available frames of one connection.
   void read(std::uint64_t id);
+  /// Reads and handles the available frames of all connections of a process.
   void read_from_process(int process);
   void write(std::uint64_t id);
   void close(std::uint64_t id);
@@ -102,18 +106,20 @@ class TcpStoreServer {
   Descriptor poller_;
   Ticker ticker_;
   Descriptor wake_;  // event that other threads signal after they have changed `tracker_` or `should_stop_`
-  Bytes buffer_;  // receive buffer; this and the following members belong to the thread
+  std::atomic<int> rejected_connections_{0};
+  std::atomic<bool> should_stop_{false};
+  ProcessTracker tracker_;
+
+  // Only the server thread uses the following members.
+  Bytes buffer_;  // receive buffer
   std::map<std::uint64_t, Connection> connections_;
   std::set<std::uint64_t> unauthenticated_;  // connections that are not authenticated, oldest first
   std::vector<ClosedConnection> closed_connections_;  // closed, not reported to the tracker yet
   std::uint64_t next_id_;
   StoreState state_;
   bool is_accepting_ = true;  // false while no more files can be opened
-  std::atomic<int> rejected_connections_{0};
-  std::atomic<bool> should_stop_{false};
 
-  ProcessTracker tracker_;
-  std::thread thread_;
+  std::thread thread_;  // the last member, because it uses all others
 };
 
 }  // namespace busbw
