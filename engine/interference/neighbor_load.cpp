@@ -44,7 +44,7 @@ class Copy final : public Collective {
 
 }  // namespace
 
-NeighborLoad make_local_load(std::string_view name) {
+std::optional<NeighborLoad> make_local_load(std::string_view name) {
   std::string lower(name);
   std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
   NeighborLoad load{.is_local = true};
@@ -54,6 +54,8 @@ NeighborLoad make_local_load(std::string_view name) {
   } else if (lower == kLocalLoads[1]) {
     load.collective = std::make_shared<Copy>();
     load.bytes = kCopyBytes;
+  } else {
+    return std::nullopt;
   }
   return load;
 }

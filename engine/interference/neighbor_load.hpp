@@ -2,6 +2,7 @@
 // Load that runs next to the measured operation (--with): a collective, or work of each rank alone.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "collectives/collective.hpp"
@@ -10,7 +11,7 @@ namespace busbw {
 
 /// Operation of a neighbor, repeated until the measurement ends.
 struct NeighborLoad {
-  std::shared_ptr<const Collective> collective = {};
+  std::shared_ptr<const Collective> collective = {};  // if `is_local`, an operation without communication
   Dtype dtype = Dtype::float32;
   Redop redop = Redop::sum;
   int root = 0;
@@ -18,9 +19,9 @@ struct NeighborLoad {
   bool is_local = false;    // each rank works alone, in a communicator of one rank
 };
 
-/// Returns the load "compute:matmul", a matrix product, or "memory:copy", a copy within the memory of each rank. Its
-/// operations move no data between ranks. The name may be in upper case. No collective if there is no such load.
-NeighborLoad make_local_load(std::string_view name);
+/// Returns the load "compute:matmul", a matrix product, or "memory:copy", a copy within the memory of each rank. Their
+/// operations move no data between ranks. The name may be in upper case. Nothing if there is no such load.
+std::optional<NeighborLoad> make_local_load(std::string_view name);
 
 /// The names that `make_local_load` accepts.
 inline constexpr std::string_view kLocalLoads[]{"compute:matmul", "memory:copy"};

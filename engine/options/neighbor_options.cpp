@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <sstream>
 
 #include "common/support/error.hpp"
@@ -27,10 +28,12 @@ void require_neighbor_flags(const FlagValues& flags) {
   }
 }
 
-/// Parses a neighbor that is a collective: `arguments` are the flags of its program, `ranks` the ranks that run it.
+/// Parses a neighbor that is a collective. `arguments`: flags of the collective's program. `ranks`: number of ranks
+/// that run the collective.
 NeighborLoad parse_collective_load(const std::string& collective, const std::vector<std::string>& arguments,
                                    int ranks) {
-  const CommandLine line = read_command_line(collective, collective, arguments);
+  const CommandLine line = read_command_line(/*program=*/collective, collective, arguments);
+  if (line.request) throw UsageError("a neighbor has no --help, --version, --list-devices or --world; drop it");
   Options options;
   options.flags = line.flags;
   require_neighbor_flags(line.flags);
@@ -38,8 +41,7 @@ NeighborLoad parse_collective_load(const std::string& collective, const std::vec
   read_data(line.flags, options);
   const bool is_single = options.settings.min_bytes == options.settings.max_bytes && options.data.dtypes.size() == 1 &&
                          options.data.redops.size() == 1 && options.data.root;
-  if (!is_single || line.request)
-    throw UsageError("a neighbor has one size, type, operator and root; use the same size for -b and -e");
+  if (!is_single) throw UsageError("a neighbor has one size, type, operator and root; use the same size for -b and -e");
   if (*options.data.root >= ranks)
     throw UsageError(fmt::format("-r {}: allowed: a rank from 0 to {}", *options.data.root, ranks - 1));
   NeighborLoad load{.collective = busbw::make_collective(collective, {}),
@@ -54,7 +56,7 @@ NeighborLoad parse_collective_load(const std::string& collective, const std::vec
 /// Parses the value of --with: a local load ("memory:copy"), or a collective with flags ("alltoall -b 1M -e 1M").
 NeighborLoad parse_neighbor(const std::string& text, int ranks) {
   const std::string flag = fmt::format("--with {}", printable_value(text));
-  if (const NeighborLoad local = make_local_load(text); local.collective) return local;
+  if (const std::optional<NeighborLoad> local = make_local_load(text)) return *local;
   std::istringstream stream(text);
   std::vector<std::string> arguments{std::istream_iterator<std::string>(stream), {}};
   const std::string name = arguments.empty() ? "" : arguments.front();

@@ -140,7 +140,7 @@ TEST_CASE("neighbor: wrong data is found and names the neighbor's buffer") {
 }
 
 TEST_CASE("neighbor: an exception of the rank ends the neighbor") {
-  const std::string failure = run_with(make_local_load("MEMORY:COPY"), [](Team& world, Neighbor& neighbor) {
+  const std::string failure = run_with(make_local_load("MEMORY:COPY").value(), [](Team& world, Neighbor& neighbor) {
     neighbor.prepare(7);
     neighbor.start();
     if (world.rank() == 0) throw std::runtime_error("rank 0 fails");

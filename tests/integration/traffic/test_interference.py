@@ -163,6 +163,7 @@ def test_commands_show_the_neighbor(programs: Programs, capsys: pytest.CaptureFi
         (["--with", "alltoall -b x -e 1M"], ["--with", "-b (--minbytes) x"]),
         (["--with", "broadcast -r 2"], ["-r 2", "0 to 1"]),
         (["--with", "broadcast -r all"], ["one size, type, operator and root"]),
+        (["--with", "alltoall -b 1M -e 1M --help"], ["a neighbor has no --help", "drop it"]),
         (["--with", "alltoall --with memory:copy"], ["--with", "drop it"]),
         (["--with", "memory:copy", "-y", 1], ["exclude each other", "-y (--stream_null)"]),
         (["--with"], ["--with", "a value is missing"]),
