@@ -11,17 +11,19 @@
 namespace busbw {
 namespace {
 
-// Minimum number of operations for rules without an interval. With fewer, one interruption is a large part of the time.
+// Minimum number of operations for slow_launch and late_first, which compare single values instead of confidence
+// intervals. With fewer operations, one interruption is a large part of the time.
 constexpr double kMinOperations = 20;
 // A rank is slow to launch if its launch time exceeds the median rank's by this factor and by this difference.
 constexpr double kSlowLaunchFactor = 2;
 constexpr double kMinSlowLaunchS = 10e-6;
-// A rank is late at the first iteration if it began after all others by at least this time.
+// A rank is late at the first iteration (late_first) if it began after all others by at least this time.
 constexpr double kMinLateFirstS = 100e-6;
-// A rank is late at each iteration if the 95 % interval of its arrival lies above those of all others by at least this
-// time. The loop of a rank that nothing delays takes less than 1 us.
+// A rank is late at each iteration (late_start) if the 95 % interval of its arrival lies above the intervals of all
+// others by at least this time. The loop of a rank that nothing delays takes less than 1 us.
 constexpr double kMinLateStartS = 10e-6;
-// In both cases, the wait must be at least this fraction of the time that contains it.
+// Minimum delay as a fraction: for late_first of the time of all operations, for late_start of the time of an
+// iteration.
 constexpr double kMinLateShare = 0.1;
 
 /// A late rank as an index in its group, with the text that follows its name.
@@ -46,7 +48,7 @@ std::pair<std::size_t, double> find_last(const std::vector<double>& arrivals_s) 
   return {static_cast<std::size_t>(last - arrivals_s.begin()), second_last_s};
 }
 
-/// Finds a rank that starts each iteration so much later than all others that the wait is a large part of the time.
+/// Finds a rank that starts each iteration so late that the wait for this rank is a large part of the iteration.
 std::optional<Straggler> find_late_start(const TimedMeasurement& timed) {
   const Measurement& measurement = timed.measurement;
   const auto& bounds_s = measurement.rank_arrival_bounds_s;
@@ -65,7 +67,7 @@ std::optional<Straggler> find_late_start(const TimedMeasurement& timed) {
                                late_s * 1e6, std::min(1.0, late_s / iteration_s) * 100)};
 }
 
-/// Finds a rank that takes longer to launch an operation than the operation takes, so that others wait for it.
+/// Finds a rank that takes longer to launch an operation than the operation takes, so that the other ranks wait.
 std::optional<Straggler> find_slow_launch(const TimedMeasurement& timed) {
   const auto& launch_s = timed.measurement.rank_launch_times_s;
   if (launch_s.size() < 2 || !timed.measurement.device_time_s || timed.operations < kMinOperations) return std::nullopt;

@@ -77,11 +77,16 @@ DataStream ReductionValues::reduced(std::uint64_t seed) const {
 }
 
 DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
-  const Tile* tile = with_element_type(dtype, []<class T>() { return &finite_tile<T>(); });
-  return {*tile, size_bytes(dtype), mix_bits(seed) + static_cast<std::uint64_t>(source_rank)};
+  const Tile& tile = with_element_type(dtype, []<class T>() -> const Tile& { return finite_tile<T>(); });
+  // All ranks share the tile, so each source rank needs a seed of its own.
+  const std::uint64_t rank_seed = mix_bits(seed) + static_cast<std::uint64_t>(source_rank);
+  return {tile, size_bytes(dtype), rank_seed};
 }
 
-DataStream guard_stream(std::uint64_t seed) { return {finite_tile<std::uint8_t>(), 1, mix_bits(~seed)}; }
+DataStream guard_stream(std::uint64_t seed) {
+  const std::uint64_t guard_seed = mix_bits(~seed);  // differs from every seed of the data
+  return {finite_tile<std::uint8_t>(), 1, guard_seed};
+}
 
 std::string element_text(Dtype dtype, const std::byte* element) {
   return with_element_type(dtype, [&]<class T>() {

@@ -1,6 +1,7 @@
 #pragma once
-// Sets up the fast path of new communicators. The ranks gather each other's capabilities in three rounds, each an
-// all-gather of the communicator itself:
+// Sets up the fast path of new communicators: their cliques. A clique is the ranks of a communicator with GPUs that
+// write into each other's memory. The ranks gather each other's capabilities in three rounds, each an all-gather of the
+// communicator itself:
 //
 //   1. Each rank publishes its host, GPU, settings and remaining scratch memory. All ranks decide from these data.
 //   2. Each rank allocates scratch memory of the common size and publishes its address.
@@ -21,7 +22,8 @@
 
 namespace busbw::fastpath {
 
-/// Result for one communicator: a clique, or a refusal, which is the reason why it gets no fast path.
+/// Result for one communicator: a clique, or a refusal. The refusal is the reason why the communicator has no fast
+/// path.
 struct SetupResult {
   std::shared_ptr<CliqueRank> clique;  // null if the setup was refused
   std::unique_ptr<Verifier> verifier;  // null if nothing is verified

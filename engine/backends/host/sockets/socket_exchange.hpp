@@ -28,7 +28,7 @@ class SocketExchange {
   /// Mesh and team must outlive this.
   SocketExchange(const SocketMesh& mesh, const Team& team, int peer_loss_grace_ticks = kPeerLossGraceTicks);
 
-  /// `is_peer_busy`: the peer also waits for other ranks; see `give_up_after`.
+  /// Adds a flow. `is_peer_busy`: the peer also waits for other ranks; see `give_up_after`.
   void send(int peer, const std::byte* data, std::size_t bytes, bool is_peer_busy = false);
   FlowId receive(int peer, std::byte* data, std::size_t bytes, bool is_peer_busy = false);
   /// Sends the data that flow `source` receives, as it arrives. Both flows have the same size.
@@ -40,14 +40,17 @@ class SocketExchange {
   /// Like `finish_receives`, and waits until all sends are handed to the system.
   void finish();
   /// Like `finish`, for receives that overlap sends: overwrites a byte only after it was sent. Ranks do not wait for
-  /// each other in a cycle under three conditions: Each pair of ranks has at most one flow in each direction, and no
-  /// send is forwarded. The sends of a rank do not overlap. Each receive starts at the address of a send, or overlaps
-  /// no send.
+  /// each other in a cycle if all of these are true:
+  /// 1. Each pair of ranks has at most one flow in each direction.
+  /// 2. No send is forwarded.
+  /// 3. The sends of a rank do not overlap.
+  /// 4. Each receive starts at the address of a send, or overlaps no send.
   void finish_in_place();
 
-  /// From now on, gives up a peer that is lost. If no data moves for `idle_ticks`, gives up the peers that this rank
-  /// waits for, and busy ones after half this time more: a busy peer moves again once it has given up a stalled peer
-  /// that is not busy. The flows of given up peers count as complete. Without this call, such a wait ends with the job.
+  /// From now on, gives up lost peers. After `idle_ticks` without data, gives up the awaited peers that are not busy.
+  /// After 1.5 x `idle_ticks`, gives up the busy ones too. By then, a busy peer has given up the peer that stalled it,
+  /// and moves data again. The flows of given up peers count as complete. Without this call, a rank waits for stalled
+  /// peers until the job is aborted.
   void give_up_after(int idle_ticks) { max_idle_ticks_ = idle_ticks; }
   /// Peers that were given up, with the reason. Add no flow with them.
   const std::map<int, std::string>& failed_peers() const { return failed_peers_; }
@@ -65,20 +68,20 @@ class SocketExchange {
     std::optional<FlowId> previous;  // previous flow with the same peer and direction, which goes first
     std::optional<FlowId> source;    // of a forwarded send: the receive that supplies its data
     bool is_peer_busy = false;
-    bool ready = true;  // false after the socket moved fewer bytes than requested, until poll reports it
+    bool ready = true;  // false after the socket moved fewer bytes than requested, until poll reports the socket
   };
 
   FlowState& add_flow(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes);
   /// Moves bytes until all receives, and with `finishes_sends` all sends, are complete.
   void move_all_flows(bool finishes_sends);
   bool is_complete(const std::vector<FlowState>& flows) const;
-  /// Number of bytes, from the start of the flow, that may have been moved. The source limits a forwarded send. Data
-  /// that is not yet sent limits an in-place receive.
+  /// Upper limit for `done_bytes` at this moment. The source limits a forwarded send. Data that is not yet sent limits
+  /// an in-place receive.
   std::size_t sendable_bytes(const FlowState& send) const;
   std::size_t receivable_bytes(const FlowState& recv) const;
   /// True if all earlier flows with the same peer and direction are complete.
   bool is_next(const std::vector<FlowState>& flows, const FlowState& flow) const;
-  /// Return true if any byte was moved.
+  /// True if any byte was moved.
   bool move_ready_flows();
   bool move_flow(FlowState& flow, bool is_send, std::size_t limit_bytes);
   /// Polls for at most one tick. Gives up peers of polled flows if nothing has moved for too long.

@@ -46,11 +46,12 @@ class NcclFunction<Result (*)(Arguments...)> {
 struct AwaitedSignals {
   int count;
   int peer;
-  int signal = 0;   // other signals and contexts are reserved
+  int signal = 0;   // NCCL reserves all other values of `signal` and `context`
   int context = 0;
 };
 
-/// NCCL functions that the backend calls. open_nccl requires those that every run needs; others may be absent.
+/// NCCL functions that the backend calls. load_nccl throws if one of kRequiredFunctions (open_library.cpp) is absent.
+/// Any other function may be absent.
 struct NcclFunctions {
   NcclFunction<decltype(&::ncclGetVersion)> get_version;
   NcclFunction<decltype(&::ncclGetUniqueId)> get_unique_id;
