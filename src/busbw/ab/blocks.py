@@ -28,8 +28,8 @@ Block: TypeAlias = dict[PointKey, Figure]
 
 UNCHECKED = ("-c", "0")
 """Additional flags of a timed block: no data checks."""
-PREFLIGHT_FLAGS = ("-n", "1", "-w", "0", "-N", "1")
-"""Additional flags of a short block that tests if a side runs and computes correct data."""
+CHECK_BLOCK_FLAGS = ("-n", "1", "-w", "0", "-N", "1")
+"""Additional flags of a check block, which is short and tests if a side runs and computes correct data."""
 
 
 class BlockEndedError(BusbwError):

@@ -1,7 +1,11 @@
 """An A/B session: check of both sides, noise measurement, then quadruples until all sizes have a verdict.
 
-`plan` decides when the data are evaluated, `blocks` runs the engine, and `verdicts` evaluates. A point is a size in one
-placement of one configuration.
+`plan` decides when the data are evaluated, `blocks` runs the engine, and `verdicts` evaluates. Terms:
+
+- A point is a size in one placement of one configuration.
+- A check block (`proof-A`, `proof-B`) is a short block that tests if a side runs and computes correct data.
+- A quadruple is four timed blocks in the order ABBA or BAAB.
+- A look evaluates the quadruples so far, and ends the session if every size has a verdict.
 """
 
 import random
@@ -11,7 +15,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from busbw.ab import plan, verdicts
-from busbw.ab.blocks import PREFLIGHT_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement
+from busbw.ab.blocks import CHECK_BLOCK_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement
 from busbw.ab.sides import SideSpec
 from busbw.ab.verdicts import Quadruple
 from busbw.comparability import find_differences
@@ -43,7 +47,7 @@ class SessionRules:
 
     @property
     def blocks_to_first_look(self) -> int:
-        """Number of blocks up to the first look, without the two check blocks. A verdict needs at least these."""
+        """Number of timed blocks up to the first look. A verdict needs at least these blocks."""
         return 4 * (self.noise_quadruple_count + plan.FIRST_LOOK)
 
 
@@ -61,11 +65,11 @@ class SessionState:
     """Quadruples of A against A."""
     quadruples: list[Quadruple] = field(default_factory=list)
     """Quadruples of A against B."""
-    phase: str = "checking both sides"
+    activity: str = "checking both sides"
     """Current activity, for progress texts."""
     ended_by: BlockEndedError | None = None
     interrupted_by: KeyboardInterrupt | None = None
-    """Interrupt between two blocks, or too late to end one."""
+    """Interrupt that ended no block: it came between two blocks, or when a block had just ended."""
     stopped_because: str = ""
     """Reason of a regular end, as a clause. Empty after an early end."""
 
@@ -106,10 +110,13 @@ class Session:
         self.state = SessionState()
 
     def run(self) -> Comparison:
-        """Measures until every size is decided or a limit is reached. After an interrupt, compares the finished part.
+        """Measures until every size is decided or a limit is reached.
+
+        If a timed block fails or the user interrupts it, compares the finished quadruples.
 
         Raises:
             BlockEndedError: A side failed or was interrupted in its check block, so there is no comparison.
+            KeyboardInterrupt: The user interrupted the session before its first timed block.
             UsageError: The sides have no row in common, or the time budget is too short.
         """
         self._check_sides()
@@ -126,7 +133,8 @@ class Session:
     def _check_sides(self) -> None:
         """Runs a short checked block of each side, to find rejected flags and wrong data early."""
         blocks = {
-            name: self._measurement.block(side, f"proof-{name}", *PREFLIGHT_FLAGS) for name, side in self._sides.items()
+            name: self._measurement.block(side, f"proof-{name}", *CHECK_BLOCK_FLAGS)
+            for name, side in self._sides.items()
         }
         self._require_like_systems()
         for name, block in blocks.items():
@@ -160,7 +168,8 @@ class Session:
         """Raises UsageError if the time budget is too short for the first look."""
         if self._rules.max_time_s is None:
             return
-        # Assumes that no timed block is faster than the mean of the two check blocks, which run one iteration per size.
+        # The time so far is that of the two check blocks. No timed block is faster than their mean, because they run
+        # only one iteration per size.
         blocks = self._rules.blocks_to_first_look
         min_s = (monotonic() - self._start_s) / 2 * blocks
         if min_s > self._rules.max_time_s:
@@ -172,7 +181,7 @@ class Session:
 
     def _measure_noise(self) -> None:
         """Measures the quadruples of A against A."""
-        self.state.phase = "measuring the noise (A against A)"
+        self.state.activity = "measuring the noise (A against A)"
         while len(self.state.noise_quadruples) < self._rules.noise_quadruple_count and not self._is_out_of_time():
             number = len(self.state.noise_quadruples) + 1
             self._on_progress(self.state)
@@ -180,7 +189,7 @@ class Session:
 
     def _measure_difference(self) -> None:
         """Measures quadruples of A against B, and evaluates them at each look."""
-        self.state.phase = "measuring A against B"
+        self.state.activity = "measuring A against B"
         max_quadruples = self._rules.max_quadruples
         for look in plan.looks(max_quadruples):
             while len(self.state.quadruples) < look:
@@ -289,7 +298,7 @@ class Session:
     def _warnings(self) -> list[str]:
         warnings = list(self.state.unpaired_warnings)
         if self.state.is_interrupted:
-            warnings.append(f"Interrupted while {self.state.phase}; the verdicts use the finished quadruples.")
+            warnings.append(f"Interrupted while {self.state.activity}; the verdicts use the finished quadruples.")
         elif self.state.ended_by:
             warnings.append(f"Ended early: {self.state.ended_by}.")
         else:
@@ -300,7 +309,7 @@ class Session:
 
 
 def _wrong_timed_blocks(results: Sequence[SizeResult], wrong_sides: Collection[str]) -> list[str]:
-    """Describes wrong data of timed blocks for sides other than those with wrong data in the check at the start."""
+    """Describes wrong data in timed blocks. Leaves out `wrong_sides`: their check block already had wrong data."""
     sentences = []
     for name, figures in (("A", [result.a for result in results]), ("B", [result.b for result in results])):
         wrong = sum(bool(figure.wrong_elements) for figure in figures)

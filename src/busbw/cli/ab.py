@@ -115,7 +115,7 @@ def _progress_text(state: SessionState, session: Session) -> str:
     time_left = "" if remaining_s is None else f", at most {remaining_s:.0f} s left"
     is_measuring_noise = not state.quadruples and len(state.noise_quadruples) < FIRST_LOOK
     finished_count = len(state.noise_quadruples if is_measuring_noise else state.quadruples)
-    return f"{state.phase}: quadruple {finished_count + 1}{time_left}"
+    return f"{state.activity}: quadruple {finished_count + 1}{time_left}"
 
 
 def default_flags(flag_names: set[str]) -> tuple[str, ...]:

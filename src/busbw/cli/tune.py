@@ -13,7 +13,7 @@ import msgspec
 
 from busbw import records
 from busbw.ab import Measurement, SessionRules, parse_side
-from busbw.ab.blocks import PREFLIGHT_FLAGS
+from busbw.ab.blocks import CHECK_BLOCK_FLAGS
 from busbw.cli.comparison_options import resolution_option
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
@@ -104,7 +104,7 @@ def tune(
         all_flags = objective.arguments(records_folder / PROGRAM_FILE, _default_flags)
         measurement = Measurement(objective.engine_program, all_flags, records_folder, check_interrupt=check_interrupt)
         show_progress("checking the current settings")
-        current_block = measurement.block(common_side, _CHECK_BLOCK, *PREFLIGHT_FLAGS)
+        current_block = measurement.block(common_side, _CHECK_BLOCK, *CHECK_BLOCK_FLAGS)
         if any(figure.wrong_elements for figure in current_block.values()):
             subject = REPLAY if objective.replay else f"run {objective.name}"
             raise UsageError("the current settings give WRONG DATA", remedy=f"run `busbw {subject}` first")

@@ -63,7 +63,7 @@ def confirm(
         description = f"confirming {candidate.text} ({number} of {min(max_candidates, len(promising))})"
 
         def progress(state: SessionState, description: str = description) -> None:
-            on_progress(f"{description}: {state.phase}, quadruple {len(state.quadruples) + 1}")
+            on_progress(f"{description}: {state.activity}, quadruple {len(state.quadruples) + 1}")
 
         session = Session(
             replace(measurement, folder=folder),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import expm1, isfinite, log
 
-from busbw.ab.blocks import PREFLIGHT_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement, median_us
+from busbw.ab.blocks import CHECK_BLOCK_FLAGS, UNCHECKED, Block, BlockEndedError, Measurement, median_us
 from busbw.ab.sides import SideSpec
 from busbw.compare.result import PointKey
 from busbw.tune.knobs import Candidate, Setting
@@ -106,7 +106,7 @@ def _gains_by_size(log_speedups: _LogSpeedups) -> dict[int, float]:
 def _rejection_reason(measurement: Measurement, candidate_side: SideSpec, name: str) -> str:
     """Tests a candidate with a short checked block. Returns the reason for rejection, or an empty text."""
     try:
-        block = measurement.block(candidate_side, name, *PREFLIGHT_FLAGS)
+        block = measurement.block(candidate_side, name, *CHECK_BLOCK_FLAGS)
     except BlockEndedError as error:
         if error.was_interrupted:
             raise
