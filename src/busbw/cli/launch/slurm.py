@@ -350,8 +350,8 @@ def _with_all_processors(target: SlurmTarget, processes_per_node: int) -> tuple[
     if any(_SETS_PROCESSORS.match(option) for option in options):
         return target, ()
     try:
-        nodes = commands.read(["scontrol", "--oneliner", "show", "node"])
-        partitions = commands.read(SINFO_COMMAND)
+        nodes = commands.run_for_output(["scontrol", "--oneliner", "show", "node"])
+        partitions = commands.run_for_output(SINFO_COMMAND)
     except BusbwError as error:
         return target, (f"{error.problem}: srun gives each process one processor, because --cpus-per-task is unknown",)
     processors_per_process = (min_processors(nodes, partitions, options) or 0) // processes_per_node
@@ -369,7 +369,7 @@ def _nodes_by_switch(*, dry_run: bool) -> tuple[list[str], tuple[str, ...]]:
         UsageError: Slurm has no topology of switches.
     """
     try:
-        switches = order_by_switch(commands.read(["scontrol", "show", "topology"]))
+        switches = order_by_switch(commands.run_for_output(["scontrol", "show", "topology"]))
     except BusbwError as error:
         if not dry_run:
             raise

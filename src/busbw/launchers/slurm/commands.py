@@ -1,4 +1,7 @@
-"""Runs Slurm's commands: one function per command, without decisions about the job."""
+"""Runs Slurm's commands.
+
+The callers decide about the job, with one exception: `submit` cancels a job if sbatch does not answer.
+"""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,7 +19,7 @@ _ENDED_MESSAGES = (_UNKNOWN_JOB_MESSAGE, "already completing or completed")
 _HEALTHY_STATES = {"idle", "allocated", "mixed", "completing", "planned", "reserved", "drained", "draining"}
 """Node states that do not end the jobs of a node."""
 _STATE_SUFFIXES = "*~#!%$@^-+"
-"""Characters that sinfo appends to a node's state. An asterisk means that the node does not respond."""
+"""Characters that sinfo appends to a node's state. An asterisk at the end means that the node does not respond."""
 
 
 class SlurmUnreachableError(BusbwError):
@@ -69,7 +72,9 @@ def status(job: str) -> JobStatus | None:
 
 
 def cancel(job: str, *, signal: str = "") -> str:
-    """Cancels the job or step with this ID. With `signal`, only sends it to the step, or to all steps of the job.
+    """Cancels the job or step with this ID.
+
+    With `signal`, sends this signal to the step, or to all steps of the job, and cancels nothing.
 
     Returns:
         The error. Empty on success, or if the job has already ended.
@@ -107,12 +112,14 @@ def nodes_down(node_list: str) -> tuple[str, ...]:
     for line in dict.fromkeys(output.splitlines()):
         name, _, state_and_reason = line.partition("|")
         state, _, reason = state_and_reason.partition("|")
-        if state.rstrip(_STATE_SUFFIXES) not in _HEALTHY_STATES or state.endswith("*"):
-            failed.append(f"{name} is {state.rstrip('*')}" + (f": {reason}" if reason not in {"", "none"} else ""))
+        does_respond = not state.endswith("*")
+        if state.rstrip(_STATE_SUFFIXES) not in _HEALTHY_STATES or not does_respond:
+            shown_state = state.rstrip("*")  # keeps the suffixes for power and reboot, which are evidence
+            failed.append(f"{name} is {shown_state}" + (f": {reason}" if reason not in {"", "none"} else ""))
     return tuple(failed)
 
 
-def read(command_line: Sequence[str]) -> str:
+def run_for_output(command_line: Sequence[str]) -> str:
     """Runs a command of Slurm and returns its stdout.
 
     Raises:

@@ -94,7 +94,8 @@ class Follower:
                 raise DetachedError
             received_count = len(received)
             if received_count > handled_count:
-                self._cancellation.is_running |= self._output.line_count > 0
+                if self._output.line_count:  # output proves that the job runs, before the next status query does
+                    self._cancellation.is_running = True
                 self._cancellation.interrupt()
                 handled_count = received_count  # a signal that arrived during interrupt() is handled next
                 self._query_at_s, self._query_interval_s = 0.0, _FIRST_QUERY_INTERVAL_S
@@ -209,23 +210,29 @@ class Follower:
         return _SHORT_FOLDER_DELAY_S if was_interrupted or self._was_ended_from_outside(status) else _FOLDER_DELAY_S
 
     def _was_ended_from_outside(self, status: JobStatus | None) -> bool:
-        """True if the batch script was ended from outside, so that it may have written no exit code."""
+        """True if the batch script started and was ended from outside, so that it may have written no exit code.
+
+        The log shows that the script started. It also shows that the folder is shared with the nodes.
+        """
         return status is not None and not status.has_run_to_its_end and self._files.has_log
 
     def _exit_code_without_file(self, status: JobStatus | None, *, was_interrupted: bool) -> int:
         """Returns the exit code of an ended job without an exit code file."""
         self._read(at_end=True)
-        has_run = status is None or bool(status.node_list)
-        if has_run and not self._was_ended_from_outside(status):
+        # A job that never ran has no output. A job that was ended from outside writes no more output. Any other job may
+        # have output that the folder does not show yet.
+        may_have_run = status is None or bool(status.node_list)
+        if may_have_run and not self._was_ended_from_outside(status):
             self.is_complete = False
             self._output.print_error(f"{self._folder} is kept; busbw launch attach {self._folder} shows later output")
         is_folder_empty = not self._files.has_log and not self._output.line_count
         if status is not None and status.node_list and is_folder_empty and not was_interrupted:
+            # The nodes probably do not share the folder.
             raise BusbwError(
                 f"job {self._job} has ended ({status.state}), but {self._folder} shows no file from {status.node_list}",
                 remedy="set --output-folder to one shared with the nodes, or use --submit-with srun",
             )
-        if self._output.recorded_exit_code == ExitCode.GOOD:
+        if self._output.recorded_exit_code == ExitCode.GOOD:  # process 0 wrote the end of its record
             return ExitCode.GOOD
         failed_nodes = commands.nodes_down(status.node_list) if status else ()
         self._output.print_error(ended_message(self._job, status, failed_nodes))

@@ -113,7 +113,7 @@ def test_nodes_that_do_not_work(fake: FakeSlurm) -> None:
 def test_a_query_that_fails(fake: FakeSlurm) -> None:
     fake.says("scontrol", error="slurm_load_topo error: Unable to contact slurm controller\n", code=1)
     with pytest.raises(BusbwError, match=r"scontrol show topology: .*; launch on a machine where squeue works"):
-        commands.read(["scontrol", "show", "topology"])
+        commands.run_for_output(["scontrol", "show", "topology"])
 
 
 def test_no_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
