@@ -28,9 +28,10 @@ def draw_routes(model: Model, group: int, seed: tuple[int, ...]) -> NDArray[np.i
 def append_step(timeline: Timeline, model: Model, step: int) -> None:
     """Appends one step. `draw_routes` distributes its tokens."""
     ranks, group = timeline.ranks, timeline.group
-    own = timeline.number % group
-    routes = draw_routes(model, group, (step, timeline.number // group))
-    norm, qkv, projection, router = model.dense_parameters.values()
+    group_number, group_rank = divmod(timeline.rank, group)
+    routes = draw_routes(model, group, (step, group_number))
+    parameters = model.dense_parameters
+    norm, qkv, projection, router = (parameters[name] for name in ("norm", "qkv", "projection", "router"))
     dense = [[norm, qkv, projection, norm, router] for _ in range(model.layers)]
     dense[0].insert(0, model.embedding_parameters)
     dense[-1] += [norm, model.embedding_parameters]
@@ -40,22 +41,24 @@ def append_step(timeline: Timeline, model: Model, step: int) -> None:
         DistributedOptimizer(EXPERT_DATA, experts, ranks // group),
     )
     attention = model.matrix_flops(qkv + projection + router) + model.score_flops
-    expert_flops = 2.0 * sum(model.expert_parameters) * routes[:, :, own].sum(axis=1)
+    expert_flops = 2.0 * sum(model.expert_parameters) * routes[:, :, group_rank].sum(axis=1)
     for layer in range(model.layers):
         for optimizer in optimizers:
             optimizer.gather(timeline, layer)
         timeline.compute(attention)
         timeline.call(Function.ALL_GATHER, EXPERT, model.experts, "int64")  # tokens of each expert
-        timeline.exchange(EXPERT, routes[layer] * model.hidden, own)
-        timeline.exchange(EXPERT, routes[layer], own, "float")  # probabilities of the router
+        timeline.exchange(EXPERT, routes[layer] * model.hidden, group_rank)
+        timeline.exchange(EXPERT, routes[layer], group_rank, "float")  # probabilities of the router
         timeline.compute(expert_flops[layer])
-        timeline.exchange(EXPERT, routes[layer].T * model.hidden, own)
+        timeline.exchange(EXPERT, routes[layer].T * model.hidden, group_rank)
+    # The backward pass computes twice as much as the forward pass. The output embedding has both in one computation.
     timeline.compute(3 * model.matrix_flops(model.embedding_parameters))
+    # The gradients of the outputs travel to the experts, as the tokens did. The gradients of the inputs travel back.
     for layer in reversed(range(model.layers)):
-        timeline.exchange(EXPERT, routes[layer] * model.hidden, own)
+        timeline.exchange(EXPERT, routes[layer] * model.hidden, group_rank)
         timeline.compute(2 * expert_flops[layer])
-        timeline.exchange(EXPERT, routes[layer].T * model.hidden, own)
-        timeline.exchange(EXPERT, routes[layer].T, own, "float")
+        timeline.exchange(EXPERT, routes[layer].T * model.hidden, group_rank)
+        timeline.exchange(EXPERT, routes[layer].T, group_rank, "float")  # gradients of the probabilities
         timeline.compute(2 * attention)
         for optimizer in optimizers:
             optimizer.reduce(timeline, layer)

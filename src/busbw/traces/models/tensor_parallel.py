@@ -16,7 +16,8 @@ WORLD, TENSOR, DATA = range(3)
 def append_step(timeline: Timeline, model: Model, _step: int) -> None:
     """Appends one step. All steps are equal."""
     group = timeline.group
-    norm, qkv, projection, _ = (count // group for count in model.dense_parameters.values())
+    parameters = model.dense_parameters
+    norm, qkv, projection = (parameters[name] // group for name in ("norm", "qkv", "projection"))
     up, down = (count // group for count in model.expert_parameters)
     embedding = model.embedding_parameters // group
     layers = [[norm * group, qkv, projection, norm * group, up, down] for _ in range(model.layers)]

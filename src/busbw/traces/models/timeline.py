@@ -16,21 +16,21 @@ Source: arXiv 2407.21783, table 4.
 class Timeline:
     """Operations of one rank. Its clock counts computation only: communication takes no time."""
 
-    def __init__(self, rank: RankBuilder, number: int, ranks: int, group: int) -> None:
+    def __init__(self, builder: RankBuilder, rank: int, ranks: int, group: int) -> None:
         """Begins without operations.
 
         Args:
-            rank: Receives the operations.
-            number: Rank of the job.
+            builder: Receives the operations.
+            rank: Rank of the job.
             ranks: Number of ranks of the job.
             group: Number of ranks of each group.
         """
-        self.number = number
+        self.rank = rank
         self.ranks = ranks
         self.group = group
         self.communicators: dict[int, int] = {}
         """Index in the trace of each communicator, by the constant of the model's module, such as `WORLD`."""
-        self._rank = rank
+        self._builder = builder
         self._clock_ns = 1.0
         self._groups = 0
 
@@ -51,7 +51,7 @@ class Timeline:
         group: int = 0,
     ) -> None:
         """Appends an operation with these fields of `format.OPERATION`. Each communicator has its own stream."""
-        self._rank.add(
+        self._builder.add(
             Call(
                 function=function,
                 communicator=self.communicators[communicator],
@@ -70,14 +70,14 @@ class Timeline:
         """Appends an all-reduce of floats, in place."""
         self.call(Function.ALL_REDUCE, communicator, count, "float", redop, flags=Flag.IN_PLACE)
 
-    def exchange(self, communicator: int, counts: NDArray[np.int64], own: int, datatype: str = "bfloat16") -> None:
-        """Appends an alltoallv of the rank `own` as a group of sends and receives, without empty messages.
+    def exchange(self, communicator: int, counts: NDArray[np.int64], rank: int, datatype: str = "bfloat16") -> None:
+        """Appends an alltoallv as a group of sends and receives, without empty messages.
 
-        The message of a rank to itself is left out. `counts[i, j]` is the number of elements from rank i to rank j of
-        the communicator.
+        `rank` is the number of this rank in the communicator; its message to itself is left out. `counts[i, j]` is the
+        number of elements from rank i to rank j of the communicator.
         """
         self._groups += 1
         for peer in range(len(counts)):
-            for function, count in ((Function.SEND, counts[own, peer]), (Function.RECV, counts[peer, own])):
-                if peer != own and count:
+            for function, count in ((Function.SEND, counts[rank, peer]), (Function.RECV, counts[peer, rank])):
+                if peer != rank and count:
                     self.call(function, communicator, int(count), datatype, peer=peer, group=self._groups)
