@@ -1,4 +1,8 @@
-"""Redacts a log for sharing: removes names of people, places and machines, and keeps measurements and methods.
+"""Redacts a log for sharing: removes names of hosts, people and folders, and keeps measurements and methods.
+
+In texts, `replace_in_text` finds three kinds of names: hosts of rank lists, values of variables such as HOSTNAME
+(`_VARIABLE_WITH_NAME`), and texts of a known form (accounts, paths, ids, addresses). A value of a setting such as
+`user` (`_SETTING_WITH_NAME`) is replaced in this setting only.
 
 Replacements are consistent: the same host is `host-1` in every table of every log that is redacted together. Free text
 (a heading, a refused line) is removed completely, because it may contain any name.
@@ -15,7 +19,7 @@ from busbw.sequences import map_sequence
 
 _REDACTED = "(redacted)"
 
-# Paths that begin with a slash or contain at least two, and paths of Windows.
+# Paths that begin with a slash, paths that contain at least two slashes, and paths of Windows.
 _PATH = re.compile(
     r"(?<![\w/.])(?:~[\w.-]*|\.{1,2})?/[^\s:;,'\"()\[\]]+|(?<![\w.-])[\w.-]+(?:/[\w.-]+){2,}/?"
     r"|\b[A-Za-z]:\\[^\s:;,'\"]+"
@@ -27,6 +31,7 @@ _ACCOUNT = re.compile(r"(?<![\w.+-])[\w.+-]+(?:@[\w.+-]+)+")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])")
 _BUS_ID = re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?\b")
 _UUID = re.compile(r"(?:GPU-|MIG-)?\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
+# Process ids, also those after a host: NCCL begins its messages with host:pid. The host's name is already replaced.
 _PID = re.compile(r"(\bpid(?:\s+|=|:\s*)|\bprocess\s+|\bhost-\d+[:-])\d+", re.IGNORECASE)
 
 _VARIABLE_WITH_NAME = re.compile(r"HOST|NODE|USER|LOGNAME|ACCOUNT|MAIL|HOME|ADDR|JOB_NAME|MASTER")
@@ -84,6 +89,7 @@ class _Replacements:
         for log in logs:
             for table in log.tables:
                 hosts |= dict.fromkeys(rank.host for rank in table.rank_list if rank.host)
+                # Tables of one log usually share the environment, so a comparison with the last one is enough.
                 if table.environment and table.environment not in environments[-1:]:
                     environments.append(table.environment)
         self._add_hosts(hosts)
@@ -119,7 +125,7 @@ class _Replacements:
         return int(self.replace_name(kind, str(name)).rpartition("-")[2])
 
     def replace_in_text(self, text: str) -> str:
-        """Replaces every name in text of a known form, such as a warning of busbw."""
+        """Replaces the known names and the texts of a known form. For texts of busbw, such as a warning."""
         if self._names_pattern:
             replacement_by_lower_name = {
                 name.lower(): replacement for name, replacement in self._replacement_by_name.items()
@@ -133,6 +139,7 @@ class _Replacements:
             ("address", _ADDRESS),
         ):
             text = pattern.sub(self._replacer(kind), text)
+        # Last, because the pattern needs the replaced host names.
         return _PID.sub(rf"\1{_REDACTED}", text)
 
     def _replacer(self, kind: str) -> Callable[[re.Match[str]], str]:

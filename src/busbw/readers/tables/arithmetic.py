@@ -5,7 +5,7 @@ figure stands for an interval: the values that round to it. Two figures contradi
 disjoint. EPSILON is the only additional tolerance.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -180,18 +180,20 @@ class CommonRatio(NamedTuple):
 def common_ratio(intervals: Iterable[RatioInterval]) -> CommonRatio:
     """Returns the ratio with the most agreeing informative figures, so that a few wrong ones do not matter.
 
-    Among the points that most intervals contain is always the lower bound of an interval. So only lower bounds are
-    tried; of equally good ones, the highest wins.
+    At least one of the points that lie in the most intervals is a lower bound. So only lower bounds are tried. Of
+    equally good ones, the highest wins.
     """
     informative = [interval for interval in intervals if interval.high - interval.low < _MAX_INFORMATIVE_WIDTH]
     if not informative:
         return CommonRatio(None, 0, 0)
     begins = sorted(interval.tolerant_bounds[0] for interval in informative)
     ends = sorted(interval.tolerant_bounds[1] for interval in informative)
-    # At the n-th lower bound, n intervals have begun. Those with an upper bound below it have ended.
-    _, shared_value = max(
-        (begun_count - bisect_left(ends, begin), begin) for begun_count, begin in enumerate(begins, start=1)
-    )
+
+    def count_at(point: float) -> int:
+        begun_count, ended_count = bisect_right(begins, point), bisect_left(ends, point)
+        return begun_count - ended_count
+
+    shared_value = max(begins, key=lambda begin: (count_at(begin), begin))
     agreeing = [interval for interval in informative if interval.contains(shared_value)]
     low, high = max(interval.low for interval in agreeing), min(interval.high for interval in agreeing)
     if low > high:  # the intervals overlap only with the tolerance
