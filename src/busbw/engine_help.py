@@ -52,7 +52,7 @@ class EngineHelp:
     sections: dict[str, tuple[EngineFlag, ...]]
     """Flags by heading, in the order of the help. Flags without a heading have the empty one."""
     notes: tuple[str, ...]
-    """Paragraphs after the flags: environment, jobs, exit codes."""
+    """Sentences of the paragraphs after the flags: environment, jobs, exit codes."""
 
     @property
     def flags(self) -> tuple[EngineFlag, ...]:
@@ -64,8 +64,8 @@ def parse_help(text: str) -> EngineHelp:
     """Divides the output of `--help`.
 
     Args:
-        text: Usage, purpose of the program, and the summary, each on a line. Then flags under headings and paragraphs,
-            separated by empty lines.
+        text: Blocks, separated by empty lines. The first block has usage, purpose, summary and perhaps an example, one
+            per line. Each further block is either a heading with flags, or a paragraph.
     """
     beginning, *blocks = text.strip().split("\n\n")
     _usage, _purpose, summary, *_example = beginning.splitlines()
@@ -78,7 +78,7 @@ def parse_help(text: str) -> EngineHelp:
             heading = "" if lines[0].startswith(" ") else lines[0].rstrip(":")
             sections[heading] = flags
         else:
-            notes += re.split(r"(?<=\.) (?=[A-Z])", " ".join(lines))
+            notes += _sentences(" ".join(lines))
     return EngineHelp(summary, sections, tuple(notes))
 
 
@@ -89,6 +89,10 @@ def read_help(program: str = "") -> EngineHelp:
         BusbwError: The engine is not found or fails.
     """
     return parse_help(engine.help_text(program))
+
+
+def _sentences(paragraph: str) -> list[str]:
+    return re.split(r"(?<=\.) (?=[A-Z])", paragraph)
 
 
 def _flag(match: re.Match[str]) -> EngineFlag:

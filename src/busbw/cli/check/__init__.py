@@ -54,10 +54,10 @@ class _JudgedLogs:
         self._keeps_all = keeps_all
         self.summary = VerdictSummary()
         self.all = StoredSequence(JudgedConfiguration)
-        """All verdicts, if each is shown: a long log has too many for memory."""
+        """All verdicts, kept in a file because a long log has too many for memory. Empty unless each is shown."""
         self.notes: dict[str, list[str]] = {}
         """Notes on each log, by its source."""
-        self.without_rows: list[str] = []
+        self.without_verdict: list[str] = []
         """Sources of the logs without a verdict."""
         self.suspects: set[str] = set()
         """Sources of the logs that are not all GOOD."""
@@ -67,14 +67,14 @@ class _JudgedLogs:
         self.notes[log.source] = _log_notes(log)
         previous_count = self.summary.count
         for configuration in configurations:
-            stripped = replace(configuration, expectation=None)
+            stripped = replace(configuration, expectation=None)  # no output of this command shows the expectation
             self.summary.add(stripped)
             if stripped.verdict.grade != "GOOD":
                 self.suspects.add(log.source)
             if self._keeps_all:
                 self.all.extend([stripped])
         if self.summary.count == previous_count:
-            self.without_rows.append(log.source)
+            self.without_verdict.append(log.source)
             self.suspects.add(log.source)
 
     @property
@@ -87,7 +87,7 @@ class _JudgedLogs:
         for source, texts in self.notes.items():
             yield from (f"{source}: {text}" if self.has_several_logs else text for text in texts)
         if self.has_several_logs:
-            yield from (f"{source}: no rows were read; `busbw import` shows why" for source in self.without_rows)
+            yield from (f"{source}: no rows were read; `busbw import` shows why" for source in self.without_verdict)
 
 
 @click.command()
@@ -135,12 +135,13 @@ def check(
             judged.add(log, configurations)
     notes += [*skipped, *judged.log_notes()]
     summary, has_several_logs = judged.summary, judged.has_several_logs
-    missing_grades: list[Grade] = ["UNSURE"] if judged.without_rows or skipped else []
+    missing_grades: list[Grade] = ["UNSURE"] if judged.without_verdict or skipped else []
     grade = worst([*summary.grades, *missing_grades])
     if skipped and grade == "UNSURE":
         notes.append(f"the result is UNSURE: {count_text(len(skipped), 'file')} could not be judged")
-    unexplained = [name for name in names if name in judged.suspects or name not in judged.notes]
-    causes = _causes(unexplained) if grade != "GOOD" else {}
+    # A folder or a run is no source of a log, so its logs may be suspects.
+    to_explain = [name for name in names if name in judged.suspects or name not in judged.notes]
+    causes = _causes(to_explain) if grade != "GOOD" else {}
     all_in_order = in_order(judged.all, worst_first=has_several_logs)  # the verdicts of one log stay in its order
     if as_json:
         items = (encode_item(_verdict_object(entry)) for entry in all_in_order)
@@ -171,7 +172,7 @@ def _print_causes(
 
 
 def _causes(names: Sequence[str]) -> "dict[str, tuple[ReportedFinding, ...]]":
-    """Returns the findings in the messages of NCCL in these files, if they have such messages."""
+    """Returns the findings by name, from the messages of NCCL. Only names of files with such messages have findings."""
     from busbw.cli.outcome.possible_causes import causes_in_log  # slow, and without use for a good log
 
     causes = {name: causes_in_log(Path(name)) for name in names}
