@@ -15,7 +15,10 @@
 namespace busbw {
 namespace {
 
-/// Reads a variable as a number from 0 to `maximum`. `allowed` completes "allowed: ..." in the error.
+constexpr int kMaxOverRanks = 3;  // of -a: the maximum over all ranks
+
+/// Reads a variable as a number from 0 to `maximum`; parse_number refuses negative numbers. `allowed` completes
+/// "allowed: ..." in the error.
 double read_number(Environment environment, const char* variable, double fallback, double maximum,
                    const char* allowed) {
   const auto text = nonempty_variable(environment, variable);
@@ -41,14 +44,19 @@ bool read_switch(Environment environment, const char* variable) {
 void read_alltoallv(Environment environment, Options& options) {
   AlltoallvSettings& settings = options.collective_settings.alltoallv;
   constexpr double kNoLimit = std::numeric_limits<double>::max();
-  settings.pattern =
-      DistanceSpread{read_number(environment, "NCCL_TESTS_ALLTOALLV_SPREAD", 1, 1, "a number from 0 to 1")};
+  constexpr double kDefaultSpread = 1;
+  constexpr double kMaxSpread = 1;
+  settings.pattern = DistanceSpread{
+      read_number(environment, "NCCL_TESTS_ALLTOALLV_SPREAD", kDefaultSpread, kMaxSpread, "a number from 0 to 1")};
+  constexpr double kDefaultScale = 1;
   const double scale =
-      read_number(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", 1, kNoLimit, "a number of at least 0");
+      read_number(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", kDefaultScale, kNoLimit, "a number of at least 0");
   settings.print_summary = read_switch(environment, "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY");
   const auto file = nonempty_variable(environment, "NCCL_TESTS_ALLTOALLV_MATRIX_FILE");
   if (!file) return;
-  settings.pattern = ByteMatrix{read_traffic_matrix(*file, scale), scale, options.settings.max_bytes};
+  settings.pattern = ByteMatrix{.bytes = read_traffic_matrix(*file, scale),  // already multiplied by `scale`
+                                .scale = scale,
+                                .max_bytes = options.settings.max_bytes};
   if (options.settings.min_bytes != options.settings.max_bytes)
     throw UsageError(
         fmt::format("-b {} and -e {} with NCCL_TESTS_ALLTOALLV_MATRIX_FILE: the matrix determines the sizes; use "
@@ -68,7 +76,7 @@ void read_skew(const FlagValues& flags, Environment environment, Options& option
       throw UsageError(fmt::format("{} and {} exclude each other; unset the variable", flag, variable));
   TrafficPattern& pattern = options.collective_settings.alltoallv.pattern;
   pattern = parse_skew(settings.skew, options.smallest_group());
-  if (!flags.has("--average")) settings.average = 3;  // the operation ends with its busiest rank
+  if (!flags.has("--average")) settings.average = kMaxOverRanks;  // the operation ends with its busiest rank
   if (!flags.has("--placement")) settings.placement = "out";  // the result in place is undefined
   const auto* const counts = std::get_if<CountMatrix>(&pattern);
   if (!counts) return;
@@ -76,6 +84,7 @@ void read_skew(const FlagValues& flags, Environment environment, Options& option
     if (flags.has(size_flag))
       throw UsageError(fmt::format("{} and {} {} exclude each other: the file determines the size; drop {}", flag,
                                    spelling(size_flag), flags.text(size_flag, ""), spelling(size_flag)));
+  // The file determines all counts, so there is one size: that of the busiest rank, but at least the default.
   settings.min_bytes = settings.max_bytes = std::max<std::uint64_t>(1, options.largest_rank_bytes());
 }
 

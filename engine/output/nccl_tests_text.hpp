@@ -37,6 +37,7 @@ class NcclTestsText : public Sink {
  private:
   void append_row(std::string& out, const Row& row) const;
   void append_placement(std::string& out, const std::optional<Measurement>& measurement) const;
+  /// Appends a note on the check of a row if wrong elements are not found bit by bit, such as with a tolerance.
   void append_inexact_check(std::string& out, const Row& row);
   void append_footer(std::string& out, const RunEnd& end) const;
 
@@ -44,8 +45,8 @@ class NcclTestsText : public Sink {
   bool begun_ = false;
   std::string program_;
   RunSettings settings_;
-  std::map<int, std::string> hosts_by_group_;  // text of the group's hosts by its color
-  std::set<std::pair<std::string_view, std::string>> named_inexact_checks_;  // (type, operator), each named once
+  std::map<int, std::string> hosts_by_group_;  // by color of the group: its hosts as text
+  std::set<std::pair<std::string_view, std::string>> named_inexact_checks_;  // (type, operator) with a printed note
 };
 
 }  // namespace busbw

@@ -19,8 +19,8 @@ ProcessTrace::ProcessTrace(const trace::TraceSettings& settings, int rank, int s
   file_.header().device_clock = trace::TraceClock::host;
 }
 
-RecordedCommunicator ProcessTrace::add_communicator(int world_rank, Team& group) {
-  const auto id = broadcast_value(group, std::bit_cast<std::uint64_t>(random_bytes<sizeof(std::uint64_t)>()));
+RecordedCommunicator ProcessTrace::add_communicator(int world_rank, Team& members) {
+  const auto id = broadcast_value(members, std::bit_cast<std::uint64_t>(random_bytes<sizeof(std::uint64_t)>()));
   const std::lock_guard lock(mutex_);
   const std::uint16_t index = communicators_++;
   // The ranks are threads, numbered in the order of their first communicator.
@@ -29,8 +29,8 @@ RecordedCommunicator ProcessTrace::add_communicator(int world_rank, Team& group)
   if (auto* const record = file_.take<trace::CommunicatorRecord>()) {
     record->has_id = 1;
     record->communicator = index;
-    record->rank = group.rank();
-    record->size = group.size();
+    record->rank = members.rank();
+    record->size = members.size();
     record->nodes = -1;
     record->id = id;
     // Last: readers ignore a record until it has its kind.

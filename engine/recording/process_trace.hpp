@@ -13,7 +13,7 @@ namespace busbw {
 /// State of one rank that its communicators share.
 struct RecordedRank {
   std::uint32_t thread = 0;
-  std::uint32_t group = 0;  // number of the open group; 0: none
+  std::uint32_t operation_group = 0;  // number of the open begin_group(); 0: none is open
 };
 
 /// A communicator of one rank in the file.
@@ -22,16 +22,18 @@ struct RecordedCommunicator {
   RecordedRank* rank;  // valid as long as the file
 };
 
-/// The file and its numbers. All functions may be called by any thread.
+/// The file, and the numbers of its communicators, operation groups and ranks. All functions may be called by any
+/// thread.
 class ProcessTrace {
  public:
   /// `rank` and `size`: of this process in the job. Throws EnvironmentError if the file cannot be created.
   ProcessTrace(const trace::TraceSettings& settings, int rank, int size);
 
-  /// Adds a communicator of a rank. All members of `group` call it, because they agree on its id.
-  RecordedCommunicator add_communicator(int world_rank, Team& group);
+  /// Adds a communicator of a rank. All `members` of the communicator call this at the same time: the first member
+  /// chooses the id of the communicator and sends it to the other members.
+  RecordedCommunicator add_communicator(int world_rank, Team& members);
   trace::TraceFile& file() { return file_; }
-  std::uint32_t next_group() { return ++groups_; }
+  std::uint32_t next_operation_group() { return ++operation_groups_; }
   /// Nanoseconds since the start of the file, from 1 on.
   std::uint64_t now_ns() const;
 
@@ -41,7 +43,7 @@ class ProcessTrace {
   std::mutex mutex_;
   std::uint16_t communicators_ = 0;
   std::map<int, RecordedRank> ranks_;  // by world rank
-  std::atomic<std::uint32_t> groups_{0};
+  std::atomic<std::uint32_t> operation_groups_{0};
 };
 
 }  // namespace busbw

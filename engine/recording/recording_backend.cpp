@@ -33,19 +33,19 @@ class RecordingCommunicator final : public ObservingCommunicator {
         recorded_(trace_->add_communicator(world_rank, group)) {}
 
   void begin_group() override {
-    recorded_.rank->group = trace_->next_group();
+    recorded_.rank->operation_group = trace_->next_operation_group();
     ObservingCommunicator::begin_group();
   }
   void end_group() override {
     ObservingCommunicator::end_group();
-    recorded_.rank->group = 0;
+    recorded_.rank->operation_group = 0;
   }
 
  private:
   void begin_operation(const ObservedOperation& operation) override {
     const std::size_t transfers = operation.sends.size() + operation.recvs.size();
-    const bool forms_group = transfers > 1 && recorded_.rank->group == 0;
-    const std::uint32_t group = forms_group ? trace_->next_group() : recorded_.rank->group;
+    const bool forms_group = transfers > 1 && recorded_.rank->operation_group == 0;
+    const std::uint32_t group = forms_group ? trace_->next_operation_group() : recorded_.rank->operation_group;
     start_ns_ = trace_->now_ns();
     if (operation.function != Function::other) {
       std::uint8_t flags = trace::kIsInPlaceKnown;

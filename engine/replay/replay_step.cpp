@@ -1,8 +1,10 @@
+// Prepares the calls of a step with their memory, and issues them with their gaps.
 #include "replay/replay_step.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <utility>
+#include <vector>
 
 #include "collectives/registry.hpp"
 #include "common/support/error.hpp"
@@ -58,12 +60,12 @@ int ReplayDescription::weighted_calls_per_run(int /*ranks*/) const { return max_
 struct ReplayStep::Issue {
   Communicator* communicator = nullptr;
   const Collective* collective = nullptr;  // null: an exchange
-  CollectiveCall call = {};                // of a collective; its type also counts for an exchange
+  CollectiveCall call = {};                // an exchange uses only `dtype`: the type of all transfers
   std::vector<Transfer> sends = {};
   std::vector<Transfer> recvs = {};
   double gap_s = 0;
-  bool is_overlapped = false;  // the gap begins at the end of the communicator's previous gap
-  bool begins_overlap = false;  // the next gap of the communicator begins at the end of this one
+  bool is_overlapped = false;  // the gap begins at the end of the communicator's previous gap, not of its operation
+  bool next_is_overlapped = false;  // `is_overlapped` of the communicator's next call
   bool begins_group = false;
   bool ends_group = false;
 };
@@ -77,12 +79,14 @@ ReplayStep::ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& com
   const auto slices = slice_offsets(calls, world.rank(), max_bytes);
   for (const ReplayCall& call : calls.of_rank(world.rank()))
     issues_.push_back(make_issue(calls.program(), call, kGuardBytes + slices.at(call.communicator)));
-  std::map<const Communicator*, Issue*> previous;
+  std::map<const Communicator*, Issue*> previous_issues;
   for (Issue& issue : issues_) {
-    if (Issue* const before = std::exchange(previous[issue.communicator], &issue))
-      before->begins_overlap = issue.is_overlapped;
+    Issue*& previous = previous_issues[issue.communicator];
+    if (previous)
+      previous->next_is_overlapped = issue.is_overlapped;
     else
       issue.is_overlapped = false;  // the first gap begins with the step
+    previous = &issue;
   }
 }
 
@@ -100,7 +104,8 @@ ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const Rep
               .begins_group = call.begins_group,
               .ends_group = call.ends_group};
   for (const std::size_t index : call.operations) issue.gap_s = std::max(issue.gap_s, operations[index].gap_s);
-  issue.call = {.count = first.count, .dtype = first.dtype, .redop = first.redop, .root = std::max(0, first.peer)};
+  const int root = std::max(0, first.peer);  // the peer is -1 if the collective has no root
+  issue.call = {.count = first.count, .dtype = first.dtype, .redop = first.redop, .root = root};
   const std::size_t element_bytes = size_bytes(first.dtype);
   if (issue.collective) {
     const Shape shape = issue.collective->call_shape(first.count, issue.communicator->size());
@@ -116,10 +121,11 @@ ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const Rep
   for (const std::size_t index : call.operations) {
     const ReplayOperation& operation = operations[index];
     const std::size_t bytes = operation.count * size_bytes(operation.dtype);
-    const bool sends = operation.function == trace::Function::send;
-    (sends ? issue.sends : issue.recvs)
-        .push_back({operation.peer, std::exchange(sends ? send : recv, (sends ? send : recv) + bytes),
-                    has_one_type ? operation.count : bytes});
+    const bool is_send = operation.function == trace::Function::send;
+    std::vector<Transfer>& transfers = is_send ? issue.sends : issue.recvs;
+    std::byte*& next_data = is_send ? send : recv;
+    transfers.push_back({.peer = operation.peer, .data = next_data, .count = has_one_type ? operation.count : bytes});
+    next_data += bytes;
   }
   return issue;
 }
@@ -144,7 +150,9 @@ void ReplayStep::fill_buffers() const {
 
 void ReplayStep::wait_for_gap(const Issue& issue, std::map<const Communicator*, Ends>& ends) const {
   if (has_device_clock_) {
-    if (issue.gap_s > 0 || issue.begins_overlap) issue.communicator->delay(issue.gap_s, issue.is_overlapped);
+    // An overlapped gap begins at the end of the previous delay. So a gap of 0 needs a delay before an overlapped gap.
+    const bool needs_delay = issue.gap_s > 0 || issue.next_is_overlapped;
+    if (needs_delay) issue.communicator->delay(issue.gap_s, issue.is_overlapped);
     return;
   }
   Ends& ended = ends.at(issue.communicator);
@@ -162,19 +170,25 @@ void ReplayStep::run(Communicator& /*first*/, const CollectiveCall& /*call*/) co
     communicator.wait_for(communicators_.first());
     ends[&communicator] = {start_s, start_s};
   });
-  Communicator* group = nullptr;  // that began the current group; a group may have several communicators
+  Communicator* group_opener = nullptr;  // began the open group; its calls may be on several communicators
   for (auto issue = issues_.begin(); issue != issues_.end(); ++issue) {
-    // All gaps of a group come before it, because its operations start together.
-    for (auto member = issue; !group; ++member) {
-      wait_for_gap(*member, ends);
-      if (!issue->begins_group || member->ends_group) break;
+    if (!group_opener) {
+      // All gaps of a group come before the group, because its operations start together.
+      const auto last = issue->begins_group ? std::ranges::find(issue, issues_.end(), true, &Issue::ends_group) : issue;
+      std::for_each(issue, std::next(last), [&](const Issue& member) { wait_for_gap(member, ends); });
     }
-    if (issue->begins_group) (group = issue->communicator)->begin_group();
+    if (issue->begins_group) {
+      group_opener = issue->communicator;
+      group_opener->begin_group();
+    }
     if (issue->collective)
       issue->collective->run(*issue->communicator, issue->call);
     else
       issue->communicator->exchange(issue->sends, issue->recvs, issue->call.dtype);
-    if (issue->ends_group) std::exchange(group, nullptr)->end_group();
+    if (issue->ends_group) {
+      group_opener->end_group();
+      group_opener = nullptr;
+    }
     if (!has_device_clock_) ends[issue->communicator].last_operation_end_s = monotonic_s();
   }
   communicators_.for_each([&](Communicator& communicator) { communicators_.first().wait_for(communicator); });

@@ -15,9 +15,11 @@ namespace {
 
 constexpr double kUsableShare = 0.9;  // of the free memory; the rest is for other programs and allocations
 constexpr std::uint64_t kReducedMultipleBytes = 4096;  // a reduced size is a multiple of this
-// A sample is a double of 8 bytes. On its way from a rank's clock to the row, up to eight copies exist at the same
-// time, counting both placements. Start delays take four more: the list, its growth and a sorted copy.
-constexpr double kSampleBytes = 96;
+// On the way of a sample from a rank's clock to the row, up to eight copies exist at the same time, counting both
+// placements. Start delays take up to four more: the list, twice its size while it grows, and a sorted copy.
+constexpr int kMaxSampleCopies = 8;
+constexpr int kMaxDelayCopies = 4;
+constexpr double kSampleBytes = sizeof(double) * (kMaxSampleCopies + kMaxDelayCopies);
 
 /// Converts to whole bytes, limited to the largest 64-bit number.
 std::uint64_t whole_bytes(double bytes) {
@@ -45,7 +47,8 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
       size_text(settings.max_bytes), ranks, size_text(whole_bytes(needed_bytes(settings.max_bytes))),
       size_text(available_bytes), least_free_device.empty() ? "" : " (counted by " + least_free_device + ")",
       size_text(whole_bytes(usable_bytes)));
-  const double bytes_per_buffer = (usable_bytes - needed_bytes(0)) / (2.0 * ranks);
+  const double bytes_without_data = needed_bytes(0);  // guards, shifts of -u and work memory
+  const double bytes_per_buffer = (usable_bytes - bytes_without_data) / (2.0 * ranks);
   const auto fitting_bytes = bytes_per_buffer > 0 ? static_cast<std::uint64_t>(bytes_per_buffer) /
                                                         kReducedMultipleBytes * kReducedMultipleBytes
                                                   : 0;

@@ -35,7 +35,7 @@ cudaError_t CliqueRank::wait() const noexcept {
   const ScopedDevice device(device_);
   const ScopedRelaxedCapture relaxed_capture;
   cudaError_t error = graph_order_.wait();
-  if (error == cudaSuccess && has_calls()) error = wait_for_calls();
+  if (error == cudaSuccess && has_queued_call()) error = wait_for_calls();
   cudaGetLastError();
   return error;
 }
@@ -113,7 +113,7 @@ cudaError_t CliqueRank::enqueue(const CollectiveCall& call, const MethodConfig& 
 }
 
 cudaError_t CliqueRank::begin_operation(cudaStream_t stream, bool captured) {
-  return captured ? graph_order_.begin_captured(stream, make_queue_wait_for_calls()) : graph_order_.begin_call(stream);
+  return captured ? graph_order_.begin_captured(stream, make_call_wait_callback()) : graph_order_.begin_call(stream);
 }
 
 cudaError_t CliqueRank::end_operation(cudaStream_t stream, bool captured) {
@@ -124,7 +124,7 @@ cudaError_t CliqueRank::begin_ordered(cudaStream_t stream) {
   const ScopedDevice device(device_);
   bool captured = false;
   if (const cudaError_t error = query_captured(stream, captured); error != cudaSuccess) return error;
-  if (!captured) graph_order_.start_ordering_calls(make_queue_wait_for_calls());
+  if (!captured) graph_order_.start_ordering_calls(make_call_wait_callback());
   return begin_operation(stream, captured);
 }
 
@@ -135,14 +135,14 @@ cudaError_t CliqueRank::end_ordered(cudaStream_t stream) {
   return error == cudaSuccess ? end_operation(stream, captured) : error;
 }
 
-GraphOrder::QueueWaitForCalls CliqueRank::make_queue_wait_for_calls() const {
-  return [this](cudaStream_t stream) { return has_calls() ? launch_wait_for_calls(stream) : cudaSuccess; };
+GraphOrder::QueueWaitForCalls CliqueRank::make_call_wait_callback() const {
+  return [this](cudaStream_t stream) { return has_queued_call() ? launch_wait_for_calls(stream) : cudaSuccess; };
 }
 
 cudaError_t CliqueRank::launch_call(const Operation& operation, cudaStream_t stream) {
   unsigned long long stream_id = 0;
   if (const cudaError_t error = cudaStreamGetId(stream, &stream_id); error != cudaSuccess) return error;
-  if (has_calls() && stream_id != last_stream_id_)
+  if (has_queued_call() && stream_id != last_stream_id_)
     if (const cudaError_t error = launch_wait_for_calls(stream); error != cudaSuccess) return error;
   if (const cudaError_t error = launch(operation, scratch_->lane(LaneKind::calls), stream); error != cudaSuccess)
     return error;

@@ -1,8 +1,8 @@
 #pragma once
 // One rank of a clique: the ranks of a communicator with GPUs that write into each other's memory. CliqueRank selects
 // the method of this rank's calls and queues their kernels. Each step of an operation has a tag, a number that
-// increases by one and marks the data of the step (schedule/schedule.hpp). So the last tag shows which operations have
-// run.
+// increases by one and marks the data of the step (schedule/schedule.hpp). Kernels write their tags to scratch memory,
+// which shows the steps that have run.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -36,7 +36,8 @@ class CliqueRank {
         selector_(std::move(selector)),
         last_tag_(scratch_->tags_begin()) {}
 
-  /// Waits as wait() does. Waits for the whole device if that fails or if graphs without events may still run.
+  /// Calls wait(). If wait() fails or cannot wait for some graphs, waits for the whole device. Does not wait if the
+  /// communicator is aborted.
   ~CliqueRank();
   CliqueRank(const CliqueRank&) = delete;
   CliqueRank& operator=(const CliqueRank&) = delete;
@@ -61,13 +62,14 @@ class CliqueRank {
   /// Queues an operation on `stream`. It runs after all earlier operations of this communicator on any stream. Throws
   /// EnvironmentError if CUDA cannot create the event that orders graphs.
   cudaError_t enqueue(const CollectiveCall& call, const MethodConfig& config, cudaStream_t stream);
-  /// Puts other work into the order of calls and graphs: the work that is queued or captured on `stream` between
-  /// begin_ordered() and end_ordered(), which may include calls of enqueue(). Throws EnvironmentError.
+  /// Begin and end a unit of work. The unit is all work that is queued or captured on `stream` between the two calls;
+  /// enqueue() may be called in between. The unit has one place in the order of the communicator's operations.
+  /// begin_ordered() throws EnvironmentError if CUDA cannot create the event that orders graphs.
   cudaError_t begin_ordered(cudaStream_t stream);
   cudaError_t end_ordered(cudaStream_t stream);
 
-  /// Waits until all queued operations have run. Returns at once if the communicator is aborted. Does not wait for
-  /// graphs without events (graph_order.hpp).
+  /// Waits until all queued operations outside of graphs have run, and all launched graphs with an order event
+  /// (graph_order.hpp). Returns at once if the communicator is aborted.
   cudaError_t wait() const noexcept;
   /// Waits, for about two seconds at most, until the kernels of an aborted communicator no longer use its windows. Call
   /// it before the windows are freed.
@@ -81,7 +83,8 @@ class CliqueRank {
   std::optional<Operation> build_operation(const CollectiveCall& call, const MethodConfig& config) const;
   cudaError_t begin_operation(cudaStream_t stream, bool captured);
   cudaError_t end_operation(cudaStream_t stream, bool captured);
-  GraphOrder::QueueWaitForCalls make_queue_wait_for_calls() const;
+  /// Returns the callback with which GraphOrder queues a wait for all earlier calls outside of graphs.
+  GraphOrder::QueueWaitForCalls make_call_wait_callback() const;
   /// Launches an operation outside of graphs. On a new stream, it first waits for the operations on other streams.
   cudaError_t launch_call(const Operation& operation, cudaStream_t stream);
   /// Waits on the host until all calls outside of graphs have run. Uses a kernel on a new stream, because the streams
@@ -89,8 +92,8 @@ class CliqueRank {
   cudaError_t wait_for_calls() const noexcept;
   cudaError_t launch_wait_for_calls(cudaStream_t stream) const noexcept;
   std::uint64_t last_tag() const noexcept { return last_tag_.load(std::memory_order_acquire); }
-  /// True if a call outside of graphs was queued.
-  bool has_calls() const noexcept { return last_tag() != scratch_->tags_begin(); }
+  /// True if a call outside of graphs was ever queued.
+  bool has_queued_call() const noexcept { return last_tag() != scratch_->tags_begin(); }
 
   int rank_;
   int ranks_;
@@ -102,7 +105,7 @@ class CliqueRank {
 
   // Atomic, because drain_windows() may read these from another thread during a call.
   std::atomic<bool> used_windows_{false};
-  std::atomic<std::uint64_t> last_tag_;  // last tag that the queued operations of the lane of calls will use
+  std::atomic<std::uint64_t> last_tag_;  // tag of the last step of all calls queued outside of graphs
 
   unsigned long long last_stream_id_ = 0;  // CUDA's id of the stream of the last call; 0: no call yet
   GraphOrder graph_order_;

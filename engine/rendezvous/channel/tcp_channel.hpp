@@ -18,7 +18,7 @@ class TcpChannel {
     Bytes body;
   };
 
-  /// Ends at a received frame that is longer than `max_frame_bytes`.
+  /// A received frame longer than `max_frame_bytes` is invalid: `ended` becomes true.
   explicit TcpChannel(Descriptor socket, std::size_t max_frame_bytes = kMaxFrameBytes)
       : socket_(std::move(socket)), max_frame_bytes_(max_frame_bytes) {}
 
@@ -32,8 +32,7 @@ class TcpChannel {
   bool idle() const { return idle_; }
   /// Returns the address of the peer: "10.0.0.1:4711".
   std::string peer() const;
-  /// Descriptor to poll.
-  int number() const { return socket_.number(); }
+  int descriptor() const { return socket_.number(); }
   /// Releases the socket. Bytes that were received after the last frame are lost.
   Descriptor take_socket() { return std::move(socket_); }
 

@@ -17,21 +17,22 @@ struct StoreCallbacks {
 };
 
 /// Keys and values shared by all members of a job; a member is a process or a rank. A call waits for its reply. After
-/// the longest wait it throws Error (ExitCode::rank_lost), which names the missing key or members. After an abort every
-/// call throws JobAborted. Not thread-safe.
+/// the longest wait it throws Error (ExitCode::rank_lost), which names the missing key or members. A call that waits
+/// throws JobAborted after an abort. Not thread-safe.
 class TcpStore {
  public:
   /// `channel` has completed the handshake. `limit_s`: longest wait in seconds.
   TcpStore(TcpChannel channel, StoreCallbacks callbacks, double limit_s)
       : channel_(std::move(channel)), callbacks_(std::move(callbacks)), limit_s_(limit_s) {}
 
-  /// Stores `value`, at most StoreState::kMaxValueBytes, under `key`. The value is removed after `reads` gets (0:
-  /// never).
+  /// Stores `value`, at most StoreState::kMaxValueBytes, under `key`. The value is removed after `reads` calls of
+  /// get() (0: never).
   void set(const std::string& key, std::span<const std::byte> value, int reads = 0);
   /// Waits for the value of `key` and returns it.
   Bytes get(const std::string& key);
-  /// Waits for the values of several keys and returns them in order. Sends all requests at once. `members`: the member
-  /// that sets each key, or empty. A value is empty if its member is lost and the job continues.
+  /// Waits for the values of several keys and returns them in order. Sends all requests at once. `members` names the
+  /// member that sets each key: if this member is lost and the job continues, the value is empty. Without `members`
+  /// no value is empty for this reason.
   std::vector<Bytes> get_all(std::span<const std::string> keys, std::span<const int> members = {});
   /// Returns when `members` members have called it with this key. `member` is the index of the caller, from 0 on. A key
   /// is usable once.

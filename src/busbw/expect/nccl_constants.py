@@ -5,13 +5,13 @@ from busbw.system import Fabric, System
 
 TUNING_SOURCE = "NCCL src/graph/tuning.cc"
 
-# Fractions of their limits that routes reach, with sources. "it" in a source is the limit, a plateau is the busbw of
-# large messages.
+# Fractions of their limits that routes reach, with sources (`Efficiency.source`).
 PCIE = Efficiency(
     low=0.5,
     typical=0.83,
     high=1.0,
-    source="NCCL src/graph/topo.h: INTEL_P2P_OVERHEAD, 6/5 of the bytes; half where they go through host memory",
+    source="NCCL src/graph/topo.h: 5/6, because INTEL_P2P_OVERHEAD counts 6/5 of the bytes; "
+    "low: half, if the bytes go through host memory",
 )
 NET_RING = Efficiency(
     low=0.85, typical=0.97, high=1.02, source="published: 46 to 49 GB/s for each 400 Gb/s, 24 for 200, 12 for 100"
@@ -47,21 +47,24 @@ _PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 
 
 def usable_protocols(system: System, fabric: Fabric | None) -> tuple[Protocol, ...]:
-    """Returns the usable protocols. LL128 needs atomic stores of 128 bytes, which PCIe does not guarantee.
+    """Returns the usable protocols. The model assumes LL128 only for NVIDIA GPUs.
 
-    The model assumes LL128 only for NVIDIA GPUs.
+    LL128 needs atomic stores of 128 bytes, which PCIe does not guarantee. Without a fabric (`fabric` is None) each
+    domain has one rank, so no link within a domain prevents LL128.
     """
-    has_ll128 = system.generation not in ("cdna", "host") and (fabric is None or fabric.kind == "NVLink")
+    has_nvidia_gpus = system.generation not in ("cdna", "host")
+    allows_ll128 = fabric is None or fabric.kind == "NVLink"
+    has_ll128 = has_nvidia_gpus and allows_ll128
     return tuple(protocol for protocol in _PROTOCOLS if has_ll128 or protocol != "LL128")
 
 
 def step_within_domain_us(algorithm: str, protocol: Protocol, fabric: Fabric | None) -> float:
-    """Returns the latency of a step within a domain."""
+    """Returns the latency of a step within a domain. Without a fabric, or with another one than PCIe: NVLink's."""
     return STEP_US["PCIe" if fabric is not None and fabric.kind == "PCIe" else "NVLink"][algorithm][protocol]
 
 
 def step_between_domains_us(algorithm: str, protocol: Protocol, system: System) -> float:
-    """Returns the latency of a step between domains, with that of the network's plug-in."""
+    """Returns the latency of a step between domains, with the latency that the system states for its NICs."""
     nic_latency_us = system.nics.latency_us.value if system.nics and system.nics.latency_us else 0.0
     return STEP_US["NIC"][algorithm][protocol] + nic_latency_us
 

@@ -45,6 +45,7 @@ class Efficiency(Struct, kw_only=True, frozen=True):
     high: float
     """Maximum of the published figures."""
     source: str
+    """Source of the fractions. "it" is the route's limit, and a plateau is the busbw of large messages."""
 
 
 class Limit(Struct, kw_only=True, frozen=True):

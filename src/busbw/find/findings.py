@@ -56,9 +56,10 @@ class Finding(NamedPart, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class UndecidedParts(Struct, frozen=True, kw_only=True):
-    """Parts that explain the same slow flows equally well."""
+    """Parts that explain the same slow flows equally well, or a question without a part."""
 
     between: tuple[NamedPart, ...]
+    """The candidates. Empty if the typical flow is slow, or if too few parts were measured for a comparison."""
     slowdown: float | None
     says: str
     """The measurement that decides."""

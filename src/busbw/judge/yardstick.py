@@ -33,6 +33,11 @@ reference or the difference of its placements is larger, it counts instead.
 
 _MAX_INTERPOLATION_RATIO = 4.0
 """Maximum ratio of two adjacent sizes of a reference for interpolation of the time between them (log-log)."""
+_STEP_SHARE = 0.25
+"""Tolerance of an interpolated time for a step of the curve, as a share of the log ratio of the adjacent times.
+
+A chosen value: a step halfway between the two sizes makes an error of up to half of the log ratio.
+"""
 
 
 class _ReferencePoint(NamedTuple):
@@ -81,7 +86,10 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     sizes_bytes: frozenset[int] = frozenset()
     """Sizes with a figure of their own; others are interpolated. Empty for an expectation."""
     is_of_this_machine: bool = True
-    """False for an expectation: the healthy time of this machine may be anywhere in the range, not only typical."""
+    """True if the typical time is the healthy time of this machine.
+
+    False for an expectation: the healthy time of this machine may be anywhere in the range.
+    """
     run_variation_text: str | None = None
     """Text on the run-to-run variation: the chance difference of two starts. None if it does not widen the ranges."""
 
@@ -130,10 +138,10 @@ def yardstick_from_series(name: str, reference: Series, run: Series) -> Yardstic
         _ReferencePoint(point.size_bytes, point.placement, point.time_us, point.spread or 0.0, point.busbw_gbps)
         for point in reference.points
     ]
-    # The reference need not state its NICs: equal GPUs and hosts of one machine have equal ones.
-    reference_facts: dict[FactName, object] = {
-        name: value for name, value in _facts(reference).items() if name != "NICs"
-    }
+    # NICs are not compared, even if both sides state them. Runs with equal GPUs and hosts count as runs with equal
+    # NICs.
+    reference_facts = _facts(reference)
+    del reference_facts["NICs"]
     blockers, differences = find_differences(_facts(run), reference_facts)
     if early_end_text := reference.table.early_end_text:
         differences.append(Difference("end", f"in the reference {early_end_text}"))
@@ -170,7 +178,7 @@ def yardstick_from_reference(name: str, reference: Reference, sweep: Sweep, run:
             "GPU": reference.gpu,
             "hosts": reference.nodes,
             "type": sweep.dtype,
-            "operator": None,
+            "operator": None,  # published figures do not state it; it is not compared
             "library": reference.library,
             **({"NICs": reference.nics} if _crosses_nics(reference) else {}),
         },
@@ -217,13 +225,14 @@ def _yardstick_from_points(
     for point in points:
         times_by_size = times_by_placement.setdefault(point.placement, {})
         times_by_size[point.size_bytes] = _ReferenceTime(point.time_us, point.spread)
-    any_placement: dict[int, _ReferenceTime] = next(iter(times_by_placement.values()), {})
+    # Used for a placement without figures of its own: the times of the first placement.
+    fallback_times: dict[int, _ReferenceTime] = next(iter(times_by_placement.values()), {})
     plateau_start_bytes = find_plateau_start(
         [(point.size_bytes, point.busbw_gbps) for point in points if point.busbw_gbps]
     )
 
     def range_us(size_bytes: int, placement: Placement) -> ExpectedRange | None:
-        reference_time = _interpolate(size_bytes, times_by_placement.get(placement, any_placement))
+        reference_time = _interpolate(size_bytes, times_by_placement.get(placement, fallback_times))
         if reference_time is None:
             return None
         time_us, spread = reference_time
@@ -261,6 +270,5 @@ def _interpolate(size_bytes: int, times_by_size: dict[int, _ReferenceTime]) -> _
     below, above = times_by_size[below_bytes], times_by_size[above_bytes]
     position = math.log(size_bytes / below_bytes) / math.log(above_bytes / below_bytes)
     time_ratio = above.time_us / below.time_us
-    # The curve may have a step between the two sizes. A quarter of the logarithmic distance allows for it.
-    step_spread = abs(math.log(time_ratio)) / 4
+    step_spread = abs(math.log(time_ratio)) * _STEP_SHARE
     return _ReferenceTime(below.time_us * time_ratio**position, max(below.spread, above.spread, step_spread))

@@ -36,9 +36,10 @@ _PROCESS_EVENT = re.compile(rb"<busbw process (\d+) (?:started|ended with (\d+))
 mpirun would end all other processes after a nonzero exit code."""
 
 _TERMINATED_CODES = (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL)
-"""Exit codes of mpirun after a second interrupt."""
+"""Exit codes of mpirun after a second interrupt (`end_signal` in `submit`) and after a third one."""
 
 _INTERRUPTED_CODES = (SIGNALLED + signal.SIGINT, SIGNALLED + signal.SIGTERM)
+"""Exit codes of a process that mpirun ended because another process crashed."""
 _EARLY_INTERRUPT_CODE = SIGNALLED + signal.SIGUSR1
 """Exit code of mpirun after an interrupt that arrives before it handles SIGUSR1."""
 
@@ -156,7 +157,7 @@ def submit(plan: MpirunPlan, callbacks: LaunchCallbacks) -> int:
     """Runs the plan until mpirun has ended and returns the exit code of the job.
 
     Raises:
-        BusbwError: mpirun ended before any process started, or did not start all in time.
+        BusbwError: mpirun ended without any output or exit code of the job, or did not start all processes in time.
     """
     output = MpirunOutput(callbacks, plan.process_count)
     callbacks.on_status("starting by mpirun")
@@ -180,9 +181,9 @@ class MpirunOutput:
         self._stderr_lines: deque[str] = deque(maxlen=40)
         self._now_s = now_s
         self._started: set[int] = set()
-        self._start_end_s: float | None = None
+        self._start_deadline_s: float | None = None
         """Time until which all processes must start. None before the first check."""
-        self._is_start_overdue = False
+        self._has_start_timeout = False
         self._grace = GracePeriod(processes.GRACE_S, now_s)
         self._has_lost_process = False
         self._has_output = False
@@ -199,21 +200,25 @@ class MpirunOutput:
             if code:
                 self._process_codes[int(process)] = int(code)
         remaining = _PROCESS_EVENT.sub(b"", line)
-        if remaining.strip() or not line.strip():
+        has_only_events = bool(line.strip()) and not remaining.strip()
+        if not has_only_events:
             self._stderr_lines.append(remaining.decode(errors="replace"))
             if self._callbacks.on_error:
                 self._callbacks.on_error(remaining, source)
 
     def should_end(self) -> bool:
-        """True if a process has ended and the grace period of the others has passed, or if processes do not start.
+        """True if mpirun must be ended: processes did not start in time, or did not end within the grace period.
 
-        Without a failure, mpirun itself may take any time to end after its last process.
+        Also stores the reason for `exit_code`, and reports a lost process. If all processes have succeeded, mpirun
+        itself may take any time to end.
         """
-        if not self._process_codes and self._are_starts_overdue():
-            self._is_start_overdue = True
-            return True
+        if not self._process_codes:
+            is_overdue = self._is_start_deadline_over()
+            self._has_start_timeout |= is_overdue
+            return is_overdue
         has_failed = any(self._process_codes.values())
-        if not self._process_codes or (not has_failed and len(self._process_codes) == self._process_count):
+        have_all_succeeded = not has_failed and len(self._process_codes) == self._process_count
+        if have_all_succeeded:
             return False
         self._grace.update(self._process_codes.values(), is_paused=self._callbacks.is_backlogged())
         if self._grace.is_over and not has_failed:
@@ -222,20 +227,21 @@ class MpirunOutput:
                 self._callbacks.on_error(self._grace.lost_message, None)
         return self._grace.is_over
 
-    def _are_starts_overdue(self) -> bool:
+    def _is_start_deadline_over(self) -> bool:
+        # The output begins after all processes have joined the job.
         if self._has_output or len(self._started) == self._process_count:
             return False
-        if self._start_end_s is None:
-            self._start_end_s = self._now_s() + START_LIMIT_S
-        return self._now_s() > self._start_end_s
+        if self._start_deadline_s is None:
+            self._start_deadline_s = self._now_s() + START_LIMIT_S
+        return self._now_s() > self._start_deadline_s
 
     def exit_code(self, mpirun_code: int) -> int:
         """Returns the exit code of the job: from the codes of process 0 or of failed processes, else from mpirun's.
 
         Raises:
-            BusbwError: No process has started, or not all of them in time.
+            BusbwError: The job has no output and no exit code, or not all processes have started in time.
         """
-        if self._is_start_overdue:
+        if self._has_start_timeout:
             missing_count = self._process_count - len(self._started)
             raise BusbwError(
                 f"mpirun has not started {missing_count} of {self._process_count} processes in {START_LIMIT_S:g} s",
@@ -251,8 +257,9 @@ class MpirunOutput:
             return ExitCode.INTERRUPTED
         if self._has_output:
             return ExitCode.RANK_LOST
+        moment = "the job had output" if self._started else "any process started"
         raise BusbwError(
-            f"mpirun ended with exit code {mpirun_code} before any process started",
+            f"mpirun ended with exit code {mpirun_code} before {moment}",
             remedy=find_remedy("".join(self._stderr_lines)),
         )
 
@@ -261,7 +268,8 @@ class MpirunOutput:
         others = {process: ExitStatus(code) for process, code in self._process_codes.items() if process}
         first_code = self._process_codes.get(0)
         if first_code is None:
-            first_status = ExitStatus(0, was_terminated=True)  # it reported no code, so another process decides
+            # Process 0 reported no code. As a terminated process, it leaves the decision to another one.
+            first_status = ExitStatus(0, was_terminated=True)
         else:
             # After a crash, mpirun interrupts process 0, perhaps before it has noticed the loss.
             was_interrupted = first_code in _INTERRUPTED_CODES and any(map(processes.has_crashed, others.values()))

@@ -28,7 +28,8 @@ def with_leaves(
 
     Args:
         nodes: Nodes of a cluster.
-        attachments: NICs and leaf switches of these nodes, and of others.
+        attachments: NICs and leaf switches of these nodes. Attachments of unknown nodes are ignored. A node without an
+            attachment of its full name has those of its short name, also from another domain.
         source: File of the attachments, for errors.
 
     Raises:
@@ -41,7 +42,7 @@ def with_leaves(
 
     def complete(node: NodeDescription, nic: NicDescription) -> NicDescription:
         leaves = {leaf for leaf in (nic.leaf, node.leaf) if leaf is not None}
-        # The full name of the node has priority, and then an attachment of this NIC.
+        # In this order: full name with NIC, full name, short name with NIC, short name.
         for key in product((node.name, _short(node.name)), (nic.name, None)):
             if key in leaves_by_nic:
                 leaves |= leaves_by_nic[key]
@@ -57,6 +58,7 @@ def with_leaves(
 
 
 def _short(name: str) -> str:
-    """Returns a host name without its domain. An address has none."""
+    """Returns a host name without its domain. An IPv4 address remains whole."""
     short = name.partition(".")[0]
-    return name if short.isdigit() else short
+    is_ipv4_address = short.isdigit()
+    return name if is_ipv4_address else short

@@ -6,13 +6,29 @@ from typing import Any, NamedTuple, Protocol
 
 from rich.text import Text
 
-from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, SAMPLE_LABELS, Figure, Placement, Row, Table, comparison_columns
+from busbw.logs import (
+    COMPARISON_HEADINGS,
+    PLACEMENT_WORDS,
+    PLACEMENTS,
+    SAMPLE_LABELS,
+    Figure,
+    Placement,
+    Row,
+    Table,
+    comparison_columns,
+)
 from busbw.terminal import plot
 from busbw.terminal.tables import Cell, Column
 from busbw.units import plain, size_text
 
 NOISY_CV_PERCENT = 10
 """Coefficient of variation above which a figure is yellow, because its mean is unreliable."""
+
+_COMPARISON_WEIGHTS = range(28, 28 - len(COMPARISON_HEADINGS), -1)
+"""Weights of the columns of a comparison, of which the last is dropped first.
+
+One of them has the weight of `wrong`: both are dropped at the same time.
+"""
 
 _TWO_PLOTS_WIDTH = 110
 """Minimum width in characters for two plots side by side."""
@@ -71,6 +87,7 @@ class SizesView:
     def columns(self, rows: Sequence[Row]) -> list[Column]:
         """Returns the columns of these rows of the table."""
         columns = [Column("size", [Cell(size_text(row.size_bytes)) for row in rows])]
+        # `Column.weight` decides which columns are dropped first. These come last, because they tell the rows apart.
         for weight, name in enumerate(("group", "cycle", "root", "redop", "dtype", "variant", "collective"), start=30):
             if not is_shared(self._table, name):
                 values = [getattr(row, name) for row in rows]
@@ -110,7 +127,7 @@ def _placement_columns(rows: Sequence[Row], placement: Placement, expected: Expe
         Column("time us", [Cell(text) for text in times], group=group),
         Column("device", [Cell(_number(figure.device_time_us)) for figure in figures], weight=12, group=group),
         Column("launch", [Cell(_number(figure.launch_time_us)) for figure in figures], weight=6, group=group),
-        # One column per clock of the samples, because only some measure the same as the time of the row.
+        # Samples of another clock than the row's time are not comparable with that time, so they have own columns.
         *(
             Column(f"{label} {name}".lstrip(), _statistic_cells(figures, label, field), weight=weight, group=group)
             for name, field, weight in (("p99 us", "p99_us", 10), ("cv %", "cv_percent", 8))
@@ -122,7 +139,7 @@ def _placement_columns(rows: Sequence[Row], placement: Placement, expected: Expe
         Column("algorithm", [_algorithm_cell(figure) for figure in figures], right=False, weight=4, group=group),
         *(
             Column(heading, [Cell(_number(value)) for value in values], weight=weight, group=group)
-            for weight, (heading, values) in zip(range(28, 0, -1), comparison_columns(figures), strict=False)
+            for weight, (heading, values) in zip(_COMPARISON_WEIGHTS, comparison_columns(figures), strict=True)
         ),
     ]
 

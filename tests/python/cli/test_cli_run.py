@@ -169,7 +169,12 @@ def test_the_store_may_be_elsewhere(fake_engine: FakeEngine, busbw: Busbw, here:
 
 @pytest.mark.parametrize(
     ("fake_exit", "pieces"),
-    [(-9, ["killed (SIGKILL)", "memory", "smaller -e"]), (-11, ["crashed (SIGSEGV)"]), (-6, ["crashed (SIGABRT)"])],
+    [
+        (-9, ["killed (SIGKILL)", "memory", "smaller -e"]),
+        (-11, ["crashed (SIGSEGV); run it again with NCCL_DEBUG=INFO"]),
+        (-7, ["crashed (SIGBUS)", "df", "/dev/shm", "NCCL_DEBUG=INFO"]),
+        (-6, ["crashed (SIGABRT)"]),
+    ],
 )
 def test_a_killed_engine_is_reported(fake_engine: FakeEngine, busbw: Busbw, fake_exit: int, pieces: list[str]) -> None:
     done = busbw("run", "all_reduce", environment={"FAKE_EXIT": str(fake_exit)})

@@ -95,6 +95,11 @@ def test_a_job_that_did_not_start_is_an_error_with_a_remedy() -> None:
         listen([b"There are not enough slots available\n"], mpirun_code=1, has_begun=False)
 
 
+def test_a_job_that_started_and_ended_without_output_is_not_called_unstarted() -> None:
+    with pytest.raises(BusbwError, match="exit code 1 before the job had output"):
+        listen([b"<busbw process 0 started>\n"], mpirun_code=1, has_begun=False)
+
+
 def test_exit_code_lines_are_removed_from_split_lines() -> None:
     lines = [b"NCCL INFO a" + ended(1, 0), b"\n", b"text\n", ended(0, 0)]
     assert listen(lines, mpirun_code=0) == (0, [b"NCCL INFO a", b"\n", b"text\n"])

@@ -38,7 +38,7 @@ SocketAcceptor::SocketAcceptor(int rank, ListenScope scope, std::size_t handshak
 
 std::vector<SocketAcceptor::AcceptedConnection> SocketAcceptor::serve() {
   std::vector<pollfd> polled{{ticker_.number(), POLLIN, 0}, {listener_.number(), POLLIN, 0}};
-  for (const PendingConnection& pending : pending_) polled.push_back({pending.channel.number(), POLLIN, 0});
+  for (const PendingConnection& pending : pending_) polled.push_back({pending.channel.descriptor(), POLLIN, 0});
   poll(polled.data(), polled.size(), -1);
   const std::size_t elapsed_ticks = ticker_.take_elapsed();
   std::vector<AcceptedConnection> accepted;

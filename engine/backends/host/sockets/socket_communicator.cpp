@@ -48,7 +48,7 @@ SocketCommunicator::SocketCommunicator(SocketMesh mesh, const Team& world, std::
       work_(std::max(kWorkBytes, world_ranks_.size() * kCacheLineBytes)),
       slot_bytes_(std::clamp(kWorkBytes / world_ranks_.size() / kCacheLineBytes * kCacheLineBytes, kCacheLineBytes,
                              kMaxSlotBytes)),
-      sources_(world_ranks_.size()) {}
+      source_addresses_(world_ranks_.size()) {}
 
 SocketCommunicator::RankShares SocketCommunicator::even_shares(std::size_t count, std::size_t element_bytes) const {
   const std::size_t even_count = (count + world_ranks_.size() - 1) / world_ranks_.size();
@@ -74,12 +74,12 @@ void SocketCommunicator::reduce_own_share(const std::byte* send, std::byte* resu
     const std::size_t step_bytes = std::min(slot_bytes_, share_bytes - offset);
     for (int distance = 1; distance < size(); ++distance) {
       const int from = rank_after(distance);
-      sources_[static_cast<std::size_t>(from)] = slot(from);
+      source_addresses_[static_cast<std::size_t>(from)] = slot(from);
       exchange_.receive(from, slot(from), step_bytes);
     }
-    sources_[static_cast<std::size_t>(rank_)] = own_data + offset;
+    source_addresses_[static_cast<std::size_t>(rank_)] = own_data + offset;
     exchange_.finish_receives();
-    reduce_sources(sources_, result + offset, step_bytes / shares.element_bytes, dtype, redop);
+    reduce_sources(source_addresses_, result + offset, step_bytes / shares.element_bytes, dtype, redop);
   }
 }
 
@@ -167,8 +167,8 @@ void SocketCommunicator::all_reduce(const std::byte* send, std::byte* recv, std:
     std::byte* const all = work_.data();
     copy_bytes(all + static_cast<std::size_t>(rank_) * bytes, send, bytes);
     all_gather_doubling(all, {count * world_ranks_.size(), count, element_bytes});
-    for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i] = all + i * bytes;
-    reduce_sources(sources_, recv, count, dtype, redop);
+    for (std::size_t i = 0; i < source_addresses_.size(); ++i) source_addresses_[i] = all + i * bytes;
+    reduce_sources(source_addresses_, recv, count, dtype, redop);
   } else {
     const RankShares shares = even_shares(count, element_bytes);
     reduce_own_share(send, recv + shares.first_byte(rank_), shares, dtype, redop);
@@ -219,9 +219,10 @@ void SocketCommunicator::reduce_at_root(const std::byte* send, std::byte* result
     exchange_.receive(from, work_.data() + static_cast<std::size_t>(from) * bytes, bytes);
   }
   exchange_.finish();
-  for (std::size_t rank = 0; rank < sources_.size(); ++rank) sources_[rank] = work_.data() + rank * bytes;
-  sources_[static_cast<std::size_t>(rank_)] = send;
-  reduce_sources(sources_, result, count, dtype, redop);
+  for (std::size_t rank = 0; rank < source_addresses_.size(); ++rank)
+    source_addresses_[rank] = work_.data() + rank * bytes;
+  source_addresses_[static_cast<std::size_t>(rank_)] = send;
+  reduce_sources(source_addresses_, result, count, dtype, redop);
 }
 
 void SocketCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,

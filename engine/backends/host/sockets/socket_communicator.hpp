@@ -16,7 +16,7 @@ namespace busbw {
 /// collective are in place or none.
 class SocketCommunicator final : public HostMemoryCommunicator {
  public:
-  /// Bytes of work memory in addition to the buffers.
+  /// Total bytes of work memory, in addition to the buffers.
   static constexpr std::size_t kWorkBytes = std::size_t{1} << 20;
 
   /// `world` must outlive this.
@@ -55,7 +55,7 @@ class SocketCommunicator final : public HostMemoryCommunicator {
 
   /// Rank at `distance` after this one. Loops run over distances, so that not all ranks address the same peer at once.
   int rank_after(int distance) const { return (rank_ + distance) % size(); }
-  /// Temporary memory for the data of one rank; `work_` holds one per rank.
+  /// Temporary memory for data of one rank. The slots divide `work_` evenly among the ranks.
   std::byte* slot(int rank) { return work_.data() + static_cast<std::size_t>(rank) * slot_bytes_; }
 
   void reduce_sources(std::span<const std::byte* const> sources, std::byte* result, std::size_t count, Dtype, Redop);
@@ -77,7 +77,8 @@ class SocketCommunicator final : public HostMemoryCommunicator {
   SocketExchange exchange_;
   std::vector<std::byte> work_;
   std::size_t slot_bytes_;
-  std::vector<const std::byte*> sources_;
+  /// Argument of reduce_sources(). As a member, it saves an allocation per operation.
+  std::vector<const std::byte*> source_addresses_;
 };
 
 }  // namespace busbw

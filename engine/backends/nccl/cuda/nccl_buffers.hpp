@@ -45,7 +45,7 @@ struct WindowAddress {
 /// Destroy it before the communicator; aborting a communicator removes its registrations.
 class NcclRegistration {
  public:
-  /// Throws EnvironmentError. All arguments must outlive this.
+  /// Throws EnvironmentError. `library`, `comm`, `send` and `recv` must outlive this.
   NcclRegistration(const NcclLibrary& library, const NcclComm& comm, std::string rank_text, RegistrationMode mode,
                    const NcclBuffer& send, const NcclBuffer& recv);
   ~NcclRegistration();

@@ -24,10 +24,14 @@ def _cases(summary: FindSummary) -> Iterator[Element]:
     if not summary.complete:
         SubElement(end, "error", message=f"the search ended early, after round {summary.rounds}", type="no end")
     yield end
+    # Power: the chance that the search finds a slow part of this kind.
     power_by_kind = {power.kind: power for power in summary.power}
     for kind in KINDS:
         slow = [finding.says for finding in summary.findings if finding.kind == kind]
-        undecided = [one.says for one in summary.undecided if kind in {part.kind for part in one.between}]
+        # `between` has the parts that may be slow.
+        undecided = [
+            question.says for question in summary.undecided if kind in {part.kind for part in question.between}
+        ]
         case = _case(kind, slow, undecided)
         if kind in power_by_kind:
             is_accused = bool(slow or undecided)
@@ -36,7 +40,8 @@ def _cases(summary: FindSummary) -> Iterator[Element]:
         elif not slow and not undecided:
             SubElement(case, "skipped", message="not measured")
         yield case
-    if network := [one.says for one in summary.undecided if not one.between]:
+    # Without candidates: the typical flow is slow, or too few parts were measured for a comparison.
+    if network := [question.says for question in summary.undecided if not question.between]:
         yield _case("network", [], network)
 
 
@@ -50,7 +55,7 @@ def _case(name: str, slow: list[str], undecided: list[str]) -> Element:
 
 
 def prometheus_text(summary: FindSummary, end_s: float) -> bytes:
-    """Returns the samples of a search that ended at `end_s`, in seconds since 1970. An unknown figure has none."""
+    """Returns the samples of a search that ended at `end_s`, in seconds since 1970. An unknown figure has no sample."""
     slowdowns = {_labels(one): math.inf if one.dead else one.slowdown for one in summary.findings}
     metrics: dict[str, tuple[str, dict[Labels, float | None]]] = {
         "slowdown": ("Time of a slow part relative to its peers, infinite if it transfers nothing.", slowdowns),

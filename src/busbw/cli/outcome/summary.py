@@ -63,7 +63,7 @@ def print_outcome(code: int, path: Path | None, *, plot_when: str) -> "Grade | N
 
     Args:
         code: Exit code of the program.
-        path: Path of the record; None if the file belongs to another run.
+        path: Path of the record. None if this run did not create the file, because another run's record has the path.
         plot_when: Value of `--plot`.
 
     Raises:
@@ -139,7 +139,7 @@ def finish_stdout(stdout: StdoutBuffer, code: int, *, check_interrupt: Callable[
 
 
 def _crash_message(code: int) -> str:
-    """Returns a message for an engine that a signal ended. Empty for any other exit code."""
+    """Returns a message for an engine that crashed or was killed. Empty for any other exit code."""
     number = code - SIGNALLED
     if number == signal.SIGKILL:
         return (
@@ -148,7 +148,10 @@ def _crash_message(code: int) -> str:
         )
     if number in _CRASH_SIGNALS:
         name = signal.Signals(number).name
-        return f"the engine crashed ({name}), which is a bug; run it again with NCCL_DEBUG=INFO and report both"
+        remedy = "run it again with NCCL_DEBUG=INFO, and report this message with that output"
+        if number == signal.SIGBUS:
+            remedy = f"check with df that /dev/shm and the file system of the output have space, then {remedy}"
+        return f"the engine crashed ({name}); {remedy}"
     return ""
 
 

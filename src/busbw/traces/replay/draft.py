@@ -1,4 +1,7 @@
-"""Operations of a step on the ranks of the replay, before they are a program, and what was left out or assumed."""
+"""Draft of a replay program: the operations of a step, cut to the ranks of the replay (`cut_ranks`).
+
+The draft counts the operations that are left out and the values that are assumed.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -8,22 +8,23 @@ from busbw.doctor.parts.nics import NETWORK, compute_ports
 from busbw.doctor.parts.pci import gpus
 from busbw.doctor.parts.platform import has_just_booted
 
-_MIN_PORTS = 4
-"""A node with GPUs and at least this number of NICs belongs to a cluster, and is no workstation without a cable."""
+_MIN_CLUSTER_NICS = 4
+"""Minimum number of compute NICs of a node that needs links. With fewer, it may be a workstation without cables."""
 
 
 @check(
     reads="/sys/class/infiniband/NIC/ports/1/state, phys_state",
-    rule="No compute NIC lacks a link while most others of its model have one; a node of a cluster has links.",
+    rule="If most compute NICs have a link, all have one. A node of a cluster has at least one link.",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-    cost="NCCL leaves out ports that are not ACTIVE without a message; two GPUs then share a NIC.",
+    cost="NCCL leaves out ports that are not ACTIVE without a message; GPUs then share the remaining NICs.",
     fix="check cable and switch port (Polling: no signal; Disabled: sudo mlxlink -d DEVICE -a UP)",
 )
 def nic_state(machine: Machine) -> Iterator[Finding]:
     ports = compute_ports(machine)
     inactive = [port for port in ports if not port.is_active]
+    # ib_subnet_manager reports the other inactive ports.
     down = [port for port in inactive if not port.lacks_subnet_manager]
-    has_cluster_size = len(ports) >= _MIN_PORTS
+    has_cluster_size = len(ports) >= _MIN_CLUSTER_NICS
     if len(down) == len(ports) and has_cluster_size and gpus(machine):
         yield Finding(
             # A single node, such as a DGX for development, needs no cables.
