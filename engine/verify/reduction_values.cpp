@@ -84,7 +84,7 @@ DataStream moved_stream(Dtype dtype, int source_rank, std::uint64_t seed) {
 }
 
 DataStream guard_stream(std::uint64_t seed) {
-  const std::uint64_t guard_seed = mix_bits(~seed);  // differs from every seed of the data
+  const std::uint64_t guard_seed = mix_bits(~seed);  // differs from the seeds of data with this `seed`
   return {finite_tile<std::uint8_t>(), 1, guard_seed};
 }
 

@@ -60,11 +60,11 @@ class CliqueRank {
   Windows& windows() { return windows_; }
 
   /// Queues an operation on `stream`. It runs after all earlier operations of this communicator on any stream. Throws
-  /// EnvironmentError if CUDA cannot create the event that orders graphs.
+  /// EnvironmentError if CUDA cannot create or record the event that orders graphs.
   cudaError_t enqueue(const CollectiveCall& call, const MethodConfig& config, cudaStream_t stream);
   /// Begin and end a unit of work. The unit is all work that is queued or captured on `stream` between the two calls;
   /// enqueue() may be called in between. The unit has one place in the order of the communicator's operations.
-  /// begin_ordered() throws EnvironmentError if CUDA cannot create the event that orders graphs.
+  /// begin_ordered() throws EnvironmentError if CUDA cannot create or record the event that orders graphs.
   cudaError_t begin_ordered(cudaStream_t stream);
   cudaError_t end_ordered(cudaStream_t stream);
 

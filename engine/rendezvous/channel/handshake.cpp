@@ -133,7 +133,7 @@ ClientHandshake::HandshakeResult exchange_handshake(TcpChannel& channel, const s
   ClientHandshake handshake(token);
   channel.send(FrameKind::hello, handshake.hello());
   // After a greeting, the server may count this client as joined. If this client then gave up, the server would report
-  // the process as lost. So it waits for the whole limit.
+  // the process as lost. So the client waits for the whole limit.
   bool has_sent_greeting = false;
   const auto max_wait_ticks = [&] {
     return has_sent_greeting ? limit_ticks : std::min(kChallengeLimitTicks, limit_ticks);

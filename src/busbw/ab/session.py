@@ -112,11 +112,11 @@ class Session:
     def run(self) -> Comparison:
         """Measures until every size is decided or a limit is reached.
 
-        If a timed block fails or the user interrupts it, compares the finished quadruples.
+        After a failed timed block, or an interrupt after the checks, compares the finished quadruples.
 
         Raises:
             BlockEndedError: A side failed or was interrupted in its check block, so there is no comparison.
-            KeyboardInterrupt: The user interrupted the session before its first timed block.
+            KeyboardInterrupt: The user interrupted the session before the end of the checks.
             UsageError: The sides have no row in common, or the time budget is too short.
         """
         self._check_sides()
@@ -168,8 +168,8 @@ class Session:
         """Raises UsageError if the time budget is too short for the first look."""
         if self._rules.max_time_s is None:
             return
-        # The time so far is that of the two check blocks. No timed block is faster than their mean, because they run
-        # only one iteration per size.
+        # The time so far is that of the two check blocks, which run only one iteration per size. Assumes that no timed
+        # block is faster than their mean.
         blocks = self._rules.blocks_to_first_look
         min_s = (monotonic() - self._start_s) / 2 * blocks
         if min_s > self._rules.max_time_s:

@@ -239,7 +239,8 @@ class MpirunOutput:
         """Returns the exit code of the job: from the codes of process 0 or of failed processes, else from mpirun's.
 
         Raises:
-            BusbwError: The job has no output and no exit code, or not all processes have started in time.
+            BusbwError: The job has no output, and neither a code of process 0 nor a failure. Or not all processes have
+                started in time.
         """
         if self._has_start_timeout:
             missing_count = self._process_count - len(self._started)

@@ -28,8 +28,8 @@ def with_leaves(
 
     Args:
         nodes: Nodes of a cluster.
-        attachments: NICs and leaf switches of these nodes. Attachments of unknown nodes are ignored. A node without an
-            attachment of its full name has those of its short name, also from another domain.
+        attachments: NICs and leaf switches of these nodes. Attachments of unknown nodes are ignored. A NIC without an
+            attachment under its node's full name has that of the short name, also from another domain.
         source: File of the attachments, for errors.
 
     Raises:

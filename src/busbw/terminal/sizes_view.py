@@ -87,7 +87,8 @@ class SizesView:
     def columns(self, rows: Sequence[Row]) -> list[Column]:
         """Returns the columns of these rows of the table."""
         columns = [Column("size", [Cell(size_text(row.size_bytes)) for row in rows])]
-        # `Column.weight` decides which columns are dropped first. These come last, because they tell the rows apart.
+        # `Column.weight` decides which columns are dropped first. These columns are dropped last, because they tell the
+        # rows apart.
         for weight, name in enumerate(("group", "cycle", "root", "redop", "dtype", "variant", "collective"), start=30):
             if not is_shared(self._table, name):
                 values = [getattr(row, name) for row in rows]

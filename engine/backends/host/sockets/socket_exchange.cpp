@@ -55,7 +55,7 @@ void SocketExchange::finish_receives() { move_all_flows(/*finishes_sends=*/false
 
 void SocketExchange::finish() { move_all_flows(/*finishes_sends=*/true); }
 
-// Proof that ranks do not wait for each other in a cycle, under the three conditions in the header: progress is the
+// Proof that ranks do not wait for each other in a cycle, under the conditions in the header: progress is the
 // number of moved bytes of a flow. Let S be the unfinished send with the least progress on all ranks, and let R be the
 // matching receive. Assume that S is blocked. Then bytes of S wait in the network, so R has less progress than S, and R
 // could read. So R waits for unsent data of a send T on the same rank. T starts at the address of R or later, so T has

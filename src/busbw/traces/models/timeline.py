@@ -70,14 +70,19 @@ class Timeline:
         """Appends an all-reduce of floats, in place."""
         self.call(Function.ALL_REDUCE, communicator, count, "float", redop, flags=Flag.IN_PLACE)
 
-    def exchange(self, communicator: int, counts: NDArray[np.int64], rank: int, datatype: str = "bfloat16") -> None:
+    def exchange(
+        self, communicator: int, counts: NDArray[np.int64], group_rank: int, datatype: str = "bfloat16"
+    ) -> None:
         """Appends an alltoallv as a group of sends and receives, without empty messages.
 
-        `rank` is the number of this rank in the communicator; its message to itself is left out. `counts[i, j]` is the
-        number of elements from rank i to rank j of the communicator.
+        `group_rank` is the number of this rank in the communicator. Its message to itself is left out. `counts[i, j]`
+        is the number of elements from rank i to rank j of the communicator.
         """
         self._groups += 1
         for peer in range(len(counts)):
-            for function, count in ((Function.SEND, counts[rank, peer]), (Function.RECV, counts[peer, rank])):
-                if peer != rank and count:
+            for function, count in (
+                (Function.SEND, counts[group_rank, peer]),
+                (Function.RECV, counts[peer, group_rank]),
+            ):
+                if peer != group_rank and count:
                     self.call(function, communicator, int(count), datatype, peer=peer, group=self._groups)
