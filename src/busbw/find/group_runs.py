@@ -102,9 +102,9 @@ def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Val
         curves.setdefault(series, []).append((size, size / np.exp(level)))
     starts = {series: find_plateau_start(curve) or 0 for series, curve in curves.items()}
     judged = {(series, size): level for (series, size), level in medians.items() if size >= starts[series]}
-    differences: list[list[float]] = [[] for _ in runs]
-    for run, of_run in zip(runs, differences, strict=True):
-        of_run += [float(np.log(run[point]) - level) for point, level in judged.items() if point in run]
+    differences: list[list[float]] = []
+    for run in runs:
+        differences.append([float(np.log(run[point]) - level) for point, level in judged.items() if point in run])
     relative = np.array([np.median(values) if values else np.nan for values in differences])
     return relative if np.isfinite(relative).sum() >= MIN_RUNS else np.full(len(runs), np.nan)
 

@@ -68,26 +68,20 @@ def doubts_of_all_flows(search: Search, system: System | None, power: Sequence[K
 
 def _rate_comparisons(search: Search, system: System) -> Iterator[_RateComparison]:
     """Yields the comparisons for which the measured and the expected rate are known."""
-    network_gbps = typical_rate_gbps(search, is_network=True)
-    expected_network_gbps = None if network_gbps is None else _expected_network_gbps(search, system)
-    if network_gbps is not None and expected_network_gbps is not None:
-        yield _RateComparison(
-            place="between nodes",
-            measured_gbps=network_gbps,
-            expected_gbps=expected_network_gbps,
-            system_name=system.name,
-            remedy="Measure two of the nodes with a third one.",
-        )
-    fabric_gbps = typical_rate_gbps(search, is_network=False)
-    expected_fabric_gbps = None if fabric_gbps is None else _expected_fabric_gbps(search, system)
-    if fabric_gbps is not None and expected_fabric_gbps is not None:
-        yield _RateComparison(
-            place="within nodes",
-            measured_gbps=fabric_gbps,
-            expected_gbps=expected_fabric_gbps,
-            system_name=system.name,
-            remedy="Measure another machine of this type.",
-        )
+    for is_network, place, expected_rate, remedy in (
+        (True, "between nodes", _expected_network_gbps, "Measure two of the nodes with a third one."),
+        (False, "within nodes", _expected_fabric_gbps, "Measure another machine of this type."),
+    ):
+        measured_gbps = typical_rate_gbps(search, is_network=is_network)
+        expected_gbps = None if measured_gbps is None else expected_rate(search, system)
+        if measured_gbps is not None and expected_gbps is not None:
+            yield _RateComparison(
+                place=place,
+                measured_gbps=measured_gbps,
+                expected_gbps=expected_gbps,
+                system_name=system.name,
+                remedy=remedy,
+            )
 
 
 def typical_rate_gbps(search: Search, *, is_network: bool) -> float | None:
