@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from find_baselines import RULES, JobMeasurer
+from find_speed import speed_sentence
 from msgspec import Struct
 
 from busbw.find.findings import make_findings
@@ -36,11 +37,6 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "build" / "bench-results" / "find.jsonl"
 PAGE = HERE / "results" / "find.md"
 FIRST_VALIDATION_SEED = 2_000_000
-SPEED = (
-    "`busbw find --simulate 1024x8 --fault nic:3/5:2.0` takes 9.7 s of CPU and 325 MiB on one core "
-    "(OPENBLAS_NUM_THREADS=1, median of 3 runs at a load of 10, 2026-11-27)."
-)
-"""Figures of /usr/bin/time -v, for the page. Measure them again after a change of `find`."""
 SLOWDOWNS = (1.15, 1.25, 1.5, 2.0, 4.0)
 NODES = (2, 4, 16, 64, 256, 1024)
 GPUS = 8
@@ -352,7 +348,7 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
     yield "Their job is as slow as its slowest flow, so collisions of hashed uplinks fail healthy jobs, too."
     yield ""
     yield "Rows with few searches say little: one of 5 is 20 %. Real seconds include the simulation, under load."
-    yield SPEED
+    yield speed_sentence()
     yield "A kind of fault that a cluster of this size cannot have is missing."
     yield "Bad ports of a GPU (`gpu-ports`) are named only from a slow-down of 1.6 on, because healthy GPUs differ, too"
     yield "([measured](h200-x4-flows.md))."
