@@ -64,7 +64,7 @@ class _Cause(NamedTuple):
 def likely_causes(
     table: Table, expectation: Expectation, bands: Sequence[BandVerdict], *, by_expectation: bool
 ) -> tuple[str, ...]:
-    """Returns one sentence per likely cause: the figures that suggest it, and what would confirm it.
+    """Returns the text of each likely cause: the figures that suggest it, and what would confirm it.
 
     Args:
         table: Table of the run.
@@ -84,7 +84,7 @@ def likely_causes(
         else:
             causes += _explain_plateau(expectation, verdict)
     causes.sort(key=lambda cause: (cause.evidence, -cause.loss))
-    return tuple(f"{cause.text}; to confirm: {cause.confirmation}" for cause in causes)
+    return tuple(f"{cause.text}. To confirm: {cause.confirmation}" for cause in causes)
 
 
 def _loss(verdict: BandVerdict) -> float:
@@ -202,9 +202,8 @@ def _slower_routes(expectation: Expectation, best: Route, measured_gbps: float) 
     for route in expectation.routes:
         if route is not best and _are_equal_plateaus(measured_gbps, _typical_gbps(route)):
             best_text = f"{best.name} would reach {number_text(_typical_gbps(best))}"
-            unavailable_text = _unavailable_route_text(expectation, best.name)
             yield (
-                f"{route.name} ({number_text(_typical_gbps(route))}); {best_text}{unavailable_text}",
+                f"{route.name} ({number_text(_typical_gbps(route))}). {best_text}{_needs_text(expectation, best.name)}",
                 "read the algorithm in the output of NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING",
             )
 
@@ -235,12 +234,13 @@ def _pcie_instead_of_nvlink(expectation: Expectation, best: Route, measured_gbps
             )
 
 
-def _unavailable_route_text(expectation: Expectation, route_name: str) -> str:
-    """Text of what may prevent the use of a route. Empty if nothing is known."""
+def _needs_text(expectation: Expectation, route_name: str) -> str:
+    """Sentence on the needs of a route that may be missing. Empty if nothing is known."""
     if route_name == "CollNet" or (route_name == "NVLS" and expectation.nodes > 1):
-        return ": the network does not reduce (NCCL_COLLNET_ENABLE is not 1, no SHARP plug-in)"
+        return ". It needs a network that reduces (NCCL_COLLNET_ENABLE=1, a SHARP plug-in)"
     if route_name.startswith("NVLS"):
         return (
-            ": the switch does not reduce (NCCL before 2.17, NCCL_NVLS_ENABLE=0, no fabric manager, a virtual machine)"
+            ". It needs a switch that reduces "
+            "(NCCL 2.17 or later, a fabric manager, no virtual machine, NCCL_NVLS_ENABLE not 0)"
         )
     return ""

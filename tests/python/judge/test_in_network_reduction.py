@@ -73,7 +73,7 @@ def test_a_run_without_the_network_is_slow_on_a_network_that_reduces(
     assert verdict(capsys, path, "--nics", "8x400")["grade"] == "GOOD"
     found = verdict(capsys, path, "--nics", "8x400", "--sharp")
     assert found["grade"] == "SLOW"
-    assert "the network does not reduce (NCCL_COLLNET_ENABLE is not 1" in " ".join(found["causes"])
+    assert "It needs a network that reduces (NCCL_COLLNET_ENABLE=1" in " ".join(found["causes"])
 
 
 def test_a_collective_that_it_does_not_accelerate_stays_unsure(

@@ -476,7 +476,7 @@ def test_causes_are_ordered_by_evidence_and_name_their_confirmation() -> None:
     for verdict in (all_reduce, all_gather):
         assert verdict.grade == "SLOW"
         assert verdict.causes[0].startswith("the run used a library with version code 900")
-        assert all("; to confirm: " in cause for cause in verdict.causes)
+        assert all(". To confirm: " in cause for cause in verdict.causes)
     _, start_up, plateau = all_gather.causes
     assert "typical is 8.422 us" in start_up  # 4.2 times the typical time, the plateau only 1.2 times
     assert "-G 50" in start_up
@@ -887,9 +887,9 @@ def test_constant_extra_time_is_distinguished_from_low_bandwidth() -> None:
     ("times", "expected"),
     [
         ({size: time for size, time in GOOD_H200_X4.items() if size < 1 << 25}, "measure larger sizes (-e 8G)"),
-        (GOOD_H200_X4, "a poor choice of algorithm or protocol; to confirm: read the algorithm and protocol"),
+        (GOOD_H200_X4, "a poor choice of algorithm or protocol. To confirm: read the algorithm and protocol"),
         (scaled(lambda size: 3.0 if size > 1 << 25 else 1.0), "low bandwidth, as larger sizes are SLOW too"),
-        (scaled(lambda size: 3.0 if size == 1 << 28 else 1.0), "low bandwidth; to confirm: decide about the plateau"),
+        (scaled(lambda size: 3.0 if size == 1 << 28 else 1.0), "low bandwidth. To confirm: decide about the plateau"),
     ],
 )
 def test_only_a_log_without_larger_sizes_is_told_to_measure_them(times: dict[int, float], expected: str) -> None:
