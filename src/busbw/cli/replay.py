@@ -10,6 +10,7 @@ from busbw import engine
 from busbw.cli.interrupts import checked_interrupts
 from busbw.cli.launched_process import ONE_NODE_REMEDY, refuse_launched_process
 from busbw.cli.options.completion import complete_names
+from busbw.cli.options.engine_flags import used_flags
 from busbw.cli.options.engine_words import REPLAY, ReplayCommand
 from busbw.cli.options.json_option import json_option
 from busbw.cli.options.param_types import NonEmptyPath
@@ -35,8 +36,14 @@ from busbw.traces.read import read_trace
 from busbw.traces.redact import write_anonymous_trace
 from busbw.units import count_text, size_text
 
-_RECORDED_PASS = ("-n", "20", "-w", "2", "-N", "1", "-c", "0")
+_RECORDED_PASS = ("-w", "2", "-N", "1", "-c", "0")
 """Additional flags of the pass that records. It is not the timed one, because recording takes time."""
+_MAX_ITERATIONS = 20
+"""Iterations of a pass, as in other runs."""
+_MIN_ITERATIONS = 5
+"""Iterations of a pass with long steps."""
+_PASS_S = 10.0
+"""Time of a pass, in seconds, that determines the number of its iterations if steps are long."""
 _LONG_HOST_STEP_BYTES = 1 << 30
 """Bytes per rank beyond which a step takes minutes on the host backend, which copies at some GB/s."""
 _SILENT = LaunchCallbacks(lambda _line: None, lambda: None)
@@ -98,7 +105,8 @@ def replay(
         raise UsageError(f"--record {trace_directory} exists already", remedy="name a new directory")
     with checked_interrupts() as check_interrupt, open_destination(records_path, store, REPLAY) as destination:
         check_interrupt()
-        arguments = objective.arguments(destination.path.with_name(f"{destination.path.stem}-program.json"), _no_flags)
+        program_file = destination.path.with_name(f"{destination.path.stem}-program.json")
+        arguments = (*objective.arguments(program_file, _no_flags), *_iteration_flags(objective))
         job = Job(objective.engine_program, arguments, records=destination.path)
         code = local.submit(local.render(job), _SILENT) if as_json else local.submit(local.render(job))
         check_interrupt()
@@ -107,14 +115,15 @@ def replay(
         destination.on_exit(exit_code)
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
             return exit_code
-        replayed, problem = _record_calls(objective, arguments, trace_directory)
+        run = read(destination.path)
+        replayed, problem = _record_calls(objective, (*arguments, *_recorded_pass(run)), trace_directory)
         check_interrupt()
-    result = _result(objective, read(destination.path), replayed, problem)
+    result = _result(objective, run, replayed, problem)
     if as_json:
         click.echo(json_object(result))
     else:
         print_replay(result)
-        click.echo(correctness_sentence(read(destination.path), exit_code=code), err=True)
+        click.echo(correctness_sentence(run, exit_code=code), err=True)
     print_record_path(destination.path)
     return exit_code
 
@@ -126,6 +135,33 @@ def _warn_of_long_replay(objective: Objective) -> None:
     if {"host", "--backend=host"} & {*objective.flags} and step_bytes > _LONG_HOST_STEP_BYTES:
         size = size_text(step_bytes)
         click.echo(f"A step has {size} per rank, which takes minutes on the host; --shrink N divides it.", err=True)
+
+
+def _iterations(step_s: float) -> int:
+    """Returns the number of iterations of a pass with steps of this time."""
+    return max(_MIN_ITERATIONS, min(_MAX_ITERATIONS, int(_PASS_S / max(step_s, 1e-9))))
+
+
+def _iteration_flags(objective: Objective) -> tuple[str, ...]:
+    """Returns flags for fewer iterations if steps are long and the user sets no number. Says so."""
+    assert objective.replay is not None
+    step_s = objective.replay.estimated_ns / 1e9
+    iterations = _iterations(step_s)
+    if iterations == _MAX_ITERATIONS or "-n" in used_flags(objective.flags):
+        return ()
+    click.echo(f"A step takes about {step_s:.2g} s, so only {iterations} steps are timed (-n).", err=True)
+    return ("-n", str(iterations))
+
+
+def _recorded_pass(run: RunRecords) -> tuple[str, ...]:
+    """Returns the additional flags of the pass that records."""
+    return ("-n", str(_iterations((_step_us(run) or 0) / 1e6)), *_RECORDED_PASS)
+
+
+def _step_us(run: RunRecords) -> float | None:
+    """Returns the replayed time of a step. None without a valid time."""
+    row = run.rows[-1]
+    return row.stats.median_us if row.stats else row.time_us
 
 
 def _no_flags(_names: set[str]) -> tuple[str, ...]:
@@ -160,7 +196,7 @@ def _record_calls(
         environment |= {"NCCL_PROFILER_PLUGIN": str(library)} if library else {}
         job = Job(
             objective.engine_program,
-            (*arguments, *_RECORDED_PASS),
+            tuple(arguments),
             records=Path(temporary) / "records.jsonl",
             environment=tuple(environment.items()),
         )
@@ -187,7 +223,7 @@ def _result(objective: Objective, run: RunRecords, replayed: TraceAnalysis | Non
         step=program.step,
         ranks=len(program.operations),
         recorded_us=None if program.recorded_ns is None else program.recorded_ns / 1e3,
-        replayed_us=row.stats.median_us if row.stats else row.time_us,
+        replayed_us=_step_us(run),
         interval_us=row.stats.median_ci95_us if row.stats else None,
         wrong_elements=row.check.wrong_elements,
         calls=tuple(_call_rows(recorded, replayed)),

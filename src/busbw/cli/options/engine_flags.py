@@ -22,6 +22,7 @@ _SHORT_NAMES = {
     "--stepbytes": "-i",
     "--stepfactor": "-f",
     "--check": "-c",
+    "--iters": "-n",
 }
 
 

@@ -54,6 +54,8 @@ class ReplayProgram:
     """Text for people: "step 3 of 20"."""
     recorded_ns: int | None
     """Recorded time of the step on the slowest rank. None without times, or if the program does less than the step."""
+    estimated_ns: int
+    """Approximate time of the replayed step: that of the trace, divided like counts and gaps. 0 if unknown."""
     communicators: tuple[tuple[int, ...], ...]
     """Ranks of each communicator, in the order of its ranks."""
     operations: tuple[tuple[ReplayOperation, ...], ...]
@@ -110,6 +112,7 @@ def make_program(
         name=trace.name,
         step=selected.title,
         recorded_ns=max(times) if is_complete and max(times) > 0 else None,
+        estimated_ns=max(times) // divisor,
         communicators=tuple(tuple(one for one in members if one is not None) for members in draft.communicators),
         operations=operations,
         notes=tuple(_notes(trace, draft, divisor)),

@@ -1,9 +1,11 @@
 """Messages of `busbw replay` before it starts the engine."""
 
+from itertools import pairwise
+
 import pytest
 
 from busbw.cli.main import main
-from busbw.launchers import local
+from busbw.launchers import Job, local
 
 
 def test_an_unknown_name_leads_to_the_models(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,3 +34,28 @@ def test_a_long_replay_on_the_host_leads_to_a_smaller_one(
     main(["replay", "llama-7b-fsdp", "--scale", "2", "--records", "run.jsonl", *words])
     # Shares of two ranks: half of 32 * 772 + 1000 MiB to reduce, and half of 63 * 386 + 500 MiB to gather.
     assert ("A step has 24.67 GiB per rank, which takes minutes" in capsys.readouterr().err) == is_long
+
+
+@pytest.mark.parametrize(
+    ("words", "iterations", "says_so"),
+    [([], ["8"], True), (["-n", "30"], ["30"], False), (["--iters=30"], [], False), (["--shrink", "10"], [], False)],
+)
+@pytest.mark.usefixtures("here")
+def test_few_long_steps_are_timed(
+    words: list[str],
+    iterations: list[str],
+    says_so: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    jobs: list[Job] = []
+
+    def stop(job: Job) -> None:
+        jobs.append(job)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "render", stop)
+    main(["replay", "llama-70b-tp8", "--records", "run.jsonl", *words])
+    (job,) = jobs
+    assert [value for flag, value in pairwise(job.arguments) if flag == "-n"] == iterations
+    assert ("so only 8 steps are timed" in capsys.readouterr().err) == says_so
