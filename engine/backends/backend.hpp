@@ -135,13 +135,17 @@ class Communicator {
   /// Runs a group of sends and receives that progress together, at most one of each per peer. All ranks call it equally
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
-  /// From now on, `exchange` gives up a peer that is lost, and all peers that it waits for if no data moves for
-  /// `limit_s`. A busy peer gets half this time more, because it may wait for a peer that it gives up after `limit_s`.
-  /// Later calls skip the given up peers. Returns false if this communicator cannot do this: waits then end only
-  /// with the job.
+  /// From now on, `exchange` gives up a peer that is lost, and peers that it waits for if no data moves for `limit_s`.
+  /// It may give up other peers of the same call, too. Later calls skip the given up peers. Returns false if this
+  /// communicator cannot do this: waits then end only with the job.
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
   /// Returns the peers that `exchange` has given up, with the reason of each.
   virtual std::vector<std::pair<int, std::string>> failed_peers() const { return {}; }
+  /// Makes the communicator usable again after a rank was lost or a peer was given up. All ranks of `living` call it,
+  /// and `exchange` then works between them. Ranks keep their numbers. `living`: ranks of this communicator, in their
+  /// order. Returns the reason if that fails, otherwise an empty string. A communicator that loses only single
+  /// connections does nothing: a given up peer stays given up.
+  virtual std::string reconnect(Team& /*living*/) { return {}; }
   /// True if ranks can write into each other's receive buffers with `put`.
   virtual bool can_put() const { return false; }
   /// Writes into receive buffers of peers, each write with a signal, then waits for one signal of each rank in

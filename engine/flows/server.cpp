@@ -18,6 +18,7 @@
 #include "common/values/quantity.hpp"
 #include "flows/cluster.hpp"
 #include "flows/protocol.hpp"
+#include "flows/round_sequence.hpp"
 #include "measure/clock.hpp"
 #include "measure/sampling/placement_sampling.hpp"
 #include "output/text_stream.hpp"
@@ -38,7 +39,7 @@ using LostRanks = std::map<int, Loss>;
 
 /// Next step of all ranks.
 struct Instruction {
-  enum class Kind { wait, measure, end };
+  enum class Kind { wait, reconnect, measure, end };
   Kind kind = Kind::wait;
   std::uint64_t size_bytes = 0;
   int iterations = 0;
@@ -98,41 +99,55 @@ class FlowServer {
         requests_(service.requests_fd),
         answers_(service.answers_fd, [&world] { return world.aborted(); }),
         cluster_(std::move(cluster)),
-        max_bytes_(max_bytes) {}
+        max_bytes_(max_bytes),
+        known_losses_(job.lost_ranks().size()) {}
 
-  /// Returns the instruction of the round to repeat, if there is one, otherwise waits for a request and returns its
-  /// instruction. Answers requests that need no measurement.
+  /// Returns the instruction of a round that continues the last request, if there is one, otherwise waits for a request
+  /// and returns its instruction. Answers requests that need no measurement.
   Instruction next_instruction() {
-    if (std::exchange(repeats_round_, false)) return instruction_;
+    const std::size_t losses = job_.lost_ranks().size();
+    if (needs_reconnection_ || losses != known_losses_) {
+      needs_reconnection_ = false;
+      known_losses_ = losses;
+      return {Instruction::Kind::reconnect};
+    }
+    if (!rounds_.has_ended()) return next_round();
     const auto line = requests_.next(world_);
     if (!line) return {requests_.has_ended() ? Instruction::Kind::end : Instruction::Kind::wait};
     try {
       const Request request = parse_request(*line);
       if (std::holds_alternative<EndRequest>(request)) return {Instruction::Kind::end};
-      if (const auto* measure = std::get_if<MeasureRequest>(&request)) return make_instruction(*measure);
+      if (const auto* measure = std::get_if<MeasureRequest>(&request)) return begin_rounds(*measure);
       answers_.write(cluster_answer(cluster_, cluster_.lost_gpus(job_.lost_ranks()), flow_environment()));
     } catch (const UsageError& error) {
       answers_.write(error_answer(error.what()));
     }
     return {Instruction::Kind::wait};
   }
-  /// Answers the last request to measure, or repeats its round without the flows that have just failed, because a
-  /// failed flow delays the other flows of its ranks. Each time is the receiver's. `failed_peers`: the peers that each
-  /// rank has given up.
+  /// Throws EnvironmentError if a rank could not reconnect and no further loss explains it. `problems`: the reason of
+  /// each rank, or an empty string.
+  void finish_reconnection(const std::vector<std::string>& problems) const {
+    if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to reconnect again
+    for (const std::string& problem : problems)
+      if (!problem.empty()) throw EnvironmentError(problem);
+  }
+  /// Answers the last request to measure after its last round. Each time is the receiver's. `failed_peers`: the peers
+  /// that each rank has given up.
   void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
+    FailedPairs reported;
     for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)
       for (const auto& [peer, reason] : failed_peers[rank])
-        failed_pairs_.emplace(std::minmax(static_cast<int>(rank), peer), reason);
+        reported.emplace(pair_of({static_cast<int>(rank), peer}), reason);
+    const FailedPairs failures = rounds_.failures_of_round(reported);
+    needs_reconnection_ = !failures.empty();
     const LostRanks lost = job_.lost_ranks();
-    repeats_round_ = remove_failed_flows(lost) && !instruction_.flows.empty();
-    if (repeats_round_) return;
-    std::vector<FlowResult> results;
-    for (const Flow& flow : requested_flows_) {
-      const std::string failure = failure_of(flow, lost);
-      const auto& times_s = reports[static_cast<std::size_t>(flow.receiver)].samples.iteration_s;
-      results.push_back({failure.empty() ? times_s : std::vector<double>(), failure});
-    }
-    answers_.write(measure_answer(id_, results, cluster_.lost_gpus(lost), monotonic_s() - start_s_));
+    const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
+    // A rank that waits for a lost one keeps its other peers waiting, so a loss explains all failures of its round.
+    const bool is_explained =
+        lost.size() > known_losses_ && (!failures.empty() || std::ranges::any_of(rounds_.next_round(), has_failed));
+    if (!is_explained) failed_pairs_.merge(rounds_.finish_round(failures));
+    rounds_.remove_flows(has_failed);
+    if (rounds_.has_ended()) answer_request(reports);
   }
   void answer_failure(const std::string& message) {
     answers_.write(error_answer(message, cluster_.lost_gpus(job_.lost_ranks())));
@@ -143,15 +158,11 @@ class FlowServer {
   std::string failure_of(const Flow& flow, const LostRanks& lost) const {
     for (const int end : {flow.sender, flow.receiver})
       if (const auto entry = lost.find(end); entry != lost.end()) return entry->second.reason;
-    const auto failed = failed_pairs_.find(std::minmax(flow.sender, flow.receiver));
-    return failed == failed_pairs_.end() ? std::string() : failed->second;
+    for (const FailedPairs* pairs : {&failed_pairs_, &rounds_.joint_failures()})
+      if (const auto failed = pairs->find(pair_of(flow)); failed != pairs->end()) return failed->second;
+    return {};
   }
-  /// Removes the flows that cannot be measured from the instruction. Returns true if a flow was removed.
-  bool remove_failed_flows(const LostRanks& lost) {
-    const auto has_failed = [&](const Flow& flow) { return !failure_of(flow, lost).empty(); };
-    return std::erase_if(instruction_.flows, has_failed) > 0;
-  }
-  Instruction make_instruction(const MeasureRequest& request) {
+  Instruction begin_rounds(const MeasureRequest& request) {
     start_s_ = monotonic_s();
     id_ = request.id;
     requested_flows_ = cluster_.flows_between(request.flows);
@@ -161,9 +172,30 @@ class FlowServer {
           fmt::format("{} flows of {} to one GPU need more than its buffer of {}; use a smaller "
                       "size_bytes, or raise -e (--maxbytes)",
                       max_flows, size_text(request.size_bytes), size_text(max_bytes_)));
-    instruction_ = {Instruction::Kind::measure, request.size_bytes, request.iterations, requested_flows_};
-    remove_failed_flows(job_.lost_ranks());
-    return instruction_;
+    size_bytes_ = request.size_bytes;
+    iterations_ = request.iterations;
+    rounds_ = RoundSequence(requested_flows_);
+    return next_round();
+  }
+  /// Returns the instruction of the next round, without flows that cannot be measured. If no flow is left, answers the
+  /// request.
+  Instruction next_round() {
+    const LostRanks lost = job_.lost_ranks();
+    rounds_.remove_flows([&](const Flow& flow) { return !failure_of(flow, lost).empty(); });
+    if (!rounds_.has_ended()) return {Instruction::Kind::measure, size_bytes_, iterations_, rounds_.next_round()};
+    answer_request({});
+    return {Instruction::Kind::wait};
+  }
+  /// Answers the last request to measure. `reports`: those of its last round; empty if all flows have failed.
+  void answer_request(const std::vector<RankReport>& reports) {
+    const LostRanks lost = job_.lost_ranks();
+    std::vector<FlowResult> results;
+    for (const Flow& flow : requested_flows_) {
+      const std::string failure = failure_of(flow, lost);
+      const auto receiver = static_cast<std::size_t>(flow.receiver);
+      results.push_back({failure.empty() ? reports[receiver].samples.iteration_s : std::vector<double>(), failure});
+    }
+    answers_.write(measure_answer(id_, results, cluster_.lost_gpus(lost), monotonic_s() - start_s_));
   }
 
   const Job& job_;
@@ -174,10 +206,13 @@ class FlowServer {
   std::uint64_t max_bytes_;
   std::int64_t id_ = 0;  // of the last request to measure
   double start_s_ = 0;   // of its measurement
-  std::vector<Flow> requested_flows_;  // of the last request, with the flows that cannot be measured
-  Instruction instruction_;  // the last request, without the flows that cannot be measured
-  bool repeats_round_ = false;
-  std::map<std::pair<int, int>, std::string> failed_pairs_;  // reason by both ranks, the lower one first
+  std::uint64_t size_bytes_ = 0;
+  int iterations_ = 0;
+  std::vector<Flow> requested_flows_;  // with the flows that cannot be measured
+  RoundSequence rounds_;               // without them
+  FailedPairs failed_pairs_;           // of all requests
+  std::size_t known_losses_;  // number of lost ranks without which the communicator works
+  bool needs_reconnection_ = false;
 };
 
 /// Measures rounds on one rank.
@@ -257,17 +292,22 @@ void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator,
     const Instruction instruction = broadcast_value(world, server ? server->next_instruction() : Instruction{});
     if (instruction.kind == Instruction::Kind::end) return;
     if (instruction.kind == Instruction::Kind::wait) continue;
-    std::vector<RankReport> reports;
-    std::vector<FailedPeers> failed_peers;
     try {
-      reports = runner.measure(instruction);
-      failed_peers = gather_values(world, runner.failed_peers());
+      if (instruction.kind == Instruction::Kind::reconnect) {
+        world.enter(Phase::initialisation);
+        const auto living = world.split(kLivingColor);
+        const auto problems = gather_values(world, communicator.reconnect(*living));
+        if (server) server->finish_reconnection(problems);
+        continue;
+      }
+      const std::vector<RankReport> reports = runner.measure(instruction);
+      const auto failed_peers = gather_values(world, runner.failed_peers());
       world.enter(Phase::report);
+      if (server) server->finish_round(reports, failed_peers);
     } catch (...) {
       if (server) server->answer_failure(failure_message());
       throw;
     }
-    if (server) server->finish_round(reports, failed_peers);
   }
 }
 

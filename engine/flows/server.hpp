@@ -9,6 +9,10 @@
 
 namespace busbw {
 
+/// Color of the ranks that are not lost, for Team::split. It is not 0, because a gathered value of a lost rank is the
+/// default value (gather_values).
+inline constexpr int kLivingColor = 1;
+
 /// Descriptors of rank 0's process on which requests arrive and answers leave, and the limit of a flow.
 struct FlowService {
   int requests_fd = 0;
@@ -18,9 +22,9 @@ struct FlowService {
 
 /// Serves requests until one asks to end, or the requests end. All ranks call it. `group`: the ranks of the
 /// communicator, without those that could not start. If the communicator can give up peers, a flow that times out and a
-/// lost process end only their flows. `max_bytes`: length of each buffer without its guards. `location`: that of
-/// this rank. `failure_message` reports the current exception of a round and returns the message of the job's
-/// failure, which is the answer to the request.
+/// lost process end only their flows: the ranks reconnect without them, and repeat the round. `max_bytes`: length of
+/// each buffer without its guards. `location`: that of this rank. `failure_message` reports the current exception of a
+/// round and returns the message of the job's failure, which is the answer to the request.
 void serve_flows(Job& job, Team& world, Team& group, Communicator& communicator, const FlowService& service,
                  std::uint64_t max_bytes, const RankLocation& location,
                  const std::function<std::string()>& failure_message);

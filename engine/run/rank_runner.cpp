@@ -304,10 +304,6 @@ struct GroupMembership {
   std::unique_ptr<Neighbor> neighbor;
 };
 
-/// Color of the ranks that have started, in a job that tolerates losses. It is not 0, because a gathered value of a
-/// lost rank is the default value (gather_values).
-constexpr int kStartedColor = 1;
-
 /// Connects the rank and runs the operation that the plan describes: calls of communicators, rounds of flows, a replay
 /// program or a sweep. `failure_message`: see serve_flows.
 void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, Reporter* reporter,
@@ -323,7 +319,7 @@ void join_and_run(const RunPlan& plan, Backend& backend, Job& job, Team& world, 
     return measure_comm_ops(plan, backend, world, ranks, reporter);
   }
   const int process = world.rank() / plan.ranks_per_process();
-  const int color = plan.flow_service ? kStartedColor : plan.split.color(process);
+  const int color = plan.flow_service ? kLivingColor : plan.split.color(process);
   if (plan.flow_service && world.rank() == 0) job.tolerate_losses(false);  // a communicator needs all its ranks
   membership.group = world.split(color);
   membership.communicator = backend.connect(world, *membership.group);

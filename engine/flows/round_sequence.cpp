@@ -1,0 +1,84 @@
+// Decides from the failures of a round which pairs have failed, and which flows run again apart.
+#include "flows/round_sequence.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace busbw {
+namespace {
+
+/// Divides flows into rounds in which each rank has only one peer.
+std::vector<std::vector<Flow>> one_peer_rounds(const std::vector<Flow>& flows) {
+  std::vector<std::vector<Flow>> rounds;
+  std::vector<std::map<int, int>> peers;  // of each rank, by round
+  for (const Flow& flow : flows) {
+    const auto has_other_peer = [&](const std::map<int, int>& peer_of, int rank, int peer) {
+      const auto entry = peer_of.find(rank);
+      return entry != peer_of.end() && entry->second != peer;
+    };
+    std::size_t round = 0;
+    while (round < rounds.size() && (has_other_peer(peers[round], flow.sender, flow.receiver) ||
+                                     has_other_peer(peers[round], flow.receiver, flow.sender)))
+      ++round;
+    if (round == rounds.size()) {
+      rounds.emplace_back();
+      peers.emplace_back();
+    }
+    rounds[round].push_back(flow);
+    peers[round][flow.sender] = flow.receiver;
+    peers[round][flow.receiver] = flow.sender;
+  }
+  return rounds;
+}
+
+}  // namespace
+
+std::pair<int, int> pair_of(const Flow& flow) { return std::minmax(flow.sender, flow.receiver); }
+
+FailedPairs RoundSequence::failures_of_round(const FailedPairs& failures) const {
+  FailedPairs failures_of_round;
+  for (const Flow& flow : next_round())
+    if (const auto failure = failures.find(pair_of(flow)); failure != failures.end())
+      failures_of_round.insert(*failure);
+  return failures_of_round;
+}
+
+FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
+  const std::vector<Flow> round = next_round();
+  const bool has_all_flows = rounds_.size() == 1;
+  if (failures.empty() || !has_all_flows) rounds_.erase(rounds_.begin());
+  std::map<int, int> failure_counts;  // by rank
+  for (const auto& [pair, reason] : failures) {
+    ++failure_counts[pair.first];
+    ++failure_counts[pair.second];
+  }
+  FailedPairs failed;
+  FailedPairs undecided;
+  for (const auto& failure : failures) {
+    const auto& [pair, reason] = failure;
+    const bool is_alone = failure_counts[pair.first] == 1 && failure_counts[pair.second] == 1;
+    (is_alone ? failed : undecided).insert(failure);
+  }
+  if (!failed.empty()) has_separated_ = false;
+  if (!undecided.empty() && has_separated_) {
+    for (const auto& [pair, reason] : undecided)
+      joint_failures_.emplace(pair, reason + "; only together with other flows of the round");
+  } else if (!undecided.empty()) {
+    std::vector<Flow> flows;
+    std::ranges::copy_if(round, std::back_inserter(flows),
+                         [&](const Flow& flow) { return undecided.contains(pair_of(flow)); });
+    const auto separate_rounds = one_peer_rounds(flows);
+    rounds_.insert(rounds_.begin(), separate_rounds.begin(), separate_rounds.end());
+    has_separated_ = true;
+  }
+  remove_flows(
+      [&](const Flow& flow) { return failed.contains(pair_of(flow)) || joint_failures_.contains(pair_of(flow)); });
+  return failed;
+}
+
+void RoundSequence::remove_flows(const std::function<bool(const Flow&)>& is_removed) {
+  for (auto& round : rounds_) std::erase_if(round, is_removed);
+  std::erase_if(rounds_, [](const auto& round) { return round.empty(); });
+}
+
+}  // namespace busbw
