@@ -17,6 +17,7 @@
 // BUSBW_PRETENDED_BUSY=1: queued work never completes.
 // BUSBW_PRETENDED_OLD_ERROR=1: before each launch there is an unread error of an earlier call.
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdarg>
@@ -117,6 +118,16 @@ cudaError_t log_launch(cudaStream_t stream) {
                            number_of(nodes_before(stream).front()));
   }
   return cudaSuccess;
+}
+
+/// True if the operations of the fake NCCL have ended.
+bool has_nccl_ended() {
+  static const auto has_ended = [] {
+    const char* const name = std::getenv("BUSBW_NCCL_LIBRARY");
+    void* const library = name ? dlopen(name, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+    return library ? reinterpret_cast<bool (*)()>(dlsym(library, "pretended_work_has_ended")) : nullptr;
+  }();
+  return !has_ended || has_ended();
 }
 
 cudaError_t allocate_host(void** memory, std::size_t bytes) {
@@ -275,8 +286,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) {
   static const bool is_busy = number_from("BUSBW_PRETENDED_BUSY", 0) != 0;
-  return is_busy ? cudaErrorNotReady : cudaSuccess;
+  return is_busy || !has_nccl_ended() ? cudaErrorNotReady : cudaSuccess;
 }
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 /// Fails for a captured stream, as in CUDA.
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   if (graph_of(stream) != 0) return cudaErrorStreamCaptureUnsupported;

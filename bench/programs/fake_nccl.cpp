@@ -10,8 +10,10 @@
 // BUSBW_PRETENDED_ALGORITHMS: algorithm of the all-reduces of each rank, such as RING,TREE. They are reported to the
 // profiler plugin NCCL_PROFILER_PLUGIN. BUSBW_PRETENDED_NCCL_LOG then has "profiled" or "not profiled" for each.
 // BUSBW_PRETENDED_STATE: asynchronous error of every communicator, such as 6 for a lost peer.
+// Further variables: fake_peers.hpp.
 #include <dlfcn.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,11 +21,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "fake_peers.hpp"
 #include "tests/profiler/nccl_events.hpp"
 
 struct ncclComm {
@@ -31,6 +36,7 @@ struct ncclComm {
   int ranks;
   int device;
   bool is_blocking = true;
+  std::unique_ptr<busbw::test::FakePeers> peers = nullptr;  // null: operations end at once
 };
 
 namespace {
@@ -48,6 +54,12 @@ struct GatherCall {
 thread_local std::vector<GatherCall> pending_gathers;
 /// True if the open group has a call of a non-blocking communicator.
 thread_local bool has_nonblocking = false;
+
+/// Communicators for `pretended_work_has_ended`.
+std::set<ncclComm_t> live_communicators;
+/// Communicator and peers of the sends and receives of the open group.
+thread_local ncclComm_t transfer_communicator = nullptr;
+thread_local std::set<int> transfer_peers;
 
 /// Number of open groups, and the streams of their operations for the log.
 thread_local int group_depth = 0;
@@ -111,6 +123,16 @@ ncclResult_t issue_operation(cudaStream_t stream) {
   group_streams.push_back(stream);
   if (group_depth == 0) log_launches();
   return ncclSuccess;
+}
+
+/// Issues a send or receive of a group.
+ncclResult_t issue_transfer(int peer, ncclComm_t communicator, cudaStream_t stream) {
+  if (communicator->peers) {
+    has_nonblocking = has_nonblocking || !communicator->is_blocking;
+    transfer_communicator = communicator;
+    transfer_peers.insert(peer);
+  }
+  return issue_operation(stream);
 }
 
 /// Field maxP2pPeers, which NCCL 2.30 and later reads behind the end of the struct in these headers. UNDEF if the
@@ -215,15 +237,22 @@ const char* ncclGetErrorString(ncclResult_t) { return "a fake error"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   *id = {};
+  static int count = 0;
+  std::snprintf(id->internal, sizeof id->internal, "%d.%d", static_cast<int>(getpid()), ++count);
   return ncclSuccess;
 }
 ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank) {
   *communicator = new ncclComm{rank, ranks, rank, is_blocking(NCCL_CONFIG_UNDEF_INT)};
   return (*communicator)->is_blocking ? ncclSuccess : ncclInProgress;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   log_config(*config);
   *communicator = new ncclComm{rank, ranks, rank, is_blocking(config->blocking)};
+  if (busbw::test::FakePeers::are_requested()) {
+    (*communicator)->peers = std::make_unique<busbw::test::FakePeers>(id.internal, rank, ranks);
+    live_communicators.insert(*communicator);
+  }
   start_profiler(**communicator);
   return (*communicator)->is_blocking ? ncclSuccess : ncclInProgress;
 }
@@ -233,12 +262,17 @@ ncclResult_t ncclCommInitAll(ncclComm_t* communicators, int ranks, const int* de
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  live_communicators.erase(communicator);
   delete communicator;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t communicator) { return ncclCommDestroy(communicator); }
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) {
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
   const char* const state = std::getenv("BUSBW_PRETENDED_STATE");
+  if (!state && communicator->peers && !communicator->peers->have_joined()) {
+    *error = ncclInProgress;
+    return ncclSuccess;
+  }
   *error = state ? static_cast<ncclResult_t>(std::atoi(state)) : ncclSuccess;
   return ncclSuccess;
 }
@@ -261,6 +295,8 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (--group_depth == 0 && !group_streams.empty()) log_launches();
+  if (group_depth == 0 && transfer_communicator)
+    std::exchange(transfer_communicator, nullptr)->peers->add_operation(std::exchange(transfer_peers, {}));
   if (const char* const folder = pending_gathers.empty() ? nullptr : std::getenv("BUSBW_PRETENDED_MEETING")) {
     gather_from_processes(folder);
     pending_gathers.clear();
@@ -288,11 +324,11 @@ ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclR
                                cudaStream_t stream) {
   return issue_operation(stream);
 }
-ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
-  return issue_operation(stream);
+ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int peer, ncclComm_t communicator, cudaStream_t stream) {
+  return issue_transfer(peer, communicator, stream);
 }
-ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
-  return issue_operation(stream);
+ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int peer, ncclComm_t communicator, cudaStream_t stream) {
+  return issue_transfer(peer, communicator, stream);
 }
 ncclResult_t ncclBroadcast(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
   return issue_operation(stream);
@@ -306,6 +342,11 @@ ncclResult_t ncclGather(const void*, void*, size_t, ncclDataType_t, int, ncclCom
 ncclResult_t ncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t stream) {
   return issue_operation(stream);
 }
+/// True if all sends and receives have ended. The fake CUDA calls it.
+bool pretended_work_has_ended() {
+  return std::ranges::all_of(live_communicators, [](ncclComm_t live) { return live->peers->have_finished(); });
+}
+
 /// Declared without arguments, because their types are newer than these headers.
 ncclResult_t ncclSignal() { return ncclSuccess; }
 }

@@ -29,6 +29,18 @@ std::uint64_t Ticker::take_elapsed() const {
   return read(timer_.number(), &ticks, sizeof ticks) == sizeof ticks ? ticks : 0;
 }
 
+TickLimit::TickLimit(double limit_s) : limit_ticks_(static_cast<std::uint64_t>(ticks_of(limit_s))) {}
+
+void TickLimit::restart() {
+  static_cast<void>(ticker_.take_elapsed());
+  elapsed_ticks_ = 0;
+}
+
+bool TickLimit::has_passed() {
+  elapsed_ticks_ += ticker_.take_elapsed();
+  return elapsed_ticks_ >= limit_ticks_;
+}
+
 void sleep_tick() { std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs)); }
 
 int ticks_of(double seconds) {

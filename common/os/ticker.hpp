@@ -25,6 +25,22 @@ class Ticker {
   Descriptor timer_;
 };
 
+/// Time limit of a wait.
+class TickLimit {
+ public:
+  /// Starts the limit. Throws EnvironmentError if the system cannot create a timer.
+  explicit TickLimit(double limit_s);
+  /// Starts the limit again.
+  void restart();
+  /// True if the limit has passed since the last start.
+  bool has_passed();
+
+ private:
+  Ticker ticker_;
+  std::uint64_t limit_ticks_;
+  std::uint64_t elapsed_ticks_ = 0;
+};
+
 /// Sleeps one tick.
 void sleep_tick();
 

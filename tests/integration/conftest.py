@@ -13,7 +13,7 @@ from skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa:
 from busbw.collectives import PROGRAMS
 
 from .launchers import slurm as real_slurm
-from .programs import Programs, used_from
+from .programs import PRETENDED_ENGINE, Programs, used_from
 
 LONG_FILES = ("test_slurm.py", "test_endings.py", "test_hosts.py", "test_find_namespaces.py", "test_site.py")
 """Files that run for minutes, longest first. A worker that starts one of them last finishes long after the others."""
@@ -42,6 +42,15 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
     if missing:
         pytest.fail(f"{folder} lacks {' '.join(missing)}: install busbw, or set BUSBW_PROGRAMS to the programs' folder")
     yield from used_from(folder, tmp_path)
+
+
+@pytest.fixture
+def pretended(tmp_path: Path) -> Iterator[Programs]:
+    """The engine over fakes of CUDA and NCCL, to run in an empty folder."""
+    build = Path(__file__).resolve().parents[2] / "build" / "gpu-compile"
+    if not (build / PRETENDED_ENGINE).exists():
+        pytest.skip(f"there is no {build / PRETENDED_ENGINE}: tools/test.sh builds it where it has CUDA's compiler")
+    yield from used_from(build, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -135,6 +135,12 @@ class Programs:
         return folder
 
 
+PRETENDED_ENGINE = "busbw-engine-pretended"
+"""The engine over a fake CUDA (bench/programs/fake_cuda.cpp). `pretended` has it."""
+PRETENDED_NCCL = "libpretended_nccl.so"
+"""A fake NCCL in the same folder (bench/programs/fake_nccl.cpp)."""
+
+
 def used_from(installed_in: Path, scratch: Path) -> Iterator[Programs]:
     """For a fixture: the programs of a folder, to run in an empty one; what they started ends with the test."""
     here = scratch / "here"

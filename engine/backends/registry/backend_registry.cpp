@@ -84,6 +84,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
     flags.shares_resources = options.comm_ops->shares;
   }
   flags.max_peers = options.make_collective()->max_peers();
+  flags.survives_losses = options.serves_flows();
   if (options.serves_flows()) set_flow_environment();
   return make_nccl_backend(config, survey);
 }

@@ -4,30 +4,28 @@ CUDA and NCCL are fakes (bench/programs/fake_*): no data move, so data are not c
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
 from polling import free_port
 
 from ..launchers.test_launched import variables
-from ..programs import Finished, Programs, complaints, of_kind, read_records, used_from
+from ..programs import (
+    PRETENDED_ENGINE,
+    PRETENDED_NCCL,
+    Finished,
+    Programs,
+    complaints,
+    of_kind,
+    read_records,
+)
 
-BUILD = Path(__file__).resolve().parents[3] / "build" / "gpu-compile"
-ENGINE = "busbw-engine-pretended"
 FLOAT8 = {"f8e4m3", "f8e5m2"}
 OLD_NCCL, NEW_NCCL = "21803", "22809"
 OLD_GPU, NEW_GPU = "80", "90"
 TYPES = 12
-
-
-@pytest.fixture
-def pretended(tmp_path: Path) -> Iterator[Programs]:
-    if not (BUILD / ENGINE).exists():
-        pytest.skip(f"there is no {BUILD / ENGINE}: tools/test.sh builds it where it has CUDA's compiler")
-    yield from used_from(BUILD, tmp_path)
 
 
 def run(programs: Programs, collective: str, dtype: str, *gpus: str, nccl: str) -> list[Finished]:
@@ -44,11 +42,11 @@ def start(
     **all_have: str,
 ) -> list[Finished]:
     store = f"tcp://127.0.0.1:{free_port()}"
-    pretend = {"BUSBW_NCCL_LIBRARY": str(BUILD / "libpretended_nccl.so")} | all_have
+    pretend = {"BUSBW_NCCL_LIBRARY": str(programs.path(PRETENDED_NCCL))} | all_have
     arguments = [collective, *flags, "--sizes", 64, "-n", 1, "-c", 0, "--records", "out.jsonl"]
     job = [
         programs.start(
-            ENGINE,
+            PRETENDED_ENGINE,
             *arguments,
             environment=pretend
             | {"BUSBW_PRETENDED_CAPABILITY": capability}

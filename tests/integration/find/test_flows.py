@@ -25,9 +25,15 @@ NO_CHANGES: Mapping[int, dict[str, str]] = MappingProxyType({})
 class Conversation:
     """Requests to a running engine and its answers."""
 
-    def __init__(self, programs: Programs, *arguments: object, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        programs: Programs,
+        *arguments: object,
+        environment: dict[str, str] | None = None,
+        engine: str = "busbw-engine",
+    ) -> None:
         self.running: Running = programs.start(
-            "busbw-engine", "flows", *arguments, environment=environment, stdin=subprocess.PIPE
+            engine, "flows", *arguments, environment=environment, stdin=subprocess.PIPE
         )
 
     def ask(self, request: dict[str, Any] | str) -> dict[str, Any]:
@@ -142,7 +148,11 @@ def test_a_rank_that_hangs_is_the_answer(programs: Programs) -> None:
 
 
 def launched(
-    programs: Programs, *arguments: object, size: int, environment: Mapping[int, dict[str, str]] = NO_CHANGES
+    programs: Programs,
+    *arguments: object,
+    size: int,
+    environment: Mapping[int, dict[str, str]] = NO_CHANGES,
+    engine: str = "busbw-engine",
 ) -> list[Conversation]:
     """Processes of one job of `size`, as a launcher starts them. Process 0 answers.
 
@@ -152,7 +162,9 @@ def launched(
     common = {"BUSBW_SIZE": str(size), "BUSBW_RENDEZVOUS": store, "BUSBW_TOKEN": "of-these-tests"}
     further = environment or {process: {} for process in range(size)}
     return [
-        Conversation(programs, *arguments, environment={**common, "BUSBW_RANK": str(process), **variables})
+        Conversation(
+            programs, *arguments, environment={**common, "BUSBW_RANK": str(process), **variables}, engine=engine
+        )
         for process, variables in further.items()
     ]
 

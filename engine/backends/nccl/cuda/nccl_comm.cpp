@@ -5,11 +5,14 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <optional>
 #include <stdexcept>
+#include <thread>
 
 #include "backends/nccl/cuda/nccl_join.hpp"
 #include "backends/nccl/gpus/device_errors.hpp"
 #include "backends/nccl/lifecycle/init_roots.hpp"
+#include "common/os/ticker.hpp"
 #include "common/support/error.hpp"
 
 namespace busbw {
@@ -34,12 +37,56 @@ ncclDataType_t nccl_type(Dtype dtype) {
 
 NcclComm::NcclComm(const NcclLibrary& library, const NcclOptions& flags, const Team& world, Team& group,
                    std::string rank_text, LiveCommunicators& live_communicators)
-    : library_(library), world_(world), rank_text_(std::move(rank_text)), live_communicators_(live_communicators) {
+    : library_(library),
+      world_(world),
+      rank_text_(std::move(rank_text)),
+      live_communicators_(live_communicators),
+      survives_losses_(flags.survives_losses && reads_config(library)) {
+  check_call(join(flags, group), "ncclCommInitRank");
+  check(finish_calls(), "ncclCommInitRank");
+}
+
+ncclResult_t NcclComm::join(const NcclOptions& flags, Team& group) {
   const int roots = default_roots(group.size(), static_cast<bool>(library_.call.comm_init_rank_scalable));
   auto [result, ids] = share_unique_ids(library_, group, roots);
   check(result, "ncclGetUniqueId");
-  check(join_communicator(library_, flags, ids, group.rank(), group.size(), &comm_), "ncclCommInitRank");
-  live_communicators_.add(world_.rank(), comm_);
+  result = join_communicator(library_, flags, ids, group.rank(), group.size(), &comm_);
+  if (result == ncclSuccess || result == ncclInProgress) live_communicators_.add(world_.rank(), comm_);
+  return result;
+}
+
+std::string NcclComm::rejoin(const NcclOptions& flags, Team& group, double limit_s) {
+  abort();
+  ncclResult_t result = join(flags, group);
+  if (result == ncclInProgress) result = finish_calls(limit_s);
+  if (result == ncclSuccess) return {};
+  abort();
+  if (result != ncclInProgress) return failure_text(result, "ncclCommInitRank");
+  return fmt::format("{}: ncclCommInitRank did not end within {:g} s; raise -T, or check the network of the host",
+                     rank_text_, limit_s);
+}
+
+void NcclComm::abort() {
+  if (comm_) library_.call.comm_abort(release());
+}
+
+ncclResult_t NcclComm::finish_calls(double limit_s) const {
+  if (!survives_losses_) return ncclSuccess;
+  std::optional<TickLimit> limit;  // most calls are done before a timer is worth its cost
+  for (;;) {
+    const ncclResult_t current = state();
+    if (current != ncclInProgress) return current;
+    if (world_.aborted()) throw JobAborted();
+    if (!limit) limit.emplace(limit_s);
+    if (limit->has_passed()) return current;
+    std::this_thread::yield();
+  }
+}
+
+ncclResult_t NcclComm::state() const {
+  ncclResult_t async_state = ncclSuccess;
+  const ncclResult_t result = library_.call.comm_get_async_error(comm_, &async_state);
+  return result == ncclSuccess ? async_state : result;
 }
 
 NcclComm::NcclComm(const NcclLibrary& library, const Team& world, std::string rank_text,
@@ -59,15 +106,20 @@ ncclComm_t NcclComm::release() {
 
 NcclComm::~NcclComm() {
   if (!comm_) return;
-  live_communicators_.remove(comm_);
-  if (ends_normally()) {
-    library_.call.comm_destroy(comm_);
-  } else if (world_.aborted()) {
-    library_.call.comm_abort(comm_);
+  // ncclCommDestroy may wait for the other ranks of the node, which may be lost.
+  if (world_.aborted() || (survives_losses_ && ends_normally())) {
+    abort();
+  } else {
+    live_communicators_.remove(comm_);
+    if (ends_normally()) library_.call.comm_destroy(comm_);
   }
 }
 
 bool NcclComm::ends_normally() const { return !world_.aborted() && std::uncaught_exceptions() == 0; }
+
+void NcclComm::check_call(ncclResult_t result, const char* activity) const {
+  if (result != ncclInProgress || !survives_losses_) check(result, activity);
+}
 
 void NcclComm::check(ncclResult_t result, const char* activity) const {
   if (result == ncclSuccess) return;
@@ -93,8 +145,7 @@ std::string NcclComm::failure_text(ncclResult_t result, const char* activity) co
 }
 
 void NcclComm::check_async() const {
-  ncclResult_t async_state = ncclSuccess;
-  check(library_.call.comm_get_async_error(comm_, &async_state), "ncclCommGetAsyncError");
+  const ncclResult_t async_state = state();
   if (async_state == ncclRemoteError) throw Error(ExitCode::rank_lost, failure_text(async_state, "a collective"));
   check(async_state, "a collective");
 }

@@ -1,5 +1,6 @@
 #pragma once
 // Owns one rank's ncclComm_t and turns NCCL's errors into exceptions.
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -25,8 +26,9 @@ class NcclComm {
   /// Owns a communicator that exists.
   NcclComm(const NcclLibrary& library, const Team& world, std::string rank_text, LiveCommunicators& live_communicators,
            ncclComm_t comm);
-  /// Destroys the communicator. In an aborted job it calls ncclCommAbort instead, which waits for no other rank. If
-  /// this rank failed but the job is not aborted yet, the communicator is left alone and ends with the process.
+  /// Destroys the communicator. In an aborted job, or if it survives losses, it calls ncclCommAbort instead, which
+  /// waits for no other rank. If this rank failed but the job is not aborted yet, the communicator is left alone and
+  /// ends with the process.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
@@ -34,20 +36,38 @@ class NcclComm {
   ncclComm_t get() const { return comm_; }
   /// Gives the communicator up, for a call that ends it.
   ncclComm_t release();
+  /// True if waits for a lost rank can end: `NcclOptions::survives_losses`, with a library that can do it.
+  bool survives_losses() const { return survives_losses_; }
+  /// Ends the operations of this rank without waiting for other ranks. `get` is then null until `rejoin`.
+  void abort();
+  /// Replaces the communicator by one of the ranks of `group`, which all call it. Returns the reason if not all have
+  /// joined within `limit_s`, otherwise an empty string. Only if `survives_losses`.
+  std::string rejoin(const NcclOptions& flags, Team& group, double limit_s);
+  /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are
+  /// not. Throws JobAborted after an abort. Returns at once if calls block.
+  ncclResult_t finish_calls(double limit_s = std::numeric_limits<double>::infinity()) const;
+  /// Returns NCCL's asynchronous state.
+  ncclResult_t state() const;
   /// True if the destructor calls ncclCommDestroy. If false, the communicator's registrations must not be released.
   bool ends_normally() const;
   /// Throws EnvironmentError with NCCL's error text, unless `result` is ncclSuccess. `activity`: "ncclAllReduce".
   void check(ncclResult_t result, const char* activity) const;
+  /// Like `check` for a call that may return before it is done, because the communicator survives losses.
+  void check_call(ncclResult_t result, const char* activity) const;
+  /// Describes a failure with NCCL's error text and a remedy.
+  std::string failure_text(ncclResult_t result, const char* activity) const;
   /// Checks for asynchronous errors. Throws like `check`, but Error(ExitCode::rank_lost) if NCCL has lost a peer.
   void check_async() const;
 
  private:
-  std::string failure_text(ncclResult_t result, const char* activity) const;
+  /// Joins the communicator of `group` without waiting, and returns NCCL's result.
+  ncclResult_t join(const NcclOptions& flags, Team& group);
 
   const NcclLibrary& library_;
   const Team& world_;
   std::string rank_text_;
   LiveCommunicators& live_communicators_;
+  bool survives_losses_ = false;
   ncclComm_t comm_ = nullptr;
 };
 

@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kMaxTiles = 256;  // cached tiles (docs/explanation/correctness.md), of up to 128 KiB each
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
 constexpr unsigned kPollsPerAbortCheck = 64;
+constexpr double kJoinLimits = 2;  // time to join again, in limits of give_up_peers_after: less than -T
 
 // Operations that a rank may issue behind a closed gate without blocking. Two queues limit this number:
 // - A stream accepts about 1,024 launches before the next one blocks. An operation of NCCL needs a few launches: the
@@ -58,6 +59,7 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       rank_text_(make_rank_text(world, rank_config.device)),
       device_(rank_config.device.index),
       is_single_machine_(rank_config.is_single_machine),
+      flags_(rank_config.flags),
       gate_enabled_(rank_config.gate_enabled),
       algorithm_observer_(rank_config.algorithm_observer),
       nvml_(rank_config.nvml),
@@ -174,6 +176,21 @@ void NcclCommunicator::exchange(std::span<const Transfer> sends, std::span<const
   request.sends.assign(sends.begin(), sends.end());
   request.recvs.assign(recvs.begin(), recvs.end());
   member_.submit();
+}
+
+bool NcclCommunicator::give_up_peers_after(double limit_s) {
+  if (!comm_.survives_losses()) return false;
+  peer_limit_s_ = limit_s;
+  issuer_.leave_after(limit_s);
+  return true;
+}
+
+// NCCL has no operation that gives up a single peer, so all ranks leave their communicator and join a new one.
+std::string NcclCommunicator::reconnect(Team& living) {
+  const std::vector<int> ranks = all_gather_values(living, rank());
+  std::string reason = comm_.rejoin(flags_, living, kJoinLimits * peer_limit_s_);
+  issuer_.continue_with(ranks);
+  return reason;
 }
 
 void NcclCommunicator::put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.hpp"
@@ -66,6 +67,11 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
+  bool give_up_peers_after(double limit_s) override;
+  std::vector<std::pair<int, std::string>> failed_peers() const override {
+    return {issuer_.failed_peers().begin(), issuer_.failed_peers().end()};
+  }
+  std::string reconnect(Team& living) override;
   bool can_put() const override { return registration_ && registration_->has_windows(); }
   void put(std::span<const Put> puts, std::span<const int> sources, Dtype) override;
   void delay(double seconds, bool overlapped) override;
@@ -132,6 +138,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   std::string rank_text_;
   int device_;
   bool is_single_machine_;
+  NcclOptions flags_;
+  double peer_limit_s_ = 0;  // of give_up_peers_after
   bool gate_enabled_;
   AlgorithmObserver* algorithm_observer_;  // null: none
   std::optional<NvmlGpu> nvml_;

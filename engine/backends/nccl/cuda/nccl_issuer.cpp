@@ -1,6 +1,8 @@
 // Maps each kind of request to calls of NCCL and CUDA. They run in the thread of the launch group's leader.
 #include "backends/nccl/cuda/nccl_issuer.hpp"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -27,9 +29,14 @@ T make_element(double value) {
   }
 }
 
+/// True for errors that NCCL reports after a peer was lost or its network failed.
+bool may_be_error_of_peer(ncclResult_t result) {
+  return result == ncclRemoteError || result == ncclSystemError || result == ncclInternalError;
+}
+
 }  // namespace
 
-NcclIssuer::NcclIssuer(const NcclLibrary& library, const NcclComm& comm, RankResources resources, CudaGate& gate)
+NcclIssuer::NcclIssuer(const NcclLibrary& library, NcclComm& comm, RankResources resources, CudaGate& gate)
     : nccl_(library.call), comm_(comm), resources_(std::move(resources)), gate_(gate) {}
 
 NcclIssuer::~NcclIssuer() {
@@ -41,6 +48,8 @@ void NcclIssuer::run(const IssueRequest& request) {
   // device, and launches of kernels set the current device themselves.
   std::optional<ScopedDevice> on_device;
   if (!resources_.stream) on_device.emplace(resources_.device);
+  is_waiting_ = false;
+  finish_calls();
   dispatch(request);
 }
 
@@ -96,6 +105,7 @@ void NcclIssuer::dispatch(const IssueRequest& request) {
     case IssueRequest::Kind::close_gate: {
       const ScopedDevice on_device(resources_.device);
       gate_.close(request.count, stream);
+      last_closing_ = request.count;
       return;
     }
     case IssueRequest::Kind::begin_group:
@@ -111,16 +121,22 @@ void NcclIssuer::run_kernel(const IssueRequest& request) {
 }
 
 void NcclIssuer::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
+  if (stall_limit_)
+    for (const auto transfers : {sends, recvs})
+      for (const Transfer& transfer : transfers) awaited_peers_.insert(transfer.peer);
+  if (!comm_.get()) return give_up_awaited_peers();
   const ncclDataType_t type = nccl_type(dtype);
   issue_in_group([&] {
     for (const Transfer& transfer : sends)
       if (transfer.count > 0)
-        comm_.check(nccl_.send(transfer.data, transfer.count, type, transfer.peer, comm_.get(), resources_.stream),
-                    "ncclSend");
+        check_call(
+            nccl_.send(transfer.data, transfer.count, type, comm_rank(transfer.peer), comm_.get(), resources_.stream),
+            "ncclSend");
     for (const Transfer& transfer : recvs)
       if (transfer.count > 0)
-        comm_.check(nccl_.recv(transfer.data, transfer.count, type, transfer.peer, comm_.get(), resources_.stream),
-                    "ncclRecv");
+        check_call(
+            nccl_.recv(transfer.data, transfer.count, type, comm_rank(transfer.peer), comm_.get(), resources_.stream),
+            "ncclRecv");
   });
 }
 
@@ -206,6 +222,7 @@ void NcclIssuer::record_timestamp(std::size_t number) {
   const unsigned flags = is_capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault;
   check_cuda(cudaEventRecordWithFlags(resources_.stamps[number].get(), resources_.stream, flags), resources_.rank_text,
              "recording a CUDA event");
+  if (stall_limit_) pending_stamps_.push_back(number);
 }
 
 /// In thread-local mode, calls such as allocation and copy fail in this thread during the capture, but not in others.
@@ -230,7 +247,7 @@ void NcclIssuer::instantiate_graph() {
 }
 
 void NcclIssuer::begin_nccl_group() { comm_.check(nccl_.group_start(), "ncclGroupStart"); }
-void NcclIssuer::end_nccl_group() { comm_.check(nccl_.group_end(), "ncclGroupEnd"); }
+void NcclIssuer::end_nccl_group() { check_call(nccl_.group_end(), "ncclGroupEnd"); }
 
 /// Ends the group without starting its operations, which could wait for lost ranks: after an invalid call in the group,
 /// ncclGroupEnd starts nothing.
@@ -242,14 +259,85 @@ void NcclIssuer::abort_nccl_group() noexcept {
 bool NcclIssuer::has_finished() {
   std::optional<ScopedDevice> on_device;
   if (!resources_.stream) on_device.emplace(resources_.device);
+  if (stall_limit_ && !std::exchange(is_waiting_, true)) stall_limit_->restart();
+  finish_calls();
   const cudaError_t state = cudaStreamQuery(resources_.stream);
   if (state == cudaErrorNotReady) {
-    if (++poll_count_ % kPollsPerAsyncCheck == 0) comm_.check_async();
+    if (++poll_count_ % kPollsPerAsyncCheck == 0) {
+      if (stall_limit_)
+        leave_if_stalled();
+      else
+        comm_.check_async();
+    }
     return false;
   }
   check_cuda(state, resources_.rank_text, "waiting for the GPU");
   gate_.require_not_expired();
+  awaited_peers_.clear();
+  pending_stamps_.clear();
   return true;
+}
+
+void NcclIssuer::check_call(ncclResult_t result, const char* activity) {
+  if (comm_.survives_losses() && may_be_error_of_peer(result))
+    call_error_ = result;
+  else
+    comm_.check_call(result, activity);
+}
+
+void NcclIssuer::finish_calls() {
+  if (!stall_limit_ || !comm_.get()) return;
+  const ncclResult_t error = std::exchange(call_error_, ncclSuccess);
+  const ncclResult_t state = error == ncclSuccess ? comm_.finish_calls(limit_s_) : error;
+  if (state == ncclInProgress) return leave_after_timeout();
+  handle_state(state);
+}
+
+bool NcclIssuer::has_progressed() {
+  bool is_any_reached = false;
+  while (!pending_stamps_.empty() && cudaEventQuery(resources_.stamps[pending_stamps_.front()].get()) == cudaSuccess) {
+    pending_stamps_.pop_front();
+    is_any_reached = true;
+  }
+  return is_any_reached;
+}
+
+void NcclIssuer::leave_if_stalled() {
+  if (!comm_.get()) return;  // the operations end soon
+  handle_state(comm_.state());
+  if (has_progressed()) stall_limit_->restart();
+  if (comm_.get() && stall_limit_->has_passed()) leave_after_timeout();
+}
+
+void NcclIssuer::handle_state(ncclResult_t state) {
+  if (state == ncclInProgress) return;
+  if (may_be_error_of_peer(state))
+    leave(comm_.failure_text(state, "a flow"));
+  else
+    comm_.check(state, "a flow");
+}
+
+void NcclIssuer::leave(const std::string& reason) {
+  leave_reason_ = reason;
+  gate_.open(last_closing_);  // NCCL may wait for operations behind it
+  comm_.abort();
+  give_up_awaited_peers();
+}
+
+void NcclIssuer::give_up_awaited_peers() {
+  for (const int peer : std::exchange(awaited_peers_, {})) failed_peers_.emplace(peer, leave_reason_);
+}
+
+void NcclIssuer::leave_after_timeout() {
+  leave(fmt::format("timed out: no operation of NCCL ended within {:g} s", limit_s_));
+}
+
+void NcclIssuer::continue_with(const std::vector<int>& ranks) {
+  comm_ranks_.clear();
+  for (const int rank : ranks) comm_ranks_.emplace(rank, static_cast<int>(comm_ranks_.size()));
+  awaited_peers_.clear();
+  failed_peers_.clear();
+  call_error_ = ncclSuccess;
 }
 
 void NcclIssuer::recover() noexcept {

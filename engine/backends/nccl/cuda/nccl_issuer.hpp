@@ -1,7 +1,11 @@
 #pragma once
 // Carries out one rank's requests on its GPU, by calls of NCCL and CUDA. The launch group's leader thread runs it.
+#include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +15,7 @@
 #include "backends/nccl/cuda/device_comm.hpp"
 #include "backends/nccl/cuda/nccl_comm.hpp"
 #include "backends/nccl/launch_group.hpp"
+#include "common/os/ticker.hpp"
 
 namespace busbw {
 
@@ -30,7 +35,7 @@ struct RankResources {
 class NcclIssuer final : public OperationIssuer {
  public:
   /// All arguments must outlive this.
-  NcclIssuer(const NcclLibrary& library, const NcclComm& comm, RankResources resources, CudaGate& gate);
+  NcclIssuer(const NcclLibrary& library, NcclComm& comm, RankResources resources, CudaGate& gate);
   ~NcclIssuer() override;
   NcclIssuer(const NcclIssuer&) = delete;
   NcclIssuer& operator=(const NcclIssuer&) = delete;
@@ -41,6 +46,17 @@ class NcclIssuer final : public OperationIssuer {
   void abort_nccl_group() noexcept override;
   bool has_finished() override;
   void recover() noexcept override;
+
+  /// From now on, leaves the communicator if no operation of this rank ends within `limit_s`, or if NCCL reports an
+  /// error of a peer. Later exchanges then only give up their peers. Only if it survives losses.
+  void leave_after(double limit_s) {
+    stall_limit_.emplace(limit_s);
+    limit_s_ = limit_s;
+  }
+  /// Peers of exchanges that did not end because this rank left the communicator, with the reason.
+  const std::map<int, std::string>& failed_peers() const { return failed_peers_; }
+  /// Continues after the communicator was replaced. `ranks`: its ranks, by the numbers that requests have for them.
+  void continue_with(const std::vector<int>& ranks);
 
   /// Returns the graph of the last capture, once.
   std::shared_ptr<CudaGraph> take_graph() { return std::move(graph_); }
@@ -61,9 +77,24 @@ class NcclIssuer final : public OperationIssuer {
   void end_capture();
   void instantiate_graph();
   ncclRedOp_t nccl_redop(Redop redop, Dtype dtype);
+  /// Returns when the calls so far have put their work into the stream, or this rank has left the communicator.
+  void finish_calls();
+  /// True if a timestamp was reached since the last call.
+  bool has_progressed();
+  void leave_if_stalled();
+  /// Leaves the communicator if `state` is an error that a peer may have caused. Throws if it is another error.
+  void handle_state(ncclResult_t state);
+  void leave(const std::string& reason);
+  void give_up_awaited_peers();
+  void leave_after_timeout();
+  /// Throws like NcclComm::check_call. In a communicator that survives losses, keeps an error that a peer may have
+  /// caused for `finish_calls`.
+  void check_call(ncclResult_t result, const char* activity);
+  /// Number of a peer in the communicator.
+  int comm_rank(int peer) const { return comm_ranks_.empty() ? peer : comm_ranks_.at(peer); }
 
   const NcclFunctions& nccl_;
-  const NcclComm& comm_;
+  NcclComm& comm_;
   RankResources resources_;
   CudaGate& gate_;
   bool is_capturing_ = false;
@@ -74,6 +105,17 @@ class NcclIssuer final : public OperationIssuer {
   std::vector<Transfer> recvs_;
   std::vector<AwaitedSignals> awaited_;  // reused by `put`
   unsigned poll_count_ = 0;
+  // For communicators that survive losses.
+  std::optional<TickLimit> stall_limit_;
+  double limit_s_ = 0;
+  std::size_t last_closing_ = 0;            // number of the gate's last closing
+  bool is_waiting_ = false;                 // no request since the last call of `has_finished`
+  ncclResult_t call_error_ = ncclSuccess;   // for `finish_calls`
+  std::set<int> awaited_peers_;             // of the operations since the stream was last empty
+  std::deque<std::size_t> pending_stamps_;  // timestamps since then that are not reached
+  std::string leave_reason_;  // of the last time that this rank left its communicator
+  std::map<int, std::string> failed_peers_;
+  std::map<int, int> comm_ranks_;  // by the numbers of requests; empty: these numbers are those of the communicator
 };
 
 }  // namespace busbw

@@ -45,6 +45,7 @@ static_assert(sizeof(NcclConfigV2_30) == 96);
 NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& options) {
   NcclConfigV2_30 config;
   config.version = static_cast<unsigned>(std::min(library.version, kFirstVersionWithMaxPeers));
+  if (options.survives_losses) config.blocking = 0;
   if (options.cta_policy) config.cta_policy = *options.cta_policy;
   if (options.shares_resources) config.split_share = config.shrink_share = 1;
   // nccl-tests also sets the NVLink schedule and the maximum number of peers. With other settings, the same library
@@ -69,10 +70,14 @@ SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int ro
   return shared;
 }
 
+// From 2.27 on, a library reads the members that it knows from a configuration that has more members.
+bool reads_config(const NcclLibrary& library) {
+  return library.call.comm_init_rank_config && library.version >= kFirstVersionWithCtaPolicy;
+}
+
 ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& options, std::span<ncclUniqueId> ids,
                                int rank, int ranks, ncclComm_t* comm) {
-  // From 2.27 on, a library reads the members that it knows from a configuration that has more members.
-  const bool has_config = library.call.comm_init_rank_config && library.version >= kFirstVersionWithCtaPolicy;
+  const bool has_config = reads_config(library);
   NcclConfigV2_30 config = make_config(library, options);
   auto* const config_or_null = has_config ? reinterpret_cast<ncclConfig_t*>(&config) : nullptr;
   if (ids.size() > 1)
