@@ -101,7 +101,7 @@ class Machine:
         self.folder = folder
         self.count = count
         self.on_gpus = backend == "nccl"
-        self._backend = backend
+        self.backend = backend
         self._started: list[Running] = []
 
     def ranks(self, way: str) -> list[object]:
@@ -126,10 +126,10 @@ class Machine:
             [
                 str(self.programs / f"{collective}_perf"),
                 *map(str, [*arguments, *limit]),
-                *["--backend", self._backend, "--records", str(record)],
+                *["--backend", self.backend, "--records", str(record)],
             ],
             cwd=self.folder,
-            env={**self._environment(), **(environment or {})},
+            env={**self.environment(), **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -152,7 +152,7 @@ class Machine:
             running.kill()
 
     @staticmethod
-    def _environment() -> dict[str, str]:
+    def environment() -> dict[str, str]:
         """NVLink multicast is off by default, because a fault in it can disable all GPUs of a host."""
         kept = {
             name: value
