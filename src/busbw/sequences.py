@@ -7,6 +7,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import islice
 from typing import IO, BinaryIO, Generic, NamedTuple, TypeVar, cast, overload
 
@@ -111,6 +112,12 @@ class ItemFile:
         return self._opened_file
 
 
+@cache
+def _list_decoder(item_type: type[Item]) -> msgspec.msgpack.Decoder[list[Item]]:
+    """Returns the decoder for blocks of items. To make one takes as long as to decode a few rows."""
+    return msgspec.msgpack.Decoder(list[item_type])  # type: ignore[valid-type]
+
+
 class LazySequence(Sequence[Item]):
     """A sequence with a fast iterator, from which the other accesses are derived."""
 
@@ -138,7 +145,7 @@ class StoredSequence(LazySequence[Item], Generic[Item]):
     """Items in a file. They are appended at first and then only read; each access returns a new copy."""
 
     def __init__(self, item_type: type[Item], file: ItemFile | None = None, blocks: Iterable[Block] = ()) -> None:
-        self._decoder = msgspec.msgpack.Decoder(list[item_type])  # type: ignore[valid-type]
+        self._decoder: msgspec.msgpack.Decoder[list[Item]] = _list_decoder(item_type)  # type: ignore[arg-type]
         self._file = file or ItemFile()
         self._blocks = list(blocks)
         self._stored_count = sum(block.item_count for block in self._blocks)

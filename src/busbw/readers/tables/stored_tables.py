@@ -1,10 +1,13 @@
 """Collects the tables of a long log in a temporary file. Only their positions stay in memory.
 
-A table is read whenever it is needed. The rows of a very long table also stay in the file, as a `StoredSequence`.
+A table is read whenever it is needed, and its rows only when they are used. The rows of a very long table also stay in
+the file, as a `StoredSequence`.
 """
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 
 import msgspec
 
@@ -13,14 +16,43 @@ from busbw.readers.tables.events import TableChunk
 from busbw.sequences import Block, ItemFile, LazySequence, StoredSequence
 
 _MAX_ROWS = 20_000
-"""Maximum number of rows of a table that become a tuple when the table is read."""
+"""Maximum number of rows of a table that become a tuple when they are used."""
+_BLOCK_BYTES = 1 << 16
+"""Length of the encoded tables, without rows, that are written as one block."""
+_BLOCKS_IN_MEMORY = 4
+"""Number of blocks that stay in memory. If several processes wrote the log, tables of adjacent blocks take turns."""
 
 
 class _StoredTable(msgspec.Struct, array_like=True):
     table: Table
-    """Contains the rows only if `row_blocks` is empty."""
+    """The table without its rows."""
     row_blocks: list[Block]
-    """Blocks of the rows of a table that was read in several chunks."""
+
+
+class _RowsOnDemand(LazySequence[Row]):
+    """Rows that are read from the file at their first use, because many commands use only the facts of a table."""
+
+    def __init__(self, stored: StoredSequence[Row]) -> None:
+        self._stored = stored
+
+    @cached_property
+    def _rows(self) -> tuple[Row, ...]:
+        return tuple(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        """True for equal rows, so that a stored table equals one in memory."""
+        return self._rows == (other._rows if isinstance(other, _RowsOnDemand) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _item(self, position: int) -> Row:
+        return self._rows[position]
 
 
 class StoredTables(LazySequence[Table]):
@@ -33,7 +65,15 @@ class StoredTables(LazySequence[Table]):
         """Position and rows of each table with further chunks to come, by the table's first line."""
         self._open_tables: dict[int, Table] = {}
         """Latest chunk, without rows, of each table in `_open_rows`."""
-        self._first_lines, self._offsets, self._lengths = array("q"), array("q"), array("q")
+        self._first_lines, self._written_numbers = array("q"), array("q")
+        """By position: the first line of each table, and the number of tables that were written before it."""
+        self._written_count = 0
+        self._unwritten: list[msgspec.Raw] = []
+        """Encoded tables of the next block."""
+        self._blocks: list[Block] = []
+        self._block_ends = array("q")
+        """Number of tables up to the end of each block."""
+        self._decoded_blocks: dict[int, list[_StoredTable]] = {}
         self._order: array[int] | None = None
 
     def add(self, chunk: TableChunk) -> None:
@@ -44,11 +84,7 @@ class StoredTables(LazySequence[Table]):
         else:
             position = len(self._first_lines)
             self._first_lines.append(first_line)
-            self._offsets.append(0)
-            self._lengths.append(0)
-            if chunk.is_last:  # the whole table
-                self._write(position, chunk.table, [])
-                return
+            self._written_numbers.append(0)
             rows = StoredSequence(Row, self._file)
         rows.extend(chunk.table.rows)
         table = msgspec.structs.replace(chunk.table, rows=())
@@ -65,11 +101,22 @@ class StoredTables(LazySequence[Table]):
         for first_line, (position, rows) in self._open_rows.items():
             self._write(position, self._open_tables[first_line], rows.flush())
         self._open_rows, self._open_tables = {}, {}
-        self._order = array("q", sorted(range(len(self._first_lines)), key=self._first_lines.__getitem__))
+        self._write_block()
+        positions = sorted(range(len(self._first_lines)), key=self._first_lines.__getitem__)
+        self._order = array("q", map(self._written_numbers.__getitem__, positions))
 
     def _write(self, position: int, table: Table, row_blocks: list[Block]) -> None:
-        block = self._file.append([_StoredTable(table, row_blocks)])
-        self._offsets[position], self._lengths[position] = block.offset, block.length
+        self._written_numbers[position] = self._written_count
+        self._written_count += 1
+        self._unwritten.append(msgspec.Raw(msgspec.msgpack.encode(_StoredTable(table, row_blocks))))
+        if sum(map(len, self._unwritten)) > _BLOCK_BYTES:
+            self._write_block()
+
+    def _write_block(self) -> None:
+        if self._unwritten:
+            self._blocks.append(self._file.append(self._unwritten))
+            self._block_ends.append(self._written_count)
+            self._unwritten = []
 
     def __len__(self) -> int:
         return len(self._first_lines)
@@ -79,10 +126,17 @@ class StoredTables(LazySequence[Table]):
 
     def _item(self, position: int) -> Table:
         assert self._order is not None  # `finish_writing` was called
-        index = self._order[position]
-        block = Block(self._offsets[index], self._lengths[index], 1)
-        (stored,) = self._decoder.decode(self._file.read(block))
-        if not stored.row_blocks:
-            return msgspec.structs.replace(stored.table, rows=tuple(stored.table.rows))
+        written_number = self._order[position]
+        block_number = bisect_right(self._block_ends, written_number)
+        start = self._block_ends[block_number - 1] if block_number else 0
+        stored = self._read_block(block_number)[written_number - start]
         rows = StoredSequence(Row, self._file, stored.row_blocks)
-        return msgspec.structs.replace(stored.table, rows=rows if len(rows) > _MAX_ROWS else tuple(rows))
+        return msgspec.structs.replace(stored.table, rows=rows if len(rows) > _MAX_ROWS else _RowsOnDemand(rows))
+
+    def _read_block(self, number: int) -> list[_StoredTable]:
+        """Returns the tables of a block."""
+        if number not in self._decoded_blocks:
+            if len(self._decoded_blocks) == _BLOCKS_IN_MEMORY:
+                self._decoded_blocks.clear()
+            self._decoded_blocks[number] = self._decoder.decode(self._file.read(self._blocks[number]))
+        return self._decoded_blocks[number]
