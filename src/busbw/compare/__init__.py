@@ -5,7 +5,8 @@ error rates. The verdict on each size is decided in `verdicts.py`. A point is on
 """
 
 from collections.abc import Sequence
-from itertools import chain, islice
+from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from busbw.comparability import find_load_differences
 from busbw.compare import differences
 from busbw.compare.evidence import MIN_RUNS
 from busbw.compare.figures import PointFigures
-from busbw.compare.pairing import Observations, align, by_configuration, observations, require_common
+from busbw.compare.pairing import Observations, SideRows, align, by_configuration, read_rows, require_common
 from busbw.compare.result import (
     Basis,
     ChangeVerdict,
@@ -55,16 +56,18 @@ def compare_logs(
             systems in common. One log does not state a property, such as the element type, and the other has rows
             with several values of this property.
     """
-    for side, log in (("A", a), ("B", b)):
-        variants = dict.fromkeys(row.variant for row in log.iterate_rows() if row.variant)
-        if len(variants) > 1:
+    side_a, side_b = (
+        _SideContent.read(label, log.source, log.tables, len(log.tables)) for label, log in (("A", a), ("B", b))
+    )
+    for side in (side_a, side_b):
+        if len(side.rows.variants) > 1:
             raise UsageError(
-                f"{side} contains several variants: {', '.join(variants)}",
-                remedy=f"compare them with each other: busbw compare {log.source}",
+                f"{side.side.label} contains several variants: {', '.join(side.rows.variants)}",
+                remedy=f"compare them with each other: busbw compare {side.side.source}",
             )
     return _compare(
-        (Side(label="A", source=a.source, library=_libraries_text(a.tables), runs=len(a.tables)), a.tables),
-        (Side(label="B", source=b.source, library=_libraries_text(b.tables), runs=len(b.tables)), b.tables),
+        side_a,
+        side_b,
         warnings=[*differences.log_warnings("A", a), *differences.log_warnings("B", b)],
         resolution=resolution,
         placement=placement,
@@ -108,13 +111,10 @@ def compare_variants(
             )
     if names[0] == names[1]:
         raise UsageError(f'the variant "{names[0]}" is named twice', remedy="name two different variants")
-    sides = [
-        (Side(label=name, source=log.source, library=_libraries_text(tables_by_name[name])), tables_by_name[name])
-        for name in names
-    ]
+    side_a, side_b = (_SideContent.read(name, log.source, tables_by_name[name]) for name in names)
     return _compare(
-        sides[0],
-        sides[1],
+        side_a,
+        side_b,
         warnings=differences.log_warnings("the log", log),
         resolution=resolution,
         placement=placement,
@@ -146,12 +146,33 @@ def _variant_count_text(names: Sequence[str]) -> str:
     return f"{len(names)} variants" if names else "no variants to compare"
 
 
-def _require_like_loads(name_a: str, tables_a: Sequence[Table], name_b: str, tables_b: Sequence[Table]) -> None:
+class _SideContent(NamedTuple):
+    """A side with its tables, and the content of their rows."""
+
+    side: Side
+    tables: Sequence[Table]
+    rows: SideRows
+
+    @classmethod
+    def read(cls, label: str, source: str, tables: Sequence[Table], runs: int = 1) -> "_SideContent":
+        """Reads the tables of a log. `runs` is `Side.runs`."""
+        side = Side(label=label, source=source, library=_libraries_text(tables), runs=runs)
+        return cls(side, tables, read_rows(tables))
+
+    def wrong_data(self) -> list[str]:
+        """Returns sentences about wrong data."""
+        return self.rows.wrong_rows.sentences(self.side.label, self.tables)
+
+
+def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
     """Raises UsageError if a table has another distribution of the traffic, or another neighbor, than the first one."""
-    if not tables_a:
+    if not a.tables:
         return
-    for table in chain(islice(tables_a, 1, None), tables_b):
-        if load_differences := find_load_differences(tables_a[0], table, run_name=name_a, other_name=name_b):
+    tables = chain(a.tables, b.tables)
+    first = next(tables)
+    name_a, name_b = a.side.label, b.side.label
+    for table in tables:
+        if load_differences := find_load_differences(first, table, run_name=name_a, other_name=name_b):
             differences_text = "; ".join(difference.text for difference in load_differences)
             raise UsageError(
                 f"{name_a} and {name_b} measured unlike traffic: {differences_text}",
@@ -160,8 +181,8 @@ def _require_like_loads(name_a: str, tables_a: Sequence[Table], name_b: str, tab
 
 
 def _compare(
-    side_a: tuple[Side, Sequence[Table]],
-    side_b: tuple[Side, Sequence[Table]],
+    a: _SideContent,
+    b: _SideContent,
     *,
     warnings: list[str],
     resolution: float,
@@ -169,16 +190,13 @@ def _compare(
     any_system: bool,
     has_claims: bool = False,
 ) -> Comparison:
-    """Compares two sides, each with its tables. `has_claims`: True if speed-ups in B's rows are relative to side A."""
-    (a, tables_a), (b, tables_b) = side_a, side_b
-    observations_a, observations_b = (
-        _select_placement(observations(tables), placement) for tables in (tables_a, tables_b)
-    )
+    """Compares two sides. `has_claims`: True if speed-ups in B's rows are relative to side A."""
+    observations_a, observations_b = (_select_placement(side.rows.observations, placement) for side in (a, b))
     observations_a, observations_b, notes = align(observations_a, observations_b)
     figures_a, figures_b, system_notes = separate_systems(
-        (observations_a, tables_a), (observations_b, tables_b), any_system=any_system
+        (observations_a, a.tables), (observations_b, b.tables), any_system=any_system
     )
-    _require_like_loads(a.label, tables_a, b.label, tables_b)
+    _require_like_loads(a, b)
     points = require_common(figures_a, figures_b)
     pairs = [(figures_a[point], figures_b[point]) for point in points]
     results = judge_points(points, pairs, resolution=resolution, has_claims=has_claims)
@@ -186,8 +204,8 @@ def _compare(
     bases = list(dict.fromkeys(result.basis for result in results))
     has_device_times = any(result.compared == "device_time_us" for result in results)
     return Comparison(
-        a=a,
-        b=b,
+        a=a.side,
+        b=b.side,
         results=tuple(results),
         resolution=resolution,
         method=(
@@ -195,11 +213,11 @@ def _compare(
             *(_METHOD_BY_BASIS[basis].format(min_runs=MIN_RUNS, thresholds=thresholds) for basis in bases),
         ),
         level_text=_level_text(bases),
-        wrong_data=(*differences.wrong_data(a.label, tables_a), *differences.wrong_data(b.label, tables_b)),
+        wrong_data=tuple(sentence for side in (a, b) for sentence in side.wrong_data()),
         warnings=(*warnings, *system_notes, *notes, *_cycle_warnings(pairs)),
         only_in_a=tuple(sorted(figures_a.keys() - figures_b.keys(), key=by_configuration)),
         only_in_b=tuple(sorted(figures_b.keys() - figures_a.keys(), key=by_configuration)),
-        differences=differences.find_setting_differences(tables_a, tables_b),
+        differences=differences.find_setting_differences(a.tables, b.tables),
     )
 
 

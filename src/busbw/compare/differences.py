@@ -37,23 +37,31 @@ def _facts_by_name(tables: Sequence[Table]) -> dict[str, str]:
     return {name: ", ".join(values) for name, values in facts.items()}
 
 
-def wrong_data(name: str, tables: Iterable[Table]) -> list[str]:
-    """Returns sentences about wrong data on one side. Empty if none is known or nothing was checked."""
-    row_count = wrong_count = claimed_count = 0
-    first_wrong: Row | None = None
-    for table in tables:
-        row_count += len(table.rows)
-        claimed_count += table.claimed_out_of_bounds or 0
-        for row in table.rows:
-            if any(figure.wrong_elements for figure in row.figures.values()):
-                wrong_count += 1
-                first_wrong = first_wrong or row
-    if first_wrong is not None:
-        count = f"{wrong_count} of {count_text(row_count, 'row')}"
-        return [f"{name} has wrong data in {count}, first at {_row_text(first_wrong)}."]
-    if claimed_count:
-        return [f"The footer of {name} counts {count_text(claimed_count, 'result')} out of bounds (wrong data)."]
-    return []
+class WrongRows:
+    """Counts the rows with wrong data of one side."""
+
+    def __init__(self) -> None:
+        self._row_count = self._wrong_count = 0
+        self._first_wrong: Row | None = None
+
+    def add(self, row: Row) -> None:
+        """Adds a row."""
+        self._row_count += 1
+        if any(figure.wrong_elements for figure in row.figures.values()):
+            self._wrong_count += 1
+            self._first_wrong = self._first_wrong or row
+
+    def sentences(self, name: str, tables: Iterable[Table]) -> list[str]:
+        """Returns sentences about wrong data on one side. Empty if none is known or nothing was checked.
+
+        `tables` are those of the rows. Their footers count if no row has wrong data.
+        """
+        if self._first_wrong is not None:
+            count = f"{self._wrong_count} of {count_text(self._row_count, 'row')}"
+            return [f"{name} has wrong data in {count}, first at {_row_text(self._first_wrong)}."]
+        if claimed_count := sum(table.claimed_out_of_bounds or 0 for table in tables):
+            return [f"The footer of {name} counts {count_text(claimed_count, 'result')} out of bounds (wrong data)."]
+        return []
 
 
 def _row_text(row: Row) -> str:

@@ -7,15 +7,16 @@ if all its rows agree on it, and a note says so.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from busbw.comparability import SystemFacts, system_facts
+from busbw.compare.differences import WrongRows
 from busbw.compare.figures import PointFigures
 from busbw.compare.result import PointKey
 from busbw.errors import UsageError
-from busbw.logs import Figure, Row, Table
+from busbw.logs import Figure, Placement, Row, Table
 from busbw.statistics.run_variation import LaunchMode, launch_mode_of
 from busbw.units import size_text
 
@@ -47,7 +48,16 @@ _FIELD_NAMES = {
 }
 
 
-def observations(tables: Iterable[Table]) -> Observations:
+class SideRows(NamedTuple):
+    """Content of the rows of one side. One pass collects all of it, because the rows of a long log are in a file."""
+
+    observations: Observations
+    variants: tuple[str, ...]
+    """Distinct variants of the rows, in their order."""
+    wrong_rows: WrongRows
+
+
+def read_rows(tables: Iterable[Table]) -> SideRows:
     """Groups all figures by point and system. Each table counts as a run.
 
     If several rows of one cycle have the same point, the first counts: small sizes may all be rounded down to 0 bytes.
@@ -55,53 +65,104 @@ def observations(tables: Iterable[Table]) -> Observations:
     Raises:
         UsageError: The figures do not fit into memory.
     """
-    by_point: Observations = {}
-    used_bytes = 0
+    collector = _FigureCollector()
+    variants: dict[str, None] = {}
+    wrong_rows = WrongRows()
     for run, table in enumerate(tables):
-        launch_mode = _visible_launch_mode(table)
-        facts_by_configuration: dict[tuple[object, ...], SystemFacts] = {}
+        collector.begin_run(run, table)
         for row in table.rows:
-            facts = facts_by_configuration.get(row.configuration)
-            if facts is None:
-                facts = facts_by_configuration[row.configuration] = system_facts(table, row)
-            for point, figure in figures_by_point(table, row):
-                by_system = by_point.setdefault(point, {})
-                figures = by_system.get(facts)
-                if figures is None:
-                    figures = by_system[facts] = PointFigures()
-                    used_bytes += _BYTES_PER_POINT
-                if not figures.add(figure, run, row.cycle):
-                    continue
-                if launch_mode:
-                    figures.launch_modes.add(launch_mode)
-                if figures.claimed_speedup is None:
-                    figures.claimed_speedup = row.claimed_speedup
-                used_bytes += _BYTES_PER_FIGURE + _BYTES_PER_SAMPLE * max(map(len, figure.samples_us), default=0)
-                if used_bytes > _MAX_BYTES:
-                    raise UsageError(
-                        "a side has more figures and samples than 1 GiB of memory holds",
-                        remedy="compare fewer of its runs",
-                    )
-    return by_point
+            collector.add(row)
+            wrong_rows.add(row)
+            if row.variant:
+                variants[row.variant] = None
+    return SideRows(collector.by_point, tuple(variants), wrong_rows)
+
+
+class _Configuration(NamedTuple):
+    """One configuration on one system."""
+
+    facts: SystemFacts
+    figures: dict[tuple[int, Placement, bool], PointFigures]
+    """Its figures in the result by size, placement and `PointKey.together`. To find them here takes less time than to
+    make a point for each of a million figures."""
+
+
+class _FigureCollector:
+    """Collects the figures of one side."""
+
+    def __init__(self) -> None:
+        self.by_point: Observations = {}
+        self._used_bytes = 0
+        self._configurations: dict[tuple[object, ...], _Configuration] = {}
+
+    def begin_run(self, run: int, table: Table) -> None:
+        """Sets the table of the next rows."""
+        self._run, self._table = run, table
+        self._launch_mode = _visible_launch_mode(table)
+        self._configurations_of_run: dict[tuple[object, ...], _Configuration] = {}
+
+    def add(self, row: Row) -> None:
+        """Adds the figures of a row. Raises UsageError if they do not fit into memory."""
+        key = row.configuration
+        configuration = self._configurations_of_run.get(key)
+        if configuration is None:
+            configuration = self._configurations_of_run[key] = self._find_configuration(row)
+        for placement, figure in row.figures.items():
+            self._add_figure(configuration, row, placement, figure, together=False)
+            if together := figure.together_figure:
+                self._add_figure(configuration, row, placement, together, together=True)
+
+    def _find_configuration(self, row: Row) -> _Configuration:
+        table, facts = self._table, system_facts(self._table, row)
+        key = (row.configuration, table.collective_of(row), table.ranks_of(row), facts)
+        return self._configurations.setdefault(key, _Configuration(facts, {}))
+
+    def _add_figure(
+        self, configuration: _Configuration, row: Row, placement: Placement, figure: Figure, *, together: bool
+    ) -> None:
+        case = (row.size_bytes, placement, together)
+        figures = configuration.figures.get(case)
+        if figures is None:
+            by_system = self.by_point.setdefault(_point_of(self._table, row, placement, together=together), {})
+            if configuration.facts not in by_system:
+                by_system[configuration.facts] = PointFigures()
+                self._used_bytes += _BYTES_PER_POINT
+            figures = configuration.figures[case] = by_system[configuration.facts]
+        if not figures.add(figure, self._run, row.cycle):
+            return
+        if self._launch_mode:
+            figures.launch_modes.add(self._launch_mode)
+        if figures.claimed_speedup is None:
+            figures.claimed_speedup = row.claimed_speedup
+        self._used_bytes += _BYTES_PER_FIGURE + _BYTES_PER_SAMPLE * max(map(len, figure.samples_us), default=0)
+        if self._used_bytes > _MAX_BYTES:
+            raise UsageError(
+                "a side has more figures and samples than 1 GiB of memory holds",
+                remedy="compare fewer of its runs",
+            )
 
 
 def figures_by_point(table: Table, row: Row) -> Iterator[tuple[PointKey, Figure]]:
     """Yields the figures of a row with their points. The operation next to a neighbor is a point of its own."""
     for placement, figure in row.figures.items():
-        point = PointKey(
-            collective=table.collective_of(row),
-            dtype=row.dtype,
-            redop=row.redop,
-            root=row.root,
-            ranks=table.ranks_of(row),
-            test_ranks=row.lifecycle.test_ranks if row.lifecycle else None,
-            group=row.group,
-            placement=placement,
-            size_bytes=row.size_bytes,
-        )
-        yield point, figure
+        yield _point_of(table, row, placement), figure
         if together := figure.together_figure:
-            yield msgspec.structs.replace(point, together=True), together
+            yield _point_of(table, row, placement, together=True), together
+
+
+def _point_of(table: Table, row: Row, placement: Placement, *, together: bool = False) -> PointKey:
+    return PointKey(
+        collective=table.collective_of(row),
+        dtype=row.dtype,
+        redop=row.redop,
+        root=row.root,
+        ranks=table.ranks_of(row),
+        test_ranks=row.lifecycle.test_ranks if row.lifecycle else None,
+        group=row.group,
+        placement=placement,
+        together=together,
+        size_bytes=row.size_bytes,
+    )
 
 
 def _visible_launch_mode(table: Table) -> LaunchMode | None:
