@@ -51,15 +51,21 @@ class _Delay(NamedTuple):
     late_us: float
 
 
-def late_ranks(rows: Sequence[Row]) -> tuple[LateRank, ...]:
-    """Returns the late ranks of the rows of one or more configurations, the latest first."""
+def late_ranks(rows: Sequence[Row], measured_sizes: int | None = None) -> tuple[LateRank, ...]:
+    """Returns the late ranks of the rows of one or more configurations, the latest first.
+
+    Args:
+        rows: The rows. Those without late ranks may be left out if `measured_sizes` is given.
+        measured_sizes: Number of sizes of all rows; None to count those of `rows`.
+    """
     delays_by_rank: dict[tuple[LateRankKind, int, str], list[_Delay]] = {}
     for row in rows:
         for figure in row.figures.values():
             for late in figure.late_ranks:
                 delays = delays_by_rank.setdefault((late.kind, late.rank, late.host), [])
                 delays.append(_Delay(row.size_bytes, late.late_us))
-    measured_sizes = len({row.size_bytes for row in rows})
+    if measured_sizes is None:
+        measured_sizes = len({row.size_bytes for row in rows})
     candidates = [
         LateRank(
             kind=kind,

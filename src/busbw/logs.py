@@ -178,8 +178,16 @@ class Row(Struct, kw_only=True, frozen=True, gc=False):
     @property
     def configuration(self) -> tuple[object, ...]:
         """Fields that all rows of one configuration share. These rows differ in size and pass. The variant is last."""
-        operation = (self.collective, self.dtype, self.redop, self.root, self.lifecycle)
-        return (*operation, self.ranks, self.group, self.variant)
+        return (
+            self.collective,
+            self.dtype,
+            self.redop,
+            self.root,
+            self.lifecycle,
+            self.ranks,
+            self.group,
+            self.variant,
+        )
 
     @property
     def label(self) -> str:

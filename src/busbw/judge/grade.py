@@ -13,19 +13,17 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from busbw.expect import ExpectedRange
 from busbw.judge.series import Series, SeriesPoint
 from busbw.judge.types import (
     BAD_FACTOR,
     GRADES,
-    WIDE_RANGE_FACTOR,
     BandVerdict,
     Grade,
     JudgedFigure,
     Reason,
     worst,
 )
-from busbw.judge.yardstick import Yardstick
+from busbw.judge.yardstick import SizeLimits, Yardstick
 from busbw.logs import Placement
 from busbw.statistics.bands import BANDS, BandName
 from busbw.units import count_text, names_text, size_text
@@ -109,42 +107,19 @@ def _in_range_text(bands: Sequence[BandVerdict]) -> str:
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
     """Returns a verdict for each band in which run and yardstick have a common size."""
-    by_band: dict[BandName, list[tuple[SeriesPoint, JudgedFigure]]] = {}
+    by_band: dict[BandName, list[tuple[SeriesPoint, JudgedFigure]]] = {band: [] for band in BANDS}
     for point in series.points:
-        range_us = yardstick.range_us(point.size_bytes, point.placement)
-        if range_us is not None:
-            band = yardstick.band(point.size_bytes)
-            # In the plateau, this machine may be as fast as the low end of a range from other machines. Below the
-            # plateau, the low end is the time of another launch mode, so it says nothing about this machine.
-            may_be_at_low_end = band == "plateau" and not yardstick.is_of_this_machine
-            min_undecided_us = _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end)
-            by_band.setdefault(band, []).append((point, _compare_with_range(point, range_us, min_undecided_us)))
+        limits = yardstick.limits(point.size_bytes, point.placement)
+        if limits is not None:
+            by_band[limits.band].append((point, _compare_with_range(point, limits)))
     is_in_graph = series.table.is_in_graph
-    bands = tuple(_grade_band(band, by_band[band], is_in_graph=is_in_graph) for band in BANDS if band in by_band)
+    bands = tuple(_grade_band(band, judged, is_in_graph=is_in_graph) for band, judged in by_band.items() if judged)
     return _doubt_bump(*bands) if len(bands) == len(BANDS) else bands
 
 
-def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> float:
-    """Returns the time from which a figure inside its range may come from a slow machine.
-
-    Args:
-        range_us: Range of the yardstick.
-        may_be_at_low_end: True if the healthy time of this machine may be the low end of the range instead of the
-            typical time.
-    """
-    fault_at_typical_us = BAD_FACTOR * range_us.typical
-    if not may_be_at_low_end:
-        return fault_at_typical_us
-    # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
-    fault_at_low_end_us = BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR
-    return min(fault_at_typical_us, fault_at_low_end_us)
-
-
-def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange, min_undecided_us: float) -> JudgedFigure:
-    """Compares the time of one figure with its range. Uses the confidence interval of the time if it is known.
-
-    A figure inside the range is undecided from `min_undecided_us` on.
-    """
+def _compare_with_range(point: SeriesPoint, limits: SizeLimits) -> JudgedFigure:
+    """Compares the time of one figure with its range. Uses the confidence interval of the time if it is known."""
+    range_us = limits.range_us
     outcome: Literal["inside", "slower", "faster", "unclear", "undecided"] = "inside"
     low_us, high_us = point.interval_us or (point.time_us, point.time_us)
     if low_us > range_us.high:
@@ -154,7 +129,7 @@ def _compare_with_range(point: SeriesPoint, range_us: ExpectedRange, min_undecid
         outcome = "faster"
     elif high_us > range_us.high and point.interval_us is not None:
         outcome = "unclear"
-    elif point.time_us >= min_undecided_us:
+    elif point.time_us >= limits.min_undecided_us:
         outcome = "undecided"
     return JudgedFigure(
         size_bytes=point.size_bytes,
@@ -172,10 +147,12 @@ def _doubt_bump(latency: BandVerdict, middle: BandVerdict, plateau: BandVerdict)
     A time is the sum of start-up and transfer. If small sizes take a times their typical time and large ones b times,
     sizes between them take at most max(a, b) times theirs, whatever the width of their ranges.
     """
-    max_outer_ratio = max(1.0, *_ratios(latency).values(), *_ratios(plateau).values())
     ratios = _ratios(middle)
+    if middle.grade != "GOOD" or max(ratios.values()) < _MIN_BUMP_FACTOR:  # the usual case
+        return latency, middle, plateau
+    max_outer_ratio = max(1.0, *_ratios(latency).values(), *_ratios(plateau).values())
     bump_sizes = [size_bytes for size_bytes, ratio in ratios.items() if ratio >= _MIN_BUMP_FACTOR * max_outer_ratio]
-    if middle.grade == "GOOD" and _has_adjacent(list(ratios), bump_sizes):
+    if _has_adjacent(list(ratios), bump_sizes):
         reason = (
             f"{_sizes_text(bump_sizes)}: up to {max(ratios.values()):.3g} times the typical time, although smaller and "
             f"larger sizes take at most {max_outer_ratio:.3g} times theirs: compare with a good run (--reference FILE)"
@@ -216,29 +193,34 @@ class _BandSizes(NamedTuple):
     @classmethod
     def of(cls, points: Sequence[SeriesPoint], figures: Sequence[JudgedFigure]) -> "_BandSizes":
         """Sorts the sizes of a band by the outcomes of their figures. `figures` are those of the points."""
-        outcomes_by_size: dict[int, set[str]] = {}
-        points_by_size: dict[int, list[SeriesPoint]] = {}
-        unsteady_sizes = set()
-        for point, figure in zip(points, figures, strict=True):
-            outcomes_by_size.setdefault(point.size_bytes, set()).add(figure.outcome)
-            points_by_size.setdefault(point.size_bytes, []).append(point)
-            if _is_unsteady(point, figure):
-                unsteady_sizes.add(point.size_bytes)
-        sizes_and_outcomes = sorted(outcomes_by_size.items())
-        all_sizes = [size_bytes for size_bytes, _ in sizes_and_outcomes]
-        noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(points_by_size[size_bytes])]
+        times_by_size: dict[int, list[float]] = {}
+        for point in points:
+            times_by_size.setdefault(point.size_bytes, []).append(point.time_us)
+        all_sizes = sorted(times_by_size)
+        noisy_sizes = [size_bytes for size_bytes in all_sizes if _is_noisy(times_by_size[size_bytes])]
+        unhealthy_sizes = {figure.size_bytes for figure in figures if figure.outcome not in ("inside", "faster")}
+        outcomes_by_size: dict[int, set[str]] = {size_bytes: set() for size_bytes in sorted(unhealthy_sizes)}
+        for figure in figures:
+            if figure.size_bytes in unhealthy_sizes:
+                outcomes_by_size[figure.size_bytes].add(figure.outcome)
         return cls(
             all=all_sizes,
-            slow=[size_bytes for size_bytes, outcomes in sizes_and_outcomes if outcomes == {"slower"}],
+            slow=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if outcomes == {"slower"}],
             undecided=[
                 size_bytes
-                for size_bytes, outcomes in sizes_and_outcomes
+                for size_bytes, outcomes in outcomes_by_size.items()
                 if "undecided" in outcomes and outcomes <= {"slower", "undecided"}
             ],
-            unclear=[size_bytes for size_bytes, outcomes in sizes_and_outcomes if "unclear" in outcomes],
+            unclear=[size_bytes for size_bytes, outcomes in outcomes_by_size.items() if "unclear" in outcomes],
             noisy=all_sizes if _max_drops(points) >= _MIN_NOISY_DROPS else noisy_sizes,
             slow_in_one_placement=_slow_in_one_placement(figures, outcomes_by_size),
-            unsteady=sorted(unsteady_sizes),
+            unsteady=sorted(
+                {
+                    point.size_bytes
+                    for point, figure in zip(points, figures, strict=True)
+                    if point.slowest_pass_us is not None and _is_unsteady(point, point.slowest_pass_us, figure)
+                }
+            ),
         )
 
 
@@ -266,15 +248,13 @@ def _grade_band(
     )
 
 
-def _is_unsteady(point: SeriesPoint, figure: JudgedFigure) -> bool:
+def _is_unsteady(point: SeriesPoint, slowest_pass_us: float, figure: JudgedFigure) -> bool:
     """True if a single pass is far slower than the median of all passes, and slower than the range."""
-    min_unsteady_us = max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
-    return point.slowest_pass_us is not None and point.slowest_pass_us > min_unsteady_us
+    return slowest_pass_us > max(figure.range_us.high, _MIN_UNSTEADY_FACTOR * point.time_us)
 
 
-def _is_noisy(points: Sequence[SeriesPoint]) -> bool:
+def _is_noisy(times_us: Sequence[float]) -> bool:
     """True if the times of one size differ too much between its placements."""
-    times_us = [point.time_us for point in points]
     return max(times_us) > (1 + _MAX_QUIET_DIFFERENCE) * min(times_us)
 
 
@@ -399,6 +379,8 @@ def _figures_at(size_bytes: int, figures: Sequence[JudgedFigure]) -> list[Judged
 
 def _slow_in_one_placement(figures: Sequence[JudgedFigure], outcomes_by_size: Mapping[int, set[str]]) -> list[int]:
     """Returns the value of `_BandSizes.slow_in_one_placement`."""
+    if not outcomes_by_size:  # the usual case
+        return []
     sizes_by_placement: dict[Placement, list[int]] = {figure.placement: [] for figure in figures}
     for figure in figures:
         if figure.outcome == "slower" and outcomes_by_size[figure.size_bytes] != {"slower"}:

@@ -144,9 +144,10 @@ def series_of_table(table: Table) -> list[Series]:
     """Returns the series of all configurations of a table. Its rows may be too long for memory."""
     builders: dict[tuple[object, ...], _SeriesBuilder] = {}
     for row in table.rows:
-        builder = builders.get(row.configuration)
+        configuration = row.configuration
+        builder = builders.get(configuration)
         if builder is None:
-            builder = builders[row.configuration] = _SeriesBuilder(table, row)
+            builder = builders[configuration] = _SeriesBuilder(table, row)
         builder.add(row)
     return [builder.series() for builder in builders.values()]
 
@@ -238,34 +239,49 @@ class _SeriesBuilder:
     def __init__(self, table: Table, first_row: Row) -> None:
         self._table, self._first_row = table, first_row
         self._factors = _Factors.of(table, first_row)
-        self._points: dict[tuple[int, Placement], _PointBuilder] = {}
+        self._points: dict[tuple[int, Placement], SeriesPoint] = {}
+        """The points of one pass. Most logs have no other ones."""
+        self._passes: dict[tuple[int, Placement], _Passes] = {}
+        """Figures of the points of several passes."""
         self._wrong: list[str] = []
         self._contradictions: list[str] = []
         self._wrong_count = self._contradiction_count = self._figure_count = self._unchecked_count = 0
-        self._punctual_rows: dict[int, Row] = {}
-        """A row without figures for each size."""
+        self._sizes_bytes: set[int] = set()
         self._late_rows: list[Row] = []
         """Rows with late ranks. Their figures have only those."""
 
     def add(self, row: Row) -> None:
         """Adds a row."""
-        if any(figure.late_ranks for figure in row.figures.values()):
-            figures = {name: Figure(late_ranks=figure.late_ranks) for name, figure in row.figures.items()}
-            self._late_rows.append(replace(row, figures=figures))
-        elif row.size_bytes not in self._punctual_rows:
-            self._punctual_rows[row.size_bytes] = replace(row, figures={})
+        size_bytes = row.size_bytes
+        self._sizes_bytes.add(size_bytes)
+        has_late_ranks = False
         for placement, figure in row.figures.items():
+            has_late_ranks = has_late_ranks or bool(figure.late_ranks)
             self._figure_count += 1
             self._unchecked_count += figure.check != "checked"
             if figure.wrong_elements:
                 self._add_wrong_data(f"line {row.line}", figure.wrong_elements, placement)
             if contradiction := self._factors.contradiction_text(row, figure):
                 self._add_contradiction(contradiction)
-            if row.size_bytes > 0 and (time_us := self._factors.time_us(row, figure)):
-                point = self._points.get((row.size_bytes, placement))
-                if point is None:
-                    point = self._points[row.size_bytes, placement] = _PointBuilder()
-                point.add(time_us, self._factors.busbw_gbps(row, figure, time_us), figure)
+            if size_bytes > 0 and (time_us := self._factors.time_us(row, figure)):
+                busbw_gbps = self._factors.busbw_gbps(row, figure, time_us)
+                self._add_figure((size_bytes, placement), time_us, busbw_gbps, figure)
+        if has_late_ranks:
+            figures = {name: Figure(late_ranks=figure.late_ranks) for name, figure in row.figures.items()}
+            self._late_rows.append(replace(row, figures=figures))
+
+    def _add_figure(
+        self, case: tuple[int, Placement], time_us: float, busbw_gbps: float | None, figure: Figure
+    ) -> None:
+        first = self._points.get(case)
+        if first is None:
+            # A reader may leave a whole number of JSON as int. Series have floats, as the arrays of several passes do.
+            known_busbw_gbps = None if busbw_gbps is None else float(busbw_gbps)
+            self._points[case] = _make_point(*case, float(time_us), known_busbw_gbps, figure)
+            return
+        if case not in self._passes:
+            self._passes[case] = _Passes(first)
+        self._passes[case].add(time_us, busbw_gbps, figure)
 
     def _add_wrong_data(self, line_text: str, wrong_elements: int, placement: Placement) -> None:
         self._wrong_count += 1
@@ -284,7 +300,8 @@ class _SeriesBuilder:
             table=self._table,
             row=self._first_row,
             points=tuple(
-                point.point(size_bytes, placement) for (size_bytes, placement), point in sorted(self._points.items())
+                self._passes[case].point() if case in self._passes else self._points[case]
+                for case in sorted(self._points)
             ),
             wrong=tuple(self._wrong),
             wrong_count=self._wrong_count,
@@ -292,21 +309,60 @@ class _SeriesBuilder:
             unchecked=self._unchecked_count,
             contradictions=tuple(self._contradictions),
             contradiction_count=self._contradiction_count,
-            late_ranks=late_ranks([*self._punctual_rows.values(), *self._late_rows]),
+            late_ranks=late_ranks(self._late_rows, len(self._sizes_bytes)) if self._late_rows else (),
         )
 
 
-class _PointBuilder:
-    """Combines the figures of all passes over one size in one placement. Their medians represent them."""
+def _make_point(
+    size_bytes: int, placement: Placement, time_us: float, busbw_gbps: float | None, figure: Figure
+) -> SeriesPoint:
+    """Makes the point of a single pass from its figure, with its time and its busbw, if known."""
+    stats = figure.stats
+    if stats is None:
+        return SeriesPoint(
+            size_bytes=size_bytes,
+            placement=placement,
+            time_us=time_us,
+            busbw_gbps=busbw_gbps,
+            algorithm=figure.algorithm_text,
+        )
+    includes_launches = figure.samples_include_launches
+    median_interval_us = interval_us = None
+    if includes_launches and stats.median_ci95_us:
+        median_interval_us = stats.median_ci95_us
+        # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
+        interval_us = (min(median_interval_us[0], time_us), max(median_interval_us[1], time_us))
+    return SeriesPoint(
+        size_bytes=size_bytes,
+        placement=placement,
+        time_us=time_us,
+        busbw_gbps=busbw_gbps,
+        median_us=stats.median_us if includes_launches else time_us,
+        median_interval_us=median_interval_us,
+        interval_us=interval_us,
+        algorithm=figure.algorithm_text,
+        spread=_spread_of(figure),
+    )
 
-    def __init__(self) -> None:
-        self._times_us, self._busbws_gbps = array("d"), array("d")
-        self._has_stats = False
-        self._median_us: float | None = None
-        self._median_interval_us: tuple[float, float] | None = None
-        """First median and first interval of samples that include the launches."""
-        self._max_spread: float | None = None
-        self._algorithms: set[str] = set()
+
+def _spread_of(figure: Figure) -> float | None:
+    """Returns the relative distance of the 95th percentile from the median. None without samples with launches."""
+    stats = figure.stats
+    if stats is None or not figure.samples_include_launches or stats.median_us <= 0:
+        return None
+    return stats.p95_us / stats.median_us - 1
+
+
+class _Passes:
+    """Combines the figures of several passes over one size in one placement. Their medians represent them."""
+
+    def __init__(self, first: SeriesPoint) -> None:
+        """Adds the figure of the first pass."""
+        self._first = first
+        self._times_us = array("d", (first.time_us,))
+        self._busbws_gbps = array("d", () if first.busbw_gbps is None else (first.busbw_gbps,))
+        self._max_spread = first.spread
+        self._algorithms = {first.algorithm}
 
     def add(self, time_us: float, busbw_gbps: float | None, figure: Figure) -> None:
         """Adds a figure with its time and its busbw, if known."""
@@ -314,49 +370,28 @@ class _PointBuilder:
         self._algorithms.add(figure.algorithm_text)
         if busbw_gbps is not None:
             self._busbws_gbps.append(busbw_gbps)
-        stats = figure.stats
-        if stats is None:
-            return
-        self._has_stats = True
-        if not figure.samples_include_launches:
-            return
-        if self._median_us is None:
-            self._median_us = stats.median_us
-        self._median_interval_us = self._median_interval_us or stats.median_ci95_us
-        if stats.median_us > 0:
-            spread = stats.p95_us / stats.median_us - 1
+        spread = _spread_of(figure)
+        if spread is not None:
             self._max_spread = spread if self._max_spread is None else max(spread, self._max_spread)
 
-    def point(self, size_bytes: int, placement: Placement) -> SeriesPoint:
+    def point(self) -> SeriesPoint:
         """Returns the point of all added figures."""
         times_us = self._times_us
-        is_single_pass = len(times_us) == 1
-        # Outliers can move the mean out of the median's interval, so the interval is widened to include the mean.
-        interval_us = None
-        if self._median_interval_us and is_single_pass:
-            low_us, high_us = self._median_interval_us
-            interval_us = (min(low_us, times_us[0]), max(high_us, times_us[0]))
-        spreads = [] if self._max_spread is None else [self._max_spread]
-        if not is_single_pass:
-            spreads.append((max(times_us) - min(times_us)) / statistics.median(times_us))
-        median_us = None
-        if self._has_stats and is_single_pass:
-            median_us = times_us[0] if self._median_us is None else self._median_us
+        median_us = statistics.median(times_us)
+        spread = (max(times_us) - min(times_us)) / median_us
         return SeriesPoint(
-            size_bytes=size_bytes,
-            placement=placement,
-            time_us=times_us[0] if is_single_pass else statistics.median(times_us),
+            size_bytes=self._first.size_bytes,
+            placement=self._first.placement,
+            time_us=median_us,
             busbw_gbps=statistics.median(self._busbws_gbps) if self._busbws_gbps else None,
-            median_us=median_us,
-            median_interval_us=self._median_interval_us if interval_us else None,
-            interval_us=interval_us,
             algorithm=next(iter(self._algorithms)) if len(self._algorithms) == 1 else "",
-            slowest_pass_us=None if is_single_pass else max(times_us),
-            spread=max(spreads) if spreads else None,
+            slowest_pass_us=max(times_us),
+            spread=spread if self._max_spread is None else max(self._max_spread, spread),
         )
 
 
 def _are_close(first_gbps: float, second_gbps: float, extra_gbps: float = 0.0) -> bool:
     """True if two bandwidths agree, with the tolerance of rounding and `extra_gbps` in addition."""
-    tolerance_gbps = _MAX_CONTRADICTION * max(first_gbps, second_gbps) + _ROUNDING_GBPS + extra_gbps
+    larger_gbps = first_gbps if first_gbps > second_gbps else second_gbps  # max() takes longer than all other steps
+    tolerance_gbps = _MAX_CONTRADICTION * larger_gbps + _ROUNDING_GBPS + extra_gbps
     return abs(first_gbps - second_gbps) <= tolerance_gbps

@@ -4,8 +4,8 @@ They take much longer to compute than a verdict, and most tables of a long log s
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from busbw.expect import (
     Expectation,
@@ -17,13 +17,15 @@ from busbw.expect import (
 from busbw.judge.nearest import NearestReference, select_nearest
 from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries, read_reference_series
 from busbw.judge.series import Series, table_key
+from busbw.judge.yardstick import Yardstick, yardstick_from_expectation
 from busbw.system import Nics, System
 
 _MAX_CONTEXTS = 256
 """Maximum number of contexts that are kept. A long log may have any number of different tables."""
 
 
-class SeriesContext(NamedTuple):
+@dataclass(frozen=True)
+class SeriesContext:
     """Facts about a series that its figures do not change. None: unknown."""
 
     system: System | None
@@ -37,6 +39,12 @@ class SeriesContext(NamedTuple):
     def assumes_nics(self) -> bool:
         """True if neither log nor user states the NICs that the data cross."""
         return self.network_nics is not None and not self.network_nics.is_stated
+
+    @cached_property
+    def expectation_yardstick(self) -> Yardstick:
+        """Yardstick of the expectation, which is known."""
+        assert self.expectation is not None
+        return yardstick_from_expectation(self.expectation, assumes_nics=self.assumes_nics)
 
 
 class ContextFinder:

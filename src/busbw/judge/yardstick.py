@@ -16,6 +16,7 @@ from busbw.collectives import collectives
 from busbw.comparability import Difference, FactName, find_differences
 from busbw.expect import Expectation, ExpectedRange
 from busbw.judge.series import Series
+from busbw.judge.types import BAD_FACTOR, WIDE_RANGE_FACTOR
 from busbw.logs import Placement
 from busbw.reference import Reference, Sweep
 from busbw.statistics.bands import LATENCY_BYTES, PLATEAU_SHARE, BandName, band_of, find_plateau_start
@@ -71,6 +72,15 @@ class _ReferenceTime(NamedTuple):
     spread: float
 
 
+class SizeLimits(NamedTuple):
+    """Limits of the time at one size in one placement."""
+
+    band: BandName
+    range_us: ExpectedRange
+    min_undecided_us: float
+    """Time from which a figure inside the range is undecided, because it may come from a slow machine."""
+
+
 class Yardstick(Struct, kw_only=True, frozen=True):
     """Ranges of time by size that a series is judged by."""
 
@@ -92,6 +102,8 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     """
     run_variation_text: str | None = None
     """Text on the run-to-run variation: the chance difference of two starts. None if it does not widen the ranges."""
+    _limits: dict[tuple[int, Placement], SizeLimits | None] = {}
+    """Results of `limits`, because one yardstick judges most tables of a long log."""
 
     @property
     def similarity_text(self) -> str:
@@ -105,6 +117,37 @@ class Yardstick(Struct, kw_only=True, frozen=True):
     def band(self, size_bytes: int) -> BandName:
         """Returns the band of a size, by the yardstick's own plateau."""
         return band_of(size_bytes, self.plateau_start_bytes)
+
+    def limits(self, size_bytes: int, placement: Placement) -> SizeLimits | None:
+        """Returns the limits of a size in a placement. None if the yardstick does not cover the size."""
+        key = (size_bytes, placement)
+        if key not in self._limits:
+            range_us = self.range_us(size_bytes, placement)
+            self._limits[key] = None if range_us is None else self._make_limits(size_bytes, range_us)
+        return self._limits[key]
+
+    def _make_limits(self, size_bytes: int, range_us: ExpectedRange) -> SizeLimits:
+        band = self.band(size_bytes)
+        # In the plateau, this machine may be as fast as the low end of a range from other machines. Below the plateau,
+        # the low end is the time of another launch mode, so it says nothing about this machine.
+        may_be_at_low_end = band == "plateau" and not self.is_of_this_machine
+        return SizeLimits(band, range_us, _min_undecided_us(range_us, may_be_at_low_end=may_be_at_low_end))
+
+
+def _min_undecided_us(range_us: ExpectedRange, *, may_be_at_low_end: bool) -> float:
+    """Returns the time from which a figure inside its range may come from a slow machine.
+
+    Args:
+        range_us: Range of the yardstick.
+        may_be_at_low_end: True if the healthy time of this machine may be the low end of the range instead of the
+            typical time.
+    """
+    fault_at_typical_us = BAD_FACTOR * range_us.typical
+    if not may_be_at_low_end:
+        return fault_at_typical_us
+    # The low end is less certain than the typical time: two healthy runs differ by up to `WIDE_RANGE_FACTOR`.
+    fault_at_low_end_us = BAD_FACTOR * range_us.low / WIDE_RANGE_FACTOR
+    return min(fault_at_typical_us, fault_at_low_end_us)
 
 
 def differences_text(*differences: Difference) -> str:

@@ -11,7 +11,7 @@ from busbw.judge.reference_selection import ReferenceSelection, ReferenceSeries
 from busbw.judge.series import Series, replace_means_by_medians
 from busbw.judge.series_context import SeriesContext
 from busbw.judge.types import Reason
-from busbw.judge.yardstick import Yardstick, differences_text, most_similar_yardstick, yardstick_from_expectation
+from busbw.judge.yardstick import Yardstick, differences_text, most_similar_yardstick
 from busbw.logs import PLACEMENT_WORDS
 from busbw.units import number_text, size_text
 
@@ -38,7 +38,7 @@ def select_yardstick(
         return _missing_expectation_reason(series), notes
     if expectation.unknown:
         return Reason("no_expectation", expectation.unknown), notes
-    return yardstick_from_expectation(expectation, assumes_nics=context.assumes_nics), notes
+    return context.expectation_yardstick, notes
 
 
 def _block_if_facts_missing(yardstick: Yardstick, *, assumes_nics: bool) -> Yardstick:

@@ -198,46 +198,38 @@ def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: S
     return CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / max_busbw, evidence=evidence, likely=likely)
 
 
-class _Growth(NamedTuple):
-    """Growth of time from one size to the next."""
-
-    exponent: float
-    """Exponent p of time ~ size^p between the two sizes: 0 if only latency counts, 1 if only bandwidth counts."""
-    size_bytes: int
-    """The larger size."""
-    before_us: float
-    after_us: float
-
-
 def _find_steps(points: Points) -> list[CurveFeature]:
     """Finds sizes at which time grows faster than before and after.
 
     In the postal model the growth exponent only rises with the size. If it falls again, the library switched its
     algorithm or protocol, or the measurement was disturbed. An exponent of 1 or more is not counted as a switch.
     """
-    growths = [
-        _Growth(math.log(next_us / time_us) / math.log(next_size / size), next_size, time_us, next_us)
-        for (size, time_us), (next_size, next_us) in itertools.pairwise(points)
-        if next_size > size
+    pairs = [(before, after) for before, after in itertools.pairwise(points) if after[0] > before[0]]
+    # Exponent p of time ~ size^p between the two sizes: 0 if only latency counts, 1 if only bandwidth counts.
+    exponents = [
+        math.log(next_us / time_us) / math.log(next_size / size) for (size, time_us), (next_size, next_us) in pairs
     ]
     steps = []
-    for earlier, growth, later in zip(growths, growths[1:], growths[2:], strict=False):
-        excess = growth.exponent - max(earlier.exponent, later.exponent)
-        if excess <= _STEP_EXCESS or growth.exponent >= 1:
+    for index in range(1, len(pairs) - 1):
+        exponent = exponents[index]
+        excess = exponent - max(exponents[index - 1], exponents[index + 1])
+        if excess <= _STEP_EXCESS or exponent >= 1:
             continue
-        evidence = f"time {number_text(growth.before_us)} to {number_text(growth.after_us)} us"
-        if later.after_us < (1 - _DIP_LOSS) * growth.after_us:  # the next size is faster again
+        (_, before_us), (size_bytes, after_us) = pairs[index]
+        _, (_, later_us) = pairs[index + 1]
+        evidence = f"time {number_text(before_us)} to {number_text(after_us)} us"
+        if later_us < (1 - _DIP_LOSS) * after_us:  # the next size is faster again
             feature = CurveFeature(
                 kind="dip",
-                size_bytes=growth.size_bytes,
-                depth=1 - later.after_us / growth.after_us,
-                evidence=f"{evidence}, then {number_text(later.after_us)} us",
+                size_bytes=size_bytes,
+                depth=1 - later_us / after_us,
+                evidence=f"{evidence}, then {number_text(later_us)} us",
                 likely=_SINGLE_DIP_TEXT,
             )
         else:
             feature = CurveFeature(
                 kind="step",
-                size_bytes=growth.size_bytes,
+                size_bytes=size_bytes,
                 depth=excess,
                 evidence=f"{evidence}, more than between the sizes before and after",
                 likely="a switch of protocol or algorithm between these two sizes",
