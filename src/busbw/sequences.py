@@ -7,7 +7,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from typing import IO, BinaryIO, Generic, NamedTuple, TypeVar, cast, overload
 
@@ -139,6 +139,32 @@ class LazySequence(Sequence[Item]):
     @abstractmethod
     def _item(self, position: int) -> Item:
         """Returns the item at a valid position from 0."""
+
+
+class SequenceOnDemand(LazySequence[Item]):
+    """Items that are made together when one of them is needed first. Their number is known before."""
+
+    def __init__(self, count: int, make_items: Callable[[], tuple[Item, ...]]) -> None:
+        self._count, self._make_items = count, make_items
+
+    @cached_property
+    def _items(self) -> tuple[Item, ...]:
+        return self._make_items()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        """True for equal items, so that it equals a tuple."""
+        return self._items == (other._items if isinstance(other, SequenceOnDemand) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _item(self, position: int) -> Item:
+        return self._items[position]
 
 
 class StoredSequence(LazySequence[Item], Generic[Item]):

@@ -15,6 +15,7 @@ from busbw.readers.tables.events import CHUNK_ROWS, Event, TableChunk, UserClaim
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.inference import TableInference
 from busbw.readers.tables.layouts import BOTH, PlacementText, RawRow
+from busbw.readers.tables.plain_rows import join_rows
 from busbw.readers.tables.quantities import DTYPES, REDOPS, is_value
 
 _MISSING = PlacementText("N/A", "N/A", "N/A", "N/A")
@@ -134,6 +135,7 @@ class FlatTableBuilder:
             flat = flat_rows[refusal.line]
             yield flat.refuse(next(iter(flat.figure_texts)), refusal.reason)
         identity = self._inference.identity
+        rows_of_table = join_rows(rows, identity.collective, identity.ranks)
         yield TableChunk(
             Table(
                 format=self._format,
@@ -146,7 +148,7 @@ class FlatTableBuilder:
                 ranks=identity.ranks,
                 rank_list=tuple(facts.ranks),
                 settings=facts.settings,
-                rows=tuple(_with_extra_fields(row, flat_rows[row.line]) for row in rows),
+                rows=tuple(_with_extra_fields(row, flat_rows[row.line]) for row in rows_of_table),
                 claimed_average_busbw_gbps=float(facts.average) if facts.average else None,
                 claimed_out_of_bounds=facts.out_of_bounds,
                 warnings=tuple(facts.warnings) + tuple(self._inference.closing_warnings() if is_last else ()),

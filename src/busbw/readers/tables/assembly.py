@@ -23,6 +23,7 @@ from busbw.readers.tables.layouts import (
     is_short,
     parse_row,
 )
+from busbw.readers.tables.plain_rows import join_rows
 from busbw.readers.tables.quantities import DTYPES
 from busbw.units import count_text
 
@@ -305,7 +306,7 @@ class TableAssembler:
                 ranks=identity.ranks,
                 rank_list=tuple(facts.ranks),
                 settings=facts.settings,
-                rows=tuple(rows),
+                rows=join_rows(rows, identity.collective, identity.ranks),
                 complete=_is_complete(facts),
                 end_reason=facts.end_reason,
                 claimed_average_busbw_gbps=_parse_average(facts.average, self._inference.gbps_per_unit),

@@ -1,13 +1,14 @@
 """Combines the events of a reader into a log. A long log stays in a temporary file."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
 
 from busbw.logs import Log, Refusal, Row, Table
 from busbw.readers.tables.events import Event, LogNote, TableChunk
+from busbw.readers.tables.plain_rows import PlainRows
 from busbw.readers.tables.stored_tables import StoredTables
 from busbw.sequences import StoredSequence
 
@@ -24,14 +25,18 @@ def collect(source: str, events: Iterable[Event], max_items_in_memory: int = MAX
     remaining = iter(events)
     for event in remaining:
         kept.append(event)
-        item_count += 1 + (sum(map(_count_items, event.table.rows)) if isinstance(event, TableChunk) else 0)
+        item_count += 1 + (_count_items(event.table.rows) if isinstance(event, TableChunk) else 0)
         if item_count > max_items_in_memory:
             return _collect_in_file(source, _drain(kept, remaining))
     return _collect_in_memory(source, kept)
 
 
-def _count_items(row: Row) -> int:
-    """Returns the number of rows without samples that take as much memory as this row."""
+def _count_items(rows: Sequence[Row]) -> int:
+    """Returns the number of rows without samples that take as much memory as these rows."""
+    return len(rows) if isinstance(rows, PlainRows) else sum(map(_count_items_of_row, rows))
+
+
+def _count_items_of_row(row: Row) -> int:
     sample_count = sum(len(samples) for figure in row.figures.values() for samples in figure.samples_us)
     return 1 + sample_count // _SAMPLES_PER_ITEM
 
@@ -103,4 +108,4 @@ def _join_chunks(chunks: list[TableChunk]) -> list[Table]:
 def _join_table(chunks: list[Table]) -> Table:
     """Returns the whole table. The last chunk has the facts about the end of the table."""
     rows = chain.from_iterable(chunk.rows for chunk in chunks)
-    return chunks[-1] if len(chunks) == 1 else msgspec.structs.replace(chunks[-1], rows=tuple(rows))
+    return msgspec.structs.replace(chunks[-1], rows=tuple(rows))

@@ -6,7 +6,7 @@ arithmetic.py. The full parser (layouts.py) handles all other rows. Both give eq
 
 from msgspec import Struct
 
-from busbw.logs import Figure
+from busbw.readers.tables.plain_rows import PlainFigures
 from busbw.readers.tables.quantities import DTYPES, REDOPS
 
 WORD_COUNT = 13
@@ -40,7 +40,7 @@ def is_fast_row(words: list[str]) -> bool:
     )
 
 
-def parse_figures(size: int, words: list[str], factor: float | None) -> tuple[Figure, Figure] | None:
+def parse_figures(size: int, words: list[str], factor: float | None) -> tuple[PlainFigures, PlainFigures] | None:
     """Parses the figures out of place and in place. Returns None if the full parser is needed.
 
     Args:
@@ -59,7 +59,7 @@ def parse_figures(size: int, words: list[str], factor: float | None) -> tuple[Fi
     return (out_of_place, in_place) if out_of_place and in_place else None
 
 
-def _parse_placement(size: int, time: str, algbw: str, busbw: str, factor: float | None) -> Figure | None:
+def _parse_placement(size: int, time: str, algbw: str, busbw: str, factor: float | None) -> PlainFigures | None:
     """Parses figures that consist of digits and points."""
     if algbw[-3:-2] != "." or busbw[-3:-2] != ".":
         return None
@@ -87,4 +87,4 @@ def _parse_placement(size: int, time: str, algbw: str, busbw: str, factor: float
             return None
         if abs(busbw_gbps - factor * algbw_gbps) > (1 + factor) * _BANDWIDTH_HALF_STEP_GBPS:
             return None
-    return Figure(time_us=time_us, algbw_gbps=algbw_gbps, busbw_gbps=busbw_gbps, check="checked", wrong_elements=0)
+    return PlainFigures(time_us, algbw_gbps, busbw_gbps)

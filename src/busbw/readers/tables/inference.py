@@ -14,6 +14,7 @@ from busbw.readers.tables.arithmetic import Interpretation, PlacementNumbers, Ra
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity, identify
 from busbw.readers.tables.layouts import NotARowError, RawRow, parse_row
+from busbw.readers.tables.plain_rows import PlainRow
 from busbw.readers.tables.quantities import NOT_FINITE, half_step, is_number
 from busbw.readers.tables.rows import RowBuilder
 from busbw.units import count_text
@@ -47,7 +48,7 @@ class TableInference:
         self._row_builder: RowBuilder | None = None
         self._may_have_passes = True
 
-    def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row], list[Refusal]]:
+    def infer_rows(self, entries: Sequence[Entry]) -> tuple[list[Row | PlainRow], list[Refusal]]:
         """Returns the valid rows and the refused ones.
 
         In a longer chunk a few precise rows decide about the table first, which is faster. If a row is then refused or
@@ -95,9 +96,9 @@ class TableInference:
             )
         return warnings
 
-    def _build_rows(self, entries: Sequence[Entry], builder: RowBuilder) -> tuple[list[Row], list[Refusal]]:
+    def _build_rows(self, entries: Sequence[Entry], builder: RowBuilder) -> tuple[list[Row | PlainRow], list[Refusal]]:
         """Returns the rows that agree with the inferred facts, and the refused ones."""
-        rows: list[Row] = []
+        rows: list[Row | PlainRow] = []
         refused: list[Refusal] = []
         may_be_fast = self._interpretation == Interpretation() and builder.accepts_fast_rows
         factor = self._factor.middle if self._factor else None

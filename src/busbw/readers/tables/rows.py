@@ -8,6 +8,7 @@ from busbw.readers.tables.arithmetic import GBPS_PER_UNIT, UNITS_US, Interpretat
 from busbw.readers.tables.headers import TableFacts
 from busbw.readers.tables.identity import TableIdentity
 from busbw.readers.tables.layouts import PlacementText, RawRow
+from busbw.readers.tables.plain_rows import PlainFigures, PlainRow
 from busbw.readers.tables.quantities import DTYPES, NO_NUMBER
 
 _PER_ITERATION = ("min_us", "max_us", "p99_us", "cv_percent")
@@ -61,24 +62,25 @@ class RowBuilder:
         columns = self._facts.columns
         return columns.is_classic and not self._facts.group_ranks
 
-    def fast_row(self, line: int, size: int, words: list[str], out_of_place: Figure, in_place: Figure) -> Row:
+    def fast_row(
+        self, line: int, size: int, words: list[str], out_of_place: PlainFigures, in_place: PlainFigures
+    ) -> PlainRow:
         """Returns a row from the figures of the fast parser."""
-        self.busbw_sum += out_of_place.busbw_gbps + in_place.busbw_gbps  # type: ignore[operator]
+        self.busbw_sum += out_of_place.busbw_gbps + in_place.busbw_gbps
         self.busbw_half_steps += 0.01  # two figures with a half step of 0.005
         self.busbw_count += 2
         dtype, root = DTYPES[words[2]], int(words[4])
         redop = None if words[3] == "none" else words[3]
-        return Row(
-            line=line,
-            collective=self._identity.collective,
-            size_bytes=size,
-            count=int(words[1]),
-            dtype=dtype,
-            redop=redop,
-            root=root if root >= 0 else None,
-            ranks=self._identity.ranks,
-            cycle=self._next_cycle(0, size, (dtype, redop, root)) if self._may_have_passes else 0,
-            figures={"out_of_place": out_of_place, "in_place": in_place},
+        return PlainRow(
+            line,
+            size,
+            int(words[1]),
+            dtype,
+            redop,
+            root if root >= 0 else None,
+            self._next_cycle(0, size, (dtype, redop, root)) if self._may_have_passes else 0,
+            out_of_place,
+            in_place,
         )
 
     def _make_row(self, raw: RawRow, figures: dict[Placement, Figure], variant: str | None) -> Row:

@@ -6,14 +6,14 @@ the file, as a `StoredSequence`.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from busbw.logs import Row, Table
 from busbw.readers.tables.events import TableChunk
-from busbw.sequences import Block, ItemFile, LazySequence, StoredSequence
+from busbw.readers.tables.plain_rows import PlainRow, PlainRows
+from busbw.sequences import Block, ItemFile, LazySequence, SequenceOnDemand, StoredSequence
 
 _MAX_ROWS = 20_000
 """Maximum number of rows of a table that become a tuple when they are used."""
@@ -27,32 +27,18 @@ class _StoredTable(msgspec.Struct, array_like=True):
     table: Table
     """The table without its rows."""
     row_blocks: list[Block]
+    """Blocks of the rows. Empty if the rows are plain."""
+    plain_rows: msgspec.Raw
+    """Encoded `PlainRows.content`. It is decoded when the rows are needed."""
+    plain_row_count: int
 
 
-class _RowsOnDemand(LazySequence[Row]):
-    """Rows that are read from the file at their first use, because many commands use only the facts of a table."""
+_NO_PLAIN_ROWS = PlainRows(None, None, ())
+_PLAIN_ROWS_DECODER = msgspec.msgpack.Decoder(tuple[str | None, int | None, list[PlainRow]])
 
-    def __init__(self, stored: StoredSequence[Row]) -> None:
-        self._stored = stored
 
-    @cached_property
-    def _rows(self) -> tuple[Row, ...]:
-        return tuple(self._stored)
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self._rows)
-
-    def __eq__(self, other: object) -> bool:
-        """True for equal rows, so that a stored table equals one in memory."""
-        return self._rows == (other._rows if isinstance(other, _RowsOnDemand) else other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def _item(self, position: int) -> Row:
-        return self._rows[position]
+def _make_plain_rows(stored: _StoredTable) -> tuple[Row, ...]:
+    return tuple(PlainRows(*_PLAIN_ROWS_DECODER.decode(stored.plain_rows)))
 
 
 class StoredTables(LazySequence[Table]):
@@ -85,16 +71,18 @@ class StoredTables(LazySequence[Table]):
             position = len(self._first_lines)
             self._first_lines.append(first_line)
             self._written_numbers.append(0)
+            if chunk.is_last and isinstance(chunk.table.rows, PlainRows):  # the whole table
+                self._write(position, chunk.table, [], chunk.table.rows)
+                return
             rows = StoredSequence(Row, self._file)
         rows.extend(chunk.table.rows)
-        table = msgspec.structs.replace(chunk.table, rows=())
         if chunk.is_last:
             self._open_rows.pop(first_line, None)
             self._open_tables.pop(first_line, None)
-            self._write(position, table, rows.flush())
+            self._write(position, chunk.table, rows.flush())
         else:
             self._open_rows[first_line] = position, rows
-            self._open_tables[first_line] = table
+            self._open_tables[first_line] = msgspec.structs.replace(chunk.table, rows=())
 
     def finish_writing(self) -> None:
         """Ends the tables that wait for further chunks, and sorts all tables. Call before any read."""
@@ -105,10 +93,14 @@ class StoredTables(LazySequence[Table]):
         positions = sorted(range(len(self._first_lines)), key=self._first_lines.__getitem__)
         self._order = array("q", map(self._written_numbers.__getitem__, positions))
 
-    def _write(self, position: int, table: Table, row_blocks: list[Block]) -> None:
+    def _write(
+        self, position: int, table: Table, row_blocks: list[Block], plain_rows: PlainRows = _NO_PLAIN_ROWS
+    ) -> None:
         self._written_numbers[position] = self._written_count
         self._written_count += 1
-        self._unwritten.append(msgspec.Raw(msgspec.msgpack.encode(_StoredTable(table, row_blocks))))
+        encoded_rows = msgspec.Raw(msgspec.msgpack.encode(plain_rows.content))
+        stored = _StoredTable(msgspec.structs.replace(table, rows=()), row_blocks, encoded_rows, len(plain_rows))
+        self._unwritten.append(msgspec.Raw(msgspec.msgpack.encode(stored)))
         if sum(map(len, self._unwritten)) > _BLOCK_BYTES:
             self._write_block()
 
@@ -130,8 +122,13 @@ class StoredTables(LazySequence[Table]):
         block_number = bisect_right(self._block_ends, written_number)
         start = self._block_ends[block_number - 1] if block_number else 0
         stored = self._read_block(block_number)[written_number - start]
+        return msgspec.structs.replace(stored.table, rows=self._rows_of(stored))
+
+    def _rows_of(self, stored: _StoredTable) -> Sequence[Row]:
+        if not stored.row_blocks:
+            return SequenceOnDemand(stored.plain_row_count, lambda: _make_plain_rows(stored))
         rows = StoredSequence(Row, self._file, stored.row_blocks)
-        return msgspec.structs.replace(stored.table, rows=rows if len(rows) > _MAX_ROWS else _RowsOnDemand(rows))
+        return rows if len(rows) > _MAX_ROWS else SequenceOnDemand(len(rows), lambda: tuple(rows))
 
     def _read_block(self, number: int) -> list[_StoredTable]:
         """Returns the tables of a block."""
