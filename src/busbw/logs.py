@@ -91,6 +91,8 @@ class Figure(Struct, kw_only=True, frozen=True, gc=False):
     @property
     def algorithm_text(self) -> str:
         """Algorithm and protocol: 'ring/ll128'. Empty if unknown."""
+        if self.algorithm is None and self.protocol is None:  # true for most of a million figures
+            return ""
         return "/".join(filter(None, [self.algorithm, self.protocol]))
 
     @property
@@ -242,7 +244,7 @@ class Table(Struct, kw_only=True, frozen=True):
     environment: dict[str, str] = {}
     """Environment variables of the run that the log contains."""
     rows: Sequence[Row] = ()
-    """A tuple, or a sequence that reads a very long table from a file."""
+    """A tuple, or for a long log a sequence that makes the rows when they are used."""
     complete: bool | None = None
     """True if the run ended regularly. None if the log does not show that."""
     end_reason: str | None = None

@@ -47,9 +47,11 @@ class WrongRows:
     def add(self, row: Row) -> None:
         """Adds a row."""
         self._row_count += 1
-        if any(figure.wrong_elements for figure in row.figures.values()):
-            self._wrong_count += 1
-            self._first_wrong = self._first_wrong or row
+        for figure in row.figures.values():
+            if figure.wrong_elements:
+                self._wrong_count += 1
+                self._first_wrong = self._first_wrong or row
+                break
 
     def sentences(self, name: str, tables: Iterable[Table]) -> list[str]:
         """Returns sentences about wrong data on one side. Empty if none is known or nothing was checked.

@@ -134,7 +134,9 @@ class _FigureCollector:
             figures.launch_modes.add(self._launch_mode)
         if figures.claimed_speedup is None:
             figures.claimed_speedup = row.claimed_speedup
-        self._used_bytes += _BYTES_PER_FIGURE + _BYTES_PER_SAMPLE * max(map(len, figure.samples_us), default=0)
+        self._used_bytes += _BYTES_PER_FIGURE
+        if figure.samples_us:
+            self._used_bytes += _BYTES_PER_SAMPLE * max(map(len, figure.samples_us))
         if self._used_bytes > _MAX_BYTES:
             raise UsageError(
                 "a side has more figures and samples than 1 GiB of memory holds",

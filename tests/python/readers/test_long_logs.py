@@ -4,16 +4,20 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from busbw import readers
+from busbw.compare import compare_logs
 from busbw.exporters import EXPORTERS
 from busbw.exporters.redact import redact
 from busbw.judge import judge
 from busbw.logs import Figure, Log, Row, Table
+from busbw.readers.tables import stored_tables
 from busbw.readers.tables.collection import collect
 from busbw.readers.tables.events import TableChunk
+from busbw.readers.tables.plain_rows import PlainRow, PlainRows
 from busbw.readers.tables.stored_tables import StoredTables
 from busbw.terminal import log_lines
 
@@ -62,6 +66,60 @@ def test_parts_of_a_stored_log() -> None:
     assert (stored[0], stored[-1], stored[1:3], stored[::-1]) == (tables[0], tables[-1], tables[1:3], tables[::-1])
     with pytest.raises(IndexError):
         stored[len(tables)]
+
+
+def test_tables_of_many_blocks_are_read_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_tables, "_BLOCK_BYTES", 5000)
+    path = tmp_path / "log.txt"
+    path.write_text("".join(HEAD + COLUMNS + ROW * number for number in range(1, 41)))
+    log, in_memory = in_file(path), readers.read(path)
+    assert len(log.tables) == 40
+    order = [39, 0, *range(40), *range(39, -1, -3)]
+    assert [log.tables[number] for number in order] == [in_memory.tables[number] for number in order]
+
+
+def test_rows_are_read_only_if_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(TABLE * 3)
+    log = in_file(path)
+    monkeypatch.setattr(PlainRow, "row", lambda *_: pytest.fail("a row was made"))
+    assert log.row_count == 3 * 31
+    assert [table.first_line for table in log.tables] == [1, 35, 69]
+
+
+def test_a_comparison_reads_each_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = "#  Rank {0} Group 0 Pid 8 on vm device {0} [0000:0{0}:00] NVIDIA H200\n"
+    devices = "".join(map(device.format, range(4)))
+    path = tmp_path / "log.txt"
+    path.write_text(TABLE.replace(COLUMNS, devices + COLUMNS) * 3)
+    log = in_file(path)
+    made: list[int] = []
+    make_row = PlainRow.row
+
+    def make_and_count(self: PlainRow, *arguments: Any) -> Row:
+        made.append(self.line)
+        return make_row(self, *arguments)
+
+    monkeypatch.setattr(PlainRow, "row", make_and_count)
+    compare_logs(log, log)
+    assert len(made) == 2 * 3 * 31
+
+
+@pytest.mark.parametrize(
+    ("change", "is_plain"),
+    [("", True), ("0", True), (" 3", False), (" N/A", False), (" x", True)],
+    ids=["plain", "another time", "wrong elements", "not checked", "refused"],
+)
+def test_a_table_is_stored_compactly_if_all_its_rows_are_plain(change: str, is_plain: bool, tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    other = ROW.replace(" 0\n", f"{change}\n") if change.startswith(" ") else ROW.replace("21.00", f"21.00{change}")
+    path.write_text(HEAD + COLUMNS + ROW * 3 + other + ROW * 3)
+    (chunk,) = (event for event in readers.stream(path) if isinstance(event, TableChunk))
+    assert isinstance(chunk.table.rows, PlainRows) == is_plain
+    assert tuple(in_file(path).tables) == readers.read(path).tables
+    (table,) = readers.read(path).tables
+    assert chunk.table.rows == table.rows
+    assert [row.line for row in table.rows] == [line for line in range(3, 10) if line != 6 or change != " x"]
 
 
 def test_rows_with_many_samples_are_stored_earlier() -> None:

@@ -268,7 +268,8 @@ def _parse_entry(entry: Entry, facts: TableFacts) -> RawRow:
 
 def _select_precise_rows(entries: Sequence[Entry]) -> list[Entry]:
     """Returns the first row and the rows with the most significant digits of busbw, which determine the factor best."""
-    by_precision = sorted(range(len(entries)), key=lambda index: _count_busbw_digits(entries[index]), reverse=True)
+    digit_counts = list(map(_count_busbw_digits, entries))
+    by_precision = sorted(range(len(entries)), key=digit_counts.__getitem__, reverse=True)
     return [entries[index] for index in sorted({0, *by_precision[:_SAMPLE_ROWS]})]
 
 

@@ -13,7 +13,7 @@ from busbw.sequences import SequenceOnDemand
 
 
 class PlainFigures(Struct, array_like=True, frozen=True, gc=False):
-    """Figures of one placement whose data is checked and right."""
+    """Figures of one placement with checked and right data."""
 
     time_us: float
     algbw_gbps: float

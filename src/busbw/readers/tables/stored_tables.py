@@ -18,7 +18,7 @@ from busbw.sequences import Block, ItemFile, LazySequence, SequenceOnDemand, Sto
 _MAX_ROWS = 20_000
 """Maximum number of rows of a table that become a tuple when they are used."""
 _BLOCK_BYTES = 1 << 16
-"""Length of the encoded tables, without rows, that are written as one block."""
+"""Length of the encoded tables, with their plain rows, that are written as one block."""
 _BLOCKS_IN_MEMORY = 4
 """Number of blocks that stay in memory. If several processes wrote the log, tables of adjacent blocks take turns."""
 
