@@ -165,22 +165,29 @@ def _columns(
     rows_by_figure = [row for row in rows for _ in row.figures]
     figures = [figure for row in rows for figure in row.figures.values()]
     all_stats = [figure.stats for figure in figures]
+    unknown = [None] * len(figures)
+    # Most logs have neither statistics nor comparisons. Their columns are half of all.
+    has_stats, has_comparisons = any(all_stats), any(figure.together or figure.skew for figure in figures)
     intervals_us = [(stats.median_ci95_us if stats else None) or (None, None) for stats in all_stats]
     columns = {name: [value] * len(figures) for name, value in _values_of_table(log, table_number, table).items()}
     columns |= {name: list(map(attrgetter(name), rows_by_figure)) for name in _ROW_COLUMNS}
     columns |= {name: list(map(attrgetter(name), figures)) for name in _FIGURE_COLUMNS}
-    columns |= {name: [getattr(stats, name, None) for stats in all_stats] for name in _STATS_COLUMNS}
-    columns |= {name: comparison_values(figures, name) for name in COMPARISON_HEADINGS}
+    columns |= {
+        name: [getattr(stats, name, None) for stats in all_stats] if has_stats else unknown for name in _STATS_COLUMNS
+    }
+    columns |= {name: comparison_values(figures, name) if has_comparisons else unknown for name in COMPARISON_HEADINGS}
     columns |= {
         "hosts": list(map(groups.hosts, rows_by_figure)),
         "collective": list(map(table.collective_of, rows_by_figure)),
         "ranks": list(map(groups.ranks, rows_by_figure)),
         "placement": [placement for row in rows for placement in row.figures],
-        "derived": [" ".join(figure.derived) or None for figure in figures],
+        "derived": [" ".join(figure.derived) or None if figure.derived else None for figure in figures],
         "median_ci95_low_us": [low_us for low_us, _ in intervals_us],
         "median_ci95_high_us": [high_us for _, high_us in intervals_us],
-        "late_ranks": [", ".join(map(_late_rank_text, figure.late_ranks)) or None for figure in figures],
-        "warnings": [" ".join(figure.warnings) or None for figure in figures],
+        "late_ranks": [
+            ", ".join(map(_late_rank_text, figure.late_ranks)) if figure.late_ranks else None for figure in figures
+        ],
+        "warnings": [" ".join(figure.warnings) or None if figure.warnings else None for figure in figures],
     }
     return {name: columns[name] for name in COLUMNS}
 
