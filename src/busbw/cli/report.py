@@ -108,7 +108,8 @@ def report(
             from busbw.report.search import build_search  # slow, and only pages of searches need it
 
             return _write_page(build_search(search, source, title=title, is_redacted=is_redacted), output)
-        logs = list(map(_first_tables, whole_logs))
+        have_wrong_data = [log.has_wrong_data for log in whole_logs]
+        logs = list(map(_first_tables, whole_logs, have_wrong_data))
     if not any(log.has_rows for log in logs):
         raise UsageError(f"{logs[0].source} has no readable row", remedy="run busbw import to see why")
     systems = _select_systems(logs, system_options)
@@ -124,7 +125,7 @@ def report(
     with activity("judging and drawing"):
         page = build(inputs, selection=reference_selection, warnings=warnings, title=title, is_redacted=is_redacted)
     _write_page(page, output)
-    return ExitCode.WRONG_DATA if any(log.has_wrong_data for log in whole_logs) else ExitCode.GOOD
+    return ExitCode.WRONG_DATA if any(have_wrong_data) else ExitCode.GOOD
 
 
 def _write_trace_page(
@@ -156,8 +157,11 @@ def _write_page(page: Page, output: Path) -> int:
     return ExitCode.GOOD
 
 
-def _first_tables(log: Log) -> Log:
-    """Returns the part of a long log that a page can show, with a warning if it is not the whole log."""
+def _first_tables(log: Log, has_wrong_data: bool) -> Log:
+    """Returns the part of a long log that a page can show, with a warning if it is not the whole log.
+
+    `has_wrong_data` is that of the log.
+    """
     tables = tuple(replace(table, rows=table.rows[:_MAX_ROWS]) for table in log.tables[:_MAX_TABLES])
     row_count, shown_count = log.row_count, sum(len(table.rows) for table in tables)
     if shown_count == row_count and len(tables) == len(log.tables):
@@ -168,7 +172,7 @@ def _first_tables(log: Log) -> Log:
         "`busbw check` judges all"
     )
     first = replace(log, tables=tables, candidate_rows=shown_count + len(log.refused))
-    if log.has_wrong_data and not first.has_wrong_data:
+    if has_wrong_data and not first.has_wrong_data:
         warning += "; the rest has WRONG data"
     return replace(first, warnings=(*log.warnings, warning))
 
