@@ -1,6 +1,6 @@
 """Verdicts with the facts that identify their configurations: log, table, collective, hosts, group and system."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -54,10 +54,11 @@ def judge_configurations(
     nics: Nics | None = None,
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
+    needs_curve: Callable[[Verdict], bool] = lambda _verdict: True,
 ) -> Iterator[JudgedConfiguration]:
-    """Judges each configuration of a log of any length, with the arguments of `judge`. Yields the results."""
+    """Judges each configuration of a log of any length, with the arguments of `iterate_verdicts`. Yields results."""
     for number, table, series, context, verdict in iterate_verdicts(
-        log, system=system, nics=nics, sharp=sharp, selection=selection
+        log, system=system, nics=nics, sharp=sharp, selection=selection, needs_curve=needs_curve
     ):
         row = series.row if series else None
         table_system = context.system if context else effective_system(table, system, nics=nics, sharp=sharp)

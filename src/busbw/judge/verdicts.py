@@ -6,7 +6,7 @@ A series is all figures of one configuration. A yardstick is the ranges of time 
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -77,8 +77,13 @@ def iterate_verdicts(
     nics: Nics | None = None,
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
+    needs_curve: Callable[[Verdict], bool] = lambda _verdict: True,
 ) -> Iterator[JudgedSeries]:
-    """Yields the verdicts of `judge` one by one, for a log of any length, in the order of its tables."""
+    """Yields the verdicts of `judge` one by one, for a log of any length, in the order of its tables.
+
+    `needs_curve` returns false if the caller does not use `fit`, `half_bytes` and `features` of a verdict. It takes
+    long to compute them.
+    """
     contexts = ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
     refused_counts = _count_refused_rows(log)
     has_reference = contexts.selection != ReferenceSelection()
@@ -86,12 +91,16 @@ def iterate_verdicts(
         all_series = series_of_table(table)
         refused_count = refused_counts[table.first_line]
         table_contexts = contexts.find(all_series)
-        verdicts = [
+        judged = [
             _judge_series(series, context, contexts, system, refused_count)
             for series, context in zip(all_series, table_contexts, strict=True)
         ]
-        verdicts = compare_groups(all_series, verdicts, has_reference=has_reference)
-        for series, context, verdict in zip(all_series, table_contexts, verdicts, strict=True):
+        verdicts = compare_groups(all_series, [verdict for verdict, _ in judged], has_reference=has_reference)
+        for series, context, (_, judged_series), verdict in zip(
+            all_series, table_contexts, judged, verdicts, strict=True
+        ):
+            if needs_curve(verdict):
+                verdict = replace(verdict, **_analyze_curve(judged_series))
             yield JudgedSeries(number, table, series, context, verdict)
         if not all_series:
             yield JudgedSeries(number, table, None, None, _judge_empty_table(table))
@@ -136,8 +145,8 @@ def _make_verdict(decision: Decision, **others: object) -> Verdict:
 
 def _judge_series(
     series: Series, context: SeriesContext, contexts: ContextFinder, system: System | None, refused_count: int
-) -> Verdict:
-    """Judges one configuration.
+) -> tuple[Verdict, Series]:
+    """Judges one configuration. Returns the verdict without findings on the curve, and the figures that it is on.
 
     Args:
         series: Figures of the configuration.
@@ -178,15 +187,15 @@ def _judge_series(
     causes: tuple[str, ...] = ()
     if decision.grade == "SLOW" and expectation is not None and expectation.best is not None:
         causes = likely_causes(series.table, expectation, decision.bands, by_expectation=by_expectation)
-    return _make_verdict(
+    verdict = _make_verdict(
         decision,
         title=series.title,
         late_ranks=series.late_ranks,
         yardstick=yardstick.name if isinstance(yardstick, Yardstick) else "nothing",
         causes=causes,
         beside=tuple(notes),
-        **_analyze_curve(series),
     )
+    return verdict, series
 
 
 def _select_from_reference_log(series: Series, contexts: ContextFinder) -> tuple[Series, Yardstick | Reason, list[str]]:

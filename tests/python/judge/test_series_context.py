@@ -6,10 +6,12 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from busbw.judge import ReferenceSelection, judge, judge_configurations, series_context
+from busbw.expect import Expectation
+from busbw.judge import ReferenceSelection, Verdict, judge, judge_configurations, series_context
 from busbw.judge.nearest import NearestReference, find_nearest_reference
 from busbw.judge.reference_selection import read_reference_series
 from busbw.judge.series import Series
+from busbw.judge.yardstick import Yardstick, yardstick_from_expectation
 from busbw.logs import Figure, Log, Rank, Row, Table
 from busbw.records import StatsRecord
 from busbw.reference import find as find_reference
@@ -122,6 +124,34 @@ def test_equal_tables_share_one_search_for_published_figures(monkeypatch: pytest
     verdicts = judge(Log(source="x", tables=tuple(make_run(number) for number in range(1, 31))))
     assert len(verdicts) == 30
     assert len(searches) == 1
+
+
+def test_equal_tables_share_one_yardstick(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Yardstick] = []
+
+    def make_and_count(expectation: Expectation, *, assumes_nics: bool) -> Yardstick:
+        made.append(yardstick_from_expectation(expectation, assumes_nics=assumes_nics))
+        return made[-1]
+
+    monkeypatch.setattr(series_context, "yardstick_from_expectation", make_and_count)
+    judge(Log(source="x", tables=tuple(make_run(number) for number in range(1, 31))))
+    assert len(made) == 1
+
+
+def test_curves_are_analyzed_only_if_they_are_needed() -> None:
+    log = Log(source="x", tables=tuple(make_run(number) for number in range(1, 4)))
+    asked: list[Verdict] = []
+
+    def is_second(verdict: Verdict) -> bool:
+        asked.append(verdict)
+        return len(asked) == 2
+
+    verdicts = [configuration.verdict for configuration in judge_configurations(log, needs_curve=is_second)]
+    complete = judge(log)
+    assert all(verdict.fit for verdict in complete)
+    assert verdicts[1] == complete[1]
+    assert asked == [replace(verdict, fit=None, half_bytes=None, features=()) for verdict in complete]
+    assert verdicts[::2] == asked[::2]
 
 
 def test_different_tables_beyond_the_limit_keep_their_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,10 @@ class _JudgedLogs:
             self.without_verdict.append(log.source)
             self.suspects.add(log.source)
 
+    def needs_curve(self, verdict: Verdict) -> bool:
+        """True if the output shows the findings on the curve of a verdict that is added next."""
+        return self._keeps_all or self.summary.is_worst(verdict)
+
     @property
     def has_several_logs(self) -> bool:
         """True if there are several logs, so that each line names its log."""
@@ -130,7 +134,12 @@ def check(
     with activity(f"judging {names[0] if len(names) == 1 else count_text(len(names), 'name')}"):
         for log in read_named_logs(names, notes.append, skipped.append):
             configurations = judge_configurations(
-                log, system=run_system, nics=replacement_nics, sharp=sharp, selection=selection
+                log,
+                system=run_system,
+                nics=replacement_nics,
+                sharp=sharp,
+                selection=selection,
+                needs_curve=judged.needs_curve,
             )
             judged.add(log, configurations)
     notes += [*skipped, *judged.log_notes()]

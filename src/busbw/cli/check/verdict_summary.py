@@ -8,7 +8,7 @@ from itertools import groupby
 
 from rich.text import Text
 
-from busbw.judge import GRADES, Grade, JudgedConfiguration
+from busbw.judge import GRADES, Grade, JudgedConfiguration, Verdict
 from busbw.terminal import terminal_width
 from busbw.units import plain
 
@@ -66,11 +66,15 @@ class VerdictSummary:
         """Number of verdicts."""
         return self.grades.total()
 
+    def is_worst(self, verdict: Verdict) -> bool:
+        """True if a verdict is worse than all verdicts so far."""
+        return self.worst is None or GRADES.index(verdict.grade) < GRADES.index(self.worst.grade)
+
     def add(self, configuration: JudgedConfiguration) -> None:
         """Adds a verdict."""
         verdict = configuration.verdict
         self.grades[verdict.grade] += 1
-        if self.worst is None or GRADES.index(verdict.grade) < GRADES.index(self.worst.grade):
+        if self.is_worst(verdict):
             self.worst = configuration
         if len(self._first) < MAX_LINES:
             self._first.append(configuration)
