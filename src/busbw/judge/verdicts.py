@@ -43,6 +43,7 @@ def judge(
     nics: Nics | None = None,
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
+    contexts: ContextFinder | None = None,
 ) -> tuple[Verdict, ...]:
     """Judges each configuration of a log.
 
@@ -52,8 +53,9 @@ def judge(
         nics: NICs of a node; None to use those of the system.
         sharp: True if the network reduces; False to use the system's description.
         selection: Reference to judge by instead of the expectation; None for the expectation.
+        contexts: Finder with the same options, which several logs share; None for a new one.
     """
-    judged = iterate_verdicts(log, system=system, nics=nics, sharp=sharp, selection=selection)
+    judged = iterate_verdicts(log, system=system, nics=nics, sharp=sharp, selection=selection, contexts=contexts)
     return tuple(entry.verdict for entry in judged)
 
 
@@ -77,6 +79,7 @@ def iterate_verdicts(
     nics: Nics | None = None,
     sharp: bool = False,
     selection: ReferenceSelection | None = None,
+    contexts: ContextFinder | None = None,
     needs_curve: Callable[[Verdict], bool] = lambda _verdict: True,
 ) -> Iterator[JudgedSeries]:
     """Yields the verdicts of `judge` one by one, for a log of any length, in the order of its tables.
@@ -84,7 +87,7 @@ def iterate_verdicts(
     `needs_curve` returns false if the caller does not use `fit`, `half_bytes` and `features` of a verdict. It takes
     long to compute them.
     """
-    contexts = ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
+    contexts = contexts or ContextFinder(system, nics, selection or ReferenceSelection(), sharp=sharp)
     refused_counts = _count_refused_rows(log)
     has_reference = contexts.selection != ReferenceSelection()
     for number, table in enumerate(log.tables, start=1):

@@ -10,6 +10,7 @@ from busbw import __version__
 from busbw.compare import compare_logs, compare_variants
 from busbw.errors import UsageError
 from busbw.judge import GRADES, Grade, ReferenceSelection, worst
+from busbw.judge.series_context import ContextFinder
 from busbw.late_ranks import late_ranks, other_warnings
 from busbw.logs import Log, Table
 from busbw.report import topology
@@ -154,11 +155,22 @@ def _log_section(
     log = report_input.log
     tables = []
     judged_tables = report_input.judged or log.tables
+    finders: dict[int, ContextFinder] = {}
+    """By the identity of the system."""
     for table_number, (table, judged_table, system) in enumerate(
         zip(log.tables, judged_tables, report_input.systems, strict=True), start=1
     ):
+        if id(system) not in finders:
+            finders[id(system)] = ContextFinder(
+                system, None, selection or ReferenceSelection(), sharp=report_input.sharp
+            )
         context = TableContext(
-            judged_table, system, selection, is_pictured=remaining_pictured > 0, sharp=report_input.sharp
+            judged_table,
+            system,
+            selection,
+            is_pictured=remaining_pictured > 0,
+            sharp=report_input.sharp,
+            contexts=finders[id(system)],
         )
         section = _table_section(table, context, f"{anchor}-table-{table_number}")
         remaining_pictured -= len(section.configurations)

@@ -8,6 +8,7 @@ from busbw.expect import Estimate, ExpectedRange, NetworkNics, estimator, networ
 from busbw.judge import ReferenceSelection, judge
 from busbw.judge.reference_comparison import select_reference
 from busbw.judge.series import Series, series_of
+from busbw.judge.series_context import ContextFinder
 from busbw.judge.yardstick import Yardstick
 from busbw.logs import PLACEMENT_WORDS, PLACEMENTS, Figure, Log, Placement, Row, Table
 from busbw.report import arrivals, curves, sample_spread
@@ -53,6 +54,8 @@ class TableContext:
     """True if the page may have pictures of these configurations."""
     sharp: bool = False
     """True if the user states that the network reduces."""
+    contexts: ContextFinder | None = None
+    """Finder with the same system, selection and `sharp`, which tables share. None for a new one."""
 
     @property
     def known_system(self) -> System | None:
@@ -63,7 +66,13 @@ class TableContext:
 def configurations(context: TableContext, anchor: str) -> list[ConfigurationSection]:
     """Makes the sections of all configurations of a table. Variants of one configuration share a section."""
     table_log = Log(source="", tables=(context.table,))
-    verdicts = judge(table_log, system=context.system, sharp=context.sharp, selection=context.selection)
+    verdicts = judge(
+        table_log,
+        system=context.system,
+        sharp=context.sharp,
+        selection=context.selection,
+        contexts=context.contexts,
+    )
     if not context.table.rows:
         return [_empty_section(f"{anchor}-1", [verdict_view(verdict) for verdict in verdicts])]
     pairs_by_configuration: dict[tuple[object, ...], list[tuple[Series, VerdictView]]] = {}
