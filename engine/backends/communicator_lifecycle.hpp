@@ -1,6 +1,6 @@
 #pragma once
-// Interface for timing how communicators are created and ended. They have no streams, gates or large buffers, which
-// would add to the times. A backend makes one object for each rank.
+// Interface for timing how communicators are created and ended. These communicators have no streams, gates or large
+// buffers, because their creation would add to the times. A backend makes one CommunicatorLifecycle for each rank.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,26 +21,31 @@ enum class LifecycleCall { rendezvous, create, first_all_reduce, next_all_reduce
 /// One creation, the same on all ranks of its team.
 struct Creation {
   CreationKind kind = CreationKind::init;
-  Team& team;  // init, grow: the ranks of the new communicator; split, shrink: those of the parent. In the same order.
-  int kept_ranks = 0;  // ranks below it form one half of a split, remain after a shrink, or exist before a grow
+  /// init, grow: the ranks of the new communicator. split, shrink: the ranks of the parent. The order of the ranks is
+  /// that of the communicator.
+  Team& team;
+  /// Number of ranks in the first part of the team. split: the first of the two new communicators. shrink: the ranks of
+  /// the new communicator. grow: the ranks of the parent. Not used by init.
+  int kept_ranks = 0;
   int roots = 1;  // init: number of unique ids
   bool shares = false;  // split, shrink: the new communicator shares resources with its parent
   bool aborts_parent = false;  // shrink: ends the parent's operations first
 
   /// True if `rank` belongs to the new communicator, and so calls `create`.
   bool includes(int rank) const { return kind != CreationKind::shrink || rank < kept_ranks; }
-  /// Ranks of the team that form one communicator with `rank`, as first rank and end.
+  /// Ranks of the team that are in the same communicator as `rank` after the creation, as first rank and end. After a
+  /// shrink, the ranks that do not belong to the new communicator form a range of their own.
   std::pair<int, int> members_of(int rank) const {
     if (kind != CreationKind::split && kind != CreationKind::shrink) return {0, team.size()};
     return rank < kept_ranks ? std::pair(0, kept_ranks) : std::pair(kept_ranks, team.size());
   }
 };
 
-/// One rank's handle to a communicator. The destructor releases it unless one of the last two calls has done so.
+/// One rank's handle to a communicator. The destructor releases the communicator unless destroy() or abort() has.
 class LifecycleCommunicator {
  public:
   virtual ~LifecycleCommunicator() = default;
-  /// This rank's number in the communicator, as the library states it.
+  /// Number of this rank in the communicator, as the library states it.
   virtual int rank() const = 0;
   /// Adds the input of all ranks, and returns when the result is complete.
   virtual void all_reduce() = 0;
@@ -49,16 +54,16 @@ class LifecycleCommunicator {
   virtual void abort() = 0;
 };
 
-/// Makes communicators of one rank. All calls are made in the rank's own thread. Failing calls throw.
+/// Makes one rank's handles to communicators. All calls are made in the rank's own thread. Failing calls throw.
 class CommunicatorLifecycle {
  public:
   virtual ~CommunicatorLifecycle() = default;
-  /// Exchanges between the ranks of the team what `create` needs. Every rank of the team calls it.
+  /// Exchanges the data that `create` needs between the ranks of the team. Every rank of the team calls `rendezvous`.
   virtual void rendezvous(const Creation& creation, LifecycleCommunicator* parent) = 0;
-  /// Makes the communicator. Only ranks that the creation includes call it. `parent`: this rank's parent communicator.
-  /// Null for init, and for the new ranks of a grow.
+  /// Makes the communicator. Only ranks that the creation includes call `create`. `parent`: this rank's handle to the
+  /// parent. Null for init, and for the new ranks of a grow.
   virtual std::unique_ptr<LifecycleCommunicator> create(const Creation& creation, LifecycleCommunicator* parent) = 0;
-  /// Sets the input of `all_reduce`, and overwrites its result with -1.
+  /// Sets the input of the next `all_reduce`, and overwrites the last result with -1.
   virtual void set_input(std::span<const std::int32_t> elements) = 0;
   /// Returns the result of the last `all_reduce`.
   virtual std::vector<std::int32_t> result() = 0;

@@ -140,16 +140,17 @@ class Alltoallv final : public Collective {
     return summary;
   }
 
-  std::optional<PeerTraffic> peer_traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    PeerTraffic traffic;
+  std::optional<TrafficBalance> traffic_balance(const Shape& shape, std::size_t element_bytes,
+                                                int ranks) const override {
+    TrafficBalance balance;
     for (int rank = 0; rank < ranks; ++rank) {
       const std::size_t own = elements_sent(shape, element_bytes, rank, rank, ranks);
       const std::size_t sent = sent_before(shape, element_bytes, rank, ranks, ranks);
       const std::size_t received = received_before(shape, element_bytes, rank, ranks, ranks);
-      traffic.total_bytes += sent * element_bytes;
-      traffic.busiest_bytes = std::max(traffic.busiest_bytes, (std::max(sent, received) - own) * element_bytes);
+      balance.total_bytes += sent * element_bytes;
+      balance.busiest_bytes = std::max(balance.busiest_bytes, (std::max(sent, received) - own) * element_bytes);
     }
-    return traffic;
+    return balance;
   }
 
  private:

@@ -21,7 +21,8 @@ Shape Collective::shape(std::size_t count, std::size_t element_bytes, int ranks)
 }
 
 Shape Collective::call_shape(std::size_t param_count, int ranks) const {
-  const auto [sends_shares, receives_shares] = std::pair(facts_.sends_shares, facts_.receives_shares);
+  const bool sends_shares = facts_.sends_shares;
+  const bool receives_shares = facts_.receives_shares;
   return {.send_count = sends_shares ? param_count * ranks : param_count,
           .recv_count = receives_shares ? param_count * ranks : param_count,
           .param_count = param_count,
@@ -32,9 +33,10 @@ Shape Collective::call_shape(std::size_t param_count, int ranks) const {
 Traffic Collective::traffic(const Shape& shape, std::size_t element_bytes, int ranks) const {
   const auto size_bytes = static_cast<double>(std::max(shape.send_count, shape.recv_count) * element_bytes);
   const double algbw_factor = factor_value(facts_.algbw_factor, ranks);
-  const bool is_same = facts_.bus_factor == facts_.algbw_factor;  // not divided, because both are 0 for one rank
+  // The quotient of equal formulas is 1 without a division. For one rank, (n-1)/n divided by (n-1)/n is 0/0.
+  const bool has_equal_formulas = facts_.bus_factor == facts_.algbw_factor;
   return {.algbw_bytes = size_bytes * algbw_factor,
-          .bus_factor = is_same ? 1 : factor_value(facts_.bus_factor, ranks) / algbw_factor};
+          .bus_factor = has_equal_formulas ? 1 : factor_value(facts_.bus_factor, ranks) / algbw_factor};
 }
 
 Segments Collective::send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,

@@ -58,7 +58,7 @@ struct CollectiveCall {
   int root = 0;
 };
 
-/// Bytes that each rank sends and receives, for collectives in which ranks differ.
+/// Bytes of each rank, as NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY prints them after a row.
 struct RankSummary {
   struct RankBytes {
     std::uint64_t sent = 0;
@@ -68,10 +68,10 @@ struct RankSummary {
   std::vector<RankBytes> ranks;
 };
 
-/// Bytes of an operation, for collectives in which ranks differ.
-struct PeerTraffic {
-  std::uint64_t total_bytes = 0;    // that all ranks send, including to themselves
-  std::uint64_t busiest_bytes = 0;  // that the busiest rank sends to the others, or receives from them
+/// Imbalance between the ranks: total bytes of an operation, and bytes of the busiest rank.
+struct TrafficBalance {
+  std::uint64_t total_bytes = 0;    // sent by all ranks, including the bytes that a rank sends to itself
+  std::uint64_t busiest_bytes = 0;  // sent to other ranks, or received from other ranks, by the busiest rank
 };
 
 /// Description of one collective, and the function that issues it.
@@ -82,7 +82,7 @@ class Collective {
   std::string_view name() const { return facts_.name; }  // "all_reduce"; the program is name() + "_perf"
   /// True if the collective applies an operator.
   bool reduces() const { return facts_.reduces; }
-  /// True if the sweep has one row per operator of -o. sendrecv has such rows without using the operator.
+  /// True if the sweep has one row per operator of -o. sendrecv has one row per operator without using the operator.
   bool loops_over_redops() const { return facts_.redop != "never"; }
   /// Text of the redop column if no operator is used.
   virtual std::string_view no_redop_name() const { return "none"; }
@@ -110,19 +110,23 @@ class Collective {
                                      int root) const = 0;
   /// Issues the operation on this rank.
   virtual void run(Communicator& communicator, const CollectiveCall& call) const = 0;
-  /// Maximum number of peers that a rank exchanges messages with. None unless nccl-tests passes this number to NCCL.
+  /// Maximum number of peers that a rank exchanges messages with, if nccl-tests passes this number to NCCL. Otherwise
+  /// nullopt.
   virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
-  /// Maximum sum of the weights of the communicator calls in one `run`. A call that addresses every rank has the weight
-  /// all_peers_call_weight(ranks), other calls have weight 1. GateCapacity compares the sum with a gate's capacity.
+  /// Maximum sum of the weights of the communicator calls in one `run`. A call with different data for every rank, or
+  /// from every rank, has the weight all_peers_call_weight(ranks). Every other call has the weight 1. GateCapacity
+  /// compares the sum with a gate's capacity.
   virtual int weighted_calls_per_run(int /*ranks*/) const { return 1; }
-  /// Per-rank figures to print after each row. None if the collective has none or the user did not request them.
+  /// Bytes of each rank, to print after each row. Nullopt if the collective does not print such a summary or the user
+  /// did not request it.
   virtual std::optional<RankSummary> rank_summary(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
     return std::nullopt;
   }
-  /// Distribution of the bytes over the ranks. None if no rank moves more than others.
-  virtual std::optional<PeerTraffic> peer_traffic(const Shape&, std::size_t /*element_bytes*/, int /*ranks*/) const {
+  /// Imbalance between the ranks. Nullopt for collectives that do not let ranks differ.
+  virtual std::optional<TrafficBalance> traffic_balance(const Shape&, std::size_t /*element_bytes*/,
+                                                        int /*ranks*/) const {
     return std::nullopt;
   }
 
@@ -130,14 +134,19 @@ class Collective {
   const CollectiveFacts& facts_;
 };
 
-/// Weight of a call that sends different data to every rank, or receives different data from every rank. A call with a
-/// larger weight takes more of the capacity behind a closed gate. The reason is NCCL's work queue of 1 MiB
-/// (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30): if it is full, the next call waits for the GPU, which waits for the gate.
-/// Such a call takes 48 bytes of the queue per peer (ncclDevWorkP2p). With this weight, the calls behind a gate over a
-/// network fill at most five eighths of the queue.
+/// Weight of a call that sends different data to every rank, or receives different data from every rank.
+///
+/// NCCL has a work queue of 1 MiB (NCCL_WORK_FIFO_BYTES in 2.22 to 2.30). If the queue is full, the next call waits for
+/// the GPU. The GPU waits for the gate, so the calls behind a closed gate must not fill the queue. A call with
+/// different data for every rank takes 48 bytes of the queue per rank (ncclDevWorkP2p).
+///
+/// Over a network, a gate has a capacity of 8. It fits two timestamps and six calls of weight 1. With fewer than 2,048
+/// ranks, six calls take less than 6 * 48 * 2,048 bytes, which is 9/16 of the queue. With more ranks the weight is
+/// higher, so fewer calls fit, and the calls also take less than 9/16 of the queue.
 constexpr int all_peers_call_weight(int ranks) { return 1 + ranks / 2048; }
 
-/// nccl-tests' share of `count` per rank, rounded down to a multiple of 16 bytes.
+/// Returns the share of one rank, as nccl-tests computes it: `count` divided by the number of ranks, rounded down to a
+/// multiple of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {
   const std::size_t aligned_elements = 16 / element_bytes;  // a power of two, so the mask rounds down
   return (count / static_cast<std::size_t>(ranks)) & ~(aligned_elements - 1);

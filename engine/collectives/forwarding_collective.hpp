@@ -31,8 +31,9 @@ class ForwardingCollective : public Collective {
   std::optional<RankSummary> rank_summary(const Shape& shape, std::size_t element_bytes, int ranks) const override {
     return inner_.rank_summary(shape, element_bytes, ranks);
   }
-  std::optional<PeerTraffic> peer_traffic(const Shape& shape, std::size_t element_bytes, int ranks) const override {
-    return inner_.peer_traffic(shape, element_bytes, ranks);
+  std::optional<TrafficBalance> traffic_balance(const Shape& shape, std::size_t element_bytes,
+                                                int ranks) const override {
+    return inner_.traffic_balance(shape, element_bytes, ranks);
   }
 
  protected:

@@ -12,8 +12,9 @@
 
 namespace busbw {
 
-/// Writes one document that is valid on disk at every moment after its creation, even if the program is killed: a new
-/// file replaces it after every row, or after every 64th of its size if it is large.
+/// Writes one document. The file on disk is a valid document at every moment after its creation, even if the program is
+/// killed. A complete new file replaces a small file after every row. It replaces a large file when the document has
+/// grown by 1/64 since the last replacement.
 class NcclTestsJson : public Sink {
  public:
   explicit NcclTestsJson(NewFile file);
@@ -41,7 +42,7 @@ class NcclTestsJson : public Sink {
   RunSettings settings_;
   std::vector<std::string> warnings_;
   JsonBuilder json_;  // the document without its closing brackets
-  std::size_t next_size_ = 0;  // size of `json_` from which the file is replaced again
+  std::size_t next_size_ = 0;  // the file is replaced again when `json_` has this size
 };
 
 }  // namespace busbw

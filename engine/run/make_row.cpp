@@ -119,19 +119,19 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
 SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport& report, double time_s,
                                      const Shape& shape, std::size_t element_bytes) {
   const int ranks = static_cast<int>(report.ranks.size());
-  const PeerTraffic traffic = *plan.collective.peer_traffic(shape, element_bytes, ranks);
-  SkewComparison comparison{.busiest_bytes = traffic.busiest_bytes};
+  const TrafficBalance balance = *plan.collective.traffic_balance(shape, element_bytes, ranks);
+  SkewComparison comparison{.busiest_bytes = balance.busiest_bytes};
   const double even_bytes =
-      static_cast<double>(traffic.total_bytes) * (ranks - 1) / (static_cast<double>(ranks) * ranks);
+      static_cast<double>(balance.total_bytes) * (ranks - 1) / (static_cast<double>(ranks) * ranks);
   if (even_bytes == 0) return comparison;
-  comparison.imbalance = static_cast<double>(traffic.busiest_bytes) / even_bytes;
+  comparison.imbalance = static_cast<double>(balance.busiest_bytes) / even_bytes;
   const Shape balanced = balanced_shape(plan, shape, element_bytes, ranks);
-  const std::uint64_t balanced_bytes = plan.balanced->peer_traffic(balanced, element_bytes, ranks)->busiest_bytes;
+  const std::uint64_t balanced_bytes = plan.balanced->traffic_balance(balanced, element_bytes, ranks)->busiest_bytes;
   if (balanced_bytes == 0) return comparison;  // the size is too small for an even split
   comparison.balanced_time_s =
       combine_ranks(rank_times_s(report.compared), static_cast<RankAverage>(plan.settings.average));
   comparison.bound_s =
-      *comparison.balanced_time_s * static_cast<double>(traffic.busiest_bytes) / static_cast<double>(balanced_bytes);
+      *comparison.balanced_time_s * static_cast<double>(balance.busiest_bytes) / static_cast<double>(balanced_bytes);
   if (*comparison.bound_s > 0) comparison.ratio_to_bound = time_s / *comparison.bound_s;
   return comparison;
 }
@@ -213,7 +213,7 @@ void add_rank_summary(const RunPlan& plan, const Shape& shape, std::size_t eleme
 }  // namespace
 
 Shape balanced_shape(const RunPlan& plan, const Shape& shape, std::size_t element_bytes, int ranks) {
-  const std::uint64_t total_bytes = plan.collective.peer_traffic(shape, element_bytes, ranks)->total_bytes;
+  const std::uint64_t total_bytes = plan.collective.traffic_balance(shape, element_bytes, ranks)->total_bytes;
   return plan.balanced->shape(total_bytes / element_bytes / static_cast<std::size_t>(ranks), element_bytes, ranks);
 }
 

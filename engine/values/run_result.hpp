@@ -257,7 +257,7 @@ using CaseRows = std::vector<Row>;
 /// Outcome of a run.
 struct RunEnd {
   int exit_code = 0;
-  std::string reason;  // "completed", "interrupted", "wrong data", "rank lost", ...
+  std::string reason;  // "completed", "interrupted", "wrong data", "rank lost or timed out", ...
   std::string message;  // the message on stderr; empty after success
   std::vector<std::string> details = {};  // state of each rank, if the job stalled
   std::string end_time, end_time_iso;

@@ -1,12 +1,16 @@
 #pragma once
-// Transport of cells to the GPUs of peers over NVLink: the Fabric of schedule.hpp, which documents its functions, on a
-// GPU. The 32 threads of a warp act together, and eight neighboring threads transfer one line.
+// Transport of cells to the GPUs of peers over NVLink. schedule.hpp documents the functions of a Fabric.
+//
+// The 32 threads of a warp act together, and eight neighboring threads transfer one line with one instruction. The
+// eighth cell of a line has 8 bytes of data and the tag, so only the eighth thread writes and compares the tag. For
+// the other seven cells, the code assumes that a line arrives as a whole (line.hpp).
 #include "fastpath/device/launch.hpp"
 #include "fastpath/schedule/schedule.hpp"
 
 namespace busbw::fastpath {
 
-/// Fabric of one thread. `kMax`: maximum number of ranks, for arrays in registers. `batch`: batch() of schedule.hpp.
+/// The Fabric of schedule.hpp for one thread of a GPU. `kMax`: maximum number of ranks, a constant because the arrays
+/// are in registers. `batch`: cells per thread and step.
 template <int kMax>
 class PeerTransport {
  public:
@@ -18,7 +22,7 @@ class PeerTransport {
         ranks_(ranks),
         batch_(batch),
         thread_(static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x)),
-        writes_tag_(threadIdx.x % kCellsOfLine == kCellsOfLine - 1) {}
+        has_tag_(threadIdx.x % kCellsOfLine == kCellsOfLine - 1) {}
 
   __device__ __forceinline__ int rank() const { return rank_; }
   __device__ __forceinline__ int ranks() const { return ranks_; }
@@ -29,14 +33,16 @@ class PeerTransport {
 
   __device__ __forceinline__ void put(int peer, int region, int batch_index, std::uint64_t tag,
                                       const Cell& cell) const {
-    __syncwarp();  // the eight threads of a line must write it with one instruction
+    __syncwarp();  // the eight threads of a line must write the line with one instruction
     char* slot = lane_.slots_of[peer] + offset_of_slot(region, batch_index, tag, rank_);
-    const std::uint64_t high = writes_tag_ ? tag : cell.high;
+    const std::uint64_t high = has_tag_ ? tag : cell.high;  // the eighth cell has no data in `high`
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(cell.low), "l"(high) : "memory");
   }
 
   __device__ __forceinline__ bool take(int region, int batch_index, std::uint64_t tag, Cell (&cells)[kMax]) const {
-    __syncwarp();  // the eight threads of a line must read it with one instruction; __all_sync() below repeats the sync
+    // The eight threads of a line must read the line with one instruction. __syncwarp() ensures that for the first
+    // poll, and __all_sync() for later polls.
+    __syncwarp();
     const char* slots = lane_.slots_of[rank_] + offset_of_slot(region, batch_index, tag, 0);
     for (unsigned polls = 1;; ++polls) {
       bool arrived = true;
@@ -48,15 +54,16 @@ class PeerTransport {
                      : "=l"(cell.low), "=l"(cell.high)
                      : "l"(slots + static_cast<std::size_t>(source) * bytes_of_source())
                      : "memory");
-        arrived = arrived && (!writes_tag_ || cell.high == tag);
+        arrived = arrived && (!has_tag_ || cell.high == tag);
       }
       if (__all_sync(0xffffffffu, arrived)) return true;
       if (polls % kPollsBetweenAbortChecks == 0 && is_aborted()) return false;
     }
   }
 
-  /// Barrier with the same block of all ranks. All threads of the block must call it. One warp exchanges cells for the
-  /// block. __syncthreads() and the fence order the other threads' earlier accesses before these cells.
+  /// Barrier with the same block of all ranks. All threads of the block must call the function. One warp exchanges
+  /// cells for the block. The first __syncthreads() and the first fence order the earlier accesses of all threads of
+  /// the block before the writes of the cells.
   __device__ __forceinline__ bool barrier(std::uint64_t tag) const {
     __syncthreads();
     bool arrived = true;
@@ -76,8 +83,8 @@ class PeerTransport {
   /// Fence with acquire-release order. Cheaper than __threadfence_system(), which is sequentially consistent.
   static __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
-  // The abort flag is in host memory, and reading it takes about as long as a short operation. This value checks it
-  // about once in ten milliseconds.
+  // The abort flag is in host memory, and a read of the flag takes about as long as a short operation. This number of
+  // polls takes about ten milliseconds.
   static constexpr unsigned kPollsBetweenAbortChecks = 1u << 14;
 
   /// Size of the slots for cells from one source rank.
@@ -104,7 +111,7 @@ class PeerTransport {
   int ranks_;
   int batch_;
   int thread_;
-  bool writes_tag_;  // true if this thread has the last cell of a line, which ends with the tag
+  bool has_tag_;  // true if this thread transfers the eighth cell of a line
 };
 
 }  // namespace busbw::fastpath

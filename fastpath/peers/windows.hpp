@@ -24,13 +24,14 @@ class Windows {
   void add(const Window& window);
   void remove(const void* handle);
 
-  /// Returns the addresses of every rank's buffers of this call. Nothing if a buffer is outside all windows or `direct`
-  /// does not support the call. NCCL requires the same offset in the window on every rank, so either all ranks get
-  /// addresses or none does.
+  /// Returns the addresses of every rank's buffers of this call. Nullopt if a buffer is outside all windows, or if
+  /// `direct` does not support the call. NCCL requires the same offset in the window on every rank. So either all ranks
+  /// get addresses or no rank does.
   std::optional<PeerBuffers> peer_buffers(const CollectiveCall& call, int ranks) const noexcept;
 
  private:
-  /// Returns the window that contains the whole buffer. Null if no window contains it.
+  /// Returns the window that contains the whole buffer. Null if no window contains the buffer. Checks only the last
+  /// window that starts at or before the buffer, so overlapping windows are not supported.
   const Window* find(const void* buffer, std::size_t bytes) const noexcept;
 
   std::vector<Window> windows_;  // sorted by the address of this rank's buffer

@@ -254,7 +254,7 @@ class Table(Struct, kw_only=True, frozen=True):
     claimed_out_of_bounds: int | None = None
     """Out-of-bounds count of the footer."""
     rank_zero_processes: int = 0
-    """Processes that the header lists as rank 0. More than one: rows of several runs may be mixed in this table."""
+    """Number of processes that the header lists as rank 0."""
     warnings: tuple[str, ...] = ()
     """One sentence each, with a remedy."""
 
@@ -268,13 +268,21 @@ class Table(Struct, kw_only=True, frozen=True):
         return "the log has no end: the run was killed or is still running"
 
     @property
+    def has_several_runs(self) -> bool:
+        """True if several processes are rank 0. Each run has one, so rows of several runs may be mixed in the table."""
+        return self.rank_zero_processes > 1
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """Distinct hosts of the rank list, in its order."""
         return tuple(dict.fromkeys(rank.host for rank in self.rank_list if rank.host))
 
     @property
     def hosts_by_group(self) -> dict[int, tuple[str, ...]]:
-        """Distinct hosts of each group of the rank list, both in its order. Several groups have NCCL_TESTS_SPLIT."""
+        """Distinct hosts of each group, groups and hosts in the order of the rank list.
+
+        Only a run with NCCL_TESTS_SPLIT has several groups.
+        """
         hosts: dict[int, dict[str, None]] = {}
         for rank in self.rank_list:
             group_hosts = hosts.setdefault(rank.group, {})
@@ -290,7 +298,7 @@ class Table(Struct, kw_only=True, frozen=True):
     @property
     def gpus_per_thread(self) -> int | None:
         """GPUs per thread (-g), from nccl-tests' or busbw's setting. None if unknown."""
-        names = ("nGpus", "gpus_per_thread", "ngpus")  # of nccl-tests' table, busbw's record, nccl-tests' JSON
+        names = ("nGpus", "gpus_per_thread", "ngpus")  # in nccl-tests' table, busbw's record, nccl-tests' JSON
         setting = next((value for name in names if (value := self.settings.get(name))), "")
         return int(setting) if setting.isdigit() and int(setting) > 0 else None
 
@@ -307,7 +315,8 @@ class Table(Struct, kw_only=True, frozen=True):
         """Returns the number of ranks of one of the table's rows. None if unknown; 0 counts as unknown.
 
         Under NCCL_TESTS_SPLIT nccl-tests lists the ranks of all groups above one group's rows. It does not print the
-        number of ranks of that group. So they are counted in the list, if the list is complete.
+        number of ranks of that group. So this function counts the ranks of the group in the list, if the list is
+        complete.
         """
         ranks = row.ranks or self.ranks or None
         if len(self.rank_list) != ranks:

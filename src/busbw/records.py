@@ -414,7 +414,7 @@ class MemoryRecord(Struct, kw_only=True, frozen=True):
 class EndRecord(Struct, tag_field="kind", tag="end", kw_only=True, frozen=True):
     """The last line: the end of the run. It is missing if the run was killed."""
 
-    reason: Annotated[str, Meta(description="'completed', 'interrupted', 'wrong data', 'rank lost', ...")]
+    reason: Annotated[str, Meta(description="'completed', 'interrupted', 'wrong data', 'rank lost or timed out', ...")]
     exit_code: Annotated[int, Meta(description="The program's exit code.")]
     message: Annotated[str | None, Meta(description="Error message on stderr; null without an error.")]
     details: Annotated[list[str], Meta(description="States that ranks and NCCL reported when the job stalled.")] = (

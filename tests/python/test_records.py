@@ -96,6 +96,15 @@ def test_the_page_names_every_kind_of_line() -> None:
     assert [kind for kind in kinds if f"`{kind}`" not in PAGE.read_text()] == []
 
 
+def test_page_and_schema_list_reasons_that_the_engine_writes() -> None:
+    reporter = (ROOT / "engine" / "run" / "reporter.cpp").read_text()
+    written = set(re.findall(r'case ExitCode::\w+: return "(.+)";', reporter))
+    listed_on_page = re.search(r"`reason` \((.+), \.\.\.\)", PAGE.read_text())
+    assert listed_on_page
+    assert set(re.findall("`(.+?)`", listed_on_page[1])) <= written
+    assert set(re.findall("'(.+?)'", TYPES["EndRecord"]["properties"]["reason"]["description"])) <= written
+
+
 def test_reading_a_whole_file() -> None:
     run = records.read(GOLDEN)
     assert run.header.program == "all_reduce_perf"

@@ -18,8 +18,8 @@ class HostLifecycle final : public CommunicatorLifecycle {
     team_ = creation.team.split(creation.members_of(creation.team.rank()).first);
   }
   std::unique_ptr<LifecycleCommunicator> create(const Creation& creation, LifecycleCommunicator* /*parent*/) override {
-    const bool has_parent = creation.kind != CreationKind::init;
-    auto connected = connect_(*team_, has_parent);
+    const bool is_derived = creation.kind != CreationKind::init;
+    auto connected = connect_(*team_, is_derived);
     return std::make_unique<HostCommunicator>(*this, std::move(team_), std::move(connected));
   }
   void set_input(std::span<const std::int32_t> elements) override {
@@ -35,7 +35,7 @@ class HostLifecycle final : public CommunicatorLifecycle {
         : lifecycle_(lifecycle), team_(std::move(team)), communicator_(std::move(communicator)) {}
     int rank() const override { return communicator_->rank(); }
     void all_reduce() override {
-      // Ranks of other processes read the buffers of the backend, not memory of this process.
+      // The data go through the backend's buffers, because ranks of other processes cannot read other memory.
       const std::size_t bytes = lifecycle_.input_.size() * sizeof(std::int32_t);
       std::byte* const send = communicator_->send_buffer().data();
       std::byte* const recv = communicator_->recv_buffer().data();
@@ -59,7 +59,7 @@ class HostLifecycle final : public CommunicatorLifecycle {
   };
 
   ConnectTeam connect_;
-  std::unique_ptr<Team> team_;  // of the next communicator
+  std::unique_ptr<Team> team_;  // team of the next communicator, from `rendezvous` until `create`
   std::vector<std::int32_t> input_, result_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Life of communicators on the host backend: teams through the rendezvous, then connections or shared memory.
+// Life of communicators on the host backend. A rendezvous splits the team, and the creation connects the ranks by
+// sockets or shared memory.
 #include <functional>
 #include <memory>
 #include <string>
@@ -8,12 +9,13 @@
 
 namespace busbw {
 
-/// Connects this rank to a team. `has_parent`: another communicator of the rank exists.
-using ConnectTeam = std::function<std::unique_ptr<Communicator>(Team& team, bool has_parent)>;
+/// Connects this rank to a team. `is_derived`: the communicator comes from a split, shrink or grow. The parent then
+/// exists at the same time on some ranks.
+using ConnectTeam = std::function<std::unique_ptr<Communicator>(Team& team, bool is_derived)>;
 
 std::unique_ptr<CommunicatorLifecycle> make_host_lifecycle(ConnectTeam connect);
 
-/// Backend::missing_lifecycle_call of the host backend: only libraries have finalize and abort.
+/// Backend::missing_lifecycle_call of the host backend, which has no finalize and no abort.
 std::string missing_host_lifecycle_call(LifecycleCall call);
 
 }  // namespace busbw

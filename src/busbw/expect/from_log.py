@@ -57,7 +57,7 @@ def effective_system(
     Args:
         table: Table whose log names the system, if `system` is None.
         system: System that the user states.
-        nics: NICs that the user states, in place of those of the system.
+        nics: NICs that the user states. They replace the NICs of the system.
         sharp: True if the user states that the network reduces.
     """
     system = system or system_of(table)
@@ -67,7 +67,7 @@ def effective_system(
 
 
 def _has_stated_nics(table: Table) -> bool:
-    """True if title or environment of the log state the NICs. Otherwise they are the usual ones for its GPUs."""
+    """True if title or environment of the log state the NICs. Otherwise the NICs are those of usual nodes."""
     if stated := _stated_system(table):
         return stated.nics is not None
     system = system_of(table)
@@ -75,7 +75,7 @@ def _has_stated_nics(table: Table) -> bool:
 
 
 def _text_after_device(title: str, system: System) -> str:
-    """Returns the text after the GPU's name, because a number before it counts GPUs. Empty without the name."""
+    """Returns the text after the GPU's name, because a number before the name counts GPUs. Empty without the name."""
     for device in sorted(system.devices, key=len, reverse=True):
         _, separator, text_after = title.partition(device)
         if separator:
@@ -132,6 +132,7 @@ def scenario_of(table: Table, row: Row, system: System) -> Scenario | None:
         groups=_max_groups_per_host(table, hosts) if lists_all_ranks else 1,
         dtype=row.dtype,
         nvls=table.environment.get("NCCL_NVLS_ENABLE", "").strip() != "0",
+        # A CUDA graph runs its operations without the thread, so the thread's number of GPUs has no effect.
         gpus_per_thread=1 if table.is_in_graph else table.gpus_per_thread,
         is_in_graph=table.is_in_graph,
         shares_gpus=_shares_gpus(table),
@@ -146,7 +147,7 @@ def expectation_of(table: Table, row: Row, system: System, sizes_bytes: Iterable
 
 
 def _single_algorithm(value: str) -> str | None:
-    """Returns the algorithm in a value of NCCL_ALGO in lower case. None unless it names exactly one.
+    """Returns the algorithm in a value of NCCL_ALGO in lower case. None unless the value names exactly one.
 
     CollnetDirect and CollnetChain use the same links: both are collnet.
     """
@@ -172,7 +173,7 @@ class NetworkNics(NamedTuple):
 
     nics: Nics
     is_stated: bool
-    """True if the log or the user states the NICs. Otherwise they are the usual ones of nodes with these GPUs."""
+    """True if the log or the user states the NICs. Otherwise the NICs are those of usual nodes with these GPUs."""
 
     @property
     def assumption(self) -> str:
@@ -197,6 +198,7 @@ def network_nics_finder(table: Table, system: System | None = None) -> Callable[
 
     def find_nics(row: Row) -> NetworkNics | None:
         scenario = scenario_of_row(row)
+        # The ranks of one NVLink domain exchange data without NICs.
         return nics if table_system and scenario and domain_count(scenario, table_system) > 1 else None
 
     return find_nics

@@ -5,12 +5,14 @@ A method config is a method of the fast path with the blocks and threads of its 
 The search has three stages, all measured in CUDA graphs:
 
 1. Every method runs at every size with each of a few numbers of blocks and threads.
-2. For each size, the configs next to the fastest config run: half or twice as many blocks or threads.
-3. The fastest configs of all sizes run once more together, with data checks. NCCL runs before stage 1 and after this.
+2. For each size, the configs next to the best config run: half or twice as many blocks or threads.
+3. The best configs of all sizes run once more together, with data checks. NCCL runs before stage 1 and in stage 3.
+
+The best config of a size is the fastest, or a smaller one that is hardly slower (TIE_TOLERANCE).
 
 Only stage 3 decides, because the winner of many measurements looks fast partly by chance. NCCL may behave
 differently if calls are launched one by one: its broadcasts of some MiB are then faster, because it registers buffers
-only in graphs. So NCCL and the fastest configs are also measured launched one by one.
+only in graphs. So NCCL and the best configs are also measured launched one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +39,7 @@ HALF_SM_THREADS = 256
 """Threads of a block that takes half of a multiprocessor, with 128 registers each. Kernels of `exchange` for up to four
 ranks use 64 registers (kernel.cuh), so twice as many threads fit."""
 MAX_NEIGHBORS = 3
-"""Maximum number of configs next to the fastest one that are tried for each size, one in each round of stage 2."""
+"""Maximum number of configs next to the best config that are tried for each size, one in each round of stage 2."""
 TIE_TOLERANCE = 0.01
 """Relative difference below which two times count as equal. Then the config with fewer blocks and threads is chosen."""
 
@@ -73,7 +75,7 @@ def geometric_mean_us(times: Mapping[Placement, float]) -> float:
     return exp(fmean(log(time) for time in times.values()))
 
 
-def find_fastest_config(measured: Mapping[MethodConfig, Times], size: int) -> MethodConfig | None:
+def find_best_config(measured: Mapping[MethodConfig, Times], size: int) -> MethodConfig | None:
     """Returns the fastest config at a size, or a smaller one within TIE_TOLERANCE. None if nothing was measured."""
     times_us = {config: geometric_mean_us(times[size]) for config, times in measured.items() if times.get(size)}
     if not times_us:
@@ -119,8 +121,8 @@ def next_round(
     """
     configs = {}
     for size in sizes:
-        fastest = find_fastest_config(measured, size)
-        candidates = neighbors(fastest, list(measured), ranks) if fastest else []
+        best = find_best_config(measured, size)
+        candidates = neighbors(best, list(measured), ranks) if best else []
         if round_number < len(candidates):
             configs[size] = candidates[round_number]
     return configs
@@ -140,7 +142,7 @@ class TimePair(NamedTuple):
 
 @dataclass(frozen=True)
 class FinalComparison:
-    """Final measurements in graphs or launched one by one: of the fastest config of each size, and of NCCL."""
+    """Final measurements of the best config of each size and of NCCL, in graphs or launched one by one."""
 
     fast: Times
     nccl: Sequence[Times]
@@ -178,7 +180,7 @@ class Decision:
     config: MethodConfig | None
     """None: the size is delegated to NCCL."""
     in_graphs: TimePair | None
-    """Times of the fastest config in graphs, also if the size is delegated. None if nothing was measured."""
+    """Times of the best config in graphs, also if the size is delegated. None if nothing was measured."""
     launched: TimePair | None
     """Times of the same config, launched one by one."""
 
@@ -191,20 +193,20 @@ class Decision:
 
 
 def decide_size(
-    size: int, fastest: MethodConfig | None, in_graphs: FinalComparison, launched: FinalComparison
+    size: int, best: MethodConfig | None, in_graphs: FinalComparison, launched: FinalComparison
 ) -> Decision:
     """Takes the fast path if it is at least as fast as NCCL in graphs and within MAX_LAUNCHED_RATIO one by one.
 
     Args:
         size: Size in bytes.
-        fastest: Fastest config of the fast path. None if nothing was measured.
+        best: Best config of the fast path. None if nothing was measured.
         in_graphs: Final comparison in graphs.
         launched: Final comparison of the same configs, launched one by one.
     """
-    if fastest is None:
+    if best is None:
         return Decision(size, config=None, in_graphs=None, launched=None)
     is_taken = in_graphs.is_within_ratio(size, 1.0) and launched.is_within_ratio(size, MAX_LAUNCHED_RATIO)
-    return Decision(size, fastest if is_taken else None, in_graphs.time_pair(size), launched.time_pair(size))
+    return Decision(size, best if is_taken else None, in_graphs.time_pair(size), launched.time_pair(size))
 
 
 def ranges(

@@ -25,8 +25,8 @@ from busbw.units import size_text
 FLAGS = ("-n", "100", "-w", "5", "-T", "60")
 """100 iterations, 5 warm-up iterations, and a limit of 60 s without progress."""
 GRAPH_FLAGS = ("-G", "2")
-"""Two launches of a graph of 100 operations. Each starts when all ranks have launched it, so the launch hardly adds to
-the device time."""
+"""Two launches of a graph of `-n` operations. A launch starts when all ranks have launched their graphs, so the launch
+adds little to the device time."""
 WINDOW_FLAGS = ("-R", "2")
 """Buffers in symmetric windows."""
 UNCHECKED, CHECKED = ("-c", "0"), ("-c", "1")
@@ -103,7 +103,7 @@ class TableTuner:
         measured: dict[MethodConfig, Times] = {}
         self._measure_every_config(collective, measured)
         self._measure_neighbors(collective, measured)
-        return self._measure_fastest(collective, measured, first_nccl)
+        return self._measure_best(collective, measured, first_nccl)
 
     def _measure_every_config(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
         """Stage 1: measures every config of the coarse grid at every size."""
@@ -111,7 +111,7 @@ class TableTuner:
             self._measure_configs(collective, config.text, config, dict.fromkeys(self.target.sizes, config), measured)
 
     def _measure_neighbors(self, collective: str, measured: dict[MethodConfig, Times]) -> None:
-        """Stage 2: measures rounds with one config next to the fastest of stage 1 at each size."""
+        """Stage 2: measures rounds with one config next to the best of stage 1 at each size."""
         measured_in_stage_1 = dict(measured)
         for round_number in range(search.MAX_NEIGHBORS):
             configs = search.next_round(measured_in_stage_1, self.target.sizes, round_number, self.target.ranks)
@@ -119,23 +119,26 @@ class TableTuner:
                 table = self._table_ranges(collective, configs)
                 self._measure_configs(collective, f"beside-{round_number + 1}", table, configs, measured)
 
-    def _measure_fastest(
+    def _measure_best(
         self, collective: str, measured: Mapping[MethodConfig, Times], first_nccl: Times
     ) -> list[Decision]:
-        """Stage 3: measures the fastest configs of all sizes in one table, and decides each size."""
+        """Stage 3: measures the best config of each size in one table, and decides each size."""
         sizes = self.target.sizes
-        fastest = {size: best for size in sizes if (best := search.find_fastest_config(measured, size))}
-        fast: Times = {}
-        launched = FinalComparison({}, [])
-        if fastest:
-            table = self._table_ranges(collective, fastest)
-            fast = self._block_times(collective, "chosen", table, checked=True)
-            launched = FinalComparison(
+        best_configs = {size: config for size in sizes if (config := search.find_best_config(measured, size))}
+        times_in_graphs: Times = {}
+        launched_comparison = FinalComparison({}, [])
+        if best_configs:
+            table = self._table_ranges(collective, best_configs)
+            times_in_graphs = self._block_times(collective, "chosen", table, checked=True)
+            launched_comparison = FinalComparison(
                 self._block_times(collective, "chosen-launched", table, launched=True),
                 [self._block_times(collective, "nccl-launched", None, launched=True)],
             )
-        in_graphs = FinalComparison(fast, [first_nccl, self._block_times(collective, "nccl-2", None)])
-        return [search.decide_size(size, fastest.get(size), in_graphs, launched) for size in sizes]
+        second_nccl = self._block_times(collective, "nccl-2", None)
+        graph_comparison = FinalComparison(times_in_graphs, [first_nccl, second_nccl])
+        return [
+            search.decide_size(size, best_configs.get(size), graph_comparison, launched_comparison) for size in sizes
+        ]
 
     def commands(self, collective: str) -> list[str]:
         """Returns the shell commands of stage 1. The commands of the later stages depend on the results of stage 1."""
@@ -174,7 +177,7 @@ class TableTuner:
         configs: dict[int, MethodConfig],
         measured: dict[MethodConfig, Times],
     ) -> None:
-        """Measures one block and adds its times to `measured`. Skips a failed block and records that.
+        """Measures one block and adds the times to `measured`. A failed block adds a sentence to `skipped` instead.
 
         `configs` has the config that `setting` uses at each size.
         """
@@ -189,7 +192,7 @@ class TableTuner:
         except NotAcceleratedError as error:
             if not (isinstance(setting, MethodConfig) and setting.method == DIRECT):
                 raise
-            # Lines for windows apply only if `direct` can run.
+            # Only `direct` uses windows. If it cannot run, all other measurements of this target are useless.
             raise self._no_windows_error(
                 f"the fast path did not use them; see {self.folder / collective}-{block}.log for the reason"
             ) from error
@@ -200,7 +203,7 @@ class TableTuner:
     def _block_times(
         self, collective: str, block: str, setting: BlockSetting, *, checked: bool = False, launched: bool = False
     ) -> Times:
-        """Returns the times of one block, from its record if an earlier start has measured it.
+        """Returns the times of one block, from its record if an earlier start has measured the block.
 
         Args:
             collective: Its name, such as all_reduce.
@@ -229,7 +232,7 @@ class TableTuner:
         return self._times_by_size(collective, label, figures, checked=checked)
 
     def _has_complete_record(self, label: str, table: str | None) -> bool:
-        """True if an earlier start has measured this block to its end, with the same table if it has one."""
+        """True if an earlier start has measured this block to its end, with the same table if the block has one."""
         table_file = self.folder / f"{label}.table"
         if table is not None and not (table_file.is_file() and table_file.read_bytes() == table.encode()):
             return False
@@ -242,8 +245,8 @@ class TableTuner:
     def _times_by_size(self, collective: str, label: str, figures: Block, *, checked: bool) -> Times:
         """Returns the times by requested size. Raises WrongDataError if `checked` and the block found wrong data.
 
-        Takes the median of the samples where the record has no device time. The engine rounds sizes down for
-        collectives with one part per rank, so the next larger requested size is used.
+        A time is the device time, or the median of the samples if the record has no device time. The engine rounds
+        sizes down for collectives with one part per rank, so the next larger requested size is used.
         """
         times: dict[int, dict[Placement, float]] = {}
         for point, figure in figures.items():

@@ -159,7 +159,7 @@ class CandidateSelector:
         """
         self._observed, self._peers, self._counts = observed, peers, counts
         self._is_evidence = is_evidence
-        self._is_free = (observed.load == int(Load.SPARSE)) | (not peers.collides_at_full_load)
+        self._is_free = (observed.load == int(Load.SPARSE)) | (not peers.may_collide_at_full_load)
         """True for each flow without collisions. Only such flows are evidence for hashed links."""
         self._is_free_evidence = is_evidence & self._is_free
 

@@ -162,7 +162,7 @@ class _PersistentModel:
             explained[flows],
             noise=self._peers.noise[classes],
             slow_share=self._peers.slow_share[classes],
-            tail=self._peers.flow_tail[flows],
+            tail=self._peers.slow_density[flows],
         )
         # NCCL may make a hub faster than its peers, and a slow part makes the same hub slower.
         is_unknown = self._peers.is_tolerated[flows, None] & (LEVELS < 2 * HUB_TOLERANCE)

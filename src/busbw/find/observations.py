@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from busbw.find.cluster import UNKNOWN, Cluster, Indices, Mask
 from busbw.find.parts import FlowPaths
-from busbw.find.rounds import LOAD_CLASSES, Load, Round
+from busbw.find.rounds import LOAD_CLASSES, Load, Round, load_class
 
 Values = NDArray[np.float64]
 
@@ -144,7 +144,7 @@ class Observations:
     def classes(self) -> Indices:
         """Class of each flow, by the types of both GPUs, load, and locality: within a leaf or between leaves.
 
-        Flows of a class are alike. Number: pair of types * LOAD_CLASSES + load * 2 + (1 if between leaves). Hubs with
+        Flows of a class are alike. The number of a class is: pair of types * LOAD_CLASSES + `load_class`. Hubs with
         different numbers of partners count as different types, because each partner may have its own links.
         """
         cluster = self.paths.cluster
@@ -154,7 +154,7 @@ class Observations:
         max_partners = int(self._partners.max(initial=0))
         pairs_and_partners = pairs_of_types * (max_partners + 1) + self._partners
         without_gaps = np.unique(pairs_and_partners, return_inverse=True)[1]
-        return np.asarray(without_gaps * LOAD_CLASSES + self.load * 2 + self.paths.is_across)
+        return np.asarray(without_gaps * LOAD_CLASSES + load_class(self.load, is_across=self.paths.is_across))
 
 
 def _make_round_flows(one: Round, result: RoundResult) -> _RoundFlows:

@@ -1,8 +1,10 @@
 """Healthy level of comparable flows, noise of these flows, and share of flows that are slow without a fault.
 
-Comparable flows have the same types of GPUs, load and locality (`Observations.classes`). The level of each round is
-estimated from its own flows, which removes a drift that all flows share. The estimate expects that at least a fifth of
-the flows of a class are healthy.
+Comparable flows have the same types of GPUs, load and locality (`Observations.classes`). The level of a round is
+estimated from the flows of the round, which removes a drift that all flows share. The estimate assumes that at least a
+fifth of the flows of a class are healthy.
+
+Levels, excess and noise are in log time. The *excess* of a flow is its level less the level of its healthy peers.
 """
 
 from dataclasses import dataclass
@@ -11,40 +13,49 @@ import numpy as np
 
 from busbw.find.cluster import Indices, Mask
 from busbw.find.observations import Observations, Values
-from busbw.find.rounds import LOAD_CLASSES, Load
+from busbw.find.rounds import LOAD_CLASSES, Load, load_class
 from busbw.statistics import NORMAL_MAD
 
 _MIN_FLOWS = 12
-"""Minimum number of flows of a round with its own level. With fewer flows, the level of the class is used."""
+"""Minimum number of flows for a level of the round. Rounds with fewer flows use the level of the class."""
 _LOW_QUANTILE, _LOWER_QUANTILE = 0.2, 0.05
-_LOW_DEVIATE, _QUANTILE_DISTANCE = 0.84, 0.9
-"""Normal deviates of the low quantile, and of the distance of both quantiles.
+_LOW_DEVIATE = 0.84
+"""Distance from the low quantile to the healthy level, in standard deviations, if all flows are healthy: -z(0.2).
 
-The deviate is the value if all flows are healthy; it is 0.25 if half of the flows are healthy. The distance is between
-its values in both cases, which are 0.80 and 1.03.
+z(q) is the quantile function of the normal distribution. If only half of the flows are healthy, 20 % of all flows are
+40 % of the healthy flows, and the distance is -z(0.4) = 0.25.
+"""
+_QUANTILE_DISTANCE = 0.9
+"""Distance between both quantiles, in standard deviations: a compromise between two cases.
+
+If all flows are healthy, the distance is z(0.2) - z(0.05) = 0.80. If half of the flows are healthy, the distance is
+z(0.4) - z(0.1) = 1.03.
 """
 _MIN_NOISE, _MAX_NOISE = 0.004, 0.15
-_COLLIDING_CLASSES = [2 * int(load) + 1 for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]
-"""Classes with several flows on the uplinks of a leaf, modulo `LOAD_CLASSES`."""
+_COLLIDING_CLASSES = [int(load_class(load, is_across=True)) for load in (Load.BOTH, Load.LIGHT, Load.CROSS)]
+"""Classes with several flows on the uplinks of a leaf, as numbers of `load_class`."""
 _MAX_LOAD_EXCESS = 0.1
-"""Excess of the healthy level of a class over the fastest class, from which uplinks limit the slower class."""
+"""Maximum difference between the levels of a class and of the fastest class. If it is larger, uplinks are the limit."""
 _COLLIDING_SHARE = 0.1
-"""Share of slow flows from which flows between leaves count as colliding."""
+"""Minimum share of slow flows for the conclusion that flows between leaves collide."""
 _MAX_DRIFT = 0.09
-"""Largest difference, in log time, between the levels of two rounds of a class."""
+"""Maximum difference between the levels of a round and of its class that counts as drift."""
 _COLLISION_NOISE = 0.06
-"""Noise of a class from which most of its flows collide."""
+"""Minimum noise of a class for the conclusion that most flows of the class collide."""
 _CLIP_DEVIATIONS, _SLOW_DEVIATIONS = 3.0, 4.0
+"""Deviation from the level in units of the noise: maximum of a healthy flow, and minimum of a slow flow."""
 _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.002, 0.5
 _BIN, _BINS = 0.06, 60
-"""Width in log time and number of the bins of the excess of slow flows."""
+"""Width and number of the bins in the histogram of the excess of slow flows."""
 MIN_SLOW = 0.05
-"""Excess, in log time, from which a flow can count as slow."""
+"""Minimum excess of a slow flow."""
 HUB_TOLERANCE = 0.47
-"""Difference to the peers, in log time, that a healthy hub can have: a factor of 1.6.
+"""Maximum difference between a healthy hub and its peers: a factor of 1.6.
 
 NCCL distributes the flows of a hub over its channels unevenly. So the totals of the healthy hubs of a node with four
-H200 differ in each iteration by a factor of 1.28, and of 1.48 with 16 channels (bench/results/h200-x4-flows.md)."""
+H200 differ in each iteration by a factor of 1.28. With 16 channels, they differ by a factor of 1.48
+(bench/results/h200-x4-flows.md).
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,32 +63,37 @@ class Peers:
     """Comparison of each flow with its peers."""
 
     excess: Values
-    """Log time of each flow less the level of its peers. 0 for a flow with the time of its peers."""
+    """Log time of each flow less its reference. 0 for a flow with the time of its peers."""
     reference: Values
-    """Level of the peers of each flow."""
+    """Level of the healthy peers of each flow. For a tolerated hub, the hub's own level."""
     noise: Values
     """Standard deviation of healthy flows, by class."""
     level: Values
     """Log time per byte of healthy flows, by class. Infinite for classes without flows."""
     slow_share: Values
     """Share of flows that are slow without a fault, by class."""
-    flow_tail: Values
-    """Density of the excess of each flow among the slow flows of its class, if they can collide; otherwise 0.
+    slow_density: Values
+    """Probability density at the excess of each flow, in the histogram of the slow flows of its class.
 
-    A collision doubles or triples the time, so several flows have the same excess without a common cause."""
+    A collision doubles or triples the time, so several flows have the same excess without a common cause. 0 for flows
+    of a class that cannot collide.
+    """
     is_tolerated: Mask
-    """True for each hub with a difference to its peers that healthy hubs have, too. Its excess is 0."""
+    """True for each hub with a difference to its peers below HUB_TOLERANCE. The excess of such a hub is 0."""
 
     @property
     def is_usable(self) -> Mask:
-        """True for each class with flows that are evidence.
+        """True for each class if a slow flow of the class is evidence of a slow part. True for classes without flows.
 
-        With several flows on the uplinks of a leaf, most of them may collide, or the uplinks may limit all of them,
-        which hides slow NICs.
+        A class with several flows on the uplinks of a leaf is usable if few of the flows collide and the uplinks do not
+        limit all flows. Such a limit hides slow NICs.
         """
-        gpu_types, load_class = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
-        can_collide = np.isin(load_class, _COLLIDING_CLASSES)
-        is_network = ~np.isin(load_class // 2, [load for load in Load if load.is_inside])
+        gpu_types, load_classes = np.divmod(np.arange(len(self.noise)), LOAD_CLASSES)
+        can_collide = np.isin(load_classes, _COLLIDING_CLASSES)
+        network_classes = [
+            load_class(load, is_across=is_across) for load in Load if not load.is_inside for is_across in (False, True)
+        ]
+        is_network = np.isin(load_classes, network_classes)
         fastest = np.full(int(gpu_types.max(initial=0)) + 1, np.inf)  # by types of GPUs
         np.minimum.at(fastest, gpu_types[is_network], self.level[is_network])
         is_limited = np.isfinite(self.level) & (self.level > fastest[gpu_types] + _MAX_LOAD_EXCESS)
@@ -85,10 +101,13 @@ class Peers:
         return np.asarray(~can_collide | (collides_rarely & ~is_limited))
 
     @property
-    def collides_at_full_load(self) -> bool:
-        """True if flows between leaves collide, or if it is unknown whether they collide."""
-        load_class = np.arange(len(self.noise)) % LOAD_CLASSES
-        is_full_load = load_class == 2 * int(Load.BOTH) + 1
+    def may_collide_at_full_load(self) -> bool:
+        """True if flows between leaves collide at full load. Also true before the first class with flows of this load.
+
+        Classes are ordered by load. A class without flows below the last class with flows counts as free of collisions.
+        """
+        load_classes = np.arange(len(self.noise)) % LOAD_CLASSES
+        is_full_load = load_classes == load_class(Load.BOTH, is_across=True)
         is_free = self.is_usable & (self.slow_share < _COLLIDING_SHARE)
         return not (is_full_load.any() and is_free[is_full_load].all())
 
@@ -129,7 +148,7 @@ def compare_with_peers(observed: Observations, explained: Values) -> Peers:
         is_slow = excess > max(_SLOW_DEVIATIONS * noise[class_number], MIN_SLOW)
         slow_share[class_number] = np.clip(is_slow.mean(), _MIN_SLOW_SHARE, _MAX_SLOW_SHARE)
     is_tolerated = observed.paths.is_hub & (np.abs(observed.level - reference) < HUB_TOLERANCE)
-    reference = np.where(is_tolerated, observed.level, reference)
+    reference = np.where(is_tolerated, observed.level, reference)  # so the excess of tolerated hubs is 0
     excess = observed.level - reference
     return Peers(
         excess=excess,
@@ -137,14 +156,14 @@ def compare_with_peers(observed: Observations, explained: Values) -> Peers:
         noise=noise,
         level=level,
         slow_share=slow_share,
-        flow_tail=_flow_tail(classes, excess, is_candidate),
+        slow_density=_slow_density(classes, excess, is_candidate),
         is_tolerated=is_tolerated,
     )
 
 
-def _flow_tail(classes: Indices, excess: Values, is_candidate: Mask) -> Values:
-    """Returns the tail as in `Peers`, from a histogram of the unexplained slow flows of each class."""
-    tail = np.zeros(len(excess))
+def _slow_density(classes: Indices, excess: Values, is_candidate: Mask) -> Values:
+    """Returns `Peers.slow_density`, from a histogram of the unexplained slow flows of each class."""
+    density = np.zeros(len(excess))
     bins = np.clip(excess / _BIN, 0, _BINS - 1).astype(np.int64)
     can_collide = np.isin(classes % LOAD_CLASSES, _COLLIDING_CLASSES)
     for class_number in np.unique(classes[can_collide]):
@@ -153,8 +172,8 @@ def _flow_tail(classes: Indices, excess: Values, is_candidate: Mask) -> Values:
         if len(slow):
             smoothed_counts = np.convolve(np.bincount(slow, minlength=_BINS), [0.25, 0.5, 0.25], mode="same")
             density_by_bin = smoothed_counts / smoothed_counts.sum() / _BIN
-            tail[members] = density_by_bin[bins[members]]
-    return tail
+            density[members] = density_by_bin[bins[members]]
+    return density
 
 
 def _by_round(flows: Indices, rounds: Indices) -> list[Indices]:
@@ -164,7 +183,7 @@ def _by_round(flows: Indices, rounds: Indices) -> list[Indices]:
 
 
 def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
-    """Returns first estimates from the low quantiles, which slow flows do not move."""
+    """Returns first estimates of a class from the low quantiles, because slow flows change the low quantiles little."""
     centered = levels.copy()
     level = np.quantile(levels, _LOW_QUANTILE)
     for flows in _by_round(np.arange(len(levels)), rounds):
@@ -177,7 +196,10 @@ def _level_and_noise(levels: Values, rounds: Indices) -> tuple[float, float]:
 
 
 def healthy_level(levels: Values, noise: float) -> float:
-    """Returns the median of the healthy flows: those near the low quantile."""
+    """Returns the median of the healthy flows: the flows within _CLIP_DEVIATIONS of the level.
+
+    The first level comes from the low quantile. Each pass improves the level.
+    """
     level = float(np.quantile(levels, _LOW_QUANTILE)) + _LOW_DEVIATE * noise
     ordered = np.sort(levels)  # one sort takes less time than several medians
     for _ in range(4):
@@ -190,6 +212,6 @@ def healthy_level(levels: Values, noise: float) -> float:
 
 
 def healthy_spread(excess: Values, noise: float) -> float:
-    """Returns the standard deviation of the flows near 0, from their median deviation."""
+    """Returns the standard deviation of the flows near excess 0, from the median of their absolute excess."""
     near = np.abs(excess[np.abs(excess) < _CLIP_DEVIATIONS * noise])
     return NORMAL_MAD * float(np.median(near)) if len(near) else noise

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from busbw.find.cluster import Indices
+from busbw.find.cluster import Indices, Mask
 
 MIB = 1 << 20
 NETWORK_BYTES, NVLINK_BYTES = 64 * MIB, 256 * MIB
@@ -52,7 +52,17 @@ class Load(IntEnum):
 
 
 LOAD_CLASSES = 2 * len(Load)
-"""Number of classes of flows between two types of GPUs: see `Observations.classes`."""
+"""Number of classes of flows between two types of GPUs."""
+
+
+def load_class(load: Load | Indices, *, is_across: bool | Mask) -> Indices:
+    """Returns the number of a class among the flows between two types of GPUs, below LOAD_CLASSES.
+
+    Args:
+        load: Load of the round, or of each flow.
+        is_across: True for flows between leaves, False for flows within a leaf.
+    """
+    return np.asarray(2 * np.asarray(load) + is_across)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,7 @@ class Search:
         self._measure(planned, limit)
         self._require_round()
         self._reject_silence()
-        collides = not self.measures_all_pairs and self.explain().peers.collides_at_full_load
+        collides = not self.measures_all_pairs and self.explain().peers.may_collide_at_full_load
         if not self.measures_all_pairs:
             self._measure(remaining_rounds(planner, len(self.rounds), collides=collides), limit)
         # Before the first answer, these rounds would take the place of rounds between nodes.

@@ -76,7 +76,7 @@ def separating_rounds(
     if turn < _REPEATS:
         pairs += _slow_pairs(observed, explanation, questions)
     # If flows collide, half of the pairs are measured alone, and the other half in light rounds with more flows.
-    first_load = Load.SPARSE if explanation.peers.collides_at_full_load else Load.LIGHT
+    first_load = Load.SPARSE if explanation.peers.may_collide_at_full_load else Load.LIGHT
     for half_of_pairs, load in ((pairs[0::2], first_load), (pairs[1::2], Load.LIGHT)):
         if half_of_pairs:
             rounds += _pair_rounds(planner, half_of_pairs, turn, load)
@@ -206,6 +206,6 @@ def _slow_across_flows(planner: RoundPlanner, observed: Observations, explanatio
     is_open = (fast_flows_alone == 0) & (flows_alone < _MAX_ALONE)
     flows = np.flatnonzero(paths.is_across & is_slow & is_open[connections])
     # First flows that were slow alone, then flows of classes with few slow flows, then flows with a rare excess.
-    keys = (-flows_alone[connections[flows]], peers.slow_share[classes[flows]], peers.flow_tail[flows])
+    keys = (-flows_alone[connections[flows]], peers.slow_share[classes[flows]], peers.slow_density[flows])
     flows = flows[np.lexsort(keys[::-1])]  # the last key of lexsort is the first criterion
     return np.stack([paths.source_nic[flows], paths.target_nic[flows]], axis=1)

@@ -1,8 +1,8 @@
 """Trends: runs of the same measurement in order of time, scored by bands of sizes.
 
-A trend contains only runs with equal `TrendKey`. Bandwidths of different sizes are never averaged: each size is
-compared with its own median over all runs. A run's score in a band is the median of these ratios. 1 is the usual speed,
-0.9 is 10 % slower.
+A trend contains only runs with equal `TrendKey`. Bandwidths of different sizes are never averaged. Instead, each size
+of a run is compared with the usual time of the size: the median over the runs that have the size. A run's score in a
+band is the median of these ratios. 1 is the usual speed, 0.9 is 10 % slower.
 """
 
 import sqlite3
@@ -20,7 +20,7 @@ from busbw.statistics.bands import BANDS, BandName, band_of, find_plateau_start
 from busbw.store import Filter, MeasuredSeries, list_measured
 
 MIN_SIZE_SHARE = 0.5
-"""Minimum fraction of the runs that must contain a size. Rarer sizes do not count in the scores."""
+"""Minimum fraction of the runs that must have a size. Rarer sizes have no usual time and do not count in the scores."""
 
 
 class TrendKey(NamedTuple):
@@ -75,7 +75,7 @@ class Trend(NamedTuple):
     circumstances: tuple[dict[str, str], ...]
     """Settings and versions of each run that may explain a change."""
     usual_us: dict[int, float]
-    """Median time over the runs, by size in bytes."""
+    """Median time over the runs that have the size, by size in bytes."""
     bands: tuple[BandTrend, ...]
 
     def differences(self, run_index: int) -> list[CircumstanceChange]:
@@ -94,7 +94,8 @@ def trends(
         connection: Connection to the index of the run store.
         wanted: Filter for the runs.
         any_host: Combine runs on different hosts if the number of hosts is equal.
-        false_alarms: Maximum probability that a change is reported for a trend without one. The bands share it.
+        false_alarms: Maximum probability that a change is reported for a trend that did not change. Each band gets an
+            equal part.
     """
     runs_by_key: dict[TrendKey, list[MeasuredSeries]] = {}
     for measured in list_measured(connection, wanted):
@@ -135,7 +136,7 @@ def _usual_times(runs: list[MeasuredSeries]) -> dict[int, float]:
 
 def _split_into_bands(usual_us: dict[int, float]) -> Iterator[tuple[BandName, tuple[int, ...]]]:
     """Yields each band with its sizes. Bands without sizes are omitted."""
-    # The plateau is found by busbw. Bytes over time is busbw up to a factor that all sizes share.
+    # The function needs bus bandwidths. Bytes over time is proportional to them.
     plateau_start = find_plateau_start([(size, size / time_us) for size, time_us in usual_us.items()])
     for band in BANDS:
         if sizes := tuple(size for size in usual_us if band_of(size, plateau_start) == band):
@@ -153,6 +154,6 @@ def _make_band_trend(
 
 
 def _score(run: MeasuredSeries, sizes: Iterable[int], usual_us: dict[int, float]) -> float | None:
-    """Returns a run's speed relative to the usual one, as the median over these sizes. None if it has none of them."""
+    """Returns the median over these sizes of the usual time divided by the run's time. None if the run has no size."""
     ratios = [usual_us[size] / run.times_us[size] for size in sizes if size in run.times_us]
     return median(ratios) if ratios else None

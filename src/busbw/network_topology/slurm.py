@@ -1,4 +1,4 @@
-"""Slurm's topology.conf and topology.yaml. A block counts as a leaf switch. Slurm does not know NICs."""
+"""Reads Slurm's topology.conf and topology.yaml. A block counts as a leaf switch. Slurm does not know NICs."""
 
 from collections.abc import Iterable, Iterator
 
@@ -35,7 +35,7 @@ def parse_topology_conf(text: str) -> Iterator[Attachment]:
 
 
 def default_attachments(topologies: list[SlurmTopology]) -> Iterator[Attachment]:
-    """Yields the attachments of the first default topology of topology.yaml, or of its first one."""
+    """Yields the attachments of the default topology of topology.yaml, or of the first if none is the default."""
     if not topologies:
         return
     topology = next((topology for topology in topologies if topology.cluster_default), topologies[0])
@@ -45,7 +45,7 @@ def default_attachments(topologies: list[SlurmTopology]) -> Iterator[Attachment]
 
 def _attachments(switches: Iterable[Switch]) -> Iterator[Attachment]:
     for switch in switches:
-        if switch.children:  # `scontrol show topology` lists at each switch all nodes below
+        if switch.children:  # not a leaf; `scontrol show topology` lists all nodes below each switch
             continue
         try:
             yield from (Attachment(node, None, switch.name) for node in expand_hostlist(switch.nodes))

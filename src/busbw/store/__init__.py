@@ -14,7 +14,7 @@ from busbw.store.layout import (
     run_name,
     write_run_file,
 )
-from busbw.store.named_logs import read_named_logs
+from busbw.store.named_logs import NoReadableLogError, read_named_logs
 from busbw.store.query import (
     Filter,
     MeasuredSeries,
@@ -37,6 +37,7 @@ __all__ = [
     "Filter",
     "Index",
     "MeasuredSeries",
+    "NoReadableLogError",
     "RunFile",
     "RunRow",
     "StoreEntry",

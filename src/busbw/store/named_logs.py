@@ -15,6 +15,10 @@ _DOCUMENT_STEMS = frozenset(("readme", "license", "notice", "changelog"))
 """Names of documents without their suffixes, in lower case."""
 
 
+class NoReadableLogError(UsageError):
+    """The named folders have logs, and none of the logs can be read."""
+
+
 class _NamedLog(NamedTuple):
     path: Path
     is_in_folder: bool
@@ -33,7 +37,8 @@ def read_named_logs(
         on_skipped: Receives a sentence for each unreadable file of a folder. It may be the log of a failed run.
 
     Raises:
-        UsageError: A named log cannot be read, a folder has no log, or none of its logs can be read.
+        NoReadableLogError: No log of the folders can be read. All skipped files were reported before.
+        UsageError: A named log cannot be read, or a folder has no log.
     """
     names_by_file: dict[Path, list[_NamedLog]] = {}
     for name in names:
@@ -60,7 +65,9 @@ def read_named_logs(
         yield log
         has_log = True
     if not has_log and names:
-        raise UsageError(f"no log could be read: {problems[0]}", remedy="give a log that `busbw import` can read")
+        raise NoReadableLogError(
+            f"no log could be read: {problems[0]}", remedy="give a log that `busbw import` can read"
+        )
 
 
 def _is_document(path: Path) -> bool:

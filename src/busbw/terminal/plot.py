@@ -14,7 +14,12 @@ WIDTH, HEIGHT = 80, 16
 _MAX_CURVES = 6
 _TICK_WIDTH = 11
 """Columns for the label of one size on the horizontal axis, including a gap."""
-_MARKERS = ("braille", "dot", "x", "+", "*", "o")
+_MARKERS = ("braille", "dot", "x", "+", "*", "#")
+_EXPECTED_MARKER = "o"
+_AXIS_MARGIN = 0.08
+"""Margin of a logarithmic axis around the values, as a fraction of their range."""
+_FRAME_DISTANCE = 0.04
+"""Minimum distance of a tick from the frame, as a fraction of the axis. A tick may lie in the margin."""
 
 
 class _CurveKey(NamedTuple):
@@ -46,8 +51,8 @@ def busbw_over_size(
 ) -> str:
     """Plots busbw in GB/s over the size on a logarithmic axis, one curve per configuration and placement.
 
-    Of repeated measurements of a point (cycles of -N) the last is drawn. The title states how many curves are omitted
-    if there are too many. Empty for fewer than two sizes.
+    Of repeated measurements of a point (cycles of -N) the last is drawn. If there are too many curves, the title states
+    how many are drawn. The text is empty for fewer than two sizes.
 
     Args:
         rows: Measured rows.
@@ -104,7 +109,9 @@ def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, flo
     expected_points = [(size, value) for size, value in sorted(expected.items()) if sizes[0] <= size <= sizes[-1]]
     if expected_points:
         axis_values = [to_axis(value) for _, value in expected_points]
-        chart.add_marks([math.log2(size) for size, _ in expected_points], axis_values, label="expected", marker="o")
+        chart.add_marks(
+            [math.log2(size) for size, _ in expected_points], axis_values, label="expected", marker=_EXPECTED_MARKER
+        )
     if frame.is_logarithmic:
         measured_values = [value for curve in curves.values() for value in curve.values()]
         low, high = _axis_ends(measured_values + [value for _, value in expected_points])
@@ -120,19 +127,19 @@ def _draw(curves: _Curves, title: str, frame: _Frame, expected: Mapping[int, flo
 
 
 def _axis_ends(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the logarithms of an axis's ends, with a margin so that no tick falls on the frame."""
+    """Returns the logarithms of the ends of an axis: the smallest and largest value with a margin."""
     low, high = math.log10(min(values)), math.log10(max(values))
-    margin = max(0.08 * (high - low), 0.02)
+    margin = max(_AXIS_MARGIN * (high - low), 0.02)
     return low - margin, high + margin
 
 
 def _value_ticks(low: float, high: float) -> list[float]:
-    """Returns round ticks between two logarithms: powers of ten, or 1, 2 and 5 times those.
+    """Returns round ticks between two logarithms: powers of ten, or 1, 2 and 5 times powers of ten.
 
-    If fewer than two of them are inside, returns one value near each end.
+    If fewer than two round ticks are inside, returns one value near each end.
     """
     decades = range(math.floor(low), math.ceil(high) + 1)
-    edge = 0.04 * (high - low)  # ticks closer to an end would fall on the frame
+    edge = _FRAME_DISTANCE * (high - low)
     for steps in ((1,), (1, 2, 5)):
         ticks = [step * 10.0**decade for decade in decades for step in steps]
         inside = [tick for tick in ticks if low + edge < math.log10(tick) < high - edge]
@@ -142,7 +149,7 @@ def _value_ticks(low: float, high: float) -> list[float]:
 
 
 def _label(curve: _CurveKey, all_curves: list[_CurveKey]) -> str:
-    """Label of a curve: its values of the properties in which the curves differ, and its placement."""
+    """Returns the label of a curve: its placement, and its value of each property in which the curves differ."""
     texts = {
         "collective": curve.collective or "unknown collective",
         "variant": curve.variant or "",

@@ -79,10 +79,10 @@ TEST_CASE("receiver shares: the busiest rank counts what it sends to others or r
   const Shape shape = collective->shape(0, 4, 3);
   CHECK(shape.send_count == 13);
   CHECK(shape.recv_count == 21);
-  const auto traffic = collective->peer_traffic(shape, 4, 3);
-  REQUIRE(traffic);
-  CHECK(traffic->total_bytes == 28 * 4);
-  CHECK(traffic->busiest_bytes == (7 + 9) * 4);  // received by rank 0, without its own 5
+  const auto balance = collective->traffic_balance(shape, 4, 3);
+  REQUIRE(balance);
+  CHECK(balance->total_bytes == 28 * 4);
+  CHECK(balance->busiest_bytes == (7 + 9) * 4);  // received by rank 0, without its own 5
   CHECK(collective->rank_count_error(3) == "");
   CHECK(collective->rank_count_error(2) != "");
 }

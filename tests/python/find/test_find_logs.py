@@ -148,6 +148,22 @@ def test_a_run_in_several_logs_counts_once(tmp_path: Path, capsys: pytest.Captur
     assert json.loads(run(capsys, "--logs", tmp_path / "logs", "--json")[1])["undecided"] != []
 
 
+def test_a_run_in_a_record_and_a_table_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """12.548 us in a record and 12.55 us in its table are one time, and differ if rounded to three digits."""
+    write_runs(tmp_path, {"gpu-05": 1.4})
+    log = text_log(["gpu-01", "gpu-02"], 1.0, 77)
+    first_row = DIGITS.search(log)
+    assert first_row
+    for name, time_text in (("record", "12.548"), ("table", "12.55"), ("other-run", "12.65")):
+        row = f"{first_row[1]} {time_text:>8}{first_row[0][len(first_row[1]) + 9 :]}"
+        (tmp_path / f"{name}.log").write_text(log.replace(first_row[0], row))
+    _, out, _ = run(capsys, "--logs", tmp_path, "--json")
+    duplicates = [note for note in json.loads(out)["notes"] if "another log has the same run" in note]
+    assert json.loads(out)["runs"] == 32
+    assert len(duplicates) == 1
+    assert "table.log" in duplicates[0]
+
+
 def test_each_unusable_file_is_named_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_runs(tmp_path, {"gpu-05": 1.4})
     log = text_log(["gpu-01", "gpu-02"], 1, 77)
@@ -190,6 +206,18 @@ def test_a_folder_of_garbage_is_an_error(tmp_path: Path, capsys: pytest.CaptureF
     code, out, err = run(capsys, "--logs", tmp_path)
     assert (code, out) == (3, "")
     assert "a.log was skipped" in err
+
+
+def test_an_unreadable_named_log_is_an_error_after_a_folder_of_garbage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The logs after the named one would be ignored without a note."""
+    write_runs(tmp_path / "runs", {"gpu-05": 1.4})
+    (tmp_path / "runs" / "a.log").write_text("hello\n")
+    (tmp_path / "named.log").write_text("hello\n")
+    code, out, err = run(capsys, "--logs", tmp_path / "runs", "--logs", tmp_path / "named.log")
+    assert (code, out) == (2, "")
+    assert "named.log has no row of a known format" in err
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,15 @@ def test_omitted_curves_are_counted() -> None:
     assert "the first 6 of 9 curves" in plot.busbw_over_size(rows)
 
 
+def test_expected_points_have_a_marker_of_their_own() -> None:
+    """Six curves use all markers of curves, and no curve is near the expected point."""
+    rows = [row for root in range(6) for row in curve(SWEEP, root=root)]
+    picture = plot.busbw_over_size(rows, expected={SWEEP[0]: 20.0})
+    inside_frame = [line.split("│")[1] for line in picture.splitlines() if line.count("│") == 2]
+    inside_frame += [line.split("┤")[1] for line in picture.splitlines() if "┤" in line]
+    assert "".join(inside_frame).count("o") == 1
+
+
 @pytest.mark.parametrize("rows", [[], curve([8]), curve([0, 0]), [msgspec.structs.replace(ROW, figures={})]])
 def test_nothing_to_draw(rows: list[Row]) -> None:
     assert plot.busbw_over_size(rows) == ""

@@ -52,7 +52,7 @@ std::unique_ptr<Communicator> SharedMemoryBackend::connect_further(Team& world, 
 
 std::unique_ptr<CommunicatorLifecycle> SharedMemoryBackend::make_lifecycle(Team& world) {
   return make_host_lifecycle(
-      [this, &world](Team& team, bool has_parent) { return connect_layer(world, team, has_parent ? 1 : 0); });
+      [this, &world](Team& team, bool is_derived) { return connect_layer(world, team, is_derived ? 1 : 0); });
 }
 
 std::unique_ptr<Communicator> SharedMemoryBackend::connect_layer(Team& world, Team& group, int layer) {

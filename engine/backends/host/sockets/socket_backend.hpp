@@ -39,7 +39,7 @@ class SocketBackend final : public Backend {
     return connect(world, group);
   }
   std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override {
-    return make_host_lifecycle([this, &world](Team& team, bool /*has_parent*/) { return connect(world, team); });
+    return make_host_lifecycle([this, &world](Team& team, bool /*is_derived*/) { return connect(world, team); });
   }
   std::string missing_lifecycle_call(CreationKind /*kind*/, LifecycleCall call) const override {
     return missing_host_lifecycle_call(call);

@@ -1,13 +1,17 @@
 """Reads the logs of many jobs as runs of groups of nodes, and states why a run cannot be used."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from math import floor, log10
 from statistics import median
+from typing import TypeAlias
 
 from busbw.comparability import launches_of, method_text, system_facts
-from busbw.errors import UsageError
 from busbw.find.group_runs import GroupRun
 from busbw.logs import Row, Table
-from busbw.store import read_named_logs
+from busbw.store import NoReadableLogError, read_named_logs
+
+_Times: TypeAlias = Mapping[tuple[Hashable, int], float]
+"""Times in us by series and size, as in `GroupRun`."""
 
 
 def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[str, GroupRun]]:
@@ -20,7 +24,7 @@ def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[st
     Raises:
         UsageError: A named log cannot be read.
     """
-    known: set[object] = set()
+    known: dict[Hashable, list[GroupRun]] = {}  # runs by ranks, group and sizes
     unread: list[str] = []
     try:
         for log in read_named_logs(names, notes.append, unread.append):
@@ -33,17 +37,28 @@ def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[st
                     if isinstance(run, str):
                         notes.append(f"{log.source}: {run}.")
                         continue
-                    # A table and a record of one run print a different number of digits.
-                    identity = (ranks, group, frozenset((key, f"{time:.3g}") for key, time in run.times_us.items()))
-                    if identity in known:
+                    similar_runs = known.setdefault((ranks, group, frozenset(run.times_us)), [])
+                    if any(_has_equal_times(run.times_us, other.times_us) for other in similar_runs):
                         notes.append(f"{log.source}: another log has the same run.")
                         continue
-                    known.add(identity)
+                    similar_runs.append(run)
                     yield log.source, run
-    except UsageError:
-        if not unread:  # with unread logs, the error only says that a folder has no other logs
+    except NoReadableLogError:
+        # The caller shows the reason for each file in `unread`, and raises an error because there are no runs.
+        if not unread:
             raise
     notes += unread
+
+
+def _has_equal_times(first: _Times, second: _Times) -> bool:
+    """True if the times of each point can be the same time in a record and, with fewer digits, in a table."""
+    return all(abs(time_us - second[point]) <= _max_rounding_us(time_us) for point, time_us in first.items())
+
+
+def _max_rounding_us(time_us: float) -> float:
+    """Returns the maximum rounding error of a time in a table, which has at least three digits or two decimals."""
+    last_digit_us = max(10.0 ** (floor(log10(time_us)) - 2), 0.01)
+    return last_digit_us / 2 + 1e-9 * time_us  # the second term allows for floating-point errors
 
 
 def _group_run(table: Table, rows: Sequence[Row]) -> GroupRun | str:
@@ -53,7 +68,7 @@ def _group_run(table: Table, rows: Sequence[Row]) -> GroupRun | str:
         return "it does not name its hosts"
     if len(table.rank_list) < (table.ranks or 0):
         return "its list of ranks is incomplete"
-    if table.rank_zero_processes > 1:
+    if table.has_several_runs:
         return "its table contains several runs"
     times: dict[tuple[object, int], list[float]] = {}
     for row in rows:

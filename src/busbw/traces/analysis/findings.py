@@ -12,30 +12,32 @@ from busbw.traces.format import SYNCHRONIZING
 from busbw.units import count_text, milliseconds_text
 
 _MIN_LATE_RATIO = 3.0
-"""Ratio to the median lateness of the other ranks. Even without a straggler, each rank is sometimes the last."""
+"""Minimum ratio to the median lateness of the other ranks. Without a straggler, each rank is sometimes the last."""
 _MIN_SLOW_RATIO = 1.2
-"""Ratio of the transfer time of a communicator to the transfer time of similar communicators."""
+"""Minimum ratio of the transfer time of a communicator to the transfer time of similar communicators."""
 _MIN_COST = 0.001
-"""Fraction of the step below which nothing is reported."""
+"""Minimum cost of a finding, as a fraction of the step."""
 
 
 def find_late_ranks(
     ranks: Sequence[RankRow], period_us: float | None, period: str, clock_error_us: float
 ) -> Iterator[Finding]:
-    """Yields the ranks that delay the others, by the cost per step."""
-    known = [(one, one.late_us) for one in ranks if one.late_us is not None]
+    """Yields the ranks that delay the others, the most expensive first. The cost is the lateness per period."""
+    known = [(rank, rank.late_us) for rank in ranks if rank.late_us is not None]
     if len(known) < 2:
         return  # there is nothing to compare with
-    for one, late_us in sorted(known, key=lambda pair: -pair[1]):
-        others = [other_us for other, other_us in known if other is not one]
+    for rank, late_us in sorted(known, key=lambda pair: -pair[1]):
+        others = [other_us for other, other_us in known if other is not rank]
         min_us = max(_MIN_LATE_RATIO * float(np.median(others)), clock_error_us, _MIN_COST * (period_us or 0))
         if late_us > min_us:
-            host = f" on {one.host}" if one.host else ""
-            often = f", in {one.late_steps:.0%} of the steps" if one.late_steps and period != "recording" else ""
+            name = f"rank {rank.rank} on {rank.host}" if rank.host else f"rank {rank.rank}"
+            often = f", in {rank.late_steps:.0%} of the steps" if rank.late_steps and period != "recording" else ""
             lateness = f"arrives {milliseconds_text(late_us)} late per {period}{often}"
-            text = f"rank {one.rank}{host} {lateness}; the others wait for it"
             yield Finding(
-                kind="late rank", text=text, remedy=f"let rank {one.rank}{host} arrive with the others", cost_us=late_us
+                kind="late rank",
+                text=f"{name} {lateness}; the others wait for it",
+                remedy=f"let {name} arrive with the others",
+                cost_us=late_us,
             )
 
 
@@ -44,11 +46,11 @@ def find_slow_communicators(
 ) -> Iterator[Finding]:
     """Yields the communicators with a longer transfer time than the other communicators of their group."""
     trace, groups = prepared.trace, prepared.groups
-    medians: dict[int, dict[int, float]] = {}  # transfer times in us, by row and communicator
-    for one in prepared.matched:
-        is_chosen = one.is_complete & (one.row >= 0) & (one.function in SYNCHRONIZING)
-        for row, median_us in median_by_key(one.row[is_chosen], one.transfer_ns[is_chosen] / 1e3).items():
-            medians.setdefault(row, {})[one.communicator] = median_us
+    medians: dict[int, dict[int, float]] = {}  # transfer times in us, by index of the operation row and communicator
+    for matched in prepared.matched:
+        is_chosen = matched.is_complete & (matched.row >= 0) & (matched.function in SYNCHRONIZING)
+        for row_index, median_us in median_by_key(matched.row[is_chosen], matched.transfer_ns[is_chosen] / 1e3).items():
+            medians.setdefault(row_index, {})[matched.communicator] = median_us
     for group in groups:
         for communicator in group.communicators:
             own_us, others_us = _compare_transfers(communicator, medians, rows)
@@ -70,11 +72,16 @@ def find_slow_communicators(
 def _compare_transfers(
     communicator: int, medians: Mapping[int, Mapping[int, float]], rows: Sequence[OperationRow]
 ) -> tuple[float, float]:
-    """Returns the transfer time of a communicator per step in us, and the median of the others with the same rows."""
+    """Returns the transfer times per step of a communicator and of the other communicators, in us.
+
+    Both are sums over the operation rows that the communicator and at least one other communicator have. The time of
+    the other communicators in a row is their median.
+    """
     own_us = others_us = 0.0
-    for row, by_communicator in medians.items():
-        others = [median_us for index, median_us in by_communicator.items() if index != communicator]
+    for row_index, by_communicator in medians.items():
+        others = [median_us for other, median_us in by_communicator.items() if other != communicator]
         if communicator in by_communicator and others:
-            own_us += by_communicator[communicator] * rows[row].calls_per_step
-            others_us += float(np.median(others)) * rows[row].calls_per_step
+            calls_per_step = rows[row_index].calls_per_step
+            own_us += by_communicator[communicator] * calls_per_step
+            others_us += float(np.median(others)) * calls_per_step
     return own_us, others_us

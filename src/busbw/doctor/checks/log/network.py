@@ -1,4 +1,4 @@
-"""Network that NCCL selected: adapters, and rails."""
+"""Checks of the network, adapters and rails that NCCL selected."""
 
 import re
 from collections import Counter
@@ -23,9 +23,11 @@ _EXPECTS_RDMA = re.compile(
 ADAPTERS = re.compile(r"NET/IB : Using (?P<list>\[\d+\].*?); OOB")
 """Message with the adapters of a host."""
 _ADAPTER = re.compile(r"\[\d+\](\w+):\d+")
-_Ends: TypeAlias = tuple[frozenset[str], str, int]
-"""Hosts, ranks and channel of a connection."""
 _RAIL = re.compile(r"NET/IB\w*/(\d+)")
+_Link: TypeAlias = tuple[frozenset[str], str, int]
+"""Both hosts, both ranks and the channel of connections. Several communicators can have connections with one link."""
+_ByAdapter: TypeAlias = dict[str, Connection]
+"""Messages of one side of a link, by the number of the adapter."""
 
 
 @check(
@@ -100,25 +102,27 @@ def log_adapters(log: NcclLog) -> Iterator[Finding]:
 )
 def log_rails(log: NcclLog) -> Iterator[Finding]:
     log.require_network()
-    listed = {message.host: match["list"] for message, match in log.find(ADAPTERS)}
-    # Connections by their adapter. Several communicators can have the same ends, so an end can have several adapters.
-    senders: dict[_Ends, dict[str, Connection]] = {}
-    receivers: dict[_Ends, dict[str, Connection]] = {}
-    for each in log.connections:
-        adapter = _RAIL.match(each.via)
+    lists = {message.host: match["list"] for message, match in log.find(ADAPTERS)}
+    senders: dict[_Link, _ByAdapter] = {}
+    receivers: dict[_Link, _ByAdapter] = {}
+    for connection in log.connections:
+        adapter = _RAIL.match(connection.via)
         # A number means the same adapter on two hosts only if both hosts list the same adapters.
-        if adapter and listed.get(each.host, "") == listed.get(each.peer_host):
-            ends = (frozenset((each.host, each.peer_host)), each.ends, each.channel)
-            connections = receivers if each.is_receive else senders
-            connections.setdefault(ends, {})[adapter[1]] = each
-    both = [(senders[ends], receivers[ends]) for ends in senders if ends in receivers]
+        own_list, peer_list = lists.get(connection.host), lists.get(connection.peer_host)
+        if adapter and own_list is not None and own_list == peer_list:
+            link = (frozenset((connection.host, connection.peer_host)), connection.ends, connection.channel)
+            side = receivers if connection.is_receive else senders
+            side.setdefault(link, {})[adapter[1]] = connection
+    both = [(senders[link], receivers[link]) for link in senders if link in receivers]
     require(both, "the log has no connection by InfiniBand or RoCE with both ends")
     leaving = [(sent, received) for sent, received in both if not sent.keys() & received.keys()]
     if leaving:
-        (first, sent), (second, received) = (next(iter(end.items())) for end in leaving[0])
+        sent, received = leaving[0]
+        sending_adapter, sender = next(iter(sent.items()))
+        receiving_adapter, receiver = next(iter(received.items()))
         yield Finding(
             "risk",
             f"{len(leaving)} of {len(both)} connections between nodes leave their rail: "
-            f"from adapter {first} of {sent.host} to adapter {second} of {received.host}",
-            (sent.evidence, received.evidence),
+            f"from adapter {sending_adapter} of {sender.host} to adapter {receiving_adapter} of {receiver.host}",
+            (sender.evidence, receiver.evidence),
         )

@@ -75,7 +75,7 @@ def nic_rate(_: Machine, port: Port) -> tuple[str, str]:
 )
 @_same_on_most_ports("risk")
 def nic_fw_driver_mixed(machine: Machine, port: Port) -> tuple[str, str]:
-    # The name of the check also says "driver", but only the firmware is compared.
+    # Only the firmware is compared. Users know the check by this name, so "driver" stays in the name.
     path = f"{INFINIBAND}/{port.device}/fw_ver"
     return f"/{path}", f"firmware {machine.word(path)}"
 
