@@ -13,8 +13,8 @@ namespace {
 std::string_view text(const char* value) { return value == nullptr ? std::string_view() : value; }
 std::uint8_t text(std::uint8_t number) { return number; }
 
-template <class Name, class Removed>
-Task task_of(const Collective<Name, Removed>& event, int rank) {
+template <class NameType, class RemovedMembers>
+Task task_of(const Collective<NameType, RemovedMembers>& event, int rank) {
   Task task{.peer = event.root,
             .rank = rank,
             .algorithm = algorithm_of(text(event.algorithm)),
@@ -30,8 +30,8 @@ Task task_of(const Collective<Name, Removed>& event, int rank) {
   return task;
 }
 
-template <class Name>
-Task task_of(const Transfer<Name>& event, int rank) {
+template <class NameType>
+Task task_of(const Transfer<NameType>& event, int rank) {
   return {.peer = event.peer, .rank = rank};
 }
 
@@ -52,9 +52,9 @@ void* start_task(void* context, void* plan, const Event& event, int rank) {
 
 /// Versions 1 to 3.
 template <class Event>
-void* start_task(void* context, void* plan, const Named<Event>& named, int rank) {
-  Recorder::instance().identify(context, {.id = named.id, .name = named.name, .rank = rank});
-  return start_task(context, plan, named.event, rank);
+void* start_task(void* context, void* plan, const WithCommunicator<Event>& event, int rank) {
+  Recorder::instance().identify(context, {.id = event.id, .name = event.name, .rank = rank});
+  return start_task(context, plan, event.event, rank);
 }
 
 /// Handles the events that all versions have in common.

@@ -1,6 +1,7 @@
 #pragma once
 // Interfaces between NCCL and profiler plugins, versions 1 (NCCL 2.23) to 7 (2.31), as far as this plugin reads them.
-// The order and the types of the members are NCCL's. NCCL only appends members, so one type serves several versions.
+// The order and the types of the members are NCCL's. Where NCCL only appends members, one type
+// serves several versions. Template parameters stand for members that NCCL changed or removed.
 #include <sys/types.h>
 
 #include <cstddef>
@@ -37,38 +38,39 @@ struct RedopAndTraffic {
   std::uint32_t redop;
   std::size_t bytes;
 };
-/// `Name`: number in version 1, text since version 2. `Removed`: members that later versions lack.
-template <class Name, class Removed>
+/// `NameType`: a number in version 1, a text since version 2. `RemovedMembers`: members that later versions lack. If
+/// empty, they take no space, so that the members after them have NCCL's offsets.
+template <class NameType, class RemovedMembers>
 struct Collective {
   std::uint64_t sequence_number;
-  Name function;
+  NameType function;
   const void* send;
   void* receive;
   std::size_t count;
   int root;
-  Name datatype;
-  [[no_unique_address]] Removed removed;
+  NameType datatype;
+  [[no_unique_address]] RemovedMembers removed;
   std::uint8_t channels;
   std::uint8_t warps;
-  Name algorithm;
-  Name protocol;
+  NameType algorithm;
+  NameType protocol;
   void* plan;           // handle of the kGroup event, since version 5
   const char* variant;  // since version 7
   bool is_symmetric;    // since version 7
 };
-template <class Name>
+template <class NameType>
 struct Transfer {
-  Name function;
+  NameType function;
   void* buffer;
-  Name datatype;
+  NameType datatype;
   std::size_t count;
   int peer;
   std::uint8_t channels;  // since version 4
   void* plan;             // since version 5
 };
-/// Before version 4, each event names its communicator.
+/// An event before version 4, which names its communicator.
 template <class Event>
-struct Named {
+struct WithCommunicator {
   const char* name;
   std::uint64_t id;
   Event event;
@@ -123,18 +125,19 @@ struct Descriptor {
     TransferEvent transfer;
     ProxyOperation proxy_operation;
     KernelChannel kernel_channel;    // since version 3
-    GroupCall group_call;            // since version 5, like the next two
-    CollectiveCall collective_call;
-    TransferCall transfer_call;
-    CopyEngineCollective copy_engine_collective;
+    GroupCall group_call;            // since version 5
+    CollectiveCall collective_call;  // since version 5
+    TransferCall transfer_call;      // since version 5
+    CopyEngineCollective copy_engine_collective;  // since version 6
   };
 };
 using CollectiveV4 = Collective<const char*, Nothing>;
 using TransferV4 = Transfer<const char*>;
-using DescriptorV1 =
-    Descriptor<std::uint8_t, Named<Collective<std::uint8_t, RedopAndTraffic>>, Named<Transfer<std::uint8_t>>>;
-using DescriptorV2 = Descriptor<std::uint8_t, Named<Collective<const char*, Traffic>>, Named<TransferV4>>;
-using DescriptorV3 = Descriptor<std::uint8_t, Named<CollectiveV4>, Named<TransferV4>>;
+using DescriptorV1 = Descriptor<std::uint8_t, WithCommunicator<Collective<std::uint8_t, RedopAndTraffic>>,
+                                WithCommunicator<Transfer<std::uint8_t>>>;
+using DescriptorV2 =
+    Descriptor<std::uint8_t, WithCommunicator<Collective<const char*, Traffic>>, WithCommunicator<TransferV4>>;
+using DescriptorV3 = Descriptor<std::uint8_t, WithCommunicator<CollectiveV4>, WithCommunicator<TransferV4>>;
 using DescriptorV4 = Descriptor<std::uint8_t, CollectiveV4, TransferV4>;
 using DescriptorV5 = Descriptor<std::uint64_t, CollectiveV4, TransferV4>;
 

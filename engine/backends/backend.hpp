@@ -1,7 +1,7 @@
 #pragma once
 // ADD A BACKEND HERE: the interface between a backend and the measuring loop. A backend knows no options, writes no
-// output and does not measure host time. A process creates one Backend before it forks; each rank gets a Communicator
-// from it.
+// output and does not measure host time. Only the recording backend, which wraps another backend, writes a trace with
+// host times. A process creates one Backend before it forks; each rank gets a Communicator from it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -135,9 +135,9 @@ class Communicator {
   /// Runs a group of sends and receives that progress together, at most one of each per peer. All ranks call it equally
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
-  /// From now on, `exchange` gives up a peer that is lost, and peers that it waits for if no data moves for `limit_s`.
-  /// It may give up other peers of the same call, too. Later calls skip the given up peers. Returns false if this
-  /// communicator cannot do this: waits then end only with the job.
+  /// From now on, `exchange` gives up lost peers. If no data moves for `limit_s`, it also gives up peers that this rank
+  /// waits for, and may give up other peers of the same call. Later calls of `exchange` skip the given up peers.
+  /// Returns false if this communicator cannot give up peers. Its waits then end only with the job.
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
   /// Returns the peers that `exchange` has given up, with the reason of each.
   virtual std::vector<std::pair<int, std::string>> failed_peers() const { return {}; }
@@ -250,10 +250,11 @@ class Backend {
   /// Creates the communicator of the ranks of `group`, and returns this rank's handle. `world`: all ranks of the job;
   /// a rank's number in it is its world rank.
   virtual std::unique_ptr<Communicator> connect(Team& world, Team& group) = 0;
-  /// Creates a further communicator of this rank, of the ranks of `group`. Only these call it. It has the buffers of
-  /// `first`, the result of `connect`, which must outlive it. Its operations run at the same time as those of `first`,
-  /// if calls return before their operations are done. `layer`: 1 to the number of layers for which the backend was
-  /// made; communicators of one layer have no ranks in common.
+  /// Creates a further communicator of this rank, of the ranks of `group`. Only these ranks call this function. The
+  /// further communicator uses the buffers of `first`, the result of `connect`, which must outlive it. Operations of
+  /// both run at the same time, if calls return before their operations are done. `layer` numbers the further
+  /// communicators of a rank, so that the backend can keep their state apart: 1 to the number of layers for which the
+  /// backend was made. Communicators of one layer have no ranks in common.
   virtual std::unique_ptr<Communicator> connect_further(Team& /*world*/, Team& /*group*/, Communicator& /*first*/,
                                                         int /*layer*/) {
     throw std::logic_error("connect_further: this backend has one communicator for each rank");

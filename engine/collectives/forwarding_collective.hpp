@@ -37,7 +37,7 @@ class ForwardingCollective : public Collective {
   }
 
  protected:
-  /// `inner` must outlive this object.
+  /// This object has the facts of `inner`, which must outlive it.
   explicit ForwardingCollective(const Collective& inner) : Collective(inner), inner_(inner) {}
 
   const Collective& inner_;

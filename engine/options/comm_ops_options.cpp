@@ -36,7 +36,8 @@ std::vector<CreationKind> parse_tests(const std::string& program, std::string_vi
 RankStep parse_step_flag(const FlagValues& flags, const std::string& flag, bool allows_fixed) {
   const auto step = parse_rank_step(flags.text(flag, "factor-2"));
   if (step && (allows_fixed || step->kind != RankStep::Kind::fixed)) return *step;
-  throw flags.invalid_value(flag, fmt::format("factor-N{} step-N with N above 0", allows_fixed ? ", fixed or" : " or"));
+  throw flags.invalid_value(
+      flag, allows_fixed ? "factor-N, fixed or step-N with N above 0" : "factor-N or step-N with N above 0");
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
     std::vector<int> counts = rank_counts(comm_ops);
     if (std::ranges::none_of(counts, [&](int ranks) { return can_run(test, comm_ops.resize, ranks); }))
       throw UsageError(
-          fmt::format("{} with -r {} on {} rank{}: it must keep at least one rank and divide off another; "
+          fmt::format("{} with -r {} on {} rank{}: -r must divide the ranks into two parts of at least one rank; "
                       "change -r, or start more ranks",
                       name(test), flags.text("--resize", "factor-2"), counts.front(), counts.front() == 1 ? "" : "s"));
   }

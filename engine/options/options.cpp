@@ -60,8 +60,8 @@ void read_ranks(const FlagValues& flags, int launched_processes, Options& option
         fmt::format("--fault with rank={}: no such rank; use a rank from 0 to {}", options.fault->rank, ranks - 1));
 }
 
-/// Reads the flags that only GPUs support.
-void read_gpu_flags(const FlagValues& flags, Environment environment, Options& options) {
+/// Reads the flags and the variable that only GPUs support.
+void read_gpu_settings(const FlagValues& flags, Environment environment, Options& options) {
   RunSettings& settings = options.settings;
   settings.graph_launches = flags.integer("--cudagraph", 0, 0);
   settings.local_register = flags.integer("--local_register", 0, 0, 2);
@@ -125,6 +125,7 @@ std::uint64_t Options::largest_rank_bytes() const {
   const auto measured = make_collective();
   std::uint64_t largest = settings.max_bytes;
   if (settings.skew.empty()) return largest;
+  // The pattern of --skew is for the ranks of the smallest group. Groups of another size are refused.
   for (const Dtype dtype : data.dtypes) {
     const std::size_t element_bytes = size_bytes(dtype);
     const Shape shape = measured->shape(settings.max_bytes / element_bytes, element_bytes, smallest_group());
@@ -156,8 +157,10 @@ std::variant<Options, InfoRequest> parse_options(const std::string& program, con
   if (!options.serves_flows() && flags.has("--search"))
     throw UsageError("--search: only busbw-engine flows has this flag; drop it");
   if (collective == kReplayName) options.replay = read_matched_calls(program, line.operand);
+  // A function can use the results of the functions before it: read_ranks needs the root, the fault, the groups and the
+  // GPUs per thread. option_groups.hpp states the needs of the other functions.
   read_outputs_and_backend(flags, options);
-  read_gpu_flags(flags, environment, options);
+  read_gpu_settings(flags, environment, options);
   read_sizes(flags, options);
   read_data(flags, options);
   read_measurement(flags, options);

@@ -23,8 +23,8 @@ int open_new(const std::string& path) { return ::open(path.c_str(), O_RDWR | O_C
 /// `open_abandoned` then takes no file.
 bool lock(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
-/// Opens an existing empty file that no run has open: a run that was killed during its start left it, and it must not
-/// block the same command. Returns -1 and sets errno to EEXIST for any other file.
+/// Opens an existing empty file that no run has open. A run that was killed during its start left this file, which must
+/// not block the same command. Returns -1 and sets errno to EEXIST for any other file.
 int open_abandoned(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};

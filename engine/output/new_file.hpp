@@ -1,6 +1,6 @@
 #pragma once
-// A file that this run creates and owns, for -J and --records. Creation fails if the file exists, so no earlier result
-// is overwritten.
+// A file that this run creates and owns, for -J and --records. Creation fails if the path has a file with content, so
+// no earlier result is overwritten.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,8 +11,8 @@ namespace busbw {
 /// Closes the file when it is destroyed. Movable.
 class NewFile {
  public:
-  /// Creates `path`, or takes an empty file that a killed run left there. Throws UsageError that names `option` if it
-  /// exists or cannot be created.
+  /// Creates `path`, or takes an empty file that a killed run left there. Throws UsageError that names `option` if
+  /// another file has this path, or if the file cannot be created.
   static NewFile create(const std::string& path, std::string_view option);
   /// Creates `path`, or the first of path.0, path.1, ... that does not exist, as nccl-tests does for -J. Throws
   /// UsageError as `create` does.
@@ -24,11 +24,11 @@ class NewFile {
 
   const std::string& path() const { return path_; }
 
-  /// Appends `text` with one write call, unless the system accepts only a part. Throws EnvironmentError with the path;
-  /// the file is then unchanged.
+  /// Appends `text` with one write call, unless the system accepts only a part. Throws EnvironmentError with the path.
+  /// The file is then unchanged, unless the written part could not be removed.
   void append(std::string_view text);
-  /// Replaces the content in one atomic step, by a second file that is moved to this one's path. Throws
-  /// EnvironmentError; the file is then unchanged.
+  /// Replaces the content in one atomic step: a second file is written and moved to the path of this file. Throws
+  /// EnvironmentError. The file is then unchanged.
   void replace_content(std::string_view text);
 
   /// Removes the file, for example if start-up failed after its creation. Later writes are ignored.

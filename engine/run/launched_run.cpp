@@ -129,9 +129,11 @@ class LaunchedProcess {
     };
     const JobCallbacks job_callbacks{[&](int rank) { run_rank(plan, *backend_, job_, rank, row_reporter); }, finish,
                                      [&] { return backend_->diagnosis(); }};
-    const JobLayout layout{/*processes=*/1, plan.ranks_per_process(), no_progress_limit_s(options_),
-                           options_.collective};
-    const JobResult result = run_process_of_job(job_, plan.first_rank, layout, job_callbacks);
+    const JobSettings job_settings{.processes = 1,
+                                   .ranks_per_process = plan.ranks_per_process(),
+                                   .limit_s = no_progress_limit_s(options_),
+                                   .collective = options_.collective};
+    const JobResult result = run_process_of_job(job_, plan.first_rank, job_settings, job_callbacks);
     print_early_end(options_, result.message, result.exit_code);
     if (result.abandoned) {
       job_.leave();

@@ -44,13 +44,15 @@ JobResult run_local(const Options& options) {
   Reporter reporter(std::move(info), options.min_busbw_bytes_per_s);
   open_sinks(options, job, reporter);
 
-  const JobLayout layout{plan.settings.processes, plan.ranks_per_process(), no_progress_limit_s(options),
-                         options.collective};
+  const JobSettings job_settings{.processes = plan.settings.processes,
+                                 .ranks_per_process = plan.ranks_per_process(),
+                                 .limit_s = no_progress_limit_s(options),
+                                 .collective = options.collective};
   const JobCallbacks job_callbacks{
       [&](int rank) { run_rank(plan, *backend, job, rank, &reporter); },
       [&](const std::optional<Failure>& failure) { return options.at_end(reporter.finish(failure)); },
       [&] { return backend->diagnosis(); }};
-  const JobResult result = run_job(job, layout, job_callbacks);
+  const JobResult result = run_job(job, job_settings, job_callbacks);
   print_early_end(options, result.message, result.exit_code);
   // Abandoned threads still use what this scope owns.
   if (result.abandoned) _exit(result.exit_code);

@@ -18,9 +18,10 @@ namespace busbw {
 
 using Bytes = std::vector<std::byte>;
 
-/// Thrown if bytes do not hold the requested value. Messages from other processes are not trusted.
+/// Thrown if bytes do not hold the requested value. Messages from other processes are not trusted: MessageReader checks
+/// lengths and the flags of optionals. Its callers check the values, such as those of enums.
 struct BrokenMessage : std::runtime_error {
-  BrokenMessage() : std::runtime_error("a message is truncated") {}
+  BrokenMessage() : std::runtime_error("a message is truncated or invalid") {}
 };
 
 /// A struct with `static auto members(auto& self)`, which ties the members to send, so that writer and reader agree.

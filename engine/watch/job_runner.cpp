@@ -97,8 +97,8 @@ class AbortGracePeriod {
 /// this process sees all ranks.
 class JobMonitor {
  public:
-  JobMonitor(Job& job, const JobLayout& layout, const JobCallbacks& callbacks)
-      : job_(job), layout_(layout), callbacks_(callbacks), watchdog_(job, layout.limit_s, monotonic_s()) {}
+  JobMonitor(Job& job, const JobSettings& settings, const JobCallbacks& callbacks)
+      : job_(job), settings_(settings), callbacks_(callbacks), watchdog_(job, settings.limit_s, monotonic_s()) {}
 
   void check() {
     if (has_diagnosed_) return;
@@ -130,14 +130,14 @@ class JobMonitor {
   void diagnose() {
     has_diagnosed_ = true;
     if (job_.watches_all_ranks()) {
-      std::string operations = last_operations_text(job_, layout_.collective);
+      std::string operations = last_operations_text(job_, settings_.collective);
       if (!operations.empty()) details_.push_back(std::move(operations));
     }
     for (std::string& detail : callbacks_.diagnose()) details_.push_back(std::move(detail));
   }
 
   Job& job_;
-  const JobLayout& layout_;
+  const JobSettings& settings_;
   const JobCallbacks& callbacks_;
   Watchdog watchdog_;
   bool has_diagnosed_ = false;
@@ -165,10 +165,10 @@ class SignalMonitor {
 };
 
 /// Runs this process's ranks in threads, and watches them from the calling thread.
-JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
-  RankThreads threads(job, first_rank, layout.ranks_per_process, callbacks);
+JobResult run_in_this_process(Job& job, int first_rank, const JobSettings& settings, const JobCallbacks& callbacks) {
+  RankThreads threads(job, first_rank, settings.ranks_per_process, callbacks);
   SignalMonitor signal_monitor(job);
-  JobMonitor job_monitor(job, layout, callbacks);
+  JobMonitor job_monitor(job, settings, callbacks);
   AbortGracePeriod grace;
   while (threads.is_running() && !grace.is_over(job)) {
     signal_monitor.wait();
@@ -185,12 +185,12 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
 }
 
 /// Runs the ranks of one forked process, and finishes the output in the process of rank 0. Does not return.
-[[noreturn]] void run_child(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks, int process,
+[[noreturn]] void run_child(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks, int process,
                             pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::rank_lost));  // the parent ended before prctl
-  RankThreads threads(job, process * layout.ranks_per_process, layout.ranks_per_process, callbacks);
-  JobMonitor job_monitor(job, layout, callbacks);
+  RankThreads threads(job, process * settings.ranks_per_process, settings.ranks_per_process, callbacks);
+  JobMonitor job_monitor(job, settings, callbacks);
   AbortGracePeriod grace;
   while (threads.is_running() && !grace.is_over(job)) {
     // The parent handles a second signal.
@@ -204,14 +204,15 @@ JobResult run_in_this_process(Job& job, int first_rank, const JobLayout& layout,
 /// Forked processes of the job, each with the threads of its ranks. The constructor forks them.
 class ChildProcesses {
  public:
-  ChildProcesses(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) : job_(job), layout_(layout) {
+  ChildProcesses(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks)
+      : job_(job), settings_(settings) {
     const pid_t parent = getpid();
-    for (int process = 0; process < layout.processes; ++process) {
+    for (int process = 0; process < settings.processes; ++process) {
       const pid_t pid = fork();
-      if (pid == 0) run_child(job, layout, callbacks, process, parent);
+      if (pid == 0) run_child(job, settings, callbacks, process, parent);
       if (pid < 0) {
         job.abort(ExitCode::environment, fmt::format("cannot start process {} of {}: {}; use fewer processes", process,
-                                                     layout.processes, std::strerror(errno)));
+                                                     settings.processes, std::strerror(errno)));
         return;
       }
       pids_.push_back(pid);
@@ -260,16 +261,16 @@ class ChildProcesses {
   /// `ending` completes "rank 3 (process 1, pid 17) ...".
   void report_loss(std::size_t process, const std::string& ending) {
     const int number = static_cast<int>(process);
-    const int first_rank = number * layout_.ranks_per_process;
+    const int first_rank = number * settings_.ranks_per_process;
     job_.abort(
         ExitCode::rank_lost,
         fmt::format("{} (process {}, pid {}) {} in phase {}; check the kernel log for a cause such as lack of memory",
-                    process_ranks_text(number, layout_.ranks_per_process), number, pids_[process], ending,
+                    process_ranks_text(number, settings_.ranks_per_process), number, pids_[process], ending,
                     name(job_.progress(first_rank).phase)));
   }
 
   LocalJob& job_;
-  const JobLayout& layout_;
+  const JobSettings& settings_;
   std::vector<pid_t> pids_;  // 0: has ended
   std::vector<bool> is_stopped_;
   std::size_t ended_count_ = 0;
@@ -277,11 +278,11 @@ class ChildProcesses {
 };
 
 /// Forks processes for the ranks, and watches them from the parent, which runs no rank.
-JobResult run_in_processes(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
-  ChildProcesses children(job, layout, callbacks);
+JobResult run_in_processes(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks) {
+  ChildProcesses children(job, settings, callbacks);
   SignalMonitor signal_monitor(job);
   // Process 0 watches and diagnoses the ranks itself. This watchdog covers a process 0 that hangs or is stopped.
-  Watchdog watchdog(job, layout.limit_s, monotonic_s());
+  Watchdog watchdog(job, settings.limit_s, monotonic_s());
   AbortGracePeriod grace;
   bool has_continued = false;
   bool has_killed = false;
@@ -317,15 +318,15 @@ void report_failure(Job& job, int rank) {
   }
 }
 
-JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks) {
+JobResult run_job(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks) {
   const SignalMask mask;
-  return layout.processes == 1 ? run_in_this_process(job, 0, layout, callbacks)
-                               : run_in_processes(job, layout, callbacks);
+  return settings.processes == 1 ? run_in_this_process(job, 0, settings, callbacks)
+                                 : run_in_processes(job, settings, callbacks);
 }
 
-JobResult run_process_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks) {
+JobResult run_process_of_job(Job& job, int first_rank, const JobSettings& settings, const JobCallbacks& callbacks) {
   const SignalMask mask;
-  return run_in_this_process(job, first_rank, layout, callbacks);
+  return run_in_this_process(job, first_rank, settings, callbacks);
 }
 
 }  // namespace busbw

@@ -10,8 +10,8 @@
 
 namespace busbw {
 
-/// Number and arrangement of the ranks.
-struct JobLayout {
+/// Number and arrangement of the ranks, and the facts that the watchdog needs.
+struct JobSettings {
   int processes = 1;
   int ranks_per_process = 1;
   double limit_s = 0;  // maximum time without progress, see Watchdog
@@ -41,9 +41,9 @@ struct JobResult {
 };
 
 /// Runs all ranks. Returns when each has ended or was abandoned.
-JobResult run_job(LocalJob& job, const JobLayout& layout, const JobCallbacks& callbacks);
+JobResult run_job(LocalJob& job, const JobSettings& settings, const JobCallbacks& callbacks);
 /// Runs this process's ranks, from `first_rank` on, of a job with separately started processes. `finish` returns the
 /// exit code of its own process.
-JobResult run_process_of_job(Job& job, int first_rank, const JobLayout& layout, const JobCallbacks& callbacks);
+JobResult run_process_of_job(Job& job, int first_rank, const JobSettings& settings, const JobCallbacks& callbacks);
 
 }  // namespace busbw

@@ -1,4 +1,4 @@
-// Finds the jump target of a forwarded function at its first call: the real function, or a stub that returns an error.
+// Finds the jump target of a forwarded function: the real function, or a stub that returns an error.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,12 +67,13 @@ void report_missing(const OpenedLibrary& real, const Export& function) noexcept 
 void* resolve_export(const Export& function, std::atomic<void*>& target) noexcept {
   const ReturnKind kind = return_kind(function.name);
   const OpenedLibrary* const real = real_library();
-  if (!real) return stub_without_library(kind);
+  if (!real) return stub_without_library(kind);  // `target` stays unchanged
   void* const real_function = real->find(function.name);
   void* const jump_target = real_function ? real_function : stub_without_function(kind);
   // Several threads may make the first call at the same time. Only the first to store the address reports.
-  if (target.exchange(jump_target, std::memory_order_acq_rel) != jump_target && !real_function)
-    report_missing(*real, function);
+  const void* const previous_target = target.exchange(jump_target, std::memory_order_acq_rel);
+  const bool is_first = previous_target != jump_target;
+  if (is_first && !real_function) report_missing(*real, function);
   return jump_target;
 }
 

@@ -27,21 +27,23 @@ namespace {
 /// Ranks of this process and its forks.
 int local_ranks(const Options& options, const World& world) { return options.ranks() / world.size; }
 
-/// Layers of communicators in addition to the first: of comm_ops, for the children of a parent.
+/// Layers of communicators in addition to the first, see Backend::connect_further.
 int further_layers(const Options& options) {
-  if (options.comm_ops || options.neighbor) return 1;
+  if (options.comm_ops) return 1;  // communicators that are created from a parent
+  if (options.neighbor) return 1;  // communicators of the neighbor
   return options.replay ? layer_count(options.replay->program()) : 0;
 }
 
 std::unique_ptr<Backend> make_unrecorded_host(const Options& options, const World& world) {
   const int ranks = local_ranks(options, world);
-  if (world.size > 1)
-    return std::make_unique<SocketBackend>(
-        world.rank * ranks, ranks, std::string(version()),
-        options.serves_flows() ? std::optional(world.local_rank * ranks) : std::nullopt);
+  if (world.size > 1) {
+    std::optional<int> first_on_host;
+    if (options.serves_flows()) first_on_host = world.local_rank * ranks;  // each rank then uses only one interface
+    return std::make_unique<SocketBackend>(world.rank * ranks, ranks, std::string(version()), first_on_host);
+  }
+  const int concurrent_layers = options.neighbor ? 2 : 1;  // the neighbor runs at the same time as the first layer
   return std::make_unique<SharedMemoryBackend>(options.settings.processes, options.settings.threads,
-                                               std::string(version()), further_layers(options),
-                                               options.neighbor ? 2 : 1);
+                                               std::string(version()), further_layers(options), concurrent_layers);
 }
 
 std::unique_ptr<Backend> make_host(const Options& options, const World& world, const GpuSurvey&) {
@@ -57,8 +59,9 @@ std::unique_ptr<Backend> make_host(const Options& options, const World& world, c
 std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, const GpuSurvey& survey) {
   const RunSettings& settings = options.settings;
   const int ranks = local_ranks(options, world);
-  // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. Otherwise each process takes the next
-  // GPUs, again from 0 after the last one: a launcher may show each process only its own GPUs, or processes share GPUs.
+  // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. Without this variable, each process of a
+  // node takes the GPUs after those of the previous process. After the last visible GPU, processes take GPU 0 again:
+  // they share GPUs, or a launcher shows each process only its own GPUs.
   const int visible = std::max(1, static_cast<int>(survey.gpus.size()));
   const int own_first = world.local_rank * ranks % visible;
   NcclBackendConfig config{.ranks = {.count = ranks,
@@ -98,23 +101,26 @@ std::span<const BackendEntry> all_backends() { return kBackends; }
 
 BackendChoice choose_backend(const Options& options, bool forks_follow, Environment environment) {
   const bool is_auto = options.backend == "auto";
-  std::string no_gpu_reason;
-  std::string warning;
-  std::string request_error;
+  BackendChoice choice;
   std::set<std::string_view> names;
   for (const BackendEntry& entry : all_backends()) {
     names.insert(entry.traits.name);
     if (!is_auto && options.backend != entry.traits.name) continue;
     GpuSurvey survey = entry.survey ? entry.survey(forks_follow) : GpuSurvey{};
-    if (!is_auto || !entry.survey || !survey.gpus.empty())
-      return {&entry, std::move(survey), std::move(no_gpu_reason), std::move(warning), std::move(request_error)};
+    const bool lacks_gpus = entry.survey && survey.gpus.empty();
+    if (!is_auto || !lacks_gpus) {
+      choice.entry = &entry;
+      choice.survey = std::move(survey);
+      return choice;
+    }
     if (const auto request = gpu_request(environment))
-      request_error = fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason);
+      choice.request_error = fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason);
     if (survey.has_gpu_support)
-      no_gpu_reason = survey.no_gpu_reason;
+      choice.no_gpu_reason = survey.no_gpu_reason;
     else if (survey.unusable_gpus > 0)
-      warning = fmt::format("measured on the host, but this machine has {} GPU{}: {}", survey.unusable_gpus,
-                            survey.unusable_gpus == 1 ? "" : "s", survey.no_gpu_reason);
+      choice.unused_gpus_warning =
+          fmt::format("measured on the host, but this machine has {} GPU{}: {}", survey.unusable_gpus,
+                      survey.unusable_gpus == 1 ? "" : "s", survey.no_gpu_reason);
   }
   std::vector<std::string_view> candidates(names.begin(), names.end());
   candidates.push_back("auto");

@@ -28,7 +28,7 @@ std::span<const BackendEntry> all_backends();
 
 /// Backend that --backend selects.
 struct BackendChoice {
-  const BackendEntry* entry;
+  const BackendEntry* entry = nullptr;
   GpuSurvey survey;           // GPUs that the backend can use
   std::string no_gpu_reason;  // why `auto` found no GPU; empty if it found or sought none
   std::string unused_gpus_warning = {};  // if `auto` cannot use the GPUs of this machine, because of this build
@@ -39,10 +39,10 @@ struct BackendChoice {
 /// Throws UsageError if there is no backend of this name.
 BackendChoice choose_backend(const Options& options, bool forks_follow, Environment environment);
 
-/// Makes the chosen backend. Throws UsageError if it does not support an option, EnvironmentError if the option or the
-/// environment requests GPUs that were not found, and the errors of BackendEntry::make. A measurement on the host would
-/// be taken for one on GPUs. Processes of a launched job call this after they have joined, so that all end with the
-/// error of one.
+/// Makes the chosen backend. Throws UsageError if the backend does not support an option. Throws EnvironmentError if an
+/// option or the environment requests GPUs that were not found, because a measurement on the host could be taken for
+/// one on GPUs. Throws the errors of BackendEntry::make. Processes of a launched job call this after they have joined,
+/// so that all processes end with the error of one process.
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice, const Options& options, const World& world);
 
 }  // namespace busbw

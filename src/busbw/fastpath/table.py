@@ -61,7 +61,7 @@ class TableRange:
     note: str = ""
     """Comment at the end of the line."""
     in_windows: bool = False
-    """True if the line is for calls with buffers in symmetric windows. Without such lines, the others apply."""
+    """True if the line is for calls with buffers in symmetric windows. Without such lines, the other lines apply."""
 
     @property
     def text(self) -> str:
@@ -182,6 +182,19 @@ def _parse_ranks(text: str) -> tuple[int, int]:
     return min_ranks, max_ranks
 
 
+def is_method_config(text: str) -> bool:
+    """True if the text is a valid value of `METHOD_VARIABLE`."""
+    method, *numbers = text.split(",")
+    if method == NCCL or len(numbers) != 2:
+        return method == NCCL and not numbers
+    try:
+        _parse_number("blocks", numbers[0], 1, MAX_BLOCKS)
+        _parse_threads(numbers[1])
+    except UsageError:
+        return False
+    return any(method in methods for methods in _ALL_METHODS.values())
+
+
 def _has_windows_word(collective: str, words: list[str]) -> bool:
     count = words.count(WINDOWS)
     if count > 1:
@@ -246,11 +259,14 @@ def default_names() -> list[str]:
     return sorted(names, key=lambda name: (int(name.split("_")[1]), name))
 
 
-def default_name(generation: str, environment: Mapping[str, str]) -> str:
-    """Name of the default table for a generation ('sm_90'). It depends on NCCL's variable for NVLS."""
-    name_without_nvls = f"{generation}{_WITHOUT_NVLS}"
+def default_name(compute_capability: str, environment: Mapping[str, str]) -> str:
+    """Name of the default table for a compute capability such as 'sm_90'.
+
+    If the environment switches NVLS off, the table with the suffix `_without_nvls` is used, if there is one.
+    """
+    name_without_nvls = f"{compute_capability}{_WITHOUT_NVLS}"
     nvls_is_off = environment.get(_NVLS_VARIABLE) == "0"
-    return name_without_nvls if nvls_is_off and name_without_nvls in default_names() else generation
+    return name_without_nvls if nvls_is_off and name_without_nvls in default_names() else compute_capability
 
 
 def default_text(name: str) -> str:

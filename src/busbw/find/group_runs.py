@@ -31,22 +31,31 @@ _MIN_OTHERS = 3
 _FALSE_SUSPICION = 0.05
 """Bound of the probability that any node of a healthy cluster is undecided."""
 _QN = 2.2219
-"""Standard deviation over the first quartile of pairwise differences. Up to half of the runs may be slow (Rousseeuw and
-Croux, J. Am. Stat. Assoc. 88, 1993)."""
-_LAGS = 16
-"""Runs that each run is compared with for this quartile."""
+"""Ratio of the standard deviation of normal noise to the first quartile of the absolute differences between pairs.
+
+Up to half of the runs may be slow (Rousseeuw and Croux, J. Am. Stat. Assoc. 88, 1993)."""
+_MAX_PAIR_DISTANCE = 15
+"""For this quartile, each run is paired with at most so many runs that follow it. All pairs would be too many."""
 _MIN_NOISE = 0.004
+"""Minimum noise of a run, in log time. Few equal times could otherwise give a noise of 0."""
 _MIN_OWN_NOISE_RUNS = 20
-"""Minimum number of runs of a configuration with its own noise. Others have the noise of all runs."""
+"""Minimum number of runs of a configuration with its own noise. Smaller configurations have the noise of all runs."""
 _SLOW_DEVIATIONS = 4.0
-_PRIOR_RUNS, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 4.0, 0.01, 0.5
+"""A run is slow if its excess is more than so many times its noise, and more than `MIN_SLOW`."""
+_MIN_SLOW_SHARE, _MAX_SLOW_SHARE = 0.01, 0.5
+"""Bounds of the share of runs that are slow without a slow node."""
+_PRIOR_RUNS = 4.0
+"""The estimate of this share adds so many runs with the share `_MIN_SLOW_SHARE`, for the case of few runs."""
 _TAIL_WIDTH = 0.05
 """Width, in log time, of the kernel for the density of the excess of slow runs without a node."""
 _SHARES: Values = np.array([*SHARES, 0.85])
+"""Shares of slow runs of the hypotheses about a node that is slow now and then."""
 _MAX_FAST_SHARE = 0.15
 """Maximum share of fast runs of a node that is always slow. Noise makes some runs fast."""
 _MIN_SHARED = 0.5
-"""Share of the slow runs of a node. A second node in this share of the runs could also explain them."""
+"""Minimum share of the slow runs of a node with a second node, so that the second node could explain the slow runs."""
+_ALSO_ALONE, _ONLY_WITH_OTHERS = 0, 1
+"""Rows of `_evidence`: the node is slow also in runs of this node alone, or only in runs with other nodes."""
 
 
 class GroupRun(Struct, frozen=True, kw_only=True):
@@ -70,21 +79,21 @@ class GroupRuns:
         self.by_class = [np.flatnonzero(self.classes == number) for number in numbers.values()]
         """Runs of each configuration."""
         levels = np.full(len(runs), np.nan)
-        for members in self.by_class:
-            levels[members] = _relative_times([runs[int(member)].times_us for member in members])
+        for of_class in self.by_class:
+            levels[of_class] = _relative_times([runs[int(run)].times_us for run in of_class])
         self.is_compared: Mask = ~np.isnan(levels)
-        """True for each run with enough comparable ones."""
+        """True for each run with enough comparable runs."""
         self.levels: Values = np.where(self.is_compared, levels, 0.0)
-        self.is_network: Mask = np.array([len(run.nodes) > 1 for run in runs], dtype=bool)
+        self.has_several_nodes: Mask = np.array([len(run.nodes) > 1 for run in runs], dtype=bool)
         self.nodes = tuple(sorted({node for run in runs for node in run.nodes}))
-        self.members: Mask = np.array([[node in run.nodes for run in runs] for node in self.nodes], dtype=bool)
-        self.members = self.members.reshape(len(self.nodes), len(runs)) & self.is_compared
-        """True for each node (row) and compared run (column) with it."""
-        self.usable: Mask = self.members.copy()
-        """As `members`, without the runs of configurations that have too few runs without the node."""
-        for members in self.by_class:
-            others = self.is_compared[members].sum() - self.members[:, members].sum(axis=1)
-            self.usable[np.ix_(others < _MIN_OTHERS, members)] = False
+        has_node: Mask = np.array([[node in run.nodes for run in runs] for node in self.nodes], dtype=bool)
+        self.has_node: Mask = has_node.reshape(len(self.nodes), len(runs)) & self.is_compared
+        """True for each node (row) and each compared run with this node (column)."""
+        self.usable: Mask = self.has_node.copy()
+        """As `has_node`, without the runs of configurations that have too few runs without the node."""
+        for of_class in self.by_class:
+            others = self.is_compared[of_class].sum() - self.has_node[:, of_class].sum(axis=1)
+            self.usable[np.ix_(others < _MIN_OTHERS, of_class)] = False
 
 
 def _relative_times(runs: Sequence[Mapping[tuple[Hashable, int], float]]) -> Values:
@@ -123,15 +132,15 @@ class RunComparison:
         self.is_other: Mask = runs.is_compared & (explained < MIN_SLOW)
         """True for each run that the runs are compared with."""
         if node is not None:
-            self.is_other &= ~runs.members[node]
-        others_by_class = [members[self.is_other[members]] for members in runs.by_class]
+            self.is_other &= ~runs.has_node[node]
+        others_by_class = [of_class[self.is_other[of_class]] for of_class in runs.by_class]
         noise = [_first_noise([runs.levels[others] for others in others_by_class])] * len(others_by_class)
         self.excess: Values = np.zeros(len(runs.levels))
         all_others = np.flatnonzero(self.is_other)
         for _ in range(2):  # the second time with a better noise
-            for number, (members, others) in enumerate(zip(runs.by_class, others_by_class, strict=True)):
+            for number, (of_class, others) in enumerate(zip(runs.by_class, others_by_class, strict=True)):
                 if len(others):
-                    self.excess[members] = runs.levels[members] - healthy_level(runs.levels[others], noise[number])
+                    self.excess[of_class] = runs.levels[of_class] - healthy_level(runs.levels[others], noise[number])
             for number, others in enumerate(others_by_class):
                 noise_runs = others if len(others) >= _MIN_OWN_NOISE_RUNS else all_others
                 noise[number] = healthy_spread(self.excess[noise_runs], noise[number])
@@ -143,13 +152,15 @@ class RunComparison:
         slow_others = (self.is_slow & self.is_other).sum()
         expected_share = (slow_others + _PRIOR_RUNS * _MIN_SLOW_SHARE) / (self.is_other.sum() + _PRIOR_RUNS)
         self.slow_share = float(np.clip(expected_share, _MIN_SLOW_SHARE, _MAX_SLOW_SHARE))
-        """Share of the runs that are slow although no slow node explains it."""
+        """Share of the runs that are slow although no slow node explains their excess."""
 
 
 def _first_noise(levels_by_class: Sequence[Values]) -> float:
     """Returns an estimate of the noise that needs no healthy level."""
     differences = [
-        np.abs(levels[lag:] - levels[:-lag]) for levels in levels_by_class for lag in range(1, min(_LAGS, len(levels)))
+        np.abs(levels[distance:] - levels[:-distance])
+        for levels in levels_by_class
+        for distance in range(1, min(_MAX_PAIR_DISTANCE + 1, len(levels)))
     ]
     return max(_QN * float(np.quantile(np.concatenate([np.zeros(1), *differences]), 0.25)), _MIN_NOISE)
 
@@ -164,44 +175,54 @@ class RunSearch:
 
 
 def find_slow_nodes(runs: GroupRuns) -> RunSearch:
-    """Returns a small set of slow nodes that explains the slow runs, found greedily as by `explain`."""
+    """Returns a small set of slow nodes that explains the slow runs, found greedily as by `explain`.
+
+    Each round examines the node with the highest score. A score is the log of a likelihood ratio, less the log of the
+    number of nodes. In a healthy cluster, any node reaches the score -log(p) with a probability of at most p.
+    """
+    min_suspect_score, min_finding_score = -np.log(_FALSE_SUSPICION), -np.log(FALSE_ACCUSATION)
     explained = np.zeros(len(runs.levels))
     findings: list[Finding] = []
     undecided: list[UndecidedParts] = []
-    named: list[int] = []
-    while len(named) < len(runs.nodes):
+    examined: list[int] = []
+    while len(examined) < len(runs.nodes):
         evidence = [_evidence(runs, node, explained) for node in range(len(runs.nodes))]
-        # The mean of the likelihood ratios is an e-value.
+        # The mean of the likelihood ratios of all hypotheses is an e-value (see `busbw.find.evidence`).
         log_e_values = np.array([logsumexp(of_node) - np.log(of_node.size) for of_node in evidence])
         scores = log_e_values - np.log(len(evidence))
-        scores[named] = -np.inf
+        scores[examined] = -np.inf
         best = int(np.argmax(scores))
-        if scores[best] < -np.log(_FALSE_SUSPICION):
+        if scores[best] < min_suspect_score:
             break
         slow = _slow_node(runs, best, evidence[best], explained)
-        named.append(best)
+        examined.append(best)
         if slow.excess < np.log(MIN_SLOWDOWN):
             continue
-        shared = runs.members[:, slow.supports].mean(axis=1)
+        shared = runs.has_node[:, slow.is_support].mean(axis=1)
         is_rival = (shared >= _MIN_SHARED) & (scores > scores[best] - UNDECIDED_MARGIN)
         if not slow.is_persistent:  # nodes may be slow only together
-            is_rival |= (shared == 1) & (scores > -np.log(_FALSE_SUSPICION))
-        is_rival[named] = False
+            is_rival |= (shared == 1) & (scores > min_suspect_score)
+        is_rival[examined] = False
         rivals = sorted(np.flatnonzero(is_rival).tolist(), key=lambda node: -scores[node])
-        named += rivals
-        if rivals or scores[best] < -np.log(FALSE_ACCUSATION):
+        examined += rivals
+        if rivals or scores[best] < min_finding_score:
             undecided.append(_undecided(slow, [best, *rivals], runs))
         else:
             findings.append(_finding(slow, best, float(1 - np.exp(-scores[best])), runs))
-        explained = np.maximum(explained, np.where(slow.explains, slow.excess, 0.0))
+        explained = np.maximum(explained, np.where(slow.is_slowed, slow.excess, 0.0))
     return RunSearch(findings, undecided, RunComparison(runs, explained))
 
 
 def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
     """Returns the evidence of the runs of a node for each hypothesis about it.
 
-    The hypotheses (columns) are first the levels of a node that is always slow. The shares of slow runs of a node that
-    is slow now and then follow. The second row is for a node that is slow only in runs with other nodes.
+    Rows:
+        `_ALSO_ALONE`: The node can be slow in all of its runs, also in runs of this node alone.
+        `_ONLY_WITH_OTHERS`: The node can be slow only in runs with other nodes.
+
+    Columns:
+        One for each of `LEVELS`: The node is always slow, with this excess.
+        One for each of `_SHARES`: The node is slow now and then, in this share of its runs.
     """
     own = np.flatnonzero(runs.usable[node])
     if not len(own):
@@ -222,49 +243,59 @@ def _evidence(runs: GroupRuns, node: int, explained: Values) -> Values:
     ratios = np.where(compared.is_slow[own, None], _SHARES / healthy_share, (1 - _SHARES) / (1 - healthy_share))
     intermittent = np.where(explained[own, None] < MIN_SLOW, np.log(ratios), 0.0)
     evidence = np.hstack([persistent, intermittent])
-    return np.stack([evidence.sum(axis=0), evidence[runs.is_network[own]].sum(axis=0)])
+    rows = {_ALSO_ALONE: evidence, _ONLY_WITH_OTHERS: evidence[runs.has_several_nodes[own]]}
+    return np.stack([rows[row].sum(axis=0) for row in sorted(rows)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _SlowNode:
     """The effect of a node on its runs."""
 
     compared: RunComparison
-    own: Mask
-    """True for each run that the node can slow."""
-    supports: Mask
+    can_be_slowed: Mask
+    """True for each usable run of the node; without its runs alone, if the node is slow only with other nodes."""
+    is_support: Mask
     """True for each slow run that supports the finding of this node."""
     excess: float
+    """Median excess of the runs that the node slows."""
     is_persistent: bool
+    """True if the node is always slow, false if it is slow now and then."""
 
     @property
-    def explains(self) -> Mask:
+    def is_slowed(self) -> Mask:
         """True for each run that the node slows."""
-        return self.own if self.is_persistent else self.supports
+        return self.can_be_slowed if self.is_persistent else self.is_support
 
 
 def _slow_node(runs: GroupRuns, node: int, evidence: Values, explained: Values) -> _SlowNode:
     """Returns the effect of a node. `evidence`: as `_evidence` returns it."""
     compared = RunComparison(runs, explained, node)
     row, hypothesis = np.unravel_index(int(np.argmax(evidence)), evidence.shape)
-    is_slow_alone = row == 0  # see `_evidence`
-    own = runs.usable[node] & (runs.is_network | is_slow_alone)
-    free = own & (explained < MIN_SLOW)
-    excess = float(np.median(compared.excess[free if free.any() else own]))
-    supports = own & (compared.excess > excess / 2)
-    is_mostly_slow = supports.sum() >= (1 - _MAX_FAST_SHARE) * own.sum()
+    can_be_slowed = runs.usable[node]
+    if row == _ONLY_WITH_OTHERS:
+        can_be_slowed = can_be_slowed & runs.has_several_nodes
+    is_unexplained = can_be_slowed & (explained < MIN_SLOW)
+    excess = float(np.median(compared.excess[is_unexplained if is_unexplained.any() else can_be_slowed]))
+    is_support = can_be_slowed & (compared.excess > excess / 2)
+    is_mostly_slow = is_support.sum() >= (1 - _MAX_FAST_SHARE) * can_be_slowed.sum()
     is_persistent = bool(hypothesis < len(LEVELS) and is_mostly_slow)
     if not is_persistent:
-        supports = free & compared.is_slow
-        excess = float(np.median(compared.excess[supports])) if supports.any() else 0.0
-    return _SlowNode(compared, own, supports, excess, is_persistent)
+        is_support = is_unexplained & compared.is_slow
+        excess = float(np.median(compared.excess[is_support])) if is_support.any() else 0.0
+    return _SlowNode(
+        compared=compared,
+        can_be_slowed=can_be_slowed,
+        is_support=is_support,
+        excess=excess,
+        is_persistent=is_persistent,
+    )
 
 
 def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> Finding:
-    low, high = np.exp(np.quantile(slow.compared.excess[slow.supports], [0.1, 0.9]))
-    companions = runs.members[:, slow.supports].any(axis=1) & (np.arange(len(runs.nodes)) != node)
-    exonerating = int((runs.members[companions].any(axis=0) & ~slow.compared.is_slow & ~slow.own).sum())
-    count, all_runs = int(slow.supports.sum()), count_text(int(slow.own.sum()), "run")
+    low, high = np.exp(np.quantile(slow.compared.excess[slow.is_support], [0.1, 0.9]))
+    companions = runs.has_node[:, slow.is_support].any(axis=1) & (np.arange(len(runs.nodes)) != node)
+    exonerating = int((runs.has_node[companions].any(axis=0) & ~slow.compared.is_slow & ~slow.can_be_slowed).sum())
+    count, run_count = int(slow.is_support.sum()), int(slow.can_be_slowed.sum())
     speed = f"{np.exp(slow.excess):.2f} times the time of comparable runs (10-90 %: {low:.2f} to {high:.2f})"
     exonerated = count_text(exonerating, "fast run exonerates", "fast runs exonerate")
     return Finding(
@@ -277,21 +308,22 @@ def _finding(slow: _SlowNode, node: int, confidence: float, runs: GroupRuns) -> 
         flows=count,
         exonerating_flows=exonerating,
         intermittent=not slow.is_persistent,
-        slow_share=None if slow.is_persistent else round(count / int(slow.own.sum()), 3),
-        says=f"runs with node {runs.nodes[node]} take {speed}; {count:,} of {all_runs} with it are slow, confidence "
-        f"{min(np.floor(confidence * 1000) / 10, 99.9)} %, {exonerated} the other nodes of these runs",
+        slow_share=None if slow.is_persistent else round(count / run_count, 3),
+        says=f"runs with node {runs.nodes[node]} take {speed}; {count:,} of {count_text(run_count, 'run')} with "
+        f"it are slow, confidence {min(np.floor(confidence * 1000) / 10, 99.9)} %, {exonerated} "
+        "the other nodes of these runs",
     )
 
 
 def _undecided(slow: _SlowNode, nodes: list[int], runs: GroupRuns) -> UndecidedParts:
-    """Returns the nodes with the run that decides: each of these nodes with a node of many fast runs."""
-    fast = (runs.members & ~slow.compared.is_slow & ~slow.own).sum(axis=1)
+    """Returns the nodes. The text requests the runs that decide: each of the nodes with a node of many fast runs."""
+    fast = (runs.has_node & ~slow.compared.is_slow & ~slow.can_be_slowed).sum(axis=1)
     partner = runs.nodes[int(np.argmax(fast))]
     names = [runs.nodes[node] for node in nodes]
     return UndecidedParts(
         between=tuple(NamedPart(kind="node", node=name) for name in names),
         slowdown=round(float(np.exp(slow.excess)), 3),
-        says=f"{count_text(int(slow.supports.sum()), 'slow run')} with node {' or '.join(names)}, "
+        says=f"{count_text(int(slow.is_support.sum()), 'slow run')} with node {' or '.join(names)}, "
         f"{np.exp(slow.excess):.2f} times the time of comparable runs. "
         f"Run {'each of them without the others' if len(names) > 1 else 'it again'}, with node {partner}, "
         f"which is in {count_text(int(fast.max()), 'fast run')}.",

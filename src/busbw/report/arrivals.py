@@ -2,8 +2,8 @@
 
 An arrival is the start of a rank after the first rank, in microseconds (`rank_arrivals_us` of a record).
 
-Samples cannot show a late rank: each rank's samples begin at its own first timestamp, so the ranks that wait for the
-late one have the longest samples.
+Samples cannot show a late rank, because each rank's samples begin at its own first timestamp. So the ranks that wait
+for the late rank have the longest samples.
 """
 
 import math
@@ -32,7 +32,9 @@ docs/explanation/measuring.md has the limits of warnings."""
 
 
 def arrivals(figures: Sequence[Figure]) -> list[float] | None:
-    """Returns the arrival of each rank of the group, in microseconds. None if unknown or if their numbers differ.
+    """Returns the arrival of each rank of the group, in microseconds.
+
+    None if no arrivals are known, or if figures have different numbers of ranks.
 
     Args:
         figures: One figure per pass over a size. The result is the median over the passes.
@@ -49,7 +51,7 @@ def group_ranks(table: Table, group: int) -> list[int]:
 
 
 def arrival_heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: Sequence[int]) -> Picture | None:
-    """Draws a heat map of rank by size. None without data.
+    """Draws a heat map of rank by size. None for a single rank, or if no size can be shown.
 
     Args:
         title: Title of the picture.
@@ -84,8 +86,9 @@ def arrival_heat_map(title: str, by_size: Mapping[int, Sequence[float]], ranks: 
     alt_text = f"{title}. {latest_text}"
     svg = drawing(group(*cells), *size_labels, *rank_labels, label=alt_text, width=_WIDTH, height=bottom + 24)
     note = (
-        f"{latest_text} Start of each rank in microseconds after the first rank: on the host at each iteration, on a "
-        "device at the first one after a barrier; median over passes. A few microseconds are insignificant."
+        f"{latest_text} A cell is the start of a rank in microseconds after the first rank: the median over passes. "
+        "On the host, a pass has the median over its iterations. On a device, it has the first iteration after a "
+        "barrier. A few microseconds are insignificant."
     )
     if len(ranks) > len(shown_indices):
         note += f" Of {len(ranks)} ranks, the {len(shown_indices)} latest are shown."

@@ -18,8 +18,9 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
 _RELABELINGS = 20_000
-"""Number of random relabelings (see `judge_quadruples`) if there are too many to enumerate all. An estimated
-probability of 0.1 % then has an error of about a quarter."""
+"""Number of random relabelings (see `judge_quadruples`), if there are too many relabelings to enumerate.
+
+An estimated probability of 0.1 % then has an error of about a quarter."""
 _MAX_ENUMERATED_QUADRUPLES = 13
 """Up to this number of quadruples, all 2^n relabelings are enumerated."""
 _MIN_LEVEL = 0.95
@@ -58,9 +59,11 @@ class QuadrupleTest:
     intervals: tuple[Interval | None, ...]
     """Interval of the median over quadruples, per row. None if there are too few quadruples."""
     changed: tuple[bool, ...]
-    """True per row if its interval and a neighbor's exclude zero on the same side."""
+    """True per row if the intervals of the row and of a neighbor exclude zero on the same side.
+
+    A row without neighbors needs only its own interval. The error probability holds for all rows together."""
     level: float
-    """Confidence level of each single interval; 0 without them. The rule for `changed` covers all rows together."""
+    """Confidence level of each single interval. 0 without intervals."""
     quadruples: int
 
 
@@ -77,12 +80,15 @@ def judge_quadruples(
 
     The lead of a side in a row is the statistic of the sign test: the number of quadruples in which that side is faster
     minus the number in which it is slower. A change is reported if the lead in a row and in its neighbor reaches a
-    limit for the same side.
+    limit for the same side. A row in no pair needs only its own lead.
 
-    The order of the sides in each quadruple is random. If the sides do not differ, this order only determines the sign
-    of the quadruple's differences. A relabeling flips the signs of some whole quadruples, so relabelings yield the
-    distribution under chance. They preserve the correlation of sizes, drifts, bursts and the modes of the machine. The
-    limit is the smallest lead for which at most `alpha` of all relabelings report any change.
+    The order of the sides in each quadruple is random. If the sides do not differ, exchanging A and B in a quadruple is
+    as probable as not. The exchange flips the signs of the quadruple in all table rows. A relabeling is such an
+    exchange in any number of quadruples. So all relabelings together are the distribution under chance. They preserve
+    the correlation of sizes, drifts, bursts and the modes of the machine.
+
+    The limit is the smallest lead for which at most `alpha` of all relabelings report any change. The limit is larger
+    if the intervals would otherwise have a level below `_MIN_LEVEL`.
 
     Args:
         differences: One matrix row per quadruple and one column per table row, from `quadruple_difference`, with the
@@ -97,7 +103,8 @@ def judge_quadruples(
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
     if limit > quadruples or rows == 0:
         return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
-    # A side with a lead of `limit` is faster in this number of quadruples, because faster - slower = limit.
+    # Number of quadruples in which a side with a lead of `limit` is faster: faster - slower = limit. This holds without
+    # ties. With ties (difference 0), fewer suffice for this lead, so the intervals are stricter than the limit.
     min_faster_count = math.ceil((quadruples + limit) / 2)
     low_index = quadruples - min_faster_count  # index of the lower bound in the sorted differences
     ordered = np.sort(differences, axis=0)
@@ -183,17 +190,17 @@ class SampleSummary:
     """Maximum error of the mean due to the rounding of printed observations. Infinite if a time may have been 0."""
 
 
-def run_summary(times: Sequence[float], half_digit: float = 0.0) -> SampleSummary:
+def run_summary(times: Sequence[float], max_rounding_error: float = 0.0) -> SampleSummary:
     """Summarizes at least two independent runs by the logarithms of their times.
 
     Args:
         times: One time per run.
-        half_digit: Maximum rounding error of each time.
+        max_rounding_error: Maximum rounding error of each time.
     """
     values = np.asarray(times, dtype=np.float64)
     logarithms = np.log(values)
     variance = float(logarithms.var(ddof=1)) / len(values)
-    min_values = values - half_digit
+    min_values = values - max_rounding_error
     rounding = float(np.log(values / min_values).mean()) if (min_values > 0).all() else math.inf
     return SampleSummary(float(logarithms.mean()), variance, len(values) - 1, rounding=rounding)
 
@@ -223,9 +230,10 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
 
 
 def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Interval:
-    """Returns A's mean minus B's, the logarithm of B's speed over A's, with the interval of Welch's test.
+    """Returns the logarithm of B's speed over A's, with the interval of Welch's test.
 
-    The interval is extended by the rounding error: equal printed figures agree only to their last digit.
+    The summaries are of log times, so this is A's mean minus B's. `judge_quadruples` has the opposite sign. The
+    interval is extended by the rounding error: equal printed figures agree only to their last digit.
     """
     from scipy import special
 

@@ -40,7 +40,7 @@ def log_lines(
     draw: bool = True,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Text]:
-    """Yields the lines that describe a log. Of a long one they are the first tables and the first rows.
+    """Yields the lines that describe a log. A long log is cut to its first tables, a long table to its first rows.
 
     Args:
         log: Log to show.
@@ -52,9 +52,10 @@ def log_lines(
     hidden = _HiddenTables()
     has_output = False
     for number, table in enumerate(log.tables, start=1):
-        if number > MAX_TABLES if numbers is None else number not in numbers:
-            if numbers is None:
-                hidden.add(table)
+        if numbers is None and number > MAX_TABLES:
+            hidden.add(table)
+            continue
+        if numbers is not None and number not in numbers:
             continue
         output: list[str | Text] = []
         expectation = expected(table) if expected else ExpectationColumns()
@@ -77,10 +78,10 @@ def log_lines(
         if draw:
             output += view.plots(width)
         output += _sentences("warning", [*table.warnings, *_row_warnings(table)], "yellow")
-        yield from _finish(output, width)
+        yield from _wrap_lines(output, width)
     output = [*hidden.lines(), *_sentences("warning", log.warnings, "yellow")]
     refusals = map_sequence(lambda refusal: f"line {refusal.line}: {refusal.reason}", log.refused)
-    yield from _finish([*output, *_sentences("left out", refusals, "yellow")], width)
+    yield from _wrap_lines([*output, *_sentences("left out", refusals, "yellow")], width)
 
 
 def _make_view(table: Table, expected: ExpectationColumns) -> CommOpsView | SizesView:
@@ -89,7 +90,7 @@ def _make_view(table: Table, expected: ExpectationColumns) -> CommOpsView | Size
 
 
 class _HiddenTables:
-    """Counts the tables after the first MAX_TABLES. Wrong data in them must not be overlooked."""
+    """Counts the tables after the first MAX_TABLES, because wrong data in these tables must not be overlooked."""
 
     def __init__(self) -> None:
         self._count = self._wrong_count = 0
@@ -107,13 +108,13 @@ class _HiddenTables:
         return ["", Text(f"and {count_text(self._count, 'more table')}{wrong_text}; --table N shows one", style)]
 
 
-def _finish(output: Sequence[str | Text], width: int) -> Iterator[Text]:
-    for line in output:
+def _wrap_lines(lines: Sequence[str | Text], width: int) -> Iterator[Text]:
+    for line in lines:
         yield from _wrap(Text(line) if isinstance(line, str) else line, width)
 
 
 def _wrap(line: Text, width: int) -> list[Text]:
-    """Wraps a sentence and indents its further lines by two. Tables and plots already fit the width."""
+    """Wraps a sentence, and indents its second and later lines by two. Tables and plots already fit the width."""
     if line.cell_len <= width:
         return [line]
     wrapped = wrap(line.plain, width, subsequent_indent="  ", break_on_hyphens=False)
@@ -121,7 +122,7 @@ def _wrap(line: Text, width: int) -> list[Text]:
 
 
 def _correctness_line(table: Table) -> Text:
-    """Returns the line that states if the data of the table is correct."""
+    """Returns the line that states whether the data of the table are correct."""
     measurements = wrong = checked = 0
     first_wrong_text = ""
     for row in table.rows:

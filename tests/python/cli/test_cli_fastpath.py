@@ -468,7 +468,7 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
     (here / "my.table").write_text("all_gather ranks=2 windows up_to=64M direct blocks=4 threads=64\n")
     mine = busbw("fastpath", "show", environment={"BUSBW_FASTPATH_TABLE": "my.table"}).stdout
     assert ["all_gather", "2", "windows", "64M", "direct", "4", "64"] in [line.split() for line in mine.splitlines()]
-    assert "windows: calls with buffers in symmetric windows" in mine
+    assert "windows: this line is for calls with buffers in symmetric windows." in mine
     assert "for sm_80" in busbw("fastpath", "show", "--generation", "sm_80").stdout
 
 
@@ -480,11 +480,49 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
         ({"_ALLTOALL": "off", "_BROADCAST": ""}, ["_ALLTOALL=off: the table is not used for alltoall"]),
         (
             {"_BROADCAST": "of"},
-            ["_BROADCAST=of", ': the table is not used, because "of" is invalid and switches the fast path off'],
+            ["_BROADCAST=of: the table is not used, because this value is invalid and switches the fast path off"],
+        ),
+        (
+            {"": "off", "_BROADCAST": "of", "_ALLTOALL": "on"},
+            [
+                "=off",
+                "_ALLTOALL=on",
+                "_BROADCAST=of: the table is not used, because this value is invalid and switches the fast path off",
+            ],
         ),
         (
             {"_METHOD": "exchange,8,512"},
             ["_METHOD=exchange,8,512: the table is not used, this method runs at every size"],
+        ),
+        (
+            {"_METHOD": "two_shot,8,512", "_ALL_REDUCE": "off"},
+            [
+                "_ALL_REDUCE=off: the table is not used for all_reduce",
+                "_METHOD=two_shot,8,512: the table is not used, "
+                "this method runs broadcast at every size, and other calls are delegated to NCCL",
+            ],
+        ),
+        (
+            {"_METHOD": "direct,8,512"},
+            [
+                "_METHOD=direct,8,512: the table is not used, this method runs all_reduce, all_gather, reduce_scatter "
+                "with buffers in symmetric windows at every size, and other calls are delegated to NCCL"
+            ],
+        ),
+        ({"_METHOD": "nccl"}, ["_METHOD=nccl: the table is not used, every call is delegated to NCCL"]),
+        (
+            {"": "off", "_METHOD": "exchange,8,512"},
+            [
+                "=off: the table is not used, every call is delegated to NCCL",
+                "_METHOD=exchange,8,512: without effect, because the fast path is off",
+            ],
+        ),
+        (
+            {"_METHOD": "exchange,8,500"},
+            [
+                "_METHOD=exchange,8,500: the table is not used, "
+                "because this value is invalid and switches the fast path off"
+            ],
         ),
     ],
 )

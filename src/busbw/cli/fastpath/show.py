@@ -12,8 +12,16 @@ import click
 from busbw import engine
 from busbw.cli.options.json_option import json_option
 from busbw.errors import ExitCode, UsageError
-from busbw.fastpath import METHODS, TABLE_VARIABLE, TableRange, parse
-from busbw.fastpath.table import METHOD_VARIABLE, default_name, default_names, default_text, table_size_text
+from busbw.fastpath import METHODS, METHODS_IN_WINDOWS, TABLE_VARIABLE, TableRange, parse
+from busbw.fastpath.table import (
+    DIRECT,
+    METHOD_VARIABLE,
+    default_name,
+    default_names,
+    default_text,
+    is_method_config,
+    table_size_text,
+)
 from busbw.files import read_user_file
 from busbw.json_output import json_object
 from busbw.system import find_in_text
@@ -21,7 +29,7 @@ from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 
 _MODE_VARIABLE = "BUSBW_FASTPATH"
 """Variable that sets the mode; with a suffix such as _ALL_REDUCE for one collective."""
-_MODES = ("", "off", "on", "verify")
+_MODES = ("off", "on", "verify")
 _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 """Compute capability by the generation of a system. Default tables are named by compute capability."""
 
@@ -29,27 +37,28 @@ _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_
 @click.command()
 @click.option(
     "--generation",
+    "table_name",
     type=click.Choice(default_names()),
     help="Show the default table for these GPUs.  [default: the active table]",
 )
 @json_option
-def show(generation: str | None, *, as_json: bool) -> int:
+def show(table_name: str | None, *, as_json: bool) -> int:
     """Prints the library and its active table."""
     library = engine.library(engine.FASTPATH_LIBRARY)
-    shows_active_table = generation is None
+    shows_active_table = table_name is None
     user_table = os.environ.get(TABLE_VARIABLE, "") if shows_active_table else ""
-    name = ""
+    default_table = ""
     if user_table:
         ranges = _read_table(Path(user_table))
     else:
-        name = generation or default_name(_local_generation(), os.environ)
-        ranges = parse(default_text(name), name)
+        default_table = table_name or default_name(_local_compute_capability(), os.environ)
+        ranges = parse(default_text(default_table), default_table)
     overrides = list(_override_lines(os.environ)) if shows_active_table else []
     if as_json:
         fields = {
             "library": str(library) if library else None,
             "table_file": user_table or None,
-            "default_table": name if ranges and not user_table else None,
+            "default_table": default_table if ranges and not user_table else None,
             "overrides": overrides,
             "ranges": ranges,
         }
@@ -59,7 +68,7 @@ def show(generation: str | None, *, as_json: bool) -> int:
     if user_table:
         click.echo(f"Table: {TABLE_VARIABLE}={user_table}")
     else:
-        click.echo(f"Table: {f'default table for {name}' if ranges else _no_table_text(name)}")
+        click.echo(f"Table: {f'default table for {default_table}' if ranges else _no_table_text(default_table)}")
     for sentence in overrides:
         click.echo(sentence)
     _print_ranges(ranges)
@@ -67,25 +76,53 @@ def show(generation: str | None, *, as_json: bool) -> int:
 
 
 def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yields a line for each variable that overrides the table or the mode. An empty variable counts as unset."""
-    common_mode = environment.get(_MODE_VARIABLE, "")
+    """Yields a line for each variable that sets a mode or a method. An empty variable counts as unset."""
     variables = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
-    modes = {collective: environment.get(variable) or common_mode or "on" for collective, variable in variables.items()}
+    settings = {name: environment.get(name, "") for name in (_MODE_VARIABLE, *variables.values(), METHOD_VARIABLE)}
+    settings = {name: value for name, value in settings.items() if value}
+    valid = {name: value for name, value in settings.items() if _is_valid(name, value)}
+    if len(valid) < len(settings):
+        for name, value in valid.items():
+            yield f"{name}={value}"
+        reason = "this value is invalid and switches the fast path off"
+        for name in (name for name in settings if name not in valid):
+            yield f"{name}={settings[name]}: the table is not used, because {reason}"
+        return
+    common_mode = settings.get(_MODE_VARIABLE, "on")
+    modes = {collective: settings.get(variable, common_mode) for collective, variable in variables.items()}
+    enabled = [collective for collective, mode in modes.items() if mode != "off"]
     if common_mode == "off":
-        enabled = [collective for collective, mode in modes.items() if mode != "off"]
         exception = f" except for {', '.join(enabled)}" if enabled else ", every call is delegated to NCCL"
         yield f"{_MODE_VARIABLE}=off: the table is not used{exception}"
-    elif common_mode:
+    elif _MODE_VARIABLE in settings:
         yield f"{_MODE_VARIABLE}={common_mode}"
     for collective, mode in modes.items():
-        if environment.get(variables[collective]):
+        if variables[collective] in settings:
             effect = f": the table is not used for {collective}" if mode == "off" else ""
             yield f"{variables[collective]}={mode}{effect}"
-    if invalid := [mode for mode in {common_mode, *modes.values()} if mode not in _MODES]:
-        reason = f'"{invalid[0]}" is invalid and switches the fast path off'
-        yield f"{_MODE_VARIABLE}: the table is not used, because {reason}"
-    if method := environment.get(METHOD_VARIABLE):
-        yield f"{METHOD_VARIABLE}={method}: the table is not used, this method runs at every size"
+    if config := settings.get(METHOD_VARIABLE):
+        yield f"{METHOD_VARIABLE}={config}: {_method_effect(config.partition(',')[0], enabled)}"
+
+
+def _is_valid(variable: str, value: str) -> bool:
+    return is_method_config(value) if variable == METHOD_VARIABLE else value in _MODES
+
+
+def _method_effect(method: str, enabled: Sequence[str]) -> str:
+    """Returns the effect of a method for every size, if the fast path is on for the enabled collectives."""
+    if not enabled:
+        return "without effect, because the fast path is off"
+    by_collective = METHODS_IN_WINDOWS if method == DIRECT else METHODS
+    collectives = [collective for collective in enabled if method in by_collective.get(collective, ())]
+    if not collectives:
+        return "the table is not used, every call is delegated to NCCL"
+    if method != DIRECT and collectives == enabled:
+        return "the table is not used, this method runs at every size"
+    condition = " with buffers in symmetric windows" if method == DIRECT else ""
+    return (
+        f"the table is not used, this method runs {', '.join(collectives)}{condition} at every size, "
+        "and other calls are delegated to NCCL"
+    )
 
 
 def _read_table(table: Path) -> list[TableRange]:
@@ -97,16 +134,16 @@ def _read_table(table: Path) -> list[TableRange]:
         ) from error
 
 
-def _local_generation() -> str:
-    """Generation of the first GPU as its compute capability: 'sm_90'. Empty without a GPU or if its name is unknown."""
+def _local_compute_capability() -> str:
+    """Compute capability of the first GPU, such as 'sm_90'. Empty without a GPU or if its name is unknown."""
     devices = engine.devices()
     system = find_in_text(devices[0]) if devices else None
     return _COMPUTE_CAPABILITIES.get(system.generation, "") if system else ""
 
 
-def _no_table_text(generation: str) -> str:
-    if generation:
-        return f"none for {generation}, so every call is delegated to NCCL"
+def _no_table_text(compute_capability: str) -> str:
+    if compute_capability:
+        return f"none for {compute_capability}, so every call is delegated to NCCL"
     return f"none for this machine, so every call is delegated to NCCL; --generation shows {', '.join(default_names())}"
 
 
@@ -128,7 +165,8 @@ def _print_ranges(ranges: Sequence[TableRange]) -> None:
         out.print(line)
     click.echo("Above these sizes, and for other numbers of ranks: nccl")
     if has_windows:
-        click.echo("windows: calls with buffers in symmetric windows; without such lines they use the other lines")
+        click.echo("windows: this line is for calls with buffers in symmetric windows.")
+        click.echo("If a collective has no such line, these calls use its other lines.")
 
 
 def _windows_column(ranges: Sequence[TableRange]) -> Column:

@@ -38,11 +38,13 @@ def search_flows(options: FindOptions) -> int:
     """Measures flows, prints and keeps the result, and returns the exit code.
 
     Raises:
-        BusbwError: No round could be measured, or the search ended early. Then the result so far is printed.
+        BusbwError: No round could be measured. Or the search found no lost part and ended early by an error, or the
+            record could not be ended. In these two cases the result so far is printed before.
     """
     system = _system(options)
     attachments = read_attachments(options.topology) if options.topology is not None else []
-    with checked_interrupts() as check_interrupt, ExitStack() as open_record:
+    # The record ends after the measurer and after the exports, so that its path is the last line.
+    with checked_interrupts() as check_interrupt, ExitStack() as record_context:
         with open_measurer(options, check_interrupt) as measurer:
             if options.topology is not None:
                 complete_cluster(measurer, attachments, options.topology)
@@ -54,19 +56,20 @@ def search_flows(options: FindOptions) -> int:
                 size_bytes=options.size_bytes,
                 lost_nodes=_lost_hosts() if options.is_in_job else {},
             )
-            on_end = open_record.enter_context(keep_flows(search, options))
-            end = _run(search, check_interrupt)
-            error = end if isinstance(end, BusbwError) else None
-            # A lost part is a finding.
-            failure = None if search.lost else error
-            # The processes of a job end with the measuring program, so the result is computed before its end.
-            summary = summarize(search, system, is_simulated=options.is_simulated, ended_early=end is not None)
-            if isinstance(end, KeyboardInterrupt):
-                exit_code = interrupt_exit_code(end)
+            on_end = record_context.enter_context(keep_flows(search, options))
+            early_end = _run(search, check_interrupt)
+            search_error = early_end if isinstance(early_end, BusbwError) else None
+            # A lost part is an answer, so the error that follows from the loss is printed but not raised.
+            failure = None if search.lost else search_error
+            # In a job, this process may be ended as soon as the measuring program ends. So the result is computed and
+            # recorded within the context of the measurer.
+            summary = summarize(search, system, is_simulated=options.is_simulated, ended_early=early_end is not None)
+            if isinstance(early_end, KeyboardInterrupt):
+                exit_code = interrupt_exit_code(early_end)
             else:
                 exit_code = failure.exit_code if failure else result_exit_code(summary)
             try:
-                on_end(summary, exit_code, error)
+                on_end(summary, exit_code, search_error)
             except BusbwError as record_error:
                 failure = failure or record_error
             if not options.as_json:
@@ -76,8 +79,8 @@ def search_flows(options: FindOptions) -> int:
             click.echo(json_object(summary))
     if failure:
         raise failure
-    if error:
-        click.echo(f"busbw find: {error}", err=True)
+    if search_error:
+        click.echo(f"busbw find: {search_error}", err=True)
     return exit_code
 
 

@@ -43,7 +43,7 @@ def host_options(command: Callable[..., int]) -> Callable[..., int]:
             "--processes-per-node",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Processes on each host without its own count.  [default: one per GPU of --machine-type, or 1]",
+            help="Processes on each host without its own count.  [default: 1, or one rank per GPU of --machine-type]",
         ),
         click.option(
             "--hostfile",

@@ -44,7 +44,7 @@ _GPU = "nvidia.com/gpu"
     "--processes-per-node",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only with --workload-kind mpijob.  [default: one per GPU]",
+    help="Only with --workload-kind mpijob.  [default: one rank per GPU]",
 )
 @click.option(
     "--resource",
@@ -193,14 +193,15 @@ def kubernetes(
         default_processes = max(device_count // options.ranks_per_process, 1)
     else:
         default_processes = 1
-        sets_ranks = bool(used_flags(options.flags) & {"-t", "-g"}) or not options.measures
-        if device_count > 1 and not sets_ranks:  # one rank per GPU of the pod
+        wants_rank_per_gpu = options.measures and not used_flags(options.flags) & {"-t", "-g"}
+        if device_count > 1 and wants_rank_per_gpu:
             options = replace(options, flags=("-t", str(device_count), *options.flags))
     job = options.job(
         options.program_path or options.program_name,
         nodes=nodes,
         processes_per_node=processes_per_node or default_processes,
-        requested_gpus=device_count or gpus,
+        # 0: `--gpus 0` requests none. None: nothing states a number.
+        requested_gpus=device_count if device_count > 0 else gpus,
     )
     return execute_plan(options, launcher.render(job, target), launcher.submit)
 

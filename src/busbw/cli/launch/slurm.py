@@ -80,7 +80,7 @@ def _add_slurm_options(command: Callable[..., int]) -> Callable[..., int]:
     type=click.IntRange(min=1),
     metavar="N",
     help="Processes per node, each with the engine's -t times -g ranks.  "
-    "[default: one per GPU, the allocation's tasks, or 1]",
+    "[default: one rank per GPU, the allocation's tasks, or 1]",
 )
 @click.option(
     "--gpus-per-node",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from busbw.errors import UsageError
 from busbw.traces.format import DeviceClock
-from busbw.traces.matching import MatchedOperations
+from busbw.traces.matching import Indices, MatchedOperations
 from busbw.traces.model import RankTrace, Trace
 from busbw.traces.steps import Steps
 from busbw.units import count_text
@@ -134,12 +134,12 @@ def _carry_bounds(
     return known
 
 
-def _first_index(indices: Times, default: int) -> int:
+def _first_index(indices: Indices, default: int) -> int:
     """Returns the lowest index. An index of -1 is ignored."""
     return int(indices[indices >= 0].min(initial=default))
 
 
-def _rows_between(indices: Times, bounds: Bounds) -> slice:
+def _rows_between(indices: Indices, bounds: Bounds) -> slice:
     """Returns the rows with an index of a rank within the bounds. A row without this rank (-1) has no influence."""
     first, end = (int(np.flatnonzero(indices >= bound).min(initial=len(indices))) for bound in bounds)
     return slice(first, end)
