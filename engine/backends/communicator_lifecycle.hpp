@@ -47,8 +47,10 @@ class LifecycleCommunicator {
   virtual ~LifecycleCommunicator() = default;
   /// Number of this rank in the communicator, as the library states it.
   virtual int rank() const = 0;
-  /// Adds the input of all ranks, and returns when the result is complete.
+  /// Starts to add the input of all ranks. May return before the result is complete.
   virtual void all_reduce() = 0;
+  /// Returns when the result of `all_reduce` is complete.
+  virtual void wait() = 0;
   virtual void finalize() = 0;
   virtual void destroy() = 0;
   virtual void abort() = 0;

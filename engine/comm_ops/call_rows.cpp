@@ -23,6 +23,10 @@ constexpr std::size_t kMinIterations = 2;
 constexpr double kSlowFactor = 2;
 constexpr std::size_t kMinEqualRanks = 3;  // of two ranks, neither is typical
 
+bool moves_data(LifecycleCall call) {
+  return call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce;
+}
+
 double median_s(std::vector<double> values_s) { return summarize(values_s).median_s; }
 
 /// One call of a test, as each of several ranks made it, in rank order.
@@ -107,28 +111,94 @@ Measurement make_measurement(const CommOpsCase& comm_case, RankCalls calls, bool
   return measurement;
 }
 
+void add_launch_times(RankCalls calls, Measurement& measurement) {
+  for (const CallTimes* times : calls) measurement.rank_launch_times_s.push_back(summarize(times->issue_s).mean_s);
+  measurement.launch_time_s = combine_ranks(measurement.rank_launch_times_s, RankAverage::mean);
+}
+
+/// Returns one list of times for each call, with a time for each rank that makes it. `times_s`: [rank][call].
+std::vector<std::vector<double>> by_call(const std::vector<std::vector<double>>& times_s) {
+  std::vector<std::vector<double>> calls_s;
+  for (const auto& rank_times_s : times_s) {
+    calls_s.resize(std::max(calls_s.size(), rank_times_s.size()));
+    for (std::size_t i = 0; i < rank_times_s.size(); ++i) calls_s[i].push_back(rank_times_s[i]);
+  }
+  return calls_s;
+}
+
+/// Appends the calls to the timer with this name, which is added if it is missing.
+void add_to_timer(std::vector<TimerCalls>& timers, const std::string& name, bool is_optional,
+                  const std::vector<std::vector<double>>& times_s) {
+  auto timer = std::ranges::find(timers, name, &TimerCalls::timer);
+  if (timer == timers.end()) timer = timers.insert(timers.end(), {name, is_optional});
+  for (auto& call_s : by_call(times_s)) timer->calls_s.push_back(std::move(call_s));
+}
+
+/// Adds a call to the timers with which nccl-tests times it. Without a library, the timer has the name of the test.
+void add_to_timers(std::vector<TimerCalls>& timers, CreationKind test, RankCalls calls, const Backend& backend) {
+  const LifecycleCall call = calls.front()->call;
+  const CreationKind kind = calls.front()->is_of_parent ? CreationKind::init : test;
+  const std::string function = backend.lifecycle_function(kind, call);
+  std::vector<std::vector<double>> times_s;
+  for (const CallTimes* times : calls) times_s.push_back(times->time_s);
+  if (function.empty()) {
+    const CreationKind named = call == LifecycleCall::create ? kind : test;
+    return add_to_timer(timers, fmt::format("{} {}", name(named), name(call)), call == LifecycleCall::rendezvous,
+                        times_s);
+  }
+  if (!moves_data(call)) return add_to_timer(timers, fmt::format("NCCL {}", function), /*is_optional=*/false, times_s);
+  std::vector<std::vector<double>> issue_s;
+  for (const CallTimes* times : calls) issue_s.push_back(times->issue_s);
+  for (std::size_t rank = 0; rank < times_s.size(); ++rank)
+    for (std::size_t i = 0; i < times_s[rank].size(); ++i) times_s[rank][i] -= issue_s[rank][i];
+  add_to_timer(timers, fmt::format("NCCL {}", function), /*is_optional=*/false, issue_s);
+  add_to_timer(timers, "(CUDA) Stream Synchronize", /*is_optional=*/true, times_s);
+}
+
+/// Calls of a case by call, from all ranks in rank order.
+using CallsByKind = std::map<LifecycleCall, std::vector<const CallTimes*>>;
+
+LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, const CallsByKind& parent_calls,
+                                const Backend& backend) {
+  const LifecycleCall call = calls.front()->call;
+  LifecycleRow row{std::string(name(comm_case.test)), std::string(name(call)),
+                   backend.lifecycle_function(comm_case.test, call), comm_case.ranks};
+  std::vector<double> samples_s;
+  for (const CallTimes* times : calls) {
+    samples_s.insert(samples_s.end(), times->time_s.begin(), times->time_s.end());
+    row.rank_medians_s.push_back(median_s(times->time_s));
+  }
+  row.median_s = median_s(std::move(samples_s));
+  if (const auto of_parent = parent_calls.find(call); of_parent != parent_calls.end())
+    add_to_timers(row.timers, comm_case.test, of_parent->second, backend);
+  add_to_timers(row.timers, comm_case.test, calls, backend);
+  return row;
+}
+
 }  // namespace
 
 CaseRows make_call_rows(const CommOpsCase& comm_case, const std::vector<std::vector<CallTimes>>& calls,
                         const Backend& backend, const std::vector<RankInfo>& ranks) {
   // Ranks that make a call are always the first ones of the job.
-  std::map<LifecycleCall, std::vector<const CallTimes*>> by_call;
+  CallsByKind own_calls, parent_calls;
   for (const auto& rank_calls : calls)
-    for (const CallTimes& times : rank_calls) by_call[times.call].push_back(&times);
+    for (const CallTimes& times : rank_calls)
+      (times.is_of_parent ? parent_calls : own_calls)[times.call].push_back(&times);
   CaseRows rows;
-  for (const auto& [call, times] : by_call) {
-    const bool moves_data = call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce;
+  for (const auto& [call, times] : own_calls) {
+    const bool is_all_reduce = moves_data(call);
     Row& row = rows.emplace_back();
     row.group_ranks = static_cast<int>(times.size());
     row.collective = fmt::format("{}/{}", name(comm_case.test), name(call));
-    row.count = moves_data ? all_reduce_elements(static_cast<int>(ranks.size())) : 0;
+    row.count = is_all_reduce ? all_reduce_elements(static_cast<int>(ranks.size())) : 0;
     row.requested_bytes = row.size_bytes = row.count * sizeof(std::int32_t);
-    row.dtype = moves_data ? std::optional(Dtype::int32) : std::nullopt;
-    row.redop = moves_data ? "sum" : "";
-    row.out_of_place = make_measurement(comm_case, times, moves_data, ranks);
+    row.dtype = is_all_reduce ? std::optional(Dtype::int32) : std::nullopt;
+    row.redop = is_all_reduce ? "sum" : "";
+    row.out_of_place = make_measurement(comm_case, times, is_all_reduce, ranks);
     row.timestamp = wall_time().local;
-    row.lifecycle = {std::string(name(comm_case.test)), std::string(name(call)),
-                     backend.lifecycle_function(comm_case.test, call), comm_case.ranks};
+    row.lifecycle = make_lifecycle_row(comm_case, times, parent_calls, backend);
+    // A function of a library returns before its operation is done.
+    if (is_all_reduce && !row.lifecycle->function.empty()) add_launch_times(times, *row.out_of_place);
   }
   return rows;
 }

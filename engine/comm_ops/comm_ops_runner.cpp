@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "measure/clock.hpp"
 
@@ -47,17 +48,19 @@ class CaseRun {
       world_.enter(is_timed_ ? Phase::timing : Phase::warmup);
       run_iteration();
     }
-    parent_.reset();
+    end_parent();
     team_.barrier();
     std::vector<CallTimes> calls;
     for (auto& [call, times] : times_) calls.push_back(std::move(times));
+    for (auto& [call, times] : parent_times_) calls.push_back(std::move(times));
     return calls;
   }
 
  private:
   bool has(LifecycleCall call) const { return backend_.missing_lifecycle_call(case_.test, call).empty(); }
 
-  /// Makes the communicator that is split, shrunk or grown. It is not measured.
+  /// Makes the communicator that is split, shrunk or grown, and uses it before a grow. As in nccl-tests, these calls
+  /// are timed only without a warm-up.
   void connect_parent() {
     if (case_.test == CreationKind::init) return;
     const bool grows = case_.test == CreationKind::grow;
@@ -69,24 +72,76 @@ class CaseRun {
                         .roots = root_count(settings_.root_every, parent_team_->size()),
                         .shares = settings_.shares};
     lifecycle_.rendezvous(init, nullptr);
-    parent_ = lifecycle_.create(init, nullptr);
+    is_timed_ = run_.warmup_iterations == 0;
+    time_parent_call(LifecycleCall::create, [&] { parent_ = lifecycle_.create(init, nullptr); });
+    if (!grows) return;
+    for (int work = 0; work < settings_.work_iterations; ++work) {
+      lifecycle_.set_input(std::vector<std::int32_t>(all_reduce_elements(world_.size())));
+      const auto call = work == 0 ? LifecycleCall::first_all_reduce : LifecycleCall::next_all_reduce;
+      time_parent_call(call, [&] { parent_->all_reduce(); }, [&] { parent_->wait(); });
+    }
+  }
+
+  /// Ends the parent as the communicators that were made of it. As in nccl-tests, it is always timed.
+  void end_parent() {
+    if (!parent_) return;
+    if (settings_.aborts) {
+      if (has(LifecycleCall::abort)) time_parent_call(LifecycleCall::abort, [&] { parent_->abort(); });
+    } else {
+      if (has(LifecycleCall::finalize)) time_parent_call(LifecycleCall::finalize, [&] { parent_->finalize(); });
+      time_parent_call(LifecycleCall::destroy, [&] { parent_->destroy(); });
+    }
+    parent_.reset();
+  }
+
+  /// Makes a call on the parent's ranks, and stores its time if the phase is timed.
+  void time_parent_call(LifecycleCall call, const std::function<void()>& make,
+                        const std::function<void()>& wait = nullptr) {
+    parent_team_->barrier();
+    const CallSpan span = make_call(make, wait);
+    if (!is_timed_) return;
+    CallTimes& times = parent_times_[call];
+    times.call = call;
+    times.is_of_parent = true;
+    store_span(span, times);
+  }
+
+  /// Instants of a call, by the monotonic clock.
+  struct CallSpan {
+    double start_s = 0;
+    std::optional<double> issued_s = {};  // of an all_reduce: when the call has returned
+    double end_s = 0;
+  };
+
+  static CallSpan make_call(const std::function<void()>& make, const std::function<void()>& wait) {
+    CallSpan span{.start_s = monotonic_s()};
+    make();
+    if (wait) {
+      span.issued_s = monotonic_s();
+      wait();
+    }
+    span.end_s = monotonic_s();
+    return span;
+  }
+
+  static void store_span(const CallSpan& span, CallTimes& times) {
+    times.time_s.push_back(span.end_s - span.start_s);
+    if (span.issued_s) times.issue_s.push_back(*span.issued_s - span.start_s);
   }
 
   /// Aligns the ranks of the team, and then makes and times the call if this rank takes part.
-  template <class Call>
-  void time_call(LifecycleCall call, bool takes_part, const Call& make) {
+  void time_call(LifecycleCall call, bool takes_part, const std::function<void()>& make,
+                 const std::function<void()>& wait = nullptr) {
     team_.barrier();
     if (!takes_part) return;
     const double aligned_s = monotonic_s();
     hooks_.before_call();
-    const double start_s = monotonic_s();
-    make();
-    const double end_s = monotonic_s();
+    const CallSpan span = make_call(make, wait);
     if (!is_timed_) return;
     CallTimes& times = times_[call];
     times.call = call;
-    times.delay_s.push_back(start_s - aligned_s);
-    times.time_s.push_back(end_s - start_s);
+    times.delay_s.push_back(span.start_s - aligned_s);
+    store_span(span, times);
   }
 
   void run_iteration() {
@@ -115,7 +170,7 @@ class CaseRun {
       input[static_cast<std::size_t>(team_.rank())] = communicator->rank() + 1;
       lifecycle_.set_input(input);
     }
-    time_call(call, communicator != nullptr, [&] { communicator->all_reduce(); });
+    time_call(call, communicator != nullptr, [&] { communicator->all_reduce(); }, [&] { communicator->wait(); });
     if (!communicator || !is_timed_) return;
     std::vector<std::int32_t> result = lifecycle_.result();
     hooks_.change_result(result);
@@ -144,6 +199,7 @@ class CaseRun {
   std::unique_ptr<Team> parent_team_;
   std::unique_ptr<LifecycleCommunicator> parent_;
   std::map<LifecycleCall, CallTimes> times_;
+  std::map<LifecycleCall, CallTimes> parent_times_;
   bool is_timed_ = false;
 };
 

@@ -16,11 +16,16 @@ namespace busbw {
 /// barrier aligns the ranks.
 struct CallTimes {
   LifecycleCall call = LifecycleCall::create;
+  /// The call was made on the parent communicator. Only the timers of nccl-tests count it.
+  bool is_of_parent = false;
   std::vector<double> delay_s = {};  // from the barrier to the call
-  std::vector<double> time_s = {};   // of the call
+  std::vector<double> time_s = {};   // of the call; of an all_reduce with the wait for its result
+  std::vector<double> issue_s = {};  // of an all_reduce without the wait; empty for other calls
   RankCheckResult check_result = {};
 
-  static auto members(auto& self) { return std::tie(self.call, self.delay_s, self.time_s, self.check_result); }
+  static auto members(auto& self) {
+    return std::tie(self.call, self.is_of_parent, self.delay_s, self.time_s, self.issue_s, self.check_result);
+  }
 };
 
 /// One test on one number of ranks, which are the first ranks of the job.

@@ -12,45 +12,29 @@ namespace {
 
 constexpr double kMsPerS = 1e3;
 
-/// Maximum, mean and standard deviation of several times.
-struct TimeFigures {
-  double max_s = 0, mean_s = 0, stdev_s = 0;
-};
-
-TimeFigures time_figures(const std::vector<double>& times_s) {
-  TimeFigures figures;
-  double sum = 0, square_sum = 0;
-  for (const double time_s : times_s) {
-    figures.max_s = std::max(figures.max_s, time_s);
-    sum += time_s;
-  }
-  figures.mean_s = sum / static_cast<double>(times_s.size());
-  for (const double time_s : times_s) square_sum += (time_s - figures.mean_s) * (time_s - figures.mean_s);
-  figures.stdev_s = std::sqrt(square_sum / static_cast<double>(times_s.size()));
-  return figures;
-}
-
-/// Name in lines of iterations and SUMMARY lines. Equal to nccl-tests' name only if both time the same call.
-std::string summary_name(const LifecycleRow& row) {
-  // nccl-tests does not wait for the end of the all-reduce.
-  if (row.call.ends_with("all_reduce")) return fmt::format("{} {} with wait", row.test, row.call);
-  const bool is_nccl_function = !row.function.empty();
-  return is_nccl_function ? fmt::format("NCCL {}", row.function) : fmt::format("{} {}", row.test, row.call);
-}
-
-void append_iterations(std::string& out, const Row& row) {
-  const auto& rank_samples_s = row.out_of_place->rank_samples_s;
-  for (std::size_t iteration = 0; iteration < rank_samples_s.front().size(); ++iteration) {
-    std::vector<double> times_s;
-    for (const auto& samples_s : rank_samples_s) times_s.push_back(samples_s[iteration]);
-    const TimeFigures figures = time_figures(times_s);
-    append(out, "{:>36}: Max {:9.3f} ms, Avg {:8.3f} ms, Stddev {:8.3f} ms, [{:4}/{:4}]\n",
-           summary_name(*row.lifecycle), figures.max_s * kMsPerS, figures.mean_s * kMsPerS, figures.stdev_s * kMsPerS,
-           row.group_ranks, row.lifecycle->test_ranks);
+/// Appends a line of nccl-tests' -v for each call of a timer.
+void append_calls(std::string& out, const TimerCalls& timer, int test_ranks) {
+  for (const auto& call_s : timer.calls_s) {
+    TimeFigures figures;
+    figures.add(call_s);
+    append(out, "{:>36}: Max {:9.3f} ms, Avg {:8.3f} ms, Stddev {:8.3f} ms, [{:4}/{:4}]\n", timer.timer,
+           figures.max_s * kMsPerS, figures.mean_s * kMsPerS, figures.stdev_s() * kMsPerS, call_s.size(), test_ranks);
   }
 }
 
 }  // namespace
+
+// Welford's method: one pass, without a difference of large sums.
+void TimeFigures::add(const std::vector<double>& times_s) {
+  for (const double time_s : times_s) {
+    max_s = std::max(max_s, time_s);
+    const double difference_s = time_s - mean_s;
+    mean_s += difference_s / static_cast<double>(++count_);
+    square_sum_ += difference_s * (time_s - mean_s);
+  }
+}
+
+double TimeFigures::stdev_s() const { return count_ == 0 ? 0 : std::sqrt(square_sum_ / static_cast<double>(count_)); }
 
 std::string duration_text(double seconds) {
   struct Unit {
@@ -70,13 +54,15 @@ void CommOpsText::begin(const RunInfo& run) {
   std::string out;
   append(out, "# {} busbw={} backend={} library={}\n", run.program, run.busbw_version, run.backend.name,
          run.backend.uses_nccl_library ? run.backend_version : "none");
+  has_roots_ = run.backend.uses_nccl_library;
   append(out, "# warmup iters: {} iters: {}\n", run.settings.warmup_iterations, run.settings.iterations);
   for (const std::string& note : run.notes) append_comment(out, note);
   for (const std::string& warning : run.warnings) append_comment(out, "Warning: " + warning);
   out += "#\n# Using devices\n";
   append_devices(out, run.ranks);
-  append(out, "#\n# {:<6}  {:<16}  {:>5}  {:>5}  {:>9}  {:>9}  {:>9}  {:>6}  {}\n", "test", "call", "ranks", "iters",
-         "mean", "median", "slowest", "#wrong", "slowest rank");
+  append(out, "#\n# {:<6}  {:<16}  {:>5}  {:>5}  {:>20}  {:>20}\n", "", "", "", "", "all ranks", "slowest rank");
+  append(out, "# {:<6}  {:<16}  {:>5}  {:>5}  {:>9}  {:>9}  {:>9}  {:>9}  {:>6}  {}\n", "test", "call", "ranks",
+         "iters", "mean", "median", "mean", "median", "#wrong", "slowest");
   stream_.write(out);
 }
 
@@ -89,42 +75,72 @@ void CommOpsText::rows(const CaseRows& rows) {
 void CommOpsText::append_row(std::string& out, const Row& row) {
   const Measurement& measurement = *row.out_of_place;
   const LifecycleRow& lifecycle = *row.lifecycle;
-  const auto slowest = std::ranges::max_element(measurement.rank_times_s);
-  const RankInfo& rank = ranks_.at(static_cast<std::size_t>(slowest - measurement.rank_times_s.begin()));
+  const auto slowest =
+      static_cast<std::size_t>(std::ranges::max_element(measurement.rank_times_s) - measurement.rank_times_s.begin());
+  const RankInfo& rank = ranks_.at(slowest);
   const bool is_checked = measurement.check.state == CheckResult::State::checked;
-  append(out, "  {:<6}  {:<16}  {:>5}  {:>5}  {:>9}  {:>9}  {:>9}  {:>6}  rank {} on {}\n", lifecycle.test,
+  append(out, "  {:<6}  {:<16}  {:>5}  {:>5}  {:>9}  {:>9}  {:>9}  {:>9}  {:>6}  rank {} on {}\n", lifecycle.test,
          lifecycle.call, row.group_ranks, measurement.iteration_s.size(), duration_text(measurement.time_s),
-         duration_text(measurement.statistics.median_s), duration_text(*slowest),
+         duration_text(lifecycle.median_s), duration_text(measurement.rank_times_s[slowest]),
+         duration_text(lifecycle.rank_medians_s[slowest]),
          is_checked ? std::to_string(measurement.check.wrong_elements) : "N/A", rank.rank, rank.host);
-  if (options_.shows_iterations) append_iterations(out, row);
+  if (options_.shows_details) append_details(out, row);
   // Element i of the all-reduce is the contribution of rank i of the job.
   for (const WrongElement& wrong : measurement.check.first_wrong)
     append(out, "# Wrong data: {}: rank {}, {}, rank {} of the job: expected {}, got {}\n", row.collective, wrong.rank,
            wrong.place, wrong.index, wrong.expected, wrong.got);
   for (const std::string& warning : measurement.warnings)
     append_comment(out, fmt::format("Warning: {}: {}", row.collective, warning));
-  if (lifecycle.call == "rendezvous" && !options_.summarizes_rendezvous) return;
-  std::vector<double> times_s;
-  for (const auto& samples_s : measurement.rank_samples_s)
-    times_s.insert(times_s.end(), samples_s.begin(), samples_s.end());
-  const TimeFigures figures = time_figures(times_s);
-  summaries_.push_back({summary_name(lifecycle), lifecycle.test_ranks, figures.max_s, figures.mean_s, figures.stdev_s,
-                        measurement.iteration_s.size()});
+  for (const TimerCalls& timer : lifecycle.timers)
+    if (is_shown(timer)) add_to_summary(lifecycle, timer);
 }
 
-/// As in nccl-tests, the lines of one call follow each other.
+void CommOpsText::append_details(std::string& out, const Row& row) {
+  const LifecycleRow& lifecycle = *row.lifecycle;
+  for (const TimerCalls& timer : lifecycle.timers)
+    if (is_shown(timer)) append_calls(out, timer, lifecycle.test_ranks);
+  const auto& rank_samples_s = row.out_of_place->rank_samples_s;
+  for (std::size_t i = 0; i < rank_samples_s.size(); ++i)
+    append(out, "# {}: rank {} on {}: mean {}, median {}, max {}\n", row.collective, ranks_.at(i).rank,
+           ranks_.at(i).host, duration_text(row.out_of_place->rank_times_s[i]),
+           duration_text(lifecycle.rank_medians_s[i]), duration_text(std::ranges::max(rank_samples_s[i])));
+}
+
+void CommOpsText::add_to_summary(const LifecycleRow& lifecycle, const TimerCalls& timer) {
+  auto summary = std::ranges::find_if(summaries_, [&](const Summary& other) {
+    return other.test == lifecycle.test && other.timer == timer.timer && other.test_ranks == lifecycle.test_ranks;
+  });
+  if (summary == summaries_.end())
+    summary = summaries_.insert(summaries_.end(), {lifecycle.test, timer.timer, lifecycle.test_ranks});
+  for (const auto& call_s : timer.calls_s) summary->figures.add(call_s);
+  summary->calls += timer.calls_s.size();
+}
+
+std::vector<std::string> CommOpsText::distinct(const std::vector<Summary>& summaries, std::string Summary::* field) {
+  std::vector<std::string> texts;
+  for (const Summary& summary : summaries)
+    if (std::ranges::find(texts, summary.*field) == texts.end()) texts.push_back(summary.*field);
+  return texts;
+}
+
+void CommOpsText::append_summary(std::string& out, const Summary& summary) {
+  append(out, "SUMMARY: Comm size {:4}, {:>36}: Max {:8.3f} ms, Avg {:8.3f} ms, Stddev {:8.3f} ms, Collectives {:3}\n",
+         summary.test_ranks, summary.timer, summary.figures.max_s * kMsPerS, summary.figures.mean_s * kMsPerS,
+         summary.figures.stdev_s() * kMsPerS, summary.calls);
+}
+
+/// As in nccl-tests, the lines of one timer follow each other. Timers of several tests have the same names, so each
+/// test has its own lines.
 void CommOpsText::append_summaries(std::string& out) {
-  std::vector<std::string> names;
-  for (const Summary& summary : summaries_)
-    if (std::ranges::find(names, summary.name) == names.end()) names.push_back(summary.name);
-  for (const std::string& name : names)
-    for (const Summary& summary : summaries_)
-      if (summary.name == name)
-        append(out,
-               "SUMMARY: Comm size {:4}, {:>36}: Max {:8.3f} ms, Avg {:8.3f} ms, Stddev {:8.3f} ms, Collectives {:3}\n",
-               summary.test_ranks, summary.name, summary.max_s * kMsPerS, summary.mean_s * kMsPerS,
-               summary.stdev_s * kMsPerS, summary.calls);
-  if (options_.root_every > 0)
+  const std::vector<std::string> tests = distinct(summaries_, &Summary::test);
+  const std::vector<std::string> timers = distinct(summaries_, &Summary::timer);
+  for (const std::string& test : tests) {
+    if (tests.size() > 1) append_comment(out, fmt::format("SUMMARY lines of {}", test));
+    for (const std::string& timer : timers)
+      for (const Summary& summary : summaries_)
+        if (summary.test == test && summary.timer == timer) append_summary(out, summary);
+  }
+  if (has_roots_ && options_.root_every > 0)
     append(out, "Note: Scalable Comm Initialization was performed with a root for every {} ranks.\n",
            options_.root_every);
 }

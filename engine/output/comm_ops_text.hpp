@@ -12,13 +12,25 @@ namespace busbw {
 
 /// Contents of the table besides the rows.
 struct CommOpsTextOptions {
-  bool shows_iterations = false;  // -v: a line for each iteration of each call
-  bool summarizes_rendezvous = false;  // -A: a SUMMARY line also for the rendezvous
+  bool shows_details = false;  // -v: a line for each call, and for each rank
+  bool shows_all_timers = false;  // -A: optional timers too
   int root_every = 0;  // -R: ranks per root of a scalable initialization; 0: no scalable initialization
 };
 
 /// Returns a time with its unit: "1.23 s", "12.3 ms", "45.6 us".
 std::string duration_text(double seconds);
+
+/// Maximum, mean and standard deviation of several times.
+struct TimeFigures {
+  double max_s = 0, mean_s = 0;
+
+  void add(const std::vector<double>& times_s);
+  double stdev_s() const;
+
+ private:
+  std::size_t count_ = 0;
+  double square_sum_ = 0;  // of the differences from the mean
+};
 
 /// Writes the table to a descriptor.
 class CommOpsText final : public Sink {
@@ -32,20 +44,28 @@ class CommOpsText final : public Sink {
   void end(const RunEnd& end) override;
 
  private:
-  /// Figures of a SUMMARY line, over all calls of all ranks.
+  /// A SUMMARY line, over all calls of all ranks.
   struct Summary {
-    std::string name;
+    std::string test;
+    std::string timer;
     int test_ranks = 0;
-    double max_s = 0, mean_s = 0, stdev_s = 0;
+    TimeFigures figures = {};
     std::size_t calls = 0;  // of each rank
   };
 
   void append_row(std::string& out, const Row& row);
+  void append_details(std::string& out, const Row& row);
+  bool is_shown(const TimerCalls& timer) const { return options_.shows_all_timers || !timer.is_optional; }
+  void add_to_summary(const LifecycleRow& lifecycle, const TimerCalls& timer);
   void append_summaries(std::string& out);
+  static void append_summary(std::string& out, const Summary& summary);
+  /// Returns the texts of a field in the order of their first lines.
+  static std::vector<std::string> distinct(const std::vector<Summary>& summaries, std::string Summary::* field);
 
   TextStream stream_;
   CommOpsTextOptions options_;
   bool begun_ = false;
+  bool has_roots_ = false;  // the library makes unique ids
   std::vector<RankInfo> ranks_;
   std::vector<Summary> summaries_;
 };

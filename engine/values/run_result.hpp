@@ -37,6 +37,15 @@ struct RankInfo {
   }
 };
 
+/// Settings of comm_ops in the record.
+struct LifecycleSettings {
+  bool share = false;          // -S
+  bool abort = false;          // -a
+  int root_every = 0;          // -R
+  int work_iterations = 0;     // -W
+  std::string resize;          // -r: "factor-2"
+};
+
 /// Settings of a run in the header and the record.
 struct RunSettings {
   int threads = 1;           // -t
@@ -75,6 +84,7 @@ struct RunSettings {
   bool one_sided = false;               // -H: puts with signals instead of the library's own operation
   std::string skew;                     // --skew; empty if absent
   std::string neighbor;                 // --with; empty if absent
+  std::optional<LifecycleSettings> lifecycle;  // only of comm_ops
 };
 
 /// Information that is known before the first row.
@@ -221,12 +231,23 @@ struct Measurement {
   std::vector<std::string> warnings;
 };
 
+/// Calls that one timer of nccl-tests' comm_ops_perf counts. They differ from those of a row: an all-reduce ends when
+/// the function returns, and calls on the parent communicator count too.
+struct TimerCalls {
+  std::string timer;  // "NCCL ncclCommSplit"; without a library the test and the call
+  bool is_optional = false;  // shown only with -A
+  std::vector<std::vector<double>> calls_s = {};  // [call][rank that makes it]
+};
+
 /// Call of a communicator's life that a row of comm_ops measures. The row's ranks are those that make the call.
 struct LifecycleRow {
   std::string test;  // "split"
   std::string call;  // "first_all_reduce"
   std::string function;  // "ncclAllReduce"; empty if the backend has no library
   int test_ranks = 0;  // ranks of the test, of which some may not make the call
+  double median_s = 0;  // over all ranks and iterations
+  std::vector<double> rank_medians_s = {};  // [rank that makes the call]
+  std::vector<TimerCalls> timers = {};
 };
 
 /// One row of the table: one size of one configuration of one group.

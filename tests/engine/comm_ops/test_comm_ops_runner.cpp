@@ -3,7 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "backends/host/host_traits.hpp"
 #include "comm_ops/call_rows.hpp"
@@ -45,6 +49,7 @@ class MadeUpLifecycle final : public CommunicatorLifecycle {
       for (std::size_t i = mistake == Mistake::missing ? 1 : 0; i < inputs.size(); ++i)
         for (std::size_t j = 0; j < inputs[i].size(); ++j) lifecycle.result_[j] += inputs[i][j];
     }
+    void wait() override {}
     void finalize() override {}
     void destroy() override {}
     void abort() override {}
@@ -72,6 +77,12 @@ class MadeUpBackend final : public Backend {
   std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team&) override {
     return std::make_unique<MadeUpLifecycle>(mistake_);
   }
+  std::string lifecycle_function(CreationKind kind, LifecycleCall call) const override {
+    if (call == LifecycleCall::rendezvous) return "";
+    if (call == LifecycleCall::create) return fmt::format("ncclComm_{}", name(kind));
+    if (call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce) return "ncclAllReduce";
+    return fmt::format("ncclComm_{}", name(call));
+  }
   std::string missing_lifecycle_call(CreationKind kind, LifecycleCall call) const override {
     return kind == missing_ && call == LifecycleCall::create ? "missing" : "";
   }
@@ -91,10 +102,11 @@ CommOpsSettings settings_for(int ranks, std::vector<CreationKind> tests) {
 
 /// Runs on threads and returns the rows of all cases.
 CaseRows measure(const CommOpsSettings& settings, int ranks, Mistake mistake = Mistake::none,
-                 CreationKind missing = CreationKind::init) {
+                 CreationKind missing = CreationKind::init, int warmup_iterations = 1) {
   MadeUpBackend backend(mistake, missing);
   RunSettings run;
   run.iterations = 3;
+  run.warmup_iterations = warmup_iterations;
   CaseRows rows;
   const CommOpsHooks hooks{[] {}, [](std::span<std::int32_t>) {},
                            [&](const CommOpsCase& comm_case, const auto& calls) {
@@ -137,6 +149,76 @@ TEST_CASE("comm_ops: each call has the ranks that make it, and a sample of each 
   CHECK(row_of(rows, "split/next_all_reduce").out_of_place->rank_samples_s.front().size() == 3);
 }
 
+namespace {
+
+/// Number of calls of each timer, with the number of ranks that make a call.
+using TimerCounts = std::map<std::string, std::pair<std::size_t, std::set<std::size_t>>>;
+
+TimerCounts timer_counts(const CaseRows& rows) {
+  TimerCounts counts;
+  for (const Row& row : rows)
+    for (const TimerCalls& timer : row.lifecycle->timers) {
+      auto& [calls, ranks] = counts[timer.timer];
+      calls += timer.calls_s.size();
+      for (const auto& call_s : timer.calls_s) ranks.insert(call_s.size());
+    }
+  return counts;
+}
+
+}  // namespace
+
+// Numbers of src/comm_ops.cu of nccl-tests: 3 iterations with 2 all-reduces each. The parent is ended once. Without a
+// warm-up its creation counts too, and its all-reduces before a grow.
+TEST_CASE("comm_ops: the timers of nccl-tests count its calls, those of the parent included") {
+  const auto of = [](CreationKind test, int warmup_iterations) {
+    return timer_counts(measure(settings_for(5, {test}), 5, Mistake::none, CreationKind::init, warmup_iterations));
+  };
+  const TimerCounts split{{"split rendezvous", {3, {5}}},       {"NCCL ncclComm_split", {3, {5}}},
+                          {"NCCL ncclAllReduce", {6, {5}}},     {"(CUDA) Stream Synchronize", {6, {5}}},
+                          {"NCCL ncclComm_finalize", {4, {5}}}, {"NCCL ncclComm_destroy", {4, {5}}}};
+  CHECK(of(CreationKind::split, 1) == split);
+  const TimerCounts shrink{{"shrink rendezvous", {3, {5}}},         {"NCCL ncclComm_shrink", {3, {3}}},
+                           {"NCCL ncclAllReduce", {6, {3}}},        {"(CUDA) Stream Synchronize", {6, {3}}},
+                           {"NCCL ncclComm_finalize", {4, {3, 5}}}, {"NCCL ncclComm_destroy", {4, {3, 5}}}};
+  CHECK(of(CreationKind::shrink, 1) == shrink);
+  const TimerCounts grow{{"grow rendezvous", {3, {5}}},
+                         {"NCCL ncclComm_init", {1, {3}}},
+                         {"NCCL ncclComm_grow", {3, {5}}},
+                         {"NCCL ncclAllReduce", {8, {3, 5}}},
+                         {"(CUDA) Stream Synchronize", {8, {3, 5}}},
+                         {"NCCL ncclComm_finalize", {4, {3, 5}}},
+                         {"NCCL ncclComm_destroy", {4, {3, 5}}}};
+  CHECK(of(CreationKind::grow, 0) == grow);
+  CHECK(of(CreationKind::grow, 1).count("NCCL ncclComm_init") == 0);
+}
+
+TEST_CASE(
+    "comm_ops: mean and median are over ranks and iterations; the time of an all-reduce has a part without wait") {
+  MadeUpBackend backend(Mistake::none, CreationKind::init);
+  std::vector<std::vector<CallTimes>> calls(2);
+  calls[0] = {{.call = LifecycleCall::first_all_reduce,
+               .delay_s = {0, 0},
+               .time_s = {1, 2},
+               .issue_s = {0.25, 0.75},
+               .check_result = {}}};
+  calls[1] = {{.call = LifecycleCall::first_all_reduce,
+               .delay_s = {0, 0},
+               .time_s = {3, 4},
+               .issue_s = {1.5, 1.5},
+               .check_result = {}}};
+  const Row row = make_call_rows({CreationKind::init, 2, 1}, calls, backend, test::made_up_ranks(1, 2)).front();
+  CHECK(row.out_of_place->time_s == 2.5);
+  CHECK(row.lifecycle->median_s == 2.5);
+  CHECK(row.lifecycle->rank_medians_s == std::vector{1.5, 3.5});
+  CHECK(row.out_of_place->statistics.median_s == 3.5);  // until the last rank has ended
+  CHECK(row.out_of_place->rank_launch_times_s == std::vector{0.5, 1.5});
+  CHECK(row.out_of_place->launch_time_s == 1);
+  REQUIRE(row.lifecycle->timers.size() == 2);
+  CHECK(row.lifecycle->timers[0].calls_s == std::vector<std::vector<double>>{{0.25, 1.5}, {0.75, 1.5}});
+  CHECK(row.lifecycle->timers[1].is_optional);
+  CHECK(row.lifecycle->timers[1].calls_s == std::vector<std::vector<double>>{{0.75, 1.5}, {1.25, 2.5}});
+}
+
 TEST_CASE("comm_ops: the wrong order and the wrong members of a communicator are found") {
   const auto settings = settings_for(4, {CreationKind::split});
   const auto swapped = row_of(measure(settings, 4, Mistake::swapped), "split/first_all_reduce").out_of_place->check;
@@ -161,7 +243,8 @@ TEST_CASE("comm_ops: a rank that is slower than its equals in every iteration is
                               std::vector<std::vector<double>> delays_s) {
     std::vector<std::vector<CallTimes>> calls;
     for (std::size_t rank = 0; rank < times_s.size(); ++rank)
-      calls.push_back({{LifecycleCall::create, delays_s[rank], times_s[rank], {}}});
+      calls.push_back(
+          {{.call = LifecycleCall::create, .delay_s = delays_s[rank], .time_s = times_s[rank], .check_result = {}}});
     const int ranks = static_cast<int>(calls.size());
     return make_call_rows({test, ranks, 2}, calls, backend, test::made_up_ranks(1, ranks))
         .front()

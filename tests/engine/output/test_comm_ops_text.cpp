@@ -13,10 +13,18 @@ namespace {
 
 Row made_up_call(const std::string& call, const std::string& function, std::vector<std::vector<double>> samples_s) {
   Row row;
+  TimerCalls timer{.timer = function.empty() ? "split " + call : "NCCL " + function, .is_optional = function.empty()};
+  for (std::size_t i = 0; i < samples_s.front().size(); ++i) {
+    auto& call_s = timer.calls_s.emplace_back();
+    for (const auto& rank_s : samples_s) call_s.push_back(rank_s[i]);
+  }
   row.collective = "split/" + call;
   row.group_ranks = static_cast<int>(samples_s.size());
   row.dtype.reset();
   row.lifecycle = {"split", call, function, 4};
+  row.lifecycle->median_s = samples_s[0][0];
+  for (const auto& rank_s : samples_s) row.lifecycle->rank_medians_s.push_back((rank_s[0] + rank_s[1]) / 2);
+  row.lifecycle->timers = {timer};
   Measurement& measurement = row.out_of_place.emplace();
   for (const auto& rank_s : samples_s) measurement.rank_times_s.push_back((rank_s[0] + rank_s[1]) / 2);
   measurement.time_s = 1.5 * samples_s[0][0];
@@ -41,7 +49,13 @@ std::string table(const CommOpsTextOptions& options) {
       {1, "members of the communicator", 2, "rank 0 of the communicator", "no member"}};
   Row create = made_up_call("create", "ncclCommSplit", {{0.25, 0.5}, {1.25, 1.5}});
   create.out_of_place->warnings = {"rank 1 on vm takes 1000 ms longer than the median of its equals"};
-  sink.rows({made_up_call("rendezvous", "", {{1e-3, 3e-3}, {2e-3, 2e-3}}), create, reduce});
+  sink.rows({made_up_call("rendezvous", "", {{1e-3, 3e-3}, {2e-3, 2e-3}}), create, reduce,
+             made_up_call("next_all_reduce", "ncclAllReduce", {{1e-5, 1e-5}, {1e-5, 1e-5}})});
+  if (options.root_every > 0) {  // a second test has lines of its own
+    Row init = made_up_call("create", "ncclAllReduce", {{1, 1}, {2, 2}});
+    init.lifecycle->test = "init";
+    sink.rows({init});
+  }
   RunEnd end;
   end.rows = 3;
   end.wrong_result_count = 1;
@@ -59,7 +73,7 @@ std::string table(const CommOpsTextOptions& options) {
 TEST_CASE("comm_ops text: table, wrong data, warnings and summaries") {
   test::check_golden("comm_ops_table.txt", table({}));
   test::check_golden("comm_ops_table_verbose.txt",
-                     table({.shows_iterations = true, .summarizes_rendezvous = true, .root_every = 2}));
+                     table({.shows_details = true, .shows_all_timers = true, .root_every = 2}));
 }
 
 TEST_CASE("comm_ops text: a time has the largest unit in which it is at least 1") {

@@ -79,6 +79,8 @@ class NcclLifecycle final : public CommunicatorLifecycle {
       comm_.check(call().all_reduce(lifecycle_.input_.data(), lifecycle_.result_.data(), lifecycle_.elements_,
                                     ncclInt32, ncclSum, comm_.get(), lifecycle_.stream_.get()),
                   "ncclAllReduce");
+    }
+    void wait() override {
       lifecycle_.wait_for_stream();
       comm_.check_async();
     }
