@@ -40,6 +40,12 @@ RankStep parse_step_flag(const FlagValues& flags, const std::string& flag, bool 
       flag, allows_fixed ? "factor-N, fixed or step-N with N above 0" : "factor-N or step-N with N above 0");
 }
 
+/// Parses -b or -e. As in nccl-tests, 0 stands for the default.
+int parse_rank_count(const FlagValues& flags, const std::string& flag, int fallback, int ranks) {
+  const auto count = static_cast<int>(flags.integer(flag, 0, 0, ranks));
+  return count == 0 ? fallback : count;
+}
+
 }  // namespace
 
 void configure_comm_ops(const FlagValues& flags, const std::string& tests, Options& options) {
@@ -49,8 +55,8 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
     throw flags.invalid_value("--fault", "all faults but overrun, because comm_ops has no guards");
   CommOpsSettings& comm_ops = options.comm_ops.emplace();
   comm_ops.tests = parse_tests(options.program, tests);
-  comm_ops.begin_ranks = static_cast<int>(flags.integer("--sweep-begin", options.ranks(), 1, options.ranks()));
-  comm_ops.end_ranks = static_cast<int>(flags.integer("--sweep-end", 1, 1, options.ranks()));
+  comm_ops.begin_ranks = parse_rank_count(flags, "--sweep-begin", options.ranks(), options.ranks());
+  comm_ops.end_ranks = parse_rank_count(flags, "--sweep-end", 1, options.ranks());
   comm_ops.sweep = parse_step_flag(flags, "--sweep-comms", /*allows_fixed=*/true);
   comm_ops.resize = parse_step_flag(flags, "--resize", /*allows_fixed=*/false);
   comm_ops.root_every = static_cast<int>(flags.integer("--root-every", 0, 0));
@@ -59,6 +65,8 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
   comm_ops.aborts = flags.has("--abort");
   comm_ops.all_timers = flags.has("--all-timers");
   comm_ops.verbose = flags.has("--verbose");
+  if (flags.text("--flush-interval", "1") != "1")
+    throw flags.invalid_value("--flush-interval", "1, because a barrier precedes each call");
   for (const CreationKind test : comm_ops.tests) {
     if (test == CreationKind::split && comm_ops.shares && comm_ops.aborts)
       throw UsageError("-S and -a exclude each other in split, as in nccl-tests; drop one");
@@ -72,6 +80,8 @@ void configure_comm_ops(const FlagValues& flags, const std::string& tests, Optio
   RunSettings& settings = options.settings;
   settings.iterations = static_cast<int>(flags.integer("--iterations", 2, 1));
   settings.warmup_iterations = static_cast<int>(flags.integer("--warmup", 1, 0));
+  settings.lifecycle = {comm_ops.shares, comm_ops.aborts, comm_ops.root_every, comm_ops.work_iterations,
+                        flags.text("--resize", "factor-2")};
   settings.placement = "out";
   options.data.dtypes = {Dtype::int32};
   settings.min_bytes = settings.max_bytes = all_reduce_elements(options.ranks()) * sizeof(std::int32_t);

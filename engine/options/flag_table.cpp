@@ -44,7 +44,7 @@ constexpr const char* kCommOpsUsage =
     "each creates, uses and ends communicators.\n"
     "They have the first ranks of the job, and a checked all_reduce runs on each. "
     "Every call is timed on every rank, by\n"
-    "the host clock, after a barrier. Flags are those of nccl-tests' comm_ops_perf, without -F.\n"
+    "the host clock, after a barrier. Flags are those of nccl-tests' comm_ops_perf.\n"
     "Example: {} split -t 4 -s fixed -i 10\n";
 constexpr const char* kSweepEnvironment =
     "Environment: NCCL_TESTS_SPLIT, NCCL_TESTS_SPLIT_MASK (groups of processes), NCCL_TESTS_MIN_BW (required average\n"
@@ -187,7 +187,7 @@ const std::vector<Flag>& flag_table() {
       {"-M", "--memory", "0|1", "report GPU memory (default 0)", kGpu},
       {"", "--report-algorithms", "0|1",
        "add columns for NCCL's algorithm, protocol and channels; since 2.23 (default 0)", kGpu},
-      {"-b", "--sweep-begin", "RANKS", "first number of ranks (default: all)", kCommOps},
+      {"-b", "--sweep-begin", "RANKS", "first number of ranks; 0: all (default 0)", kCommOps},
       {"-e", "--sweep-end", "RANKS", "last number of ranks; the sweep falls or rises (default 1)", kCommOps},
       {"-s", "--sweep-comms", "RULE", "factor-N, step-N or fixed: next number of ranks (default factor-2)", kCommOps},
       {"-r", "--resize", "RULE", "factor-N or step-N: ranks that split, shrink and grow divide off (default factor-2)",
@@ -198,8 +198,9 @@ const std::vector<Flag>& flag_table() {
       {"-R", "--root-every", "N", "a root (unique id) for every N ranks; 0: one root (default 0)", kCommOps},
       {"-S", "--share", "", "share resources between parent and new communicator", kCommOps},
       {"-a", "--abort", "", "abort communicators instead of finalize and destroy", kCommOps},
-      {"-A", "--all-timers", "", "summarize the rendezvous too", kCommOps},
-      {"-v", "--verbose", "", "print a line for each iteration", kCommOps},
+      {"-A", "--all-timers", "", "summarize the rendezvous and waits for the GPU too", kCommOps},
+      {"-v", "--verbose", "", "print a line for each call, and for each rank", kCommOps},
+      {"-F", "--flush-interval", "1", "calls between two barriers; only 1 (default 1)", kCommOps},
       {"", "--fault", "FAULT", "inject a fault, such as flip:rank=1,index=7,bit=3", kTests},
   };
   return flags;

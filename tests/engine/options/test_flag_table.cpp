@@ -46,12 +46,13 @@ TEST_CASE("flag_table: every flag of nccl-tests 2.19.6, short and long, and -H")
   CHECK(ours == theirs);
 }
 
-TEST_CASE("flag_table: the flags of nccl-tests' comm_ops_perf, except -F, and those that start ranks") {
+TEST_CASE("flag_table: the flags of nccl-tests' comm_ops_perf, and those that start ranks") {
   const std::set<std::pair<std::string_view, std::string_view>> expected{
-      {"-a", "--abort"},       {"-A", "--all-timers"}, {"-b", "--sweep-begin"}, {"-e", "--sweep-end"},
-      {"-i", "--iterations"},  {"-S", "--share"},      {"-r", "--resize"},      {"-R", "--root-every"},
-      {"-s", "--sweep-comms"}, {"-v", "--verbose"},    {"-w", "--warmup"},      {"-W", "--work-iterations"},
-      {"-t", "--nthreads"},    {"-g", "--ngpus"},      {"-T", "--timeout"},     {"-p", "--parallel_init"}};
+      {"-a", "--abort"},         {"-A", "--all-timers"}, {"-b", "--sweep-begin"}, {"-e", "--sweep-end"},
+      {"-i", "--iterations"},    {"-S", "--share"},      {"-r", "--resize"},      {"-R", "--root-every"},
+      {"-s", "--sweep-comms"},   {"-v", "--verbose"},    {"-w", "--warmup"},      {"-W", "--work-iterations"},
+      {"-t", "--nthreads"},      {"-g", "--ngpus"},      {"-T", "--timeout"},     {"-p", "--parallel_init"},
+      {"-F", "--flush-interval"}};
   std::set<std::pair<std::string_view, std::string_view>> ours;
   for (const Flag& flag : flag_table())
     if (!flag.short_name.empty() && applies_to(flag, "comm_ops")) ours.emplace(flag.short_name, flag.long_name);

@@ -193,6 +193,11 @@ TEST_CASE("options: every flag of comm_ops has its effect, and its operand may s
   CHECK(comm_ops("all -t 2").comm_ops->tests.size() == 4);
   CHECK(comm_ops("all -t 2").comm_ops->begin_ranks == 2);
   CHECK(comm_ops("init -t 512 --processes 2").settings.max_bytes == 4096);
+  const Options defaults = comm_ops("init -t 8 -b 0 -e 0 -F 1");
+  CHECK(rank_counts(*defaults.comm_ops) == std::vector{8, 4, 2, 1});
+  REQUIRE(defaults.settings.lifecycle);
+  CHECK(defaults.settings.lifecycle->work_iterations == 2);
+  CHECK(defaults.settings.lifecycle->resize == "factor-2");
 }
 
 TEST_CASE("options: the last one wins, however it is spelled") {
