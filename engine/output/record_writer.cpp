@@ -87,6 +87,14 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
     line.field("one_sided", settings.one_sided);
     line.field("skew", text_or_null(settings.skew));
     line.field("neighbor", text_or_null(settings.neighbor));
+    const auto of_comm_ops = [&](auto LifecycleSettings::* member) {
+      return settings.lifecycle ? std::optional((*settings.lifecycle).*member) : std::nullopt;
+    };
+    line.field("share", of_comm_ops(&LifecycleSettings::share));
+    line.field("abort", of_comm_ops(&LifecycleSettings::abort));
+    line.field("root_every", of_comm_ops(&LifecycleSettings::root_every));
+    line.field("work_iterations", of_comm_ops(&LifecycleSettings::work_iterations));
+    line.field("resize", of_comm_ops(&LifecycleSettings::resize));
   });
 }
 

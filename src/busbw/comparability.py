@@ -18,12 +18,14 @@ from busbw.system import System, find_in_text, systems
 
 FactName = Literal[
     "collective", "ranks", "GPU", "hosts", "NICs", "transport", "method", "launches", "type", "operator", "library",
-    "heading", "sweep", "kind", "size", "end", "skew", "neighbor",
+    "heading", "sweep", "kind", "size", "end", "skew", "neighbor", "ranks of the test",
 ]  # fmt: skip
 
 SYSTEM_FACTS: tuple[FactName, ...] = ("GPU", "hosts", "NICs", "transport")
 """Facts that describe the system. A run on another system is unlike, whatever it measures."""
-_BLOCKING_FACTS: frozenset[FactName] = frozenset(("collective", "ranks", "method", "skew", "neighbor", *SYSTEM_FACTS))
+_BLOCKING_FACTS: frozenset[FactName] = frozenset(
+    ("collective", "ranks", "ranks of the test", "method", "skew", "neighbor", *SYSTEM_FACTS)
+)
 _ASSUMED_FACTS: frozenset[FactName] = frozenset(("method", *SYSTEM_FACTS))
 """Facts that count as equal if only one side states them, with a note."""
 _PREFIX_FACTS: frozenset[FactName] = frozenset(("GPU", "library", "NICs"))
@@ -40,6 +42,11 @@ _METHOD_SETTINGS = {
     "average": ("average", "1"),
     "one_sided": ("one_sided", "False"),
     "skew": ("skew", ""),
+    "share": ("share", "False"),
+    "abort": ("abort", "False"),
+    "root_every": ("root_every", "0"),
+    "work_iterations": ("work_iterations", "2"),
+    "resize": ("resize", "factor-2"),
 }
 """Settings that change the meaning of a time: name in a log -> (one name for all logs, default value)."""
 

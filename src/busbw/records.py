@@ -82,6 +82,21 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
         None
     )
     neighbor: Annotated[str | None, Meta(description="Load next to the operation (--with); null if absent.")] = None
+    share: Annotated[
+        bool | None, Meta(description="comm_ops: parent and new communicator share resources (-S); otherwise null.")
+    ] = None
+    abort: Annotated[
+        bool | None, Meta(description="comm_ops: communicators are aborted, not destroyed (-a); otherwise null.")
+    ] = None
+    root_every: Annotated[
+        int | None, Meta(description="comm_ops: ranks for each root (-R), 0 for one root; otherwise null.")
+    ] = None
+    work_iterations: Annotated[
+        int | None, Meta(description="comm_ops: all_reduce operations on each communicator (-W); otherwise null.")
+    ] = None
+    resize: Annotated[
+        str | None, Meta(description="comm_ops: rule for the ranks that remain (-r): 'factor-2'; otherwise null.")
+    ] = None
 
 
 class LibraryRecord(Struct, kw_only=True, frozen=True):
