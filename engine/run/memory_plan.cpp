@@ -64,14 +64,20 @@ MemoryPlan limit_plan(MemoryPlan plan, std::uint64_t agreed_bytes) {
 }
 
 void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes) {
-  const double needed_bytes = kSampleBytes * settings.iterations * ranks;
+  // comm_ops keeps the samples of all calls of a test: the all-reduces, and up to four others.
+  constexpr int kOtherLifecycleCalls = 4;
+  const int series = settings.lifecycle ? settings.lifecycle->work_iterations + kOtherLifecycleCalls : 1;
+  const double iteration_bytes = kSampleBytes * ranks * series;
+  const double needed_bytes = iteration_bytes * settings.iterations;
   const double usable_bytes = kUsableShare * static_cast<double>(available_bytes);
   if (needed_bytes <= usable_bytes) return;
   throw EnvironmentError(
-      fmt::format("-n {} (--iters): the samples of {} ranks need {}; of {} free memory, {} may be used; use up "
+      fmt::format("{}: the samples of {} ranks need {}; of {} free memory, {} may be used; use up "
                   "to {} iterations or fewer ranks",
-                  settings.iterations, ranks, size_text(whole_bytes(needed_bytes)), size_text(available_bytes),
-                  size_text(whole_bytes(usable_bytes)), whole_bytes(usable_bytes / (kSampleBytes * ranks))));
+                  settings.lifecycle ? fmt::format("-i {} (--iterations)", settings.iterations)
+                                     : fmt::format("-n {} (--iters)", settings.iterations),
+                  ranks, size_text(whole_bytes(needed_bytes)), size_text(available_bytes),
+                  size_text(whole_bytes(usable_bytes)), whole_bytes(usable_bytes / iteration_bytes)));
 }
 
 }  // namespace busbw

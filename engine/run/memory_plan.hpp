@@ -26,7 +26,7 @@ MemoryPlan plan_memory(const RunSettings& settings, int ranks, std::size_t avail
 /// Limits this process's plan to `agreed_bytes`, the maximum of the process with the least memory.
 MemoryPlan limit_plan(MemoryPlan plan, std::uint64_t agreed_bytes);
 
-/// Throws EnvironmentError if the samples of -n iterations on `ranks` ranks do not fit into 90 % of `available_bytes`.
+/// Throws EnvironmentError if the samples of all iterations on `ranks` ranks do not fit into 90 % of `available_bytes`.
 /// Samples are kept until their row is written.
 void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes);
 

@@ -45,8 +45,16 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-/// Adds a note about each call of the tests that is not measured, because the backend cannot make it.
-void add_missing_calls(const CommOpsSettings& settings, const Backend& backend, RunInfo& info) {
+/// Adds a note about each flag that has no effect on the backend, and about each call of the tests that the backend
+/// cannot make.
+void add_lifecycle_notes(const CommOpsSettings& settings, const Backend& backend, RunInfo& info) {
+  if (!backend.traits().uses_nccl_library) {
+    const std::string_view name = backend.traits().name;
+    if (settings.root_every > 0)
+      info.notes.push_back(fmt::format("-R has no effect: the {} backend has no roots (unique ids)", name));
+    if (settings.shares)
+      info.notes.push_back(fmt::format("-S has no effect: the {} backend shares no resources", name));
+  }
   for (const CreationKind test : settings.tests)
     for (const LifecycleCall call :
          {LifecycleCall::create, settings.aborts ? LifecycleCall::abort : LifecycleCall::finalize}) {
@@ -155,7 +163,7 @@ RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend
   info.settings = plan.settings;
   info.notes = header_notes(options, memory);
   if (plan.comm_ops) {
-    add_missing_calls(*plan.comm_ops, backend, info);
+    add_lifecycle_notes(*plan.comm_ops, backend, info);
   } else if (const std::size_t passes =
                  plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles)) {
     const auto& sizes_bytes = plan.sweep.sizes_bytes;
