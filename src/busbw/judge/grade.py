@@ -107,6 +107,8 @@ def _in_range_text(bands: Sequence[BandVerdict]) -> str:
 
 def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
     """Returns a verdict for each band in which run and yardstick have a common size."""
+    if series.is_call:
+        return _grade_call(series, yardstick)
     by_band: dict[BandName, list[tuple[SeriesPoint, JudgedFigure]]] = {band: [] for band in BANDS}
     for point in series.points:
         limits = yardstick.limits(point.size_bytes, point.placement)
@@ -115,6 +117,33 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
     is_in_graph = series.table.is_in_graph
     bands = tuple(_grade_band(band, judged, is_in_graph=is_in_graph) for band, judged in by_band.items() if judged)
     return _doubt_bump(*bands) if len(bands) == len(BANDS) else bands
+
+
+def _grade_call(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
+    """Returns the verdict on a call of comm_ops. It counts as latency, because its time depends on no bandwidth."""
+    (point,) = series.points
+    limits = yardstick.limits(point.size_bytes, point.placement)
+    if limits is None:
+        return ()
+    figure = _compare_with_range(point, limits)
+    remedy = "measure more communicators (-i 20)"
+    grade: Grade = "UNSURE"
+    if figure.outcome == "unclear":
+        reason = f"too noisy: {remedy}"
+    elif figure.outcome == "undecided":
+        reason = f"{figure.ratio:.3g} times the typical time, in a range too wide to reject a fault: {remedy}"
+    elif figure.outcome != "slower":
+        grade, reason = "GOOD", "within the range or better"
+    elif figure.time_us > _MAX_DISTURBANCE_FACTOR * limits.range_us.high:
+        grade, reason = "SLOW", f"{figure.ratio:.3g} times the typical time"
+    else:
+        reason = f"just beyond the range: {remedy}"
+    slow_sizes = (point.size_bytes,) if figure.outcome == "slower" else ()
+    return (
+        BandVerdict(
+            band="latency", grade=grade, reason=reason, slow_sizes_bytes=slow_sizes, judged=(figure,), worst=figure
+        ),
+    )
 
 
 def _compare_with_range(point: SeriesPoint, limits: SizeLimits) -> JudgedFigure:

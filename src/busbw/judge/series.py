@@ -91,6 +91,11 @@ class Series(Struct, kw_only=True, frozen=True):
         return self.table.ranks_of(self.row)
 
     @property
+    def is_call(self) -> bool:
+        """True for a call of comm_ops, which has one point: the size is 0 if it moves no data."""
+        return self.row.lifecycle is not None
+
+    @property
     def bus_factor(self) -> float | None:
         """Ratio of busbw to bytes / time. None if collective or ranks are unknown."""
         return bus_factor(self.collective, self.ranks)
@@ -258,12 +263,12 @@ class _SeriesBuilder:
         for placement, figure in row.figures.items():
             has_late_ranks = has_late_ranks or bool(figure.late_ranks)
             self._figure_count += 1
-            self._unchecked_count += figure.check != "checked"
+            self._unchecked_count += figure.check != "checked" and not (row.lifecycle and not row.size_bytes)
             if figure.wrong_elements:
                 self._add_wrong_data(f"line {row.line}", figure.wrong_elements, placement)
             if contradiction := self._factors.contradiction_text(row, figure):
                 self._add_contradiction(contradiction)
-            if size_bytes > 0 and (time_us := self._factors.time_us(row, figure)):
+            if (size_bytes > 0 or row.lifecycle) and (time_us := self._factors.time_us(row, figure)):
                 busbw_gbps = self._factors.busbw_gbps(row, figure, time_us)
                 self._add_figure((size_bytes, placement), time_us, busbw_gbps, figure)
         if has_late_ranks:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from busbw.collectives import COMM_OPS
 from busbw.comparability import find_system_difference
 from busbw.expect import Expectation, can_reduce_in_network
 from busbw.judge.algorithm_changes import explain_by_algorithms
@@ -185,7 +184,7 @@ def _judge_series(
         )
     decision = decide(evidence)
     missing = [name for name in BANDS if name not in {band.band for band in decision.bands}]
-    if decision.bands and missing:
+    if decision.bands and missing and not series.is_call:
         notes.append(f"not measured: {' and '.join(missing)}")
     causes: tuple[str, ...] = ()
     if decision.grade == "SLOW" and expectation is not None and expectation.best is not None:
@@ -268,13 +267,9 @@ def _find_obstacle(
 
     `system` is the system that the user states, if any.
     """
-    if series.table.collective == COMM_OPS:
-        return Reason(
-            "no_expectation",
-            "no expectation of communicator operations is known",
-            "compare with a good run of the same machine (busbw compare GOOD THIS)",
-        )
-    if series.ranks == 1:
+    if series.is_call and isinstance(yardstick, Reason):
+        return Reason("no_expectation", "no expectation of communicator operations is known", _NO_EXPECTATION_REMEDY)
+    if series.ranks == 1 and not series.is_call:
         return Reason(
             "one_rank",
             "one rank: nothing crosses a link, so busbw is 0 and times are at most those of a copy",

@@ -244,6 +244,7 @@ def _facts(series: Series) -> dict[FactName, object]:
     return {
         "collective": series.collective,
         "ranks": series.ranks,
+        "ranks of the test": series.row.lifecycle.test_ranks if series.row.lifecycle else None,
         **system_facts,
         "method": comparability.method_of(series.table),
         "launches": comparability.launches_of(series.table),

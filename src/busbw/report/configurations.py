@@ -180,9 +180,11 @@ def _pictures(
 
 
 def _measured_curves(all_series: Sequence[Series]) -> tuple[list[Curve], list[Curve]]:
-    """Returns the curves of busbw and of time, one for each variant and placement."""
+    """Returns the curves of busbw and of time, one for each variant and placement. A call of comm_ops has none."""
     busbw_curves, time_curves = [], []
     for series in all_series:
+        if series.is_call:
+            continue
         for placement in PLACEMENTS:
             points = [point for point in series.points if point.placement == placement]
             if not points:

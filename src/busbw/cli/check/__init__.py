@@ -250,9 +250,10 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
         style="dim",
     )
     for band in bands:
-        sizes = size_range_text(figure.size_bytes for figure in band.judged)
+        is_call = not band.worst.size_bytes  # of comm_ops, without data
+        sizes = "-" if is_call else size_range_text(figure.size_bytes for figure in band.judged)
         measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
-        worst_at, ratio = size_text(band.worst.size_bytes), _ratio_text(band.worst.ratio)
+        worst_at, ratio = "-" if is_call else size_text(band.worst.size_bytes), _ratio_text(band.worst.ratio)
         line = Text(f"  {band.band:<7} ")
         line.append(f"{band.grade:<6} ", style=GRADE_STYLES[band.grade])
         line.append(f"{sizes:<17} {worst_at:>8} {measured:>10} {expected:>13}  {ratio}")
