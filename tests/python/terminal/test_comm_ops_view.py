@@ -30,9 +30,9 @@ def test_each_time_has_its_unit_and_the_slowest_rank_its_host() -> None:
         Row(line=2, collective="split/create", size_bytes=0, ranks=2, figures={"out_of_place": create}),
         Row(line=3, collective="split/first_all_reduce", size_bytes=4096, ranks=2, figures={"out_of_place": reduce}),
     ) == [
-        "call                    ranks  iters     mean  median  slowest  slowest rank  wrong",
-        "split/create                2      2   1.25 s  2.00 s   2.00 s  rank 1 on b",
-        "split/first_all_reduce      2      2  12.3 ms  988 us  2.00 us  rank 0 on a       3",
+        "call                    ranks  iters     mean   median  slowest  its median  slowest rank  wrong",
+        "split/create                2      2   1.25 s   1.00 s   2.00 s      2.00 s  rank 1 on b",
+        "split/first_all_reduce      2      2  12.3 ms  1.00 us  2.00 us     2.00 us  rank 0 on a       3",
     ]
 
 
