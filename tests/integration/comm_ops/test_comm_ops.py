@@ -42,6 +42,13 @@ def test_every_test_measures_and_checks_its_calls(programs: Programs, ranks: lis
         assert row["size_bytes"] == (4096 if moves_data else 0)
     assert "finalize is not measured: the host backend has no finalize" in table
     assert table.count("SUMMARY: Comm size    5, ") == 4 * (len(CALLS) - 1)
+    assert [line for line in table.splitlines() if line.startswith("# SUMMARY")] == [
+        f"# SUMMARY lines of {test}" for test in ("init", "split", "shrink", "grow")
+    ]
+    # As in nccl-tests, the end of the parent communicator counts too.
+    for test, count in (("init", 3), ("split", 4), ("shrink", 4), ("grow", 4)):
+        (line,) = [line for line in table.splitlines() if f" {test} destroy: " in line]
+        assert line.endswith(f"Collectives   {count}")
     assert "# Out of bounds values : 0 OK" in table
 
 
@@ -63,6 +70,34 @@ def test_a_sweep_has_the_first_ranks_of_the_job(programs: Programs) -> None:
         ("init/create", 1)
     ]
     assert not any(row["collective"].endswith("next_all_reduce") for row in rows)
+
+
+def test_zero_ranks_stand_for_the_default_as_in_nccl_tests(programs: Programs) -> None:
+    _, rows = measure(programs, "init", "-t", 4, "-b", 0, "-e", 0, "-F", 1, "-i", 1, "-w", 0)
+    assert [row["ranks"] for row in rows if row["collective"] == "init/create"] == [4, 2, 1]
+
+
+@pytest.mark.parametrize("word", ["help", "--help", "-h"])
+def test_help_is_a_word_too_as_in_nccl_tests(programs: Programs, word: str) -> None:
+    finished = programs.run("comm_ops_perf", word)
+    assert finished.code == 0, finished.stderr
+    assert "Usage: comm_ops_perf TESTS" in finished.stdout
+
+
+def test_flags_without_an_effect_on_the_host_are_named(programs: Programs) -> None:
+    table, _ = measure(programs, "split", "-t", 4, "-s", "fixed", "-R", 2, "-S")
+    assert "# -R has no effect: the host backend has no roots (unique ids)" in table
+    assert "# -S has no effect: the host backend shares no resources" in table
+    assert "Scalable Comm Initialization" not in table
+
+
+def test_verbose_names_every_rank(programs: Programs) -> None:
+    table, rows = measure(programs, "init", "-t", 3, "-s", "fixed", "-i", 2, "-v")
+    for row in rows:
+        for rank in range(3):
+            assert f"# {row['collective']}: rank {rank} on {HOST}: mean " in table
+    # A line for each iteration, as in nccl-tests.
+    assert sum(line.lstrip().startswith("init create: Max ") for line in table.splitlines()) == 2
 
 
 def test_a_rank_that_creates_late_is_named_everywhere(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,12 +146,61 @@ def test_two_runs_are_compared_call_by_call(programs: Programs, capsys: pytest.C
         assert result["a"]["samples"] == result["b"]["samples"] == 20
 
 
+def record_of(programs: Programs, name: str, *arguments: object) -> str:
+    record = programs.folder / f"{name}.jsonl"
+    finished = programs.run("comm_ops_perf", *arguments, "--backend", "host", "--records", record)
+    assert finished.code == 0, finished.stderr
+    return str(record)
+
+
+@pytest.mark.parametrize(
+    ("flags", "difference"),
+    [
+        (["-S"], {"what": "share", "a": "False", "b": "True"}),
+        (["-R", 2], {"what": "root_every", "a": "0", "b": "2"}),
+        (["-W", 3], {"what": "work_iterations", "a": "2", "b": "3"}),
+        (["-r", "step-2"], {"what": "resize", "a": "factor-2", "b": "step-2"}),
+    ],
+    ids=["shared", "roots", "work", "resized"],
+)
+def test_a_comparison_names_other_settings(
+    programs: Programs, capsys: pytest.CaptureFixture[str], flags: list[object], difference: dict[str, str]
+) -> None:
+    common = ("split", "-t", 4, "-s", "fixed", "-i", 5)
+    records = [record_of(programs, "a", *common), record_of(programs, "b", *common, *flags)]
+    main(["compare", *records, "--json"])
+    assert json.loads(capsys.readouterr().out)["differences"] == [difference]
+
+
+def test_a_good_run_is_a_reference(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("init,shrink", "-t", 3, "-s", "fixed", "-i", 20)
+    good = record_of(programs, "good", *common)
+    assert main(["check", good, "--reference", good, "--json"]) == 0
+    verdicts = json.loads(capsys.readouterr().out)["verdicts"]
+    assert [verdict["collective"] for verdict in verdicts] == [
+        f"{test}/{call}" for test in ("init", "shrink") for call in CALLS
+    ]
+    assert {verdict["grade"] for verdict in verdicts} == {"GOOD"}
+    assert not any("not checked" in note for verdict in verdicts for note in verdict["beside"])
+
+    # All ranks wait for the late one within the calls that end together.
+    late = record_of(programs, "late", *common, "--fault", "delay:rank=1,us=20000")
+    assert main(["check", late, "--reference", good]) == 5
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "SLOW init/first_all_reduce" in shown
+    assert "measure its neighbors" not in shown
+
+    shared = record_of(programs, "shared", *common, "-S")
+    assert main(["check", shared, "--reference", good]) == 3
+    assert "not comparable: method share True against default" in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_command_keeps_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = tmp_path / "record.jsonl"
     words = ["comm_ops", "shrink", "-t", "3", "-s", "fixed", "--backend", "host"]
     assert main(["run", "--records", str(record), *words]) == 0
     printed = capsys.readouterr().err
-    assert "every bit" in printed
+    assert "Data: correct: all 2 checked rows of 5 right, every bit." in printed
     assert "not judged: no expectation of communicator operations is known" in printed
     main(["export", "csv", str(record)])
     lines = capsys.readouterr().out.splitlines()
@@ -131,13 +215,13 @@ def test_the_command_keeps_a_record(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("split", "split with -r factor-2 on 1 rank: it must keep at least one rank"),
         ("shrink -t 4 -r step-4", "shrink with -r step-4 on 4 ranks: it must keep at least one rank"),
         ("grow -t 4 -r factor-1", "grow with -r factor-1 on 4 ranks: it must keep at least one rank"),
-        ("init -t 2 -b 3", "-b (--sweep-begin) 3: allowed: a whole number from 1 to 2"),
-        ("init -t 2 -e 0", "-e (--sweep-end) 0: allowed: a whole number from 1 to 2"),
+        ("init -t 2 -b 3", "-b (--sweep-begin) 3: allowed: a whole number from 0 to 2"),
+        ("init -t 2 -e -1", "-e (--sweep-end) -1: allowed: a whole number from 0 to 2"),
         ("init -t 2 -s double", "-s (--sweep-comms) double: allowed: factor-N, fixed or step-N with N above 0"),
         ("split -t 2 -r fixed", "-r (--resize) fixed: allowed: factor-N or step-N with N above 0"),
         ("split -t 2 -S -a", "-S and -a exclude each other in split"),
         ("init -t 2 -i 0", "-i (--iterations) 0: allowed: a whole number from 1"),
-        ("init -t 2 -F 4", 'unknown option "-F"'),
+        ("init -t 2 -F 4", "-F (--flush-interval) 4: allowed: 1, because a barrier precedes each call"),
         ("init -t 2 -n 4", 'unknown option "-n"'),
         ("init split -t 2", 'unexpected argument "split"'),
         ("init -t 2 --fault overrun:rank=0", "allowed: all faults but overrun"),
@@ -148,3 +232,11 @@ def test_wrong_input_is_one_message(programs: Programs, words: str, message: str
     assert finished.code == 2
     assert message in finished.sentence()
     assert finished.stdout == ""
+
+
+def test_samples_beyond_the_memory_are_refused_by_the_flag_of_the_program(programs: Programs) -> None:
+    finished = programs.run("comm_ops_perf", "init", "-t", 2, "-s", "fixed", "-i", 2147483647, "--backend", "host")
+    assert finished.code == 3
+    assert finished.sentence().startswith(
+        "comm_ops_perf: -i 2147483647 (--iterations): the samples of 2 ranks need 2.2 TiB; of "
+    )

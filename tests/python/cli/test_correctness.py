@@ -47,7 +47,11 @@ RIGHT, UNCHECKED, UNDEFINED = ("checked", 0), ("not_checked", None), ("not_appli
         (run_of(UNCHECKED, UNCHECKED), "Data: not checked: 2 rows measured without a data check (-c 0)."),
         (
             run_of(RIGHT, UNDEFINED),
-            "Data: correct: all 2 rows right, every bit. 1 measurement without a defined result (N/A).",
+            "Data: correct: all 1 checked row of 2 right, every bit. 1 measurement without a defined result (N/A).",
+        ),
+        (
+            run_of(RIGHT, UNCHECKED),
+            "Data: correct: all 1 checked row of 2 right, every bit. 1 measurement not checked.",
         ),
         (
             run_of(RIGHT, exit_code=130, reason="interrupted"),

@@ -22,7 +22,8 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
     measurements = run.rows  # one for each placement
     if not measurements:
         return "Data: nothing was measured."
-    rows_text = count_text(len({_row_key(row) for row in measurements}), "row")
+    row_count = len({_row_key(row) for row in measurements})
+    rows_text = count_text(row_count, "row")
     wrong = [row for row in measurements if row.check.wrong_elements]
     unchecked = [row for row in measurements if row.check.state == "not_checked"]
     undefined = [row for row in measurements if row.check.state == "not_applicable"]
@@ -41,7 +42,9 @@ def correctness_sentence(run: RunRecords, *, exit_code: int | None = None, endin
         exactness = "every bit"
         if policies != {"exact"}:
             exactness = "every bit, within the exactness of the check (policy in the record)"
-        text = f"correct: all {rows_text} right, {exactness}."
+        checked_count = len({_row_key(row) for row in measurements if row.check.state == "checked"})
+        part_text = f"{count_text(checked_count, 'checked row')} of {row_count}"
+        text = f"correct: all {rows_text if checked_count == row_count else part_text} right, {exactness}."
     if unchecked and len(unchecked) < len(measurements):
         text += f" {count_text(len(unchecked), 'measurement')} not checked."
     if undefined:
