@@ -1,56 +1,8 @@
-"""Tests of measurements besides the table of a collective: communicators, other traffic, and uneven counts."""
+"""Tests of measurements besides the table of a collective: other traffic, and uneven counts."""
 
 import pytest
 
-from .machine import Finished, Machine, expect_nothing_wrong
-
-LIFECYCLE_TESTS = ["init", "split", "shrink", "grow"]
-
-
-def calls(finished: Finished, test: str) -> set[str]:
-    """Returns the names of the calls that have a row for `test`."""
-    return {row["collective"].partition("/")[2] for row in finished.rows() if row["collective"].startswith(f"{test}/")}
-
-
-@pytest.mark.parametrize("way", ["g", "t", "processes"])
-@pytest.mark.parametrize("flags", [[], ["-S"], ["-a"]], ids=["plain", "shared", "aborted"])
-def test_communicators_are_created_used_and_ended(several: Machine, way: str, flags: list[str]) -> None:
-    tests = ["split", "shrink"] if flags == ["-S"] else LIFECYCLE_TESTS  # only these two share resources
-    end = "abort" if flags == ["-a"] else "destroy"
-    finished = several.run("comm_ops", ",".join(tests), *several.ranks(way), "-s", "fixed", "-i", 2, *flags)
-    assert (finished.code, finished.stderr) == (0, ""), finished
-    for test in tests:
-        if f"has no ncclComm{test.capitalize()}; use NCCL 2." in finished.stdout:
-            assert not calls(finished, test), test
-            continue
-        assert {"create", "first_all_reduce", "next_all_reduce"} <= calls(finished, test), test
-        if several.on_gpus or end == "destroy":  # the host backend has no call that aborts
-            assert end in calls(finished, test), test
-    for row in finished.rows():
-        assert row["time_us"] > 0, row
-        if row["collective"].endswith("all_reduce"):
-            assert (row["check"]["state"], row["check"]["wrong_elements"]) == ("checked", 0), row
-
-
-def test_each_rank_may_be_a_root(several: Machine) -> None:
-    finished = several.run(
-        "comm_ops",
-        "init",
-        *several.ranks("processes"),
-        "-s",
-        "fixed",
-        "-R",
-        1,
-        "-b",
-        several.count,
-        "-e",
-        several.count,
-    )
-    if finished.code == 3:
-        assert "ncclCommInitRankScalable" in finished.stderr or "2.23" in finished.stderr, finished
-        return
-    assert (finished.code, finished.stderr) == (0, ""), finished
-    assert "Scalable Comm Initialization was performed with a root for every 1 ranks" in finished.stdout
+from .machine import Machine, expect_nothing_wrong
 
 
 @pytest.mark.alone
