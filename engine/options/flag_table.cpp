@@ -200,7 +200,7 @@ const std::vector<Flag>& flag_table() {
       {"-a", "--abort", "", "abort communicators instead of finalize and destroy", kCommOps},
       {"-A", "--all-timers", "", "summarize the rendezvous and waits for the GPU too", kCommOps},
       {"-v", "--verbose", "", "print a line for each call, and for each rank", kCommOps},
-      {"-F", "--flush-interval", "1", "calls between two barriers; only 1 (default 1)", kCommOps},
+      {"-F", "--flush-interval", "N", "calls between two barriers; only 1 (default 1)", kCommOps},
       {"", "--fault", "FAULT", "inject a fault, such as flip:rank=1,index=7,bit=3", kTests},
   };
   return flags;

@@ -157,11 +157,12 @@ def record_of(programs: Programs, name: str, *arguments: object) -> str:
     ("flags", "difference"),
     [
         (["-S"], {"what": "share", "a": "False", "b": "True"}),
+        (["-a"], {"what": "abort", "a": "False", "b": "True"}),
         (["-R", 2], {"what": "root_every", "a": "0", "b": "2"}),
         (["-W", 3], {"what": "work_iterations", "a": "2", "b": "3"}),
         (["-r", "step-2"], {"what": "resize", "a": "factor-2", "b": "step-2"}),
     ],
-    ids=["shared", "roots", "work", "resized"],
+    ids=["shared", "aborted", "roots", "work", "resized"],
 )
 def test_a_comparison_names_other_settings(
     programs: Programs, capsys: pytest.CaptureFixture[str], flags: list[object], difference: dict[str, str]
