@@ -39,8 +39,9 @@ constexpr double kFlowLimitShare = 0.3;
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
   std::vector<std::string> notes = options.notes;
   notes.insert(notes.end(), memory.notes.begin(), memory.notes.end());
-  if (options.settings.one_sided)
-    notes.push_back("One-sided: ranks put data into buffers of peers and wait for signals (-H 1)");
+  if (options.settings.rma_contexts > 0)
+    notes.push_back(fmt::format("One-sided: ranks put data into buffers of peers and wait for signals (-H {})",
+                                options.settings.rma_contexts));
   if (options.ranks() == 1) notes.push_back("One rank: nothing crosses a link, so busbw is 0");
   return notes;
 }

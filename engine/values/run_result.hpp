@@ -72,7 +72,7 @@ struct RunSettings {
   int device_implementation = 0;        // -D; 0: the library's own operation
   std::optional<int> device_cta_count;  // CTAs of -D's kernel; none without a kernel
   bool report_memory = false;           // -M
-  bool one_sided = false;               // -H: puts with signals instead of the library's own operation
+  int rma_contexts = 0;                 // -H: puts in so many contexts; 0: the library's own operation
   std::string skew;                     // --skew; empty if absent
   std::string neighbor;                 // --with; empty if absent
 };

@@ -78,6 +78,9 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
     one_sided: Annotated[
         bool, Meta(description="True if ranks put data into buffers of peers and wait for signals (-H).")
     ] = False
+    rma_contexts: Annotated[
+        int | None, Meta(description="NCCL's contexts that the puts use (-H); null if not one-sided.")
+    ] = None
     skew: Annotated[str | None, Meta(description="Distribution of an uneven alltoallv (--skew); null if absent.")] = (
         None
     )

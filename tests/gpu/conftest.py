@@ -13,6 +13,10 @@ import pytest
 
 from .machine import Machine, device_lines
 
+SHARING_VARIABLE = "NCCL_MULTI_RANK_GPU_ENABLE"
+"""Variable of NCCL 2.30 and later: processes may share a GPU."""
+SHARING_RANKS = 4
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--backend", default="nccl", choices=["nccl", "host"], help="host: try the tests out without GPUs")
@@ -101,4 +105,14 @@ def several(machine: Machine) -> Machine:
     """The machine, for tests that need more than one GPU."""
     if machine.count < 2:
         pytest.skip("this test needs two GPUs")
+    return machine
+
+
+@pytest.fixture
+def several_ranks(machine: Machine) -> Machine:
+    """The machine, for tests that need several ranks. They share a single GPU if the caller's variable allows it."""
+    if machine.count < 2:
+        if os.environ.get(SHARING_VARIABLE) != "1":
+            pytest.skip(f"this test needs two GPUs, or NCCL 2.30 and {SHARING_VARIABLE}=1")
+        machine.share_gpu(SHARING_RANKS)
     return machine

@@ -102,10 +102,16 @@ class Machine:
         self.count = count
         self.on_gpus = backend == "nccl"
         self.backend = backend
+        self.shares_gpu = False
         self._started: list[Running] = []
 
     def ranks(self, way: str) -> list[object]:
-        """Returns flags for one rank on each GPU: grouped ("g"), threads ("t"), processes, or both ("tg")."""
+        """Returns flags for one rank on each GPU: grouped ("g"), threads ("t"), processes, or both ("tg").
+
+        Only processes can share a GPU.
+        """
+        if self.shares_gpu and way != "processes":
+            pytest.skip("this test needs two GPUs")
         if not self.on_gpus and "g" in way:
             return ["-t", self.count]
         if way == "tg":
@@ -142,6 +148,11 @@ class Machine:
 
     def run(self, collective: str, *arguments: object, environment: dict[str, str] | None = None) -> Finished:
         return self.start(collective, *arguments, environment=environment).finish()
+
+    def share_gpu(self, ranks: int) -> None:
+        """Replaces the ranks of several GPUs by processes that share the only GPU."""
+        self.count = ranks
+        self.shares_gpu = True
 
     def note(self, outcome: str) -> None:
         """Records which of several correct outcomes occurred. bench/gpu_tests.py shows it."""

@@ -48,7 +48,8 @@ def test_one_sided_rows_are_correct_and_marked(programs: Programs, name: str, st
     assert "# One-sided: " in finished.stdout
     records = records_of(programs)
     (run,) = of_kind(records, "run")
-    assert (run["settings"]["one_sided"], run["settings"]["average"]) == (True, 3)
+    settings = run["settings"]
+    assert (settings["one_sided"], settings["rma_contexts"], settings["average"]) == (True, 1, 3)
     rows = of_kind(records, "row")
     assert len(rows) == 2 * 3
     for row in rows:
@@ -61,5 +62,5 @@ def test_one_sided_rows_have_no_trace(programs: Programs) -> None:
     traced = {"BUSBW_TRACE_DIRECTORY": str(programs.subfolder("traces"))}
     finished = programs.run("alltoall_perf", "--backend", "host", "-t", 2, "-H", 1, environment=traced)
     assert finished.code == ExitCode.USAGE
-    assert "-H 1 (--one_sided)" in finished.sentence()
+    assert "-H 1 (--host_rma_implementation)" in finished.sentence()
     assert "trace" in finished.sentence()
