@@ -2,6 +2,7 @@
 
 import pytest
 
+from busbw.cli.main import main
 from busbw.collectives import collectives
 from busbw.errors import EXIT_CODES_TEXT, ExitCode
 
@@ -56,6 +57,19 @@ def test_one_sided_rows_are_correct_and_marked(programs: Programs, name: str, st
         is_checked = row["placement"] == "out_of_place" or collectives()[name].checked_in_place
         assert row["check"]["state"] == ("checked" if is_checked else "not_applicable")
         assert row["check"]["wrong_elements"] == (0 if is_checked else None)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".txt"])
+def test_one_sided_rows_are_not_compared_with_others(
+    programs: Programs, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, flags in (("plain", []), ("puts", ["--one_sided", 1])):
+        outputs = ["-J", f"{name}.json", "--records", f"{name}.jsonl"]
+        finished = programs.run("alltoall_perf", "--backend", "host", "-t", 2, "-b", 64, "-e", 64, *flags, *outputs)
+        (programs.folder / f"{name}.txt").write_text(finished.stdout)
+    sides = [str(programs.folder / f"{name}{suffix}") for name in ("plain", "puts")]
+    assert main(["compare", *sides]) == ExitCode.USAGE
+    assert "transfers two-sided against one-sided" in capsys.readouterr().err
 
 
 def test_one_sided_rows_have_no_trace(programs: Programs) -> None:
