@@ -49,7 +49,8 @@ NeighborLoad parse_collective_load(const std::string& collective, const std::vec
                     .redop = options.data.redops.front(),
                     .root = *options.data.root,
                     .bytes = options.settings.max_bytes};
-  if (const std::string error = load.collective->rank_count_error(ranks); !error.empty()) throw UsageError(error);
+  if (const std::string error = load.collective->rank_count_error(ranks); !error.empty())
+    throw UsageError(error + "; use another collective, or another number of ranks");
   return load;
 }
 

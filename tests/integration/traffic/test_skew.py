@@ -10,7 +10,7 @@ from busbw.cli.main import main
 from busbw.expect import scenario_of
 from busbw.system import systems
 
-from ..programs import Programs, read_records, run_and_record
+from ..programs import OUTPUTS, Programs, read_records, run_and_record
 
 SUMMARY = {"NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY": "1"}
 
@@ -75,6 +75,23 @@ def test_a_file_has_exact_counts_and_zeros(programs: Programs, dtype: str) -> No
 
 def test_without_data_or_with_one_rank_the_bound_is_unknown(programs: Programs) -> None:
     (programs.folder / "counts").write_text("0 0\n0 0\n")
+def test_commands_add_no_sizes_to_a_file(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(programs.folder)
+    Path("counts").write_text("0 5000\n300 0\n")
+    words = ["alltoallv", "-t", "2", "--backend", "host", "--skew", "file:counts"]
+    assert main(["run", "--records", "run.jsonl", *words]) == 0
+    (row,) = rows_of(Path("run.jsonl"))
+    assert row["size_bytes"] == 20_000
+
+
+def test_check_reads_the_json_of_nccl_tests(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
+    assert programs.run("alltoallv", "-t", 2, "-b", "1M", "-e", "1M", "--skew", "hot:1", *OUTPUTS).code == 0
+    main(["check", str(programs.folder / "out.json")])
+    text = capsys.readouterr().out
+    assert "alltoallv float, 2 ranks" in text
+    assert "the configuration states" not in text
+
+
     run_and_record(programs, "alltoallv", "-t", 2, "--skew", "file:counts")
     assert programs.run("alltoallv", "-t", 1, "--skew", "zipf:1", "--records", "one.jsonl").code == 0
     for record in ("out.jsonl", "one.jsonl"):
@@ -116,7 +133,9 @@ def test_an_uneven_row_has_no_expectation(programs: Programs) -> None:
         ("alltoallv", ["--skew", "hot:3"], ["1 to 2"]),
         ("alltoallv", ["--skew", "file:absent"], ["absent", "no such file"]),
         ("alltoallv", ["--skew", "file:three"], ["for 3 ranks", "2"]),
+        ("alltoallv", ["--skew", "zipf:"], ["--skew zipf:: allowed: zipf:EXPONENT, hot:RANKS or file:PATH\n"]),
         ("alltoallv", ["--skew", "file:negative"], ["row 1 column 2", "negative"]),
+        ("alltoallv", ["--skew", "file:."], ["--skew file:.: not a regular file; allowed: a text file"]),
         ("alltoallv", ["--skew", "file:three", "-b", "1M"], ["-b (--minbytes)", "drop"]),
         ("alltoallv", ["--skew", "file:huge"], ["--skew file:huge", "memory"]),
         ("alltoallv", ["--skwe", "zipf:1"], ["did you mean", "--skew"]),
