@@ -184,9 +184,14 @@ class SkewRecord(Struct, kw_only=True, frozen=True):
     ]
     bound_us: Annotated[
         float | None,
-        Meta(description="Time of `busiest_bytes` at the balanced operation's bandwidth per rank; null if unknown."),
+        Meta(
+            description="Time of `busiest_bytes` at the higher of two rates: that of each rank in the balanced "
+            "operation, and that of the busiest rank in this operation; null if unknown."
+        ),
     ]
-    ratio_to_bound: Annotated[float | None, Meta(description="`time_us` divided by `bound_us`; null if unknown.")]
+    ratio_to_bound: Annotated[
+        float | None, Meta(description="`time_us` divided by `bound_us`, at least 1; null if unknown.")
+    ]
 
 
 class TogetherRecord(Struct, kw_only=True, frozen=True):
