@@ -66,6 +66,14 @@ struct Put {
   /// Address in this rank's receive buffer. The peer gets the data at the same offset of its own receive buffer.
   std::byte* destination = nullptr;
   std::size_t count = 0;  // elements
+  int context = 0;        // of NCCL, which orders puts only within a context; not used by other backends
+};
+
+/// One write of a peer that Communicator::put waits for.
+struct AwaitedPut {
+  int source = 0;
+  int context = 0;  // as in the Put of the source
+  auto operator<=>(const AwaitedPut&) const = default;
 };
 
 /// Timestamps between the operations of one communicator, taken with the device's own clock.
@@ -146,13 +154,16 @@ class Communicator {
   /// order. Returns the reason if that fails, otherwise an empty string. A communicator that loses only single
   /// connections does nothing: a given up peer stays given up.
   virtual std::string reconnect(Team& /*living*/) { return {}; }
-  /// True if ranks can write into each other's receive buffers with `put`.
-  virtual bool can_put() const { return false; }
-  /// Writes into receive buffers of peers, each write with a signal, then waits for one signal of each rank in
-  /// `sources`. The data of these ranks has then arrived. Receive buffers must be ready before any rank calls it,
-  /// because a write does not wait for its receiver. Every rank that puts or receives must call it. Call only if
-  /// `can_put`.
-  virtual void put(std::span<const Put> /*puts*/, std::span<const int> /*sources*/, Dtype) {
+  /// Reason with a remedy if ranks cannot write into each other's receive buffers with `put`. Empty if they can.
+  virtual std::string missing_put_reason() const {
+    return "ranks cannot write into memory of other ranks here: they may be on other machines, or a trace is recorded; "
+           "drop the flag";
+  }
+  /// Writes into receive buffers of peers, each write with a signal, then waits for the signals of all writes in
+  /// `awaited`. Their data has then arrived. Receive buffers must be ready before any rank calls it, because a write
+  /// does not wait for its receiver. Every rank that puts or receives must call it. Call only without a
+  /// `missing_put_reason`.
+  virtual void put(std::span<const Put> /*puts*/, std::span<const AwaitedPut> /*awaited*/, Dtype) {
     throw std::logic_error("put: this communicator has no one-sided writes");
   }
   /// Delays the operations issued from now on by `seconds`, as if the device computed. The delay begins after the

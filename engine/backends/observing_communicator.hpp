@@ -74,10 +74,10 @@ class ObservingCommunicator : public Communicator {
     inner_.exchange(sends, recvs, dtype);
     end_operation();
   }
-  /// Traces have no kind for puts, so `can_put` is false unless a derived class does not record operations.
-  void put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) override {
+  /// Traces have no kind for puts, so `missing_put_reason` has text unless a derived class does not record operations.
+  void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) override {
     begin_operation({.function = trace::Function::other, .dtype = dtype});
-    inner_.put(puts, sources, dtype);
+    inner_.put(puts, awaited, dtype);
     end_operation();
   }
   void square_matrix(float* product, const float* matrix, std::size_t order) override {

@@ -92,8 +92,7 @@ class Collective {
   virtual bool synchronizes_all_ranks() const { return !has_root(); }
   /// True if an in-place result is defined. Otherwise nccl-tests prints N/A as #wrong.
   virtual bool in_place_defined() const { return true; }
-  /// Error text if the collective cannot run on this number of ranks, else empty. For example: "nRanks 3 is not a power
-  /// of 2, skipping".
+  /// Error text if the collective cannot run on this number of ranks, else empty: "nRanks 3 is not a power of 2".
   virtual std::string rank_count_error(int /*ranks*/) const { return {}; }
 
   /// Returns the counts for one size. `count` is the requested bytes divided by the element size.

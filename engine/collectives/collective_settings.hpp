@@ -55,7 +55,7 @@ struct AlltoallvSettings {
 struct CollectiveSettings {
   AlltoallvSettings alltoallv;
   bool ping_pong = false;  // sendrecv measures half round trips between pairs instead of a ring
-  bool one_sided = false;  // ranks write into each other's buffers (-H); see can_run_one_sided
+  int rma_contexts = 0;    // ranks write into each other's buffers (-H), if above 0; see can_run_one_sided
 };
 
 }  // namespace busbw

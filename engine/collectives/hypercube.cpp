@@ -15,7 +15,7 @@ class Hypercube final : public Collective {
   std::string_view no_redop_name() const override { return ""; }
   std::string rank_count_error(int ranks) const override {
     if (std::has_single_bit(static_cast<unsigned>(ranks))) return {};
-    return fmt::format("nRanks {} is not a power of 2, skipping", ranks);
+    return fmt::format("nRanks {} is not a power of 2", ranks);
   }
 
   Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int ranks,

@@ -33,8 +33,8 @@ const CollectiveFacts& require_facts(const Collective& collective) {
 
 class OneSidedCollective final : public ForwardingCollective {
  public:
-  explicit OneSidedCollective(std::unique_ptr<Collective> inner)
-      : ForwardingCollective(*inner), own_(std::move(inner)), facts_(require_facts(*own_)) {}
+  OneSidedCollective(std::unique_ptr<Collective> inner, int contexts)
+      : ForwardingCollective(*inner), own_(std::move(inner)), facts_(require_facts(*own_)), contexts_(contexts) {}
 
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     if (call.count == 0) return;
@@ -45,7 +45,7 @@ class OneSidedCollective final : public ForwardingCollective {
     const bool receives_in_send_data =
         facts_.sends_shares && !facts_.receives_shares && call.recv == call.send + rank * share_bytes;
     std::vector<Put> puts;
-    std::vector<int> sources;
+    std::vector<AwaitedPut> awaited;
     for (int peer = 0; peer < ranks; ++peer) {
       std::byte* destination = call.recv;
       if (facts_.receives_shares) destination += rank * share_bytes;
@@ -53,22 +53,45 @@ class OneSidedCollective final : public ForwardingCollective {
       const std::byte* const data = call.send + (facts_.sends_shares ? peer * share_bytes : 0);
       const bool is_in_its_place = peer == rank && data == destination;
       if (is_in_its_place) continue;
-      if (sends(rank, peer, ranks, call.root)) puts.push_back({peer, data, destination, call.count});
-      if (sends(peer, rank, ranks, call.root)) sources.push_back(peer);
+      const bool puts_data = sends(rank, peer, ranks, call.root);
+      const bool gets_data = sends(peer, rank, ranks, call.root);
+      for_each_chunk(rank, peer, call.count, [&](std::size_t first, std::size_t count, int context) {
+        const auto offset = static_cast<std::ptrdiff_t>(first * size_bytes(call.dtype));
+        if (puts_data) puts.push_back({peer, data + offset, destination + offset, count, context});
+        if (gets_data) awaited.push_back({peer, context});
+      });
     }
-    communicator.put(puts, sources, call.dtype);
+    communicator.put(puts, awaited, call.dtype);
   }
 
  private:
+  /// Calls `on_chunk(first, count, context)` for each part of the `count` elements between two ranks. Both ranks
+  /// compute the same parts.
+  template <class OnChunk>
+  void for_each_chunk(int rank, int peer, std::size_t count, const OnChunk& on_chunk) const {
+    if (!is_ring()) return on_chunk(std::size_t{0}, count, (rank + peer) % contexts_);
+    const auto contexts = static_cast<std::size_t>(contexts_);
+    std::size_t first = 0;
+    for (std::size_t context = 0; context < contexts && first < count; ++context) {
+      const std::size_t chunk = count / contexts + (context < count % contexts ? 1 : 0);
+      on_chunk(first, chunk, static_cast<int>(context));
+      first += chunk;
+    }
+  }
+
+  /// True if each rank has data for the next one only.
+  bool is_ring() const { return facts_.root.empty() && !facts_.receives_shares; }
+
   /// True if rank `from` has data for rank `to`. Without a root and shares, data moves in a ring.
   bool sends(int from, int to, int ranks, int root) const {
     if (facts_.root == "source") return from == root;
     if (facts_.root == "target") return to == root;
-    return facts_.receives_shares || to == (from + 1) % ranks;
+    return !is_ring() || to == (from + 1) % ranks;
   }
 
   std::unique_ptr<Collective> own_;
   const CollectiveFacts& facts_;
+  int contexts_;
 };
 
 }  // namespace
@@ -81,8 +104,8 @@ std::string one_sided_collectives_text() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::unique_ptr<Collective> make_one_sided(std::unique_ptr<Collective> collective) {
-  return std::make_unique<OneSidedCollective>(std::move(collective));
+std::unique_ptr<Collective> make_one_sided(std::unique_ptr<Collective> collective, int contexts) {
+  return std::make_unique<OneSidedCollective>(std::move(collective), contexts);
 }
 
 }  // namespace busbw

@@ -84,8 +84,9 @@ TrafficPattern parse_skew(std::string_view text, int ranks) {
   const std::string_view kind = text.substr(0, colon);
   const std::string_view value = text.substr(std::min(colon + 1, text.size()));
   constexpr std::array<std::string_view, 3> kKinds{"zipf", "hot", "file"};
-  if (std::ranges::find(kKinds, kind) == kKinds.end() || value.empty())
-    throw invalid_skew(fmt::format("zipf:EXPONENT, hot:RANKS or file:PATH{}", suggestion(kind, kKinds)));
+  const bool is_kind = std::ranges::find(kKinds, kind) != kKinds.end();
+  if (!is_kind || value.empty())
+    throw invalid_skew(fmt::format("zipf:EXPONENT, hot:RANKS or file:PATH{}", is_kind ? "" : suggestion(kind, kKinds)));
   if (kind == "file") return CountMatrix{read_count_matrix(std::string(value))};
 
   constexpr std::string_view kSeed = ",seed=";

@@ -59,10 +59,15 @@ std::uint64_t parse_cell_count(const std::string& text) {
 /// Opens a text file. Throws UsageError, which begins with `source`, if it cannot be read or is too large.
 std::ifstream open_matrix_file(const std::string& path, std::string_view source) {
   std::error_code error;
-  const bool is_regular = std::filesystem::is_regular_file(path, error);
-  if (!is_regular || std::filesystem::file_size(path, error) > kMaxFileBytes)
-    throw UsageError(fmt::format("{}{}: {}; allowed: a text file of up to {} bytes", source, path,
-                                 is_regular ? "the file is too large" : "no such file", kMaxFileBytes));
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  const auto refuse_unless = [&](bool is_allowed, const char* problem) {
+    if (!is_allowed)
+      throw UsageError(
+          fmt::format("{}{}: {}; allowed: a text file of up to {} bytes", source, path, problem, kMaxFileBytes));
+  };
+  refuse_unless(std::filesystem::exists(status), "no such file");
+  refuse_unless(std::filesystem::is_regular_file(status), "not a regular file");
+  refuse_unless(std::filesystem::file_size(path, error) <= kMaxFileBytes, "the file is too large");
   std::ifstream file(path);
   if (!file) throw UsageError(fmt::format("{}{}: cannot read the file; check its permissions", source, path));
   return file;

@@ -73,11 +73,16 @@ std::string device_kernel_error(const Options& options, const BackendTraits& /*t
   return "";
 }
 
-/// Error if -H lacks the windows that GPUs need for it.
+/// Error if -H lacks the windows that GPUs need for it, or requests contexts of another backend than NCCL.
 std::string one_sided_error(const Options& options, const BackendTraits& traits) {
-  const bool needs_windows = options.settings.one_sided && traits.memory == BackendTraits::Memory::gpu;
-  if (!needs_windows || options.settings.local_register == 2) return "";
-  return "-H 1 (--one_sided): puts need buffers in symmetric windows; add -R 2";
+  const int contexts = options.settings.rma_contexts;
+  if (contexts == 0) return "";
+  const std::string request = fmt::format("-H {} (--host_rma_implementation)", contexts);
+  if (traits.memory != BackendTraits::Memory::gpu)
+    return contexts == 1 ? ""
+                         : fmt::format("{}: the {} backend has no contexts of NCCL; use -H 1", request, traits.name);
+  if (options.settings.local_register == 2) return "";
+  return request + ": puts need buffers in symmetric windows; add -R 2";
 }
 
 }  // namespace

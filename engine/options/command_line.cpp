@@ -31,7 +31,8 @@ std::string flag_suggestion(std::string_view word, const std::string& collective
 /// takes this word as that value.
 bool is_flag(std::string_view word) {
   return !word.empty() && std::ranges::any_of(flag_table(), [&](const Flag& flag) {
-    return name_in(word) == flag.long_name || word == flag.short_name;
+    const std::string_view name = name_in(word);
+    return name == flag.long_name || name == flag.other_name || word == flag.short_name;
   });
 }
 
@@ -64,8 +65,9 @@ CommandLine read_command_line(const std::string& program, const std::string& col
   };
   for (const Flag& flag : flag_table()) {
     if (!is_known(flag)) continue;
-    const std::string names =
-        flag.short_name.empty() ? std::string(flag.long_name) : fmt::format("{},{}", flag.short_name, flag.long_name);
+    std::string names(flag.long_name);
+    for (const std::string_view name : {flag.short_name, flag.other_name})
+      if (!name.empty()) names += fmt::format(",{}", name);
     if (flag.placeholder.empty()) {
       app.add_flag_callback(names, [&values, &flag] { values[std::string(flag.long_name)] = "1"; });
       continue;

@@ -97,7 +97,7 @@ constexpr std::array<std::string_view, 20> kNotReplayFlags{"--minbytes",
                                                            "--device_implementation",
                                                            "--device_cta_count",
                                                            "--report-algorithms",
-                                                           "--one_sided"};
+                                                           "--host_rma_implementation"};
 
 /// Returns a paragraph with every exit code, in lines of up to 120 characters.
 std::string exit_codes_text() {
@@ -157,9 +157,9 @@ const std::vector<Flag>& flag_table() {
       {"", "--max-time", "TIME",
        "sample each row and placement for at most TIME, such as 60s; without --target-ci for all of it", kMeasuring},
       {"", "--ping-pong", "0|1", "sendrecv_perf: half round trips between pairs of ranks (default 0)", kMeasuring},
-      {"-H", "--one_sided", "0|1",
-       "ranks write into each other's buffers; collectives without reduction; on GPUs needs -R 2 (default 0)",
-       kMeasuring},
+      {"-H", "--host_rma_implementation", "N",
+       "ranks put data into each other's buffers, in N contexts (GPUs: -R 2; N above 1: NCCL 2.31); no reductions",
+       kMeasuring, "--one_sided"},
       {"", "--skew", "PATTERN", "alltoallv_perf: zipf:EXPONENT[,seed=N], hot:RANKS[,seed=N] or file:COUNTS",
        kMeasuring},
       {"", "--with", "NEIGHBOR",

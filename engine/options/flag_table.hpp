@@ -19,6 +19,7 @@ struct Flag {
   std::string_view placeholder;  // of the value in the help: "SIZE"
   std::string_view help;
   std::string_view section;  // heading in the help
+  std::string_view other_name = {};  // second long name, which the help omits; empty: none
 };
 
 /// Returns all flags in the order of the help.

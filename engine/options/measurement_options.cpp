@@ -84,19 +84,14 @@ void read_ping_pong(const FlagValues& flags, Options& options) {
 }
 
 void read_one_sided(const FlagValues& flags, Options& options) {
-  options.settings.one_sided = flags.is_on("--one_sided");
-  options.collective_settings.one_sided = options.settings.one_sided;
-  if (!options.settings.one_sided) return;
-  const std::string request = "-H 1 (--one_sided)";
+  const auto contexts = static_cast<int>(flags.integer("--host_rma_implementation", 0, 1));
+  options.settings.rma_contexts = options.collective_settings.rma_contexts = contexts;
+  if (contexts == 0) return;
+  const std::string request = fmt::format("-H {} (--host_rma_implementation)", contexts);
   if (!can_run_one_sided(options.collective))
     throw UsageError(fmt::format("{}: {} has no one-sided form; allowed: {}", request, options.program,
                                  one_sided_collectives_text()));
   const RunSettings& settings = options.settings;
-  if (settings.graph_launches > 0)
-    throw UsageError(
-        fmt::format("{} and -G {} (--cudagraph) exclude each other: NCCL before 2.30 captures no puts, and later "
-                    "versions wait for the receiver in a graph; drop one",
-                    request, settings.graph_launches));
   if (settings.device_implementation > 0)
     throw UsageError(fmt::format("{} and -D {} (--device_implementation) both replace NCCL's operation; drop one",
                                  request, settings.device_implementation));

@@ -49,7 +49,8 @@ NeighborLoad parse_collective_load(const std::string& collective, const std::vec
                     .redop = options.data.redops.front(),
                     .root = *options.data.root,
                     .bytes = options.settings.max_bytes};
-  if (const std::string error = load.collective->rank_count_error(ranks); !error.empty()) throw UsageError(error);
+  if (const std::string error = load.collective->rank_count_error(ranks); !error.empty())
+    throw UsageError(error + "; use another collective, or another number of ranks");
   return load;
 }
 
@@ -81,10 +82,10 @@ void read_neighbor(const FlagValues& flags, Options& options) {
   RunSettings& settings = options.settings;
   settings.neighbor = flags.text("--with", "");
   if (!flags.has("--with")) return;
-  const std::array excluded{std::pair{"--cudagraph", settings.graph_launches > 0},
-                            std::pair{"--stream_null", options.null_stream},
-                            std::pair{"--device_implementation", settings.device_implementation > 0},
-                            std::pair{"--one_sided", settings.one_sided}, std::pair{"--skew", !settings.skew.empty()}};
+  const std::array excluded{
+      std::pair{"--cudagraph", settings.graph_launches > 0}, std::pair{"--stream_null", options.null_stream},
+      std::pair{"--device_implementation", settings.device_implementation > 0},
+      std::pair{"--host_rma_implementation", settings.rma_contexts > 0}, std::pair{"--skew", !settings.skew.empty()}};
   for (const auto& [flag, is_set] : excluded)
     if (is_set)
       throw UsageError(fmt::format("--with {} and {} {} exclude each other; drop one",

@@ -84,7 +84,8 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
     line.field("device_implementation", settings.device_implementation);
     line.field("device_cta_count", settings.device_cta_count);
     line.field("report_memory", settings.report_memory);
-    line.field("one_sided", settings.one_sided);
+    line.field("one_sided", settings.rma_contexts > 0);
+    line.field("rma_contexts", settings.rma_contexts > 0 ? std::optional(settings.rma_contexts) : std::nullopt);
     line.field("skew", text_or_null(settings.skew));
     line.field("neighbor", text_or_null(settings.neighbor));
     const auto of_comm_ops = [&](auto LifecycleSettings::* member) {

@@ -116,6 +116,10 @@ Measurement make_measurement(const RunPlan& plan, Placement placement, const Pla
 
 /// Compares a skewed operation, which took `time_s`, with the balanced one. `shape` and `element_bytes` are those of
 /// the row.
+///
+/// The bound is the time of the busiest rank's bytes at the higher of two rates: that of each rank in the balanced
+/// operation, and that of the busiest rank in this operation. The second rate is higher if the balanced operation
+/// saturates something that ranks share, or has too small messages.
 SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport& report, double time_s,
                                      const Shape& shape, std::size_t element_bytes) {
   const int ranks = static_cast<int>(report.ranks.size());
@@ -130,8 +134,9 @@ SkewComparison compare_with_balanced(const RunPlan& plan, const PlacementReport&
   if (balanced_bytes == 0) return comparison;  // the size is too small for an even split
   comparison.balanced_time_s =
       combine_ranks(rank_times_s(report.compared), static_cast<RankAverage>(plan.settings.average));
-  comparison.bound_s =
+  const double time_at_balanced_rate_s =
       *comparison.balanced_time_s * static_cast<double>(balance.busiest_bytes) / static_cast<double>(balanced_bytes);
+  comparison.bound_s = std::min(time_s, time_at_balanced_rate_s);
   if (*comparison.bound_s > 0) comparison.ratio_to_bound = time_s / *comparison.bound_s;
   return comparison;
 }

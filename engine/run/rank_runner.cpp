@@ -53,11 +53,9 @@ void require_capabilities(const RunPlan& plan, const Backend& backend, const Com
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.traits().name));
-  if (plan.settings.one_sided && !communicator.can_put())
-    throw UsageError(
-        fmt::format("-H 1 (--one_sided): the {} backend cannot write into memory of other ranks here: they "
-                    "may be on other machines, or a trace is recorded; drop it",
-                    backend.traits().name));
+  if (plan.settings.rma_contexts == 0) return;
+  if (const std::string reason = communicator.missing_put_reason(); !reason.empty())
+    throw UsageError(fmt::format("-H {} (--host_rma_implementation): {}", plan.settings.rma_contexts, reason));
 }
 
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.
@@ -218,7 +216,7 @@ class RankRun {
       world_.barrier();
       checker.verify_untouched(rank_case, placement, check_result);
       // A put of a peer's next operation must not change buffers that this rank still compares.
-      if (plan_.settings.one_sided) world_.barrier();
+      if (plan_.settings.rma_contexts > 0) world_.barrier();
       auto results = gather_values(world_, check_result);
       bool all_correct = true;
       for (std::size_t rank = 0; rank < results.size(); ++rank) {

@@ -39,8 +39,9 @@ constexpr double kFlowLimitShare = 0.3;
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
   std::vector<std::string> notes = options.notes;
   notes.insert(notes.end(), memory.notes.begin(), memory.notes.end());
-  if (options.settings.one_sided)
-    notes.push_back("One-sided: ranks put data into buffers of peers and wait for signals (-H 1)");
+  if (options.settings.rma_contexts > 0)
+    notes.push_back(fmt::format("One-sided: ranks put data into buffers of peers and wait for signals (-H {})",
+                                options.settings.rma_contexts));
   if (options.ranks() == 1) notes.push_back("One rank: nothing crosses a link, so busbw is 0");
   return notes;
 }
@@ -119,8 +120,9 @@ MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int r
   RunSettings settings = options.settings;
   // Counts of a skew are not reduced.
   if (!settings.skew.empty()) settings.min_bytes = settings.max_bytes = options.largest_rank_bytes();
-  std::size_t other_bytes = backend.work_bytes(ranks);
-  if (options.neighbor) other_bytes += 2 * static_cast<std::size_t>(ranks) * buffer_bytes(options.neighbor->bytes, 0);
+  const std::size_t neighbor_bytes =
+      options.neighbor ? 2 * static_cast<std::size_t>(ranks) * buffer_bytes(options.neighbor->bytes, 0) : 0;
+  const std::size_t other_bytes = backend.work_bytes(ranks) + neighbor_bytes;
   try {
     return plan_memory(settings, ranks, backend.available_bytes(ranks), other_bytes, backend.least_free_device());
   } catch (const EnvironmentError&) {
@@ -130,6 +132,12 @@ MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int r
                       "memory; use smaller sizes (-e, --sizes, the counts of a file) or fewer ranks",
                       printable_value(settings.skew), size_text(settings.max_bytes), ranks,
                       size_text(backend.available_bytes(ranks))));
+    if (options.neighbor)
+      throw EnvironmentError(fmt::format(
+          "--with {}: its buffers on {} ranks need {}; with those of the measured operation they do not fit into {} of "
+          "free memory; use a smaller neighbor, smaller sizes (-e, --sizes) or fewer ranks",
+          printable_value(settings.neighbor), ranks, size_text(neighbor_bytes),
+          size_text(backend.available_bytes(ranks))));
     if (!options.replay) throw;
     const SliceBytes bytes = slice_bytes(*options.replay);
     const ReplayProgram& program = options.replay->program();

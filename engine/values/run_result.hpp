@@ -81,7 +81,7 @@ struct RunSettings {
   int device_implementation = 0;        // -D; 0: the library's own operation
   std::optional<int> device_cta_count;  // CTAs of -D's kernel; none without a kernel
   bool report_memory = false;           // -M
-  bool one_sided = false;               // -H: puts with signals instead of the library's own operation
+  int rma_contexts = 0;                 // -H: puts in so many contexts; 0: the library's own operation
   std::string skew;                     // --skew; empty if absent
   std::string neighbor;                 // --with; empty if absent
   std::optional<LifecycleSettings> lifecycle;  // only of comm_ops
@@ -180,7 +180,7 @@ struct SkewComparison {
   std::uint64_t busiest_bytes = 0;  // that the busiest rank sends to the others, or receives from them
   std::optional<double> imbalance = {};  // busiest_bytes relative to an even share; none for one rank
   std::optional<double> balanced_time_s = {};  // measured in alternation, ranks combined as for time_s
-  std::optional<double> bound_s = {};  // time of busiest_bytes at the balanced operation's bandwidth
+  std::optional<double> bound_s = {};  // time of busiest_bytes at the best rate, of this or the balanced operation
   std::optional<double> ratio_to_bound = {};  // of the measurement's time_s
 };
 

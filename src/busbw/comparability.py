@@ -12,19 +12,21 @@ from typing import Literal
 
 from msgspec import Struct
 
+from busbw.collectives import collectives
 from busbw.expect import hosts_of, network_nics_finder, system_of
 from busbw.logs import Row, Table
 from busbw.system import System, find_in_text, systems
+from busbw.units import parse_size
 
 FactName = Literal[
     "collective", "ranks", "GPU", "hosts", "NICs", "transport", "method", "launches", "type", "operator", "library",
-    "heading", "sweep", "kind", "size", "end", "skew", "neighbor", "ranks of the test",
+    "heading", "sweep", "kind", "size", "end", "skew", "neighbor", "transfers", "ranks of the test",
 ]  # fmt: skip
 
 SYSTEM_FACTS: tuple[FactName, ...] = ("GPU", "hosts", "NICs", "transport")
 """Facts that describe the system. A run on another system is unlike, whatever it measures."""
 _BLOCKING_FACTS: frozenset[FactName] = frozenset(
-    ("collective", "ranks", "ranks of the test", "method", "skew", "neighbor", *SYSTEM_FACTS)
+    ("collective", "ranks", "ranks of the test", "method", "skew", "neighbor", "transfers", *SYSTEM_FACTS)
 )
 _ASSUMED_FACTS: frozenset[FactName] = frozenset(("method", *SYSTEM_FACTS))
 """Facts that count as equal if only one side states them, with a note."""
@@ -55,6 +57,16 @@ _FACT_OF_ONE_RUN = re.compile(
     r"|SLURM_JOB_?ID|OMPI_MCA_\w*(?:uri|jobid|vpid|hnp|session|pid|wdir)\w*"
 )
 """Names of settings and variables that differ between any two runs, so that they explain no change."""
+_NEIGHBOR_FLAGS = (
+    ("--minbytes", "-b", "32M"),
+    ("--maxbytes", "-e", "32M"),
+    ("--datatype", "-d", "float"),
+    ("--op", "-o", "sum"),
+    ("--root", "-r", "0"),
+)
+"""Flags of a neighbor's collective (--with) and their default values."""
+_JOINED_VALUE = re.compile(r"(?<!\S)(--\w+(?==)|-\w(?=\S))=?")
+"""Flag with its value in the same word: --minbytes=1M, -b1M."""
 _PORT = re.compile(r"(?<=[\w.\])]):[1-9]\d{3,4}(?!\d)")
 """Number of a TCP port, which the operating system assigns for one run. A NIC's port (mlx5_0:1) has fewer digits."""
 
@@ -134,13 +146,17 @@ def method_of(table: Table) -> str | None:
 
 
 def find_load_differences(run: Table, other: Table, *, run_name: str, other_name: str) -> list[Difference]:
-    """Returns the differences in the traffic of two runs: its distribution (--skew) and its neighbor (--with)."""
+    """Returns the differences in the traffic of two runs: distribution (--skew), neighbor (--with), puts (-H)."""
     blockers, _ = find_differences(_load_facts(run), _load_facts(other), run_name=run_name, other_name=other_name)
     return blockers
 
 
 def _load_facts(table: Table) -> dict[FactName, object]:
-    return {"skew": table.settings.get("skew", "none"), "neighbor": table.settings.get("neighbor", "none")}
+    return {
+        "skew": table.settings.get("skew", "none"),
+        "neighbor": table.settings.get("neighbor", "none"),
+        "transfers": "one-sided" if table.settings.get("one_sided") == "True" else "two-sided",
+    }
 
 
 def launches_of(table: Table) -> str | None:
@@ -223,8 +239,28 @@ def _gpu_names() -> frozenset[str]:
     return frozenset(map(_gpu_name, systems().values()))
 
 
+def _neighbor_key(text: str) -> tuple[object, ...]:
+    """Returns the meaning of a value of --with: equal for all spellings of one neighbor."""
+    name, *words = text.split() or [""]
+    if name not in collectives():
+        return (text.lower(),)  # such as compute:matmul
+    collective = collectives()[name]
+    values = {flag: default for _, flag, default in _NEIGHBOR_FLAGS}
+    flag_of = {spelling: flag for long, flag, _ in _NEIGHBOR_FLAGS for spelling in (long, flag)}
+    # The engine has accepted the flags: -b 1M, -b1M, --minbytes 1M or --minbytes=1M.
+    separated = _JOINED_VALUE.sub(r"\1 ", " ".join(words)).split()
+    values |= {flag_of.get(flag, flag): value for flag, value in zip(separated[::2], separated[1::2], strict=False)}
+    if collective.redop == "never":
+        del values["-o"]
+    if not collective.has_root:
+        del values["-r"]
+    return (name, *((flag, parse_size(value) or value) for flag, value in sorted(values.items())))
+
+
 def _are_same(name: FactName, value: object, other_value: object) -> bool:
     """Compares a fact. Longer spellings of one name count as equal, such as a library with and without version."""
+    if name == "neighbor":
+        return _neighbor_key(str(value)) == _neighbor_key(str(other_value))
     if name not in _PREFIX_FACTS:
         return value == other_value
     if name == "GPU":

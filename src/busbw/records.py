@@ -78,6 +78,9 @@ class SettingsRecord(Struct, kw_only=True, frozen=True):
     one_sided: Annotated[
         bool, Meta(description="True if ranks put data into buffers of peers and wait for signals (-H).")
     ] = False
+    rma_contexts: Annotated[
+        int | None, Meta(description="NCCL's contexts that the puts use (-H); null if not one-sided.")
+    ] = None
     skew: Annotated[str | None, Meta(description="Distribution of an uneven alltoallv (--skew); null if absent.")] = (
         None
     )
@@ -196,9 +199,14 @@ class SkewRecord(Struct, kw_only=True, frozen=True):
     ]
     bound_us: Annotated[
         float | None,
-        Meta(description="Time of `busiest_bytes` at the balanced operation's bandwidth per rank; null if unknown."),
+        Meta(
+            description="Time of `busiest_bytes` at the higher of two rates: that of each rank in the balanced "
+            "operation, and that of the busiest rank in this operation; null if unknown."
+        ),
     ]
-    ratio_to_bound: Annotated[float | None, Meta(description="`time_us` divided by `bound_us`; null if unknown.")]
+    ratio_to_bound: Annotated[
+        float | None, Meta(description="`time_us` divided by `bound_us`, at least 1; null if unknown.")
+    ]
 
 
 class TogetherRecord(Struct, kw_only=True, frozen=True):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from busbw.cli.main import main
 from busbw.collectives import collectives
 from busbw.errors import EXIT_CODES_TEXT, ExitCode
 
@@ -48,7 +49,8 @@ def test_one_sided_rows_are_correct_and_marked(programs: Programs, name: str, st
     assert "# One-sided: " in finished.stdout
     records = records_of(programs)
     (run,) = of_kind(records, "run")
-    assert (run["settings"]["one_sided"], run["settings"]["average"]) == (True, 3)
+    settings = run["settings"]
+    assert (settings["one_sided"], settings["rma_contexts"], settings["average"]) == (True, 1, 3)
     rows = of_kind(records, "row")
     assert len(rows) == 2 * 3
     for row in rows:
@@ -57,9 +59,22 @@ def test_one_sided_rows_are_correct_and_marked(programs: Programs, name: str, st
         assert row["check"]["wrong_elements"] == (0 if is_checked else None)
 
 
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".txt"])
+def test_one_sided_rows_are_not_compared_with_others(
+    programs: Programs, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, flags in (("plain", []), ("puts", ["--one_sided", 1])):
+        outputs = ["-J", f"{name}.json", "--records", f"{name}.jsonl"]
+        finished = programs.run("alltoall_perf", "--backend", "host", "-t", 2, "-b", 64, "-e", 64, *flags, *outputs)
+        (programs.folder / f"{name}.txt").write_text(finished.stdout)
+    sides = [str(programs.folder / f"{name}{suffix}") for name in ("plain", "puts")]
+    assert main(["compare", *sides]) == ExitCode.USAGE
+    assert "transfers two-sided against one-sided" in capsys.readouterr().err
+
+
 def test_one_sided_rows_have_no_trace(programs: Programs) -> None:
     traced = {"BUSBW_TRACE_DIRECTORY": str(programs.subfolder("traces"))}
     finished = programs.run("alltoall_perf", "--backend", "host", "-t", 2, "-H", 1, environment=traced)
     assert finished.code == ExitCode.USAGE
-    assert "-H 1 (--one_sided)" in finished.sentence()
+    assert "-H 1 (--host_rma_implementation)" in finished.sentence()
     assert "trace" in finished.sentence()

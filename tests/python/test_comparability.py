@@ -7,6 +7,7 @@ from sample_logs import row, table
 from busbw.comparability import (
     circumstances,
     find_differences,
+    find_load_differences,
     find_system_difference,
     gpu_of,
     method_text,
@@ -94,6 +95,49 @@ def test_settings_that_change_the_meaning_of_a_time_have_one_spelling() -> None:
     assert method_text(table(settings={"graph_launches": "5", "iterations": "20"})) == "graph_launches 5"
     assert method_text(table(settings={"one_sided": "True", "average": "3"})) == "average 3, one_sided True"
     assert method_text(table(settings={"one_sided": "False"})) == ""
+
+
+def load_differences(*settings: dict[str, str]) -> list[str]:
+    run, other = (table(settings=side) for side in settings)
+    return [difference.text for difference in find_load_differences(run, other, run_name="A", other_name="B")]
+
+
+@pytest.mark.parametrize(
+    ("neighbor", "other"),
+    [
+        ("alltoall -b 1M -e 1M", "alltoall -b 1024K -e 1M"),
+        ("alltoall -b 1M -e 1M", "alltoall --maxbytes=1048576 -b1M"),
+        ("alltoall -b 1M -e 1M", "alltoall -b 1M -e 1M -o max -r 3"),  # alltoall has no operator and no root
+        ("broadcast", "broadcast -b 32M -e 32M -d float -r 0"),
+        ("all_reduce -o sum", "all_reduce"),
+        ("compute:MATMUL", "compute:matmul"),
+    ],
+)
+def test_spellings_of_a_neighbor_are_equal(neighbor: str, other: str) -> None:
+    assert not load_differences({"neighbor": neighbor}, {"neighbor": other})
+
+
+@pytest.mark.parametrize(
+    ("neighbor", "other"),
+    [
+        ("alltoall -b 1M -e 1M", "alltoall -b 2M -e 2M"),
+        ("alltoall -b 1M -e 1M", "all_gather -b 1M -e 1M"),
+        ("all_reduce -o max", "all_reduce"),
+        ("broadcast -r 1", "broadcast"),
+        ("alltoall -d half", "alltoall"),
+        ("memory:copy", "compute:matmul"),
+    ],
+)
+def test_other_neighbors_are_other_traffic(neighbor: str, other: str) -> None:
+    assert load_differences({"neighbor": neighbor}, {"neighbor": other}) == [f"neighbor {neighbor} against {other}"]
+
+
+def test_puts_are_other_traffic_in_any_number_of_contexts() -> None:
+    puts = {"one_sided": "True", "rma_contexts": "1"}
+    assert load_differences({}, puts) == ["transfers two-sided against one-sided"]
+    assert load_differences({"one_sided": "False"}, puts) == ["transfers two-sided against one-sided"]
+    assert not load_differences({"one_sided": "False"}, {})
+    assert not load_differences(puts, puts | {"rma_contexts": "2"})  # a comparison may show the effect of contexts
 
 
 def test_what_identifies_one_run_is_no_circumstance() -> None:

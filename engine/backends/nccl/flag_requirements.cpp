@@ -49,11 +49,19 @@ std::vector<FlagRequirement> flag_requirements(const NcclOptions& flags, int hea
                             .remedy = "leave -x out",
                             .functions = {"ncclCommInitRankConfig"},
                             .since = *flags.cta_policy == 2 ? 22800 : 22700});
-  if (flags.one_sided)
-    requirements.push_back({.flag = "-H 1 (--one_sided)",
-                            .remedy = "leave -H out",
+  if (flags.rma_contexts > 0) {
+    const bool has_contexts = flags.rma_contexts > 1;
+    requirements.push_back({.flag = fmt::format("-H {} (--host_rma_implementation)", flags.rma_contexts),
+                            .remedy = has_contexts ? "use -H 1" : "leave -H out",
                             .functions = {"ncclPutSignal", "ncclWaitSignal"},
-                            .since = 22900});
+                            .since = has_contexts ? 23100 : 22900});
+    // Before 2.30, NCCL captures no puts.
+    if (flags.captures)
+      requirements.push_back({.flag = fmt::format("-H {} (--host_rma_implementation) with -G", flags.rma_contexts),
+                              .remedy = "leave -G out",
+                              .functions = {},
+                              .since = 23000});
+  }
   // Only comm_ops_perf has the flags --root-every and --share. Its -R is --root-every.
   if (flags.root_every > 0)
     requirements.push_back({.flag = fmt::format("-R {} (--root-every)", flags.root_every),

@@ -52,7 +52,7 @@ struct alignas(64) IssueRequest {
   std::vector<Transfer> sends;  // of exchange
   std::vector<Transfer> recvs;
   std::vector<Put> puts;     // of put
-  std::vector<int> sources;
+  std::vector<AwaitedPut> awaited_puts;
 };
 
 /// "all_reduce", "copy", ...

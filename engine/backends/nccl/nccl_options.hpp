@@ -17,7 +17,8 @@ struct NcclOptions {
   int kernel_ctas = kDefaultDeviceCtas;                    // -V
   bool reports_memory = false;                             // -M
   bool reports_algorithms = false;                         // --report-algorithms
-  bool one_sided = false;                                  // -H
+  int rma_contexts = 0;                                    // -H; 0: no puts
+  bool captures = false;                                   // -G
   bool shares_gpus = false;                                // several local ranks use one GPU
   bool survives_losses = false;   // flows: calls do not block, so that no rank waits forever for a lost one
   int root_every = 0;             // comm_ops -R: a root for so many ranks; 0: one root

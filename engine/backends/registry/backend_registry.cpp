@@ -79,7 +79,8 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   flags.cta_policy = settings.cta_policy;
   flags.kernel = find_device_kernel(options.collective, settings.device_implementation);
   flags.kernel_ctas = settings.device_cta_count.value_or(kDefaultDeviceCtas);
-  flags.one_sided = settings.one_sided;
+  flags.rma_contexts = settings.rma_contexts;
+  flags.captures = settings.graph_launches > 0;
   flags.reports_memory = settings.report_memory;
   flags.reports_algorithms = settings.report_algorithms;
   if (options.comm_ops) {

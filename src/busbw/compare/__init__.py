@@ -176,7 +176,7 @@ def _require_like_loads(a: _SideContent, b: _SideContent) -> None:
             differences_text = "; ".join(difference.text for difference in load_differences)
             raise UsageError(
                 f"{name_a} and {name_b} measured unlike traffic: {differences_text}",
-                remedy="compare runs with the same --skew and --with",
+                remedy="compare runs with the same --skew, --with and -H",
             )
 
 

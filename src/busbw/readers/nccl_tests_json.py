@@ -1,5 +1,6 @@
 """Reads the document of nccl-tests' -J, format 3. busbw writes the same format. json_documents.py calls this reader."""
 
+import argparse
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -12,6 +13,7 @@ from busbw.errors import UsageError
 from busbw.logs import Figure, Placement, Rank, Refusal
 from busbw.readers import tolerant_json
 from busbw.readers.flat import FlatRow, FlatTableBuilder
+from busbw.readers.tables import collectives
 from busbw.readers.tables.events import Event, TableChunk, UserClaims
 from busbw.readers.tables.headers import MAX_RANKS, TableFacts, library_text
 from busbw.readers.tables.layouts import BOTH, PlacementText
@@ -107,18 +109,20 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
     facts = TableFacts(command=" ".join(args)[:4000] or None)
     if args:
         facts.program = args[0].rsplit("/", 1)[-1]
+        name, is_program, _ = facts.program.partition("_perf")
+        facts.stated_collective = collectives.single_collective_in(name) if is_program else None
     version_code = document.get("nccl_version")
     facts.library = library_text(version_code) if isinstance(version_code, int) and 0 < version_code < 10**8 else None
     facts.settings = {
         key: str(value) for key, value in config.items() if key != "devices" and not isinstance(value, (dict, list))
     }
+    facts.settings |= _load_settings(args)
     devices = [device for device in _as_list(config.get("devices")) if isinstance(device, dict)][:MAX_RANKS]
     facts.ranks = [rank for device in devices if (rank := _parse_rank(device))]
     threads, gpus = config.get("nthreads"), config.get("ngpus")  # threads per process, GPUs per thread
     if facts.ranks and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
-        # nccl-tests lists one device per process, even if the process has several threads or GPUs. busbw lists all.
-        gpus_per_entry = 1 if "busbw" in document else threads * gpus
-        facts.claimed_gpus = len(facts.ranks) * gpus_per_entry
+        # The list has one device per process, even if the process has several threads or GPUs.
+        facts.claimed_gpus = len({(rank.host, rank.pid) for rank in facts.ranks}) * threads * gpus
         facts.claimed_by = "the configuration"
         facts.list_is_cut = True  # the list is incomplete, so claimed_gpus counts and not the number of its entries
     average = document.get("average_bus_bandwidth")
@@ -128,6 +132,20 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
     if isinstance(bounds, dict) and isinstance(bounds.get("count"), int):
         facts.out_of_bounds = bounds["count"]
     return facts
+
+
+def _load_settings(args: list[str]) -> dict[str, str]:
+    """Returns the settings of a command line that determine its traffic, named as in records."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+    parser.add_argument("-H", "--host_rma_implementation", "--one_sided", dest="rma_contexts")
+    parser.add_argument("--skew")
+    parser.add_argument("--with", dest="neighbor")
+    try:
+        values = vars(parser.parse_known_args(args)[0])
+    except argparse.ArgumentError:
+        return {}
+    settings = {name: str(value) for name, value in values.items() if value is not None}
+    return settings | ({"one_sided": "True"} if "rma_contexts" in settings else {})
 
 
 def _parse_rank(device: dict[str, Any]) -> Rank | None:

@@ -7,7 +7,9 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -99,10 +101,16 @@ std::vector<ByteCase> all_cases(int ranks) {
   return cases;
 }
 
-/// Signals between pairs of ranks (sender, receiver).
+/// Signals between pairs of ranks in each context (sender, receiver, context).
 struct SignalCounts {
-  std::map<std::pair<int, int>, int> sent;
-  std::map<std::pair<int, int>, int> awaited;
+  std::map<std::tuple<int, int, int>, int> sent;
+  std::map<std::tuple<int, int, int>, int> awaited;
+
+  std::set<int> contexts() const {
+    std::set<int> contexts;
+    for (const auto& [signal, count] : sent) contexts.insert(std::get<2>(signal));
+    return contexts;
+  }
 };
 
 /// A rank with puts that reach the other ranks at once. It only counts its waits.
@@ -111,14 +119,14 @@ class PuttingCommunicator final : public IdleCommunicator {
   using Ranks = std::vector<std::unique_ptr<PuttingCommunicator>>;
   PuttingCommunicator(int rank, int size, std::size_t bytes, Ranks& ranks, SignalCounts& signals)
       : IdleCommunicator(rank, size, bytes), ranks_(ranks), signals_(signals) {}
-  bool can_put() const override { return true; }
-  void put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) override {
+  std::string missing_put_reason() const override { return {}; }
+  void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) override {
     for (const Put& put : puts) {
       const auto offset = put.destination - recv_buffer().data();
       std::copy_n(put.data, put.count * size_bytes(dtype), ranks_.at(put.peer)->recv_buffer().data() + offset);
-      ++signals_.sent[{rank(), put.peer}];
+      ++signals_.sent[{rank(), put.peer, put.context}];
     }
-    for (const int source : sources) ++signals_.awaited[{source, rank()}];
+    for (const AwaitedPut& put : awaited) ++signals_.awaited[{put.source, rank(), put.context}];
   }
 
  private:
@@ -135,13 +143,13 @@ TEST_CASE("one-sided: the collectives that move data without a pattern of their 
     CHECK(can_run_one_sided(entry.name) == is_listed);
     CHECK((one_sided_collectives_text().find(entry.name) != std::string::npos) == is_listed);
   }
-  CHECK_THROWS_AS(make_collective("all_reduce", {.alltoallv = {}, .one_sided = true}), std::logic_error);
+  CHECK_THROWS_AS(make_collective("all_reduce", {.alltoallv = {}, .rma_contexts = 1}), std::logic_error);
 }
 
 TEST_CASE("one-sided: data, counts and figures are those of the collective itself") {
   for (const std::string_view name : kOneSided) {
     const auto plain = make_collective(name, {});
-    const auto one_sided = make_collective(name, {.alltoallv = {}, .one_sided = true});
+    const auto one_sided = make_collective(name, {.alltoallv = {}, .rma_contexts = 1});
     CAPTURE(name);
     CHECK(one_sided->name() == plain->name());
     CHECK(one_sided->has_root() == plain->has_root());
@@ -154,9 +162,11 @@ TEST_CASE("one-sided: data, counts and figures are those of the collective itsel
 }
 
 TEST_CASE("one-sided: every receiver awaits exactly the signals that are sent to it, and gets exactly its data") {
-  for (int ranks = 1; ranks <= 5; ++ranks) {
+  for (const auto& [ranks, contexts] :
+       {std::pair{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {1, 2}, {2, 3}, {4, 4}, {5, 2}}) {
     for (const ByteCase& one : all_cases(ranks)) {
       CAPTURE(one.collective);
+      CAPTURE(contexts);
       CAPTURE(ranks);
       CAPTURE(one.root);
       CAPTURE(one.in_place);
@@ -170,11 +180,34 @@ TEST_CASE("one-sided: every receiver awaits exactly the signals that are sent to
         calls.push_back(one.prepare(*rank));
         before.emplace_back(rank->recv_buffer().begin(), rank->recv_buffer().end());
       }
-      const auto collective = make_one_sided(make_collective(one.collective, {}));
+      const auto collective = make_one_sided(make_collective(one.collective, {}), contexts);
       for (int rank = 0; rank < ranks; ++rank) collective->run(*all[rank], calls[rank]);
       CHECK(signals.sent == signals.awaited);
       for (int rank = 0; rank < ranks; ++rank) CHECK(one.difference(*all[rank], before[rank]) == "");
     }
+  }
+}
+
+TEST_CASE("one-sided: sendrecv divides its data among all contexts, other collectives use one for each pair of ranks") {
+  constexpr int kRanks = 4;
+  constexpr int kContexts = 3;
+  for (const std::string_view name : kOneSided) {
+    CAPTURE(name);
+    const ByteCase one{name, kRanks, 4099, 0, false};
+    PuttingCommunicator::Ranks all;
+    SignalCounts signals;
+    for (int rank = 0; rank < kRanks; ++rank)
+      all.push_back(std::make_unique<PuttingCommunicator>(rank, kRanks, one.buffer_bytes(), all, signals));
+    const auto collective = make_one_sided(make_collective(name, {}), kContexts);
+    for (const auto& rank : all) collective->run(*rank, one.prepare(*rank));
+    CHECK(signals.contexts() == std::set{0, 1, 2});
+    std::map<std::pair<int, int>, int> puts_of_pair;
+    for (const auto& [signal, count] : signals.sent) {
+      const auto [from, to, context] = signal;
+      puts_of_pair[{from, to}] += count;
+      if (name != "sendrecv") CHECK(context == (from + to) % kContexts);
+    }
+    for (const auto& [pair, puts] : puts_of_pair) CHECK(puts == (name == "sendrecv" ? kContexts : 1));
   }
 }
 
@@ -183,7 +216,7 @@ TEST_CASE("one-sided: an operation without data sends nothing, on any rank") {
   SignalCounts signals;
   PuttingCommunicator rank(0, 3, 8, all, signals);
   for (const std::string_view name : kOneSided)
-    make_one_sided(make_collective(name, {}))
+    make_one_sided(make_collective(name, {}), /*contexts=*/2)
         ->run(rank, {.send = rank.send_buffer().data(), .recv = rank.recv_buffer().data()});
   CHECK(signals.sent.empty());
   CHECK(signals.awaited.empty());
@@ -197,7 +230,7 @@ TEST_CASE("one-sided over shared memory: ranks as threads and as processes, many
       for (const ByteCase& one : all_cases(world.size())) {
         const CollectiveCall call = one.prepare(*communicator);
         const std::vector<std::byte> before(communicator->recv_buffer().begin(), communicator->recv_buffer().end());
-        const auto collective = make_one_sided(make_collective(one.collective, {}));
+        const auto collective = make_one_sided(make_collective(one.collective, {}), /*contexts=*/2);
         world.barrier();  // the receive buffers are ready
         for (int repetition = 0; repetition < 5; ++repetition) collective->run(*communicator, call);
         differences += one.difference(*communicator, before);
@@ -221,8 +254,8 @@ TEST_CASE("one-sided: ranks over sockets cannot write into each other's memory")
   for (const Transport transport : kTransports) {
     const auto backend = backend_over(transport, 2, 64);
     CHECK(run_threads(2, [&](Team& world) {
-            const bool expected = transport == Transport::shared_memory;
-            return backend->connect(world, world)->can_put() == expected ? "" : "wrong";
+            const bool can_put = transport == Transport::shared_memory;
+            return backend->connect(world, world)->missing_put_reason().empty() == can_put ? "" : "wrong";
           }) == "");
   }
 }

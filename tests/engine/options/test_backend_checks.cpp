@@ -48,10 +48,13 @@ TEST_CASE("options: the NCCL backend supports GPU flags and faults") {
 
 TEST_CASE("options: -H needs symmetric windows on GPUs, and nothing on the host") {
   for (const char* line : {"-H 1", "-H 1 -R 1"}) {
-    check_names(backend_error(options_of(line, {}, "alltoall"), kNcclTraits), {"-H 1 (--one_sided)", "add -R 2"});
+    check_names(backend_error(options_of(line, {}, "alltoall"), kNcclTraits),
+                {"-H 1 (--host_rma_implementation)", "add -R 2"});
   }
   CHECK(backend_error(options_of("-H 1 -R 2", {}, "alltoall"), kNcclTraits).empty());
+  CHECK(backend_error(options_of("-H 2 -R 2", {}, "alltoall"), kNcclTraits).empty());
   CHECK(backend_error(options_of("-H 1", {}, "alltoall"), kHostTraits).empty());
+  check_names(backend_error(options_of("-H 2", {}, "alltoall"), kHostTraits), {"-H 2", "host backend", "use -H 1"});
 }
 
 TEST_CASE("options: the error for an unsupported kernel names what it supports") {

@@ -6,8 +6,7 @@
 
 using namespace busbw;
 
-// -H is a flag of later versions. Its long name in nccl-tests is not known, so that --one_sided is our own.
-TEST_CASE("flag_table: every flag of nccl-tests 2.19.6, short and long, and -H") {
+TEST_CASE("flag_table: every flag of nccl-tests 2.19.7, short and long") {
   const std::set<std::pair<std::string_view, std::string_view>> theirs{{"-t", "--nthreads"},
                                                                        {"-g", "--ngpus"},
                                                                        {"-b", "--minbytes"},
@@ -39,7 +38,7 @@ TEST_CASE("flag_table: every flag of nccl-tests 2.19.6, short and long, and -H")
                                                                        {"-u", "--unalign"},
                                                                        {"-I", "--per_iter_timing"},
                                                                        {"-K", "--per_iter_skip"},
-                                                                       {"-H", "--one_sided"}};
+                                                                       {"-H", "--host_rma_implementation"}};
   std::set<std::pair<std::string_view, std::string_view>> ours;
   for (const Flag& flag : flag_table())
     if (!flag.short_name.empty() && applies_to(flag, "all_reduce")) ours.emplace(flag.short_name, flag.long_name);
@@ -70,6 +69,7 @@ TEST_CASE("flag_table: names are unique and well-formed, and every flag has help
       CHECK(flag.short_name.size() == 2);
       CHECK(flag.short_name[0] == '-');
     }
+    if (!flag.other_name.empty()) CHECK(names.insert(flag.other_name).second);
     CHECK((!flag.placeholder.empty() || applies_to(flag, "comm_ops")));
     CHECK_FALSE(flag.help.empty());
     CHECK_FALSE(flag.section.empty());

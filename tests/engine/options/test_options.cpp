@@ -74,7 +74,7 @@ const std::vector<FlagEffect>& effects() {
 /// a collective that moves data, --skew needs alltoallv.
 bool tested_elsewhere(std::string_view long_name) {
   for (const char* other :
-       {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search", "--one_sided", "--skew"})
+       {"--per_iter_skip", "--ping-pong", "--device_cta_count", "--search", "--host_rma_implementation", "--skew"})
     if (long_name == other) return true;
   return false;
 }
@@ -289,20 +289,25 @@ TEST_CASE("options: placements") {
 TEST_CASE("options: -H is for collectives that move data, and excludes other ways to issue them") {
   for (const char* collective : {"all_gather", "alltoall", "broadcast", "gather", "scatter", "sendrecv"}) {
     CAPTURE(collective);
-    CHECK(options_of("-H 1", {}, collective).settings.one_sided);
-    CHECK(options_of("--one_sided 1", {}, collective).make_collective()->name() == collective);
+    CHECK(options_of("-H 1", {}, collective).settings.rma_contexts == 1);
+    for (const char* name : {"--host_rma_implementation", "--one_sided"}) {
+      const Options options = options_of(std::string(name) + " 4", {}, collective);
+      CHECK(options.settings.rma_contexts == 4);
+      CHECK(options.make_collective()->name() == collective);
+    }
   }
-  CHECK_FALSE(options_of("-H 0").settings.one_sided);
+  CHECK(options_of("").settings.rma_contexts == 0);
+  CHECK(options_of("-H 1 -G 4", {}, "alltoall").settings.graph_launches == 4);  // as in nccl-tests
   CHECK(options_of("-H 1", {}, "gather").settings.average == 3);
   CHECK(options_of("-H 1 -a 1", {}, "gather").settings.average == 1);
   for (const char* collective : {"all_reduce", "reduce", "reduce_scatter", "hypercube", "alltoallv"}) {
     CAPTURE(collective);
     check_names(refusal_of("-H 1", {}, collective),
-                {"-H 1 (--one_sided)", collective, "allowed: all_gather, alltoall"});
+                {"-H 1 (--host_rma_implementation)", collective, "allowed: all_gather, alltoall"});
   }
-  check_names(refusal_of("-H 2", {}, "alltoall"), {"-H", "--one_sided", "2", "0 to 1"});
-  check_names(refusal_of("-H 1 -G 4", {}, "alltoall"),
-              {"-H 1", "-G 4 (--cudagraph)", "exclude each other", "drop one"});
+  for (const char* contexts : {"0", "-1", "x", "2x"})
+    check_names(refusal_of(std::vector<std::string>{"-H", contexts}, {}, "alltoall"),
+                {"-H (--host_rma_implementation)", contexts, "a whole number from 1"});
   check_names(refusal_of("-H 1 -R 2 -D 1", {}, "alltoall"), {"-H 1", "-D 1", "drop one"});
   check_names(refusal_of("-H 1 --ping-pong 1", {}, "sendrecv"), {"-H 1", "--ping-pong 1", "drop one"});
 }

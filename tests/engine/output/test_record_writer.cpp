@@ -38,7 +38,7 @@ void write_everything(RecordWriter& sink) {
   run.settings.max_time_s = 60;
   run.settings.local_register = 2;
   run.settings.cta_policy = 1;
-  run.settings.one_sided = true;
+  run.settings.rma_contexts = 2;
   run.settings.lifecycle = {.work_iterations = 2, .resize = "factor-2"};
   run.notes = {"-f 1: steps of 1048576 bytes (-i) are used"};
   run.warnings = {"4 ranks share 2 cores; times include waiting for a core"};

@@ -17,12 +17,14 @@ struct Scene {
     for (const int rank : {4, 5, 6, 7}) ranks.push_back({.rank = rank, .host = "a", .bus_id = {}, .device_name = {}});
   }
   Row row(const std::map<Placement, PlacementReport>& placements, const std::string& policy = "exact") const {
-    const RunPlan plan{*collective, {}, settings, {}, {}, 1 << 20};
+    RunPlan plan{*collective, {}, settings, {}, {}, 1 << 20};
+    plan.balanced = balanced;
     return make_row(plan, {configuration, requested_bytes, 3, 2, ranks}, placements, policy);
   }
   Row out_of_place(const PlacementReport& report) const { return row({{Placement::out_of_place, report}}); }
 
   std::unique_ptr<Collective> collective;
+  std::shared_ptr<Collective> balanced = {};
   RunSettings settings;
   std::vector<RankInfo> ranks;
   Configuration configuration{Dtype::float32, Redop::sum, "sum", -1};
@@ -318,4 +320,28 @@ TEST_CASE("make_row: ranks that report several algorithms get a warning that nam
   CHECK(row.out_of_place->algorithms.size() == 2);
   REQUIRE(row.out_of_place->warnings.size() == 1);
   check_names(row.out_of_place->warnings[0], {"ring/ll with 4 channels", "tree/ll with 4 channels", "NCCL_"});
+}
+
+TEST_CASE("make_row: the bound of an uneven operation is at the best rate, so no measured time beats it") {
+  constexpr std::uint64_t kHalf = std::uint64_t{1} << 23;
+  Scene scene("alltoallv", {.alltoallv = {.pattern = ReceiverShares{{kHalf, 2 * kHalf, 2 * kHalf, 2 * kHalf}}}});
+  scene.balanced = make_collective("alltoallv", {.alltoallv = {.pattern = DistanceSpread{0}}});
+  scene.settings.average = 3;  // the last rank
+  PlacementReport measured = report();  // 3 ms for each operation
+
+  // Each rank sends 2048 bytes to ranks 0 and 1. These receive 6144 bytes from the others, twice an even share.
+  const auto skew_if_balanced_takes = [&](double balanced_s) {
+    measured.compared = std::vector(4, rank_report(balanced_s, balanced_s, 2));
+    return scene.out_of_place(measured).out_of_place->skew.value();
+  };
+  const SkewComparison congested = skew_if_balanced_takes(0.001);
+  CHECK(congested.busiest_bytes == 6144);
+  CHECK(*congested.imbalance == doctest::Approx(2));
+  CHECK(*congested.balanced_time_s == doctest::Approx(0.001));
+  CHECK(*congested.bound_s == doctest::Approx(0.002));
+  CHECK(*congested.ratio_to_bound == doctest::Approx(1.5));
+
+  const SkewComparison faster_than_balanced = skew_if_balanced_takes(0.002);
+  CHECK(*faster_than_balanced.bound_s == doctest::Approx(0.003));
+  CHECK(*faster_than_balanced.ratio_to_bound == 1);
 }

@@ -124,6 +124,13 @@ def test_the_json_of_nccl_tests_has_the_comparison_of_the_record(
     assert all({"skew", "together"} & placement.keys() == {kind} for placement in measured)
 
 
+def test_a_neighbor_without_memory_is_named(programs: Programs) -> None:
+    finished = programs.run("all_reduce", "-t", 2, "--sizes", "64K", "--with", "alltoall -b 900G -e 900G")
+    assert (finished.code, finished.stdout) == (3, "")
+    assert "--with alltoall -b 900G -e 900G: its buffers on 2 ranks need 3.5 TiB" in finished.stderr
+    assert "use a smaller neighbor" in finished.stderr
+
+
 def test_a_lost_rank_ends_the_neighbors(programs: Programs) -> None:
     finished = programs.run(
         "all_reduce", "--processes", 2, *SWEEP, "--with", "alltoall -b 1M -e 1M", "--fault", "die:rank=1,phase=timing"
@@ -162,6 +169,7 @@ def test_commands_show_the_neighbor(programs: Programs, capsys: pytest.CaptureFi
         (["--with", "alltoall -b 1M -e 1M -n 5"], ["--iters", "drop it"]),
         (["--with", "alltoall -b x -e 1M"], ["--with", "-b (--minbytes) x"]),
         (["--with", "broadcast -r 2"], ["-r 2", "0 to 1"]),
+        (["--with", "hypercube", "-t", 3], ["nRanks 3 is not a power of 2; use another collective"]),
         (["--with", "broadcast -r all"], ["one size, type, operator and root"]),
         (["--with", "alltoall -b 1M -e 1M --help"], ["a neighbor has no --help", "drop it"]),
         (["--with", "alltoall --with memory:copy"], ["--with", "drop it"]),

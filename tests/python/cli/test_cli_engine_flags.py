@@ -20,6 +20,9 @@ from busbw.errors import UsageError
         (["--check", "0"], {"-c"}),
         (["--sizes", "8,1M", "-o", "sum"], {"--sizes", "-o"}),
         (["--timeout", "-1"], {"--timeout"}),
+        (["--skew", "zipf:1"], {"--skew"}),
+        (["--skew", "file:f.txt"], {"--skew", "--sizes"}),  # the file determines the size
+        (["--skew=file:f.txt", "-n5"], {"--skew", "--sizes", "-n"}),
         ([], set()),
     ],
 )

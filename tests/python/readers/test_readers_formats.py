@@ -545,6 +545,38 @@ def test_json_of_nccl_tests(tmp_path: Path) -> None:
     assert (table.library, table.complete, table.start_time) == ("NCCL 2.30.7", True, "2026-07-09 12:34:56")
 
 
+@pytest.mark.parametrize("program", ["alltoallv_perf", "./build/alltoallv_perf_mpi"])
+def test_json_has_collective_and_traffic_of_the_command_line(tmp_path: Path, program: str) -> None:
+    args = [program, "-t", "2", "-H", "3", "--skew", "hot:1", "--with", "alltoall -b 1M -e 1M"]
+    head = JSON_HEAD.replace('["./all_reduce_perf","-g","8"]', json.dumps(args))
+    log = read(tmp_path, head + json_row(1 << 20).replace('"sum"', '"none"') + '],"end_time":"x"}')
+    (table,) = log.tables
+    assert table.collective == "alltoallv"
+    assert {name: table.settings.get(name) for name in ("one_sided", "rma_contexts", "skew", "neighbor")} == {
+        "one_sided": "True",
+        "rma_contexts": "3",
+        "skew": "hot:1",
+        "neighbor": "alltoall -b 1M -e 1M",
+    }
+
+
+@pytest.mark.parametrize("args", [[], ["all_reduce_perf"], ["all_reduce_perf", "-H"], ["python", "all_reduce_perf"]])
+def test_json_without_such_flags_states_no_traffic(tmp_path: Path, args: list[str]) -> None:
+    log = read(
+        tmp_path, JSON_HEAD.replace('["./all_reduce_perf","-g","8"]', json.dumps(args)) + json_row(1 << 20) + "]}"
+    )
+    (table,) = log.tables
+    assert not {"one_sided", "rma_contexts", "skew", "neighbor"} & table.settings.keys()
+
+
+@pytest.mark.parametrize("end", ["}", '},"busbw":{"version":"0.1.0"}'])
+def test_json_lists_one_device_of_each_process(tmp_path: Path, end: str) -> None:
+    """busbw writes this list as nccl-tests does."""
+    head = JSON_HEAD.replace('"nthreads":1,"ngpus":8', '"nthreads":4,"ngpus":2')
+    log = read(tmp_path, head + json_row(1 << 20) + '],"end_time":"x"' + end.removeprefix("}") + "}")
+    assert [(row.ranks, table.warnings) for table in log.tables for row in table.rows] == [(8, ())]
+
+
 @pytest.mark.parametrize("end", ["", ",", ',{"size":4194304,"count":10485', ',{"size":4194304,"type":"flo'])
 def test_json_that_was_cut(tmp_path: Path, end: str) -> None:
     log = read(tmp_path, JSON_HEAD + json_row(1 << 20) + "," + json_row(1 << 21) + end)

@@ -178,7 +178,7 @@ void SharedMemoryCommunicator::exchange(std::span<const Transfer> sends, std::sp
   exchange_chunks(workspace_.channels(layer_), world_ranks_, rank_, sends, recvs, size_bytes(dtype), world_);
 }
 
-void SharedMemoryCommunicator::put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) {
+void SharedMemoryCommunicator::put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) {
   const Channels& channels = workspace_.channels();
   for (const Put& put : puts) {
     const int peer = world_rank(put.peer);
@@ -186,8 +186,8 @@ void SharedMemoryCommunicator::put(std::span<const Put> puts, std::span<const in
     copy_bytes(workspace_.recv_buffer(peer).data() + offset, put.data, put.count * size_bytes(dtype));
     channels.counters(world_rank(rank_), peer).signaled.fetch_add(1, std::memory_order_release);
   }
-  for (const int source : sources) {
-    ChannelCounters& counters = channels.counters(world_rank(source), world_rank(rank_));
+  for (const AwaitedPut& put : awaited) {
+    ChannelCounters& counters = channels.counters(world_rank(put.source), world_rank(rank_));
     ++counters.awaited;
     wait_until(world_, [&] { return counters.signaled.load(std::memory_order_acquire) >= counters.awaited; });
   }

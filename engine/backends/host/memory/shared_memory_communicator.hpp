@@ -31,8 +31,8 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
-  bool can_put() const override { return true; }
-  void put(std::span<const Put> puts, std::span<const int> sources, Dtype) override;
+  std::string missing_put_reason() const override { return {}; }
+  void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype) override;
 
  private:
   RankControl& control(int rank) const { return workspace_.rank(world_rank(rank), layer_); }

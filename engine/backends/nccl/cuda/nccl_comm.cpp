@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <stdexcept>
@@ -116,6 +117,15 @@ NcclComm::~NcclComm() {
 }
 
 bool NcclComm::ends_normally() const { return !world_.aborted() && std::uncaught_exceptions() == 0; }
+
+bool NcclComm::supports_puts() const {
+  if (!library_.call.comm_query_properties || library_.version < CommProperties::kSince) return true;
+  CommProperties properties;
+  properties.version = static_cast<unsigned>(std::min(library_.version, CommProperties::kVersion));
+  // A library that no longer knows this version of the properties may have puts.
+  const bool is_known = library_.call.comm_query_properties(comm_, &properties) == ncclSuccess;
+  return !is_known || properties.host_rma_support;
+}
 
 void NcclComm::check_call(ncclResult_t result, const char* activity) const {
   if (result != ncclInProgress || !survives_losses_) check(result, activity);

@@ -50,6 +50,8 @@ class NcclComm {
   ncclResult_t state() const;
   /// True if the destructor calls ncclCommDestroy. If false, the communicator's registrations must not be released.
   bool ends_normally() const;
+  /// True unless NCCL reports that the communicator has no puts. Call it after buffers are registered.
+  bool supports_puts() const;
   /// Throws EnvironmentError with NCCL's error text, unless `result` is ncclSuccess. `activity`: "ncclAllReduce".
   void check(ncclResult_t result, const char* activity) const;
   /// Like `check` for a call that may return before it is done, because the communicator survives losses.

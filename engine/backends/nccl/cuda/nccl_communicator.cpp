@@ -193,12 +193,19 @@ std::string NcclCommunicator::reconnect(Team& living) {
   return reason;
 }
 
-void NcclCommunicator::put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) {
+std::string NcclCommunicator::missing_put_reason() const {
+  if (!registration_ || !registration_->has_windows()) return "puts need buffers in symmetric windows; add -R 2";
+  if (comm_.supports_puts()) return {};
+  return "NCCL reports that this communicator has no host RMA (hostRmaSupport): its GPUs and network cannot do it, or "
+         "NCCL_NUM_RMA_CTX=0 is set; drop the flag, or measure on GPUs that NVLink joins";
+}
+
+void NcclCommunicator::put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) {
   IssueRequest& request = member_.next_request();
   request.kind = IssueRequest::Kind::put;
   request.dtype = dtype;
   request.puts.assign(puts.begin(), puts.end());
-  request.sources.assign(sources.begin(), sources.end());
+  request.awaited_puts.assign(awaited.begin(), awaited.end());
   member_.submit();
 }
 

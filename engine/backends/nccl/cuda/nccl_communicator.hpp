@@ -72,8 +72,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
     return {issuer_.failed_peers().begin(), issuer_.failed_peers().end()};
   }
   std::string reconnect(Team& living) override;
-  bool can_put() const override { return registration_ && registration_->has_windows(); }
-  void put(std::span<const Put> puts, std::span<const int> sources, Dtype) override;
+  std::string missing_put_reason() const override;
+  void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype) override;
   void delay(double seconds, bool overlapped) override;
   void wait_for(Communicator& other) override;
   void square_matrix(float* product, const float* matrix, std::size_t order) override;

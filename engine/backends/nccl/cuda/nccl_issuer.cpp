@@ -85,7 +85,7 @@ void NcclIssuer::dispatch(const IssueRequest& request) {
     case IssueRequest::Kind::gather: gather(request); return;
     case IssueRequest::Kind::scatter: scatter(request); return;
     case IssueRequest::Kind::alltoall: alltoall(request); return;
-    case IssueRequest::Kind::put: put(request.puts, request.sources, request.dtype); return;
+    case IssueRequest::Kind::put: put(request.puts, request.awaited_puts, request.dtype); return;
     case IssueRequest::Kind::exchange: exchange(request.sends, request.recvs, request.dtype); return;
     case IssueRequest::Kind::copy: {
       const ScopedDevice on_device(resources_.device);
@@ -140,19 +140,21 @@ void NcclIssuer::exchange(std::span<const Transfer> sends, std::span<const Trans
   });
 }
 
-void NcclIssuer::put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype) {
+void NcclIssuer::put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) {
   issue_in_group([&] {
     for (const Put& put : puts) {
       const WindowAddress target = resources_.registration->locate(put.destination);
       comm_.check(nccl_.put_signal(put.data, put.count, nccl_type(dtype), put.peer, target.window, target.offset_bytes,
-                                   /*signal=*/0, /*context=*/0, /*flags=*/0, comm_.get(), resources_.stream),
+                                   /*signal=*/0, put.context, /*flags=*/0, comm_.get(), resources_.stream),
                   "ncclPutSignal");
     }
   });
-  if (sources.empty()) return;
-  awaited_.clear();
-  for (const int source : sources) awaited_.push_back({.count = 1, .peer = source});
-  comm_.check(nccl_.wait_signal(static_cast<int>(awaited_.size()), awaited_.data(), comm_.get(), resources_.stream),
+  if (awaited.empty()) return;
+  awaited_signals_.clear();
+  for (const AwaitedPut& put : awaited)
+    awaited_signals_.push_back({.count = 1, .peer = put.source, .context = put.context});
+  comm_.check(nccl_.wait_signal(static_cast<int>(awaited_signals_.size()), awaited_signals_.data(), comm_.get(),
+                                resources_.stream),
               "ncclWaitSignal");
 }
 

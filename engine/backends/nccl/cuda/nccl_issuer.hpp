@@ -65,7 +65,7 @@ class NcclIssuer final : public OperationIssuer {
   void dispatch(const IssueRequest&);
   void run_kernel(const IssueRequest&);
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype);
-  void put(std::span<const Put> puts, std::span<const int> sources, Dtype dtype);
+  void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype);
   /// Calls `issue` within an NCCL group.
   template <class Issue>
   void issue_in_group(const Issue& issue);
@@ -103,7 +103,7 @@ class NcclIssuer final : public OperationIssuer {
   std::map<Dtype, ncclRedOp_t> premulsums_;  // operators of Redop::mulsum, made at their first use
   std::vector<Transfer> sends_;  // reused by operations that are made of sends and receives
   std::vector<Transfer> recvs_;
-  std::vector<AwaitedSignals> awaited_;  // reused by `put`
+  std::vector<AwaitedSignals> awaited_signals_;  // reused by `put`
   unsigned poll_count_ = 0;
   // For communicators that survive losses.
   std::optional<TickLimit> stall_limit_;

@@ -12,6 +12,7 @@ namespace {
 constexpr int kFirstVersionWithCtaPolicy = 22700;
 constexpr int kFirstVersionWithNvlinkSchedule = 22800;
 constexpr int kFirstVersionWithMaxPeers = 23000;
+constexpr int kFirstVersionWithRmaContexts = 23100;
 
 /// ncclConfig_t of NCCL 2.30, because older headers have fewer members. New versions only append members, and a library
 /// reads the members that `version` covers.
@@ -52,6 +53,9 @@ NcclConfigV2_30 make_config(const NcclLibrary& library, const NcclOptions& optio
   // would be measured differently.
   if (library.version >= kFirstVersionWithNvlinkSchedule) config.nvlink_centric_sched = 1;
   if (library.version >= kFirstVersionWithMaxPeers && options.max_peers) config.max_p2p_peers = *options.max_peers;
+  // Earlier versions have only one context. nccl-tests leaves their default, too.
+  if (library.version >= kFirstVersionWithRmaContexts && options.rma_contexts > 0)
+    config.rma_contexts = options.rma_contexts;
   return config;
 }
 

@@ -50,6 +50,7 @@ NcclLibrary load_nccl(const std::string& option) {
   call.scatter.load(library, "ncclScatter", 22800);
   call.put_signal.load(library, "ncclPutSignal", 22900);
   call.wait_signal.load(library, "ncclWaitSignal", 22900);
+  call.comm_query_properties.load(library, "ncclCommQueryProperties", 22900);
   call.dev_comm_create.load(library, "ncclDevCommCreate", 22800);
   call.dev_comm_destroy.load(library, "ncclDevCommDestroy", 22800);
   call.team_lsa.load(library, "ncclTeamLsa", 22800);

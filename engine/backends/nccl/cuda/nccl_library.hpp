@@ -46,9 +46,30 @@ class NcclFunction<Result (*)(Arguments...)> {
 struct AwaitedSignals {
   int count;
   int peer;
-  int signal = 0;   // NCCL reserves all other values of `signal` and `context`
-  int context = 0;
+  int signal = 0;   // one counter for each peer and context is enough
+  int context = 0;  // 0 before 2.31
 };
+
+/// NCCL's ncclCommProperties_t of version 2.29.7, which headers before 2.29 do not declare. Later libraries write only
+/// the members that `version` covers.
+struct CommProperties {
+  static constexpr int kSince = 22904;  // first version with `host_rma_support`
+  static constexpr int kVersion = 22907;
+  std::size_t size = sizeof(CommProperties);
+  unsigned magic = ncclConfig_t(NCCL_CONFIG_INITIALIZER).magic;
+  unsigned version = kVersion;
+  int rank = 0;
+  int ranks = 0;
+  int cuda_device = 0;
+  int nvml_device = 0;
+  bool device_api_support = false;
+  bool multimem_support = false;
+  int gin_type = 0;
+  int lsa_teams = 0;
+  bool host_rma_support = false;
+  int railed_gin_type = 0;
+};
+static_assert(sizeof(CommProperties) == 56);
 
 /// NCCL functions that the backend calls. load_nccl throws if one of kRequiredFunctions (open_library.cpp) is absent.
 /// Any other function may be absent.
@@ -89,6 +110,7 @@ struct NcclFunctions {
                                 cudaStream_t)>
       put_signal;
   NcclFunction<ncclResult_t (*)(int length, AwaitedSignals*, ncclComm_t, cudaStream_t)> wait_signal;
+  NcclFunction<ncclResult_t (*)(ncclComm_t, CommProperties*)> comm_query_properties;
   NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*)> dev_comm_create;
   NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevComm*)> dev_comm_destroy;
   NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;

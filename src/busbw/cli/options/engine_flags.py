@@ -91,12 +91,17 @@ def reject_near_miss_options(words: Sequence[str], options: Sequence[str]) -> No
 
 
 def used_flags(words: Sequence[str]) -> set[str]:
-    """Returns the engine's flags among the words, as short names if they have one."""
+    """Returns the engine's flags among the words, as short names if they have one.
+
+    `--skew file:COUNTS` counts as --sizes too, because the file determines the size.
+    """
     flags = set()
-    for word in words:
+    for word, next_word in zip(words, (*words[1:], ""), strict=False):
         if word.startswith("--"):
-            name = word.partition("=")[0]
+            name, equals, value = word.partition("=")
             flags.add(_SHORT_NAMES.get(name, name))
+            if name == "--skew" and (value if equals else next_word).startswith("file:"):
+                flags.add("--sizes")
         elif word.startswith("-") and word[1:2].isalpha():  # -b8 is -b with the value 8
             flags.add(word[:2])
     return flags

@@ -196,6 +196,11 @@ def _parse_out_of_bounds(text: str, facts: TableFacts) -> bool:
     return match is not None
 
 
+def _parse_one_sided(_text: str, facts: TableFacts) -> bool:
+    facts.settings["one_sided"] = "True"
+    return True
+
+
 def _parse_end_reason(text: str, facts: TableFacts) -> bool:
     facts.end_reason = facts.end_reason or text.partition(":")[2].strip()[:300]
     return True
@@ -226,6 +231,7 @@ _LINE_PARSERS: tuple[tuple[str, Callable[[str, TableFacts], bool]], ...] = (
     ("error: ", _parse_end_reason),
     ("Warning: ", _parse_warning),
     ("Reducing maxBytes", _parse_warning),
+    ("One-sided: ", _parse_one_sided),
     ("Using devices", _accept_without_content),
     ("Writing JSON output", _accept_without_content),
     ("skipping json output", _accept_without_content),

@@ -90,17 +90,24 @@ TEST_CASE("unmet_requirement: -x needs 2.27, and -x 2 needs 2.28, though the fun
   CHECK(sentence(with_policy(2), {22803, kOf228}).empty());
 }
 
-TEST_CASE("unmet_requirement: -H needs the puts of 2.29") {
+TEST_CASE("unmet_requirement: -H needs the puts of 2.29, with -G 2.30, with several contexts 2.31") {
   NcclOptions flags = registering(RegistrationMode::symmetric);
-  flags.one_sided = true;
+  flags.rma_contexts = 1;
   check_names(sentence(flags, {22809, kOf228}),
-              {"-H 1 (--one_sided) needs ncclPutSignal, ncclWaitSignal", "NCCL 2.28.9 (/lib/libnccl.so.2) lacks",
-               "use 2.29 or later", "leave -H out"});
+              {"-H 1 (--host_rma_implementation) needs ncclPutSignal, ncclWaitSignal",
+               "NCCL 2.28.9 (/lib/libnccl.so.2) lacks", "use 2.29 or later", "leave -H out"});
   std::set<std::string_view> of229 = kOf228;
   of229.insert({"ncclPutSignal", "ncclWaitSignal"});
   CHECK(sentence(flags, {22902, of229}).empty());
   // Another library may export the names before it reports a version that has them.
   check_names(sentence(flags, {22809, of229}), {"-H 1", "does not work with NCCL 2.28.9"});
+
+  flags.captures = true;
+  check_names(sentence(flags, {22902, of229}), {"-H 1", "with -G", "NCCL 2.29.2", "use 2.30 or later", "leave -G out"});
+  CHECK(sentence(flags, {23000, of229}).empty());
+  flags.rma_contexts = 2;
+  check_names(sentence(flags, {23000, of229}), {"-H 2", "NCCL 2.30", "use 2.31 or later", "use -H 1"});
+  CHECK(sentence(flags, {23100, of229}).empty());
 }
 
 TEST_CASE("unmet_requirement: -D needs the device API, which 2.29 changed") {
