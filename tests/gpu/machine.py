@@ -103,7 +103,6 @@ class Machine:
         self.on_gpus = backend == "nccl"
         self.shares_gpu = False
         self.backend = backend
-        self.shares_gpu = False
         self._started: list[Running] = []
 
     def ranks(self, way: str) -> list[object]:
