@@ -1,6 +1,10 @@
 # Tests that need no GPU, and the libraries and programs that they use.
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fastpath/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX "/tests/fastpath/fakes/")
+option(BUSBW_SCHEDULE_TESTS "Build the tests of the fast path's schedules, whose models run on one thread for minutes" ON)
+if(NOT BUSBW_SCHEDULE_TESTS)
+  list(FILTER test_sources EXCLUDE REGEX "/tests/fastpath/(model|schedule)/")
+endif()
 add_executable(fastpath_tests ${test_sources})
 target_include_directories(fastpath_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests/fastpath)
 target_link_libraries(fastpath_tests PRIVATE fastpath_host busbw_doctest)
