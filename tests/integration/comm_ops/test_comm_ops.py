@@ -213,9 +213,9 @@ def test_the_command_keeps_a_record(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         ("", "comm_ops_perf (nothing): unknown test; name one of init, split, shrink, grow"),
         ("init,join -t 2", "comm_ops_perf init,join: unknown test; name one of init, split, shrink, grow"),
-        ("split", "split with -r factor-2 on 1 rank: it must keep at least one rank"),
-        ("shrink -t 4 -r step-4", "shrink with -r step-4 on 4 ranks: it must keep at least one rank"),
-        ("grow -t 4 -r factor-1", "grow with -r factor-1 on 4 ranks: it must keep at least one rank"),
+        ("split", "split with -r factor-2 on 1 rank: -r must divide the ranks into two parts of at least one rank"),
+        ("shrink -t 4 -r step-4", "shrink with -r step-4 on 4 ranks: -r must divide the ranks into two parts"),
+        ("grow -t 4 -r factor-1", "grow with -r factor-1 on 4 ranks: -r must divide the ranks into two parts"),
         ("init -t 2 -b 3", "-b (--sweep-begin) 3: allowed: a whole number from 0 to 2"),
         ("init -t 2 -e -1", "-e (--sweep-end) -1: allowed: a whole number from 0 to 2"),
         ("init -t 2 -s double", "-s (--sweep-comms) double: allowed: factor-N, fixed or step-N with N above 0"),
