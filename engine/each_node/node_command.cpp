@@ -18,7 +18,7 @@
 namespace busbw {
 namespace {
 
-constexpr int kPollMs = 20;
+constexpr int kOutputPollMs = 20;
 
 /// A running command, which is killed with its children at the end of its scope.
 class ScopedCommand {
@@ -46,12 +46,12 @@ class ScopedCommand {
   pid_t pid_;
 };
 
-/// Appends the available output. If nothing is available and `waits` is true, waits up to kPollMs for it. Returns false
-/// at the end of the output.
+/// Appends the available output. If nothing is available and `waits` is true, waits up to kOutputPollMs for it. Returns
+/// false at the end of the output.
 bool read_available(int descriptor, std::string& output, std::size_t max_bytes, bool waits) {
   pollfd entry{descriptor, POLLIN, 0};
   char chunk[1 << 14];
-  while (output.size() <= max_bytes && poll(&entry, 1, waits ? kPollMs : 0) > 0) {
+  while (output.size() <= max_bytes && poll(&entry, 1, waits ? kOutputPollMs : 0) > 0) {
     const ssize_t count = read(descriptor, chunk, sizeof chunk);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
@@ -85,7 +85,7 @@ NodeOutput run_node_command(const std::string& command, const CommandLimits& lim
     if (is_output_open) {
       is_output_open = read_available(output.number(), result.output, limits.output_bytes, /*waits=*/!code);
     } else if (!code) {
-      poll(nullptr, 0, kPollMs);
+      poll(nullptr, 0, kOutputPollMs);
     }
     if (result.output.size() > limits.output_bytes) {
       result.problem = fmt::format("the command printed more than {} bytes", limits.output_bytes);

@@ -18,8 +18,6 @@
 namespace busbw {
 namespace {
 
-constexpr int kFirstStatusTicks = 3 * kTicksPerS;
-constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr int kLeaveTicks = 5 * kTicksPerS;  // time for the other processes to leave
 constexpr int kStoppedHeartbeats = 4;  // number of missing heartbeats after which a process counts as stopped
 constexpr int kMaxHeartbeatsPerTick = 200;  // that process 0 receives from all processes together

@@ -26,8 +26,6 @@ constexpr int kConnectTicks = 2 * kTicksPerS;  // for one connection attempt
 // For one of several addresses in the first round, because some may be unreachable.
 constexpr int kFirstConnectTicks = 3;
 constexpr int kStaleJobTicks = 10 * kTicksPerS;  // an earlier job that is ending may use the port for this time
-constexpr int kFirstStatusTicks = 3 * kTicksPerS;
-constexpr int kStatusTicks = 10 * kTicksPerS;
 constexpr std::uint64_t kMaxElapsedTicks = 1'000'000;  // bound of one step, so that an int does not overflow
 
 bool is_loopback_name(const std::string& host) {

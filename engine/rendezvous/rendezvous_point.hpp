@@ -9,11 +9,16 @@
 #include <vector>
 
 #include "common/os/network.hpp"
+#include "common/os/ticker.hpp"
 #include "rendezvous/channel/tcp_channel.hpp"
 #include "rendezvous/store/address_file.hpp"
 #include "rendezvous/world/store_address.hpp"
 
 namespace busbw {
+
+/// A wait prints its first status message at this tick, and the next ones at this distance.
+inline constexpr int kFirstStatusTicks = 3 * kTicksPerS;
+inline constexpr int kStatusTicks = 10 * kTicksPerS;
 
 /// Position of one process in a launched job, with its limits.
 struct Membership {

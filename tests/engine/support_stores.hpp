@@ -14,6 +14,8 @@
 
 namespace busbw::test {
 
+inline constexpr double kSafetyLimitS = 60;  // never reached unless a test hangs
+
 /// A store with a connection of each member.
 class TcpStores {
  public:

@@ -22,7 +22,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kProtocol = "PMI-1";
+constexpr std::string_view kPmi1 = "PMI-1";
 constexpr std::uint64_t kMaxDescriptor = 1'000'000;
 constexpr std::size_t kMaxLineBytes = 65536;
 /// Part of a value if the daemon does not state its maximum. MPICH has 1024.
@@ -61,7 +61,7 @@ class Pmi1Connection {
     const auto result = reply.find("rc");
     if (reply["cmd"] != expected || (result != reply.end() && result->second != "0"))
       throw unusable_store_error(
-          kProtocol, fmt::format("the launcher answered \"{}\", expected {}", printable_value(line), expected));
+          kPmi1, fmt::format("the launcher answered \"{}\", expected {}", printable_value(line), expected));
     return reply;
   }
 
@@ -76,7 +76,7 @@ class Pmi1Connection {
       } else if (errno == EAGAIN || errno == EINTR) {
         wait_until_ready(POLLOUT);
       } else {
-        throw unusable_store_error(kProtocol, std::strerror(errno));
+        throw unusable_store_error(kPmi1, std::strerror(errno));
       }
     }
   }
@@ -88,17 +88,17 @@ class Pmi1Connection {
         received_.erase(0, end + 1);
         return line;
       }
-      if (received_.size() > kMaxLineBytes) throw unusable_store_error(kProtocol, "its line is too long");
+      if (received_.size() > kMaxLineBytes) throw unusable_store_error(kPmi1, "its line is too long");
       char buffer[4096];
       const ssize_t received_bytes = recv(descriptor_, buffer, sizeof buffer, MSG_DONTWAIT);
       if (received_bytes > 0) {
         received_.append(buffer, static_cast<std::size_t>(received_bytes));
       } else if (received_bytes == 0) {
-        throw unusable_store_error(kProtocol, "the launcher closed the connection");
+        throw unusable_store_error(kPmi1, "the launcher closed the connection");
       } else if (errno == EAGAIN || errno == EINTR) {
         wait_until_ready(POLLIN);
       } else {
-        throw unusable_store_error(kProtocol, std::strerror(errno));
+        throw unusable_store_error(kPmi1, std::strerror(errno));
       }
     }
   }
@@ -107,11 +107,10 @@ class Pmi1Connection {
   void wait_until_ready(short event) {
     wait_.on_tick();
     pollfd poll_entry{descriptor_, event, 0};
-    if (poll(&poll_entry, 1, kTickMs) < 0 && errno != EINTR)
-      throw unusable_store_error(kProtocol, std::strerror(errno));
+    if (poll(&poll_entry, 1, kTickMs) < 0 && errno != EINTR) throw unusable_store_error(kPmi1, std::strerror(errno));
     waited_ticks_ += ticker_.take_elapsed();
     if (waited_ticks_ >= static_cast<std::uint64_t>(wait_.limit_ticks))
-      throw store_timeout_error(kProtocol, wait_.limit_ticks);
+      throw store_timeout_error(kPmi1, wait_.limit_ticks);
   }
 
   const int descriptor_;
@@ -165,7 +164,7 @@ std::string share_text_by_pmi1(int process, const std::string& text, const Store
   const std::string number = nonempty_variable(process_environment, "PMI_FD").value_or("");
   const auto descriptor = parse_digits(number);
   if (!descriptor || *descriptor > kMaxDescriptor)
-    throw unusable_store_error(kProtocol, fmt::format("PMI_FD={} is not a descriptor", printable_value(number)));
+    throw unusable_store_error(kPmi1, fmt::format("PMI_FD={} is not a descriptor", printable_value(number)));
   return share_text_over(static_cast<int>(*descriptor), process, text, wait);
 }
 

@@ -22,7 +22,7 @@
 namespace busbw {
 namespace {
 
-constexpr std::string_view kProtocol = "PMIx";
+constexpr std::string_view kPmix = "PMIx";
 constexpr const char* kSystemLibrary = "libpmix.so.2";
 constexpr const char* kLibraryVariable = "BUSBW_PMIX";
 constexpr const char* kKey = "busbw-process-0";
@@ -52,7 +52,7 @@ std::vector<std::string> candidate_libraries() {
 template <class Function>
 void find_function(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
-  if (!function) throw unusable_store_error(kProtocol, fmt::format("the library has no function {}", name));
+  if (!function) throw unusable_store_error(kPmix, fmt::format("the library has no function {}", name));
 }
 
 /// Opens the library, which stays loaded.
@@ -65,8 +65,8 @@ pmix::Functions open_library() {
     problem = dlerror();
   }
   if (!library)
-    throw unusable_store_error(kProtocol, fmt::format("{}; install libpmix, or name the launcher's library with {}",
-                                                      problem, kLibraryVariable));
+    throw unusable_store_error(
+        kPmix, fmt::format("{}; install libpmix, or name the launcher's library with {}", problem, kLibraryVariable));
   pmix::Functions functions;
   find_function(library, "PMIx_Init", functions.Init);
   find_function(library, "PMIx_Put", functions.Put);
@@ -155,7 +155,7 @@ class PmixClient {
  private:
   void require(pmix::Status status, const char* function) const {
     if (status != pmix::kSuccess)
-      throw unusable_store_error(kProtocol, fmt::format("{} failed: {}", function, functions_.Error_string(status)));
+      throw unusable_store_error(kPmix, fmt::format("{} failed: {}", function, functions_.Error_string(status)));
   }
 
   /// Starts a function and waits for its callback. Returns the text of the value, if the function returns one.
@@ -173,7 +173,7 @@ class PmixClient {
   void wait_for(const PendingResult& result, const char* function) const {
     for (int tick = 0; !result.is_done; ++tick) {
       wait_.on_tick();
-      if (tick >= wait_.limit_ticks) throw store_timeout_error(kProtocol, wait_.limit_ticks);
+      if (tick >= wait_.limit_ticks) throw store_timeout_error(kPmix, wait_.limit_ticks);
       sleep_tick();
     }
     require(result.status, function);

@@ -12,13 +12,13 @@ using namespace busbw;
 namespace {
 
 constexpr std::size_t kElements = 100;
-constexpr std::uint64_t kMax = 4 * kElements;
+constexpr std::uint64_t kMaxCheckedBytes = 4 * kElements;
 
 /// One rank with one case of a collective. Tests change data between operation and check.
-struct Scene {
-  explicit Scene(const char* name, int of_ranks = 1)
+struct CheckScene {
+  explicit CheckScene(const char* name, int of_ranks = 1)
       : collective(make_collective(name, {})), backend(1, of_ranks, "0"), job(of_ranks) {
-    backend.reserve(of_ranks, buffer_bytes(kMax, 0));
+    backend.reserve(of_ranks, buffer_bytes(kMaxCheckedBytes, 0));
   }
   std::unique_ptr<Collective> collective;
   SharedMemoryBackend backend;
@@ -27,10 +27,10 @@ struct Scene {
 
 /// Objects of one rank.
 struct RankScene {
-  RankScene(Scene& scene, Team& world, int root = 0)
+  RankScene(CheckScene& scene, Team& world, int root = 0)
       : communicator(scene.backend.connect(world, world)),
         shape(scene.collective->shape(kElements, 4, world.size())),
-        buffers(*communicator, shape, Dtype::float32, kMax, 0),
+        buffers(*communicator, shape, Dtype::float32, kMaxCheckedBytes, 0),
         values(Dtype::float32, Redop::sum, world.size()),
         checker(*communicator, buffers, values, world.rank()),
         rank_case{*scene.collective, shape, Dtype::float32, Redop::sum, root, 1} {}
@@ -55,7 +55,7 @@ RankCheckResult verify(RankScene& rank, Placement placement) {
 
 /// Check result of one rank after `damage` changed the result of an all-reduce, out of place or in place.
 RankCheckResult check_after(Placement placement, const std::function<void(RankScene&)>& damage) {
-  Scene scene("all_reduce");
+  CheckScene scene("all_reduce");
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
   rank.checker.prepare(rank.rank_case, placement);
@@ -88,7 +88,7 @@ TEST_CASE("checker: detects each single bit of the first, a middle and the last 
 }
 
 TEST_CASE("checker: a result that was never written is wrong everywhere, and only the first are kept") {
-  Scene scene("all_reduce");
+  CheckScene scene("all_reduce");
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
   rank.checker.prepare(rank.rank_case, Placement::out_of_place);
@@ -100,7 +100,7 @@ TEST_CASE("checker: a result that was never written is wrong everywhere, and onl
 }
 
 TEST_CASE("checker: data of an earlier check counts as wrong in the next") {
-  Scene scene("all_reduce");
+  CheckScene scene("all_reduce");
   const auto world = scene.job.team(0);
   RankScene rank(scene, *world);
   rank.checker.prepare(rank.rank_case, Placement::out_of_place);
@@ -137,7 +137,7 @@ TEST_CASE("checker: detects changes of the first and last byte that must stay un
     for (const Placement placement : {Placement::out_of_place, Placement::in_place})
       for (const bool last : {false, true}) {
         CAPTURE(name);
-        Scene scene(name, 3);
+        CheckScene scene(name, 3);
         std::vector<RankCheckResult> check_result(3);
         const auto ends = run_as_threads(scene.job, [&](Team& world) {
           RankScene rank(scene, world, 0);
@@ -163,7 +163,7 @@ TEST_CASE("checker: in place, detects changes around the result, at indices rela
   for (const char* name : {"reduce_scatter", "scatter"})
     for (const bool before : {true, false}) {
       CAPTURE(name);
-      Scene scene(name, 3);
+      CheckScene scene(name, 3);
       std::vector<RankCheckResult> check_result(3);
       const auto ends = run_as_threads(scene.job, [&](Team& world) {
         RankScene rank(scene, world, 1);

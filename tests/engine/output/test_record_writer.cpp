@@ -24,7 +24,7 @@ using test::TemporaryFolder;
 
 namespace {
 
-std::vector<json> lines_of(const std::string& path) {
+std::vector<json> json_lines(const std::string& path) {
   std::vector<json> lines;
   std::istringstream stream(read_file(path));
   for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
@@ -107,11 +107,11 @@ TEST_CASE("a line is one placement of one row of one group, and complete at once
   const auto sink = RecordWriter::open(folder.file("run.jsonl"));
   CHECK(read_file(sink->path()).empty());
   sink->begin(made_up_run());
-  CHECK(lines_of(sink->path()).size() == 1);
+  CHECK(json_lines(sink->path()).size() == 1);
   Row other_group = made_up_row(8);
   other_group.group = 1;
   sink->rows({made_up_row(8), other_group});
-  const std::vector<json> lines = lines_of(sink->path());
+  const std::vector<json> lines = json_lines(sink->path());
   REQUIRE(lines.size() == 5);
   CHECK(read_file(sink->path()).ends_with("\n"));
   CHECK(lines[1].at("placement") == "out_of_place");
@@ -126,7 +126,7 @@ TEST_CASE("missing, not checked, not applicable and zero are distinguished") {
   const TemporaryFolder folder;
   const auto sink = RecordWriter::open(folder.file("run.jsonl"));
   write_everything(*sink);
-  const std::vector<json> lines = lines_of(sink->path());
+  const std::vector<json> lines = json_lines(sink->path());
   REQUIRE(lines.size() == 7);
   CHECK(lines[1].at("kind") == "warning");
   const json zero = lines[2].at("check"), wrong = lines[3].at("check");
@@ -165,5 +165,5 @@ TEST_CASE("1000 rows of 2 placements, 4 ranks and 20 samples are a line for each
   const auto sink = RecordWriter::open(folder.file("run.jsonl"));
   sink->begin(made_up_run());
   for (int repeat = 0; repeat < 1000; ++repeat) sink->rows({row});
-  CHECK(lines_of(sink->path()).size() == 2001);
+  CHECK(json_lines(sink->path()).size() == 2001);
 }

@@ -17,10 +17,10 @@ using namespace busbw::test;
 
 namespace {
 
-const std::vector<std::string> kAllWell(3);
+const std::vector<std::string> kThreeWell(3);
 
 // Limits that these tests reach. Handshakes must finish within them on a busy machine.
-constexpr double kShortLimitS = 3;   // several threads must join
+constexpr double kJoinLimitS = 3;   // several threads must join
 constexpr double kAnswerLimitS = 2;  // a listener must answer
 
 /// Waits as a rank until the job is aborted. Returns the failure message.
@@ -106,7 +106,7 @@ TEST_CASE("LaunchedJob: processes with several ranks each join one team") {
               CHECK(ends == std::vector<std::string>(2));
               CHECK_FALSE(job.failure());
             },
-            [](Membership& membership) { membership.ranks_per_process = 2; }) == kAllWell);
+            [](Membership& membership) { membership.ranks_per_process = 2; }) == kThreeWell);
   for (const auto& sum : sums) CHECK(sum == 45);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("LaunchedJob: agree returns the decision of process 0 everywhere; an e
             return MessageWriter().add(sum).bytes();
           };
           CHECK(MessageReader(job.agree(MessageWriter().add(process + 1).bytes(), decide)).take<int>() == 6);
-        }) == kAllWell);
+        }) == kThreeWell);
   const auto refuse = [](const std::vector<Bytes>&) -> Bytes { throw UsageError("they differ; start them alike"); };
   CHECK(run_job_of(3, at_loopback(free_port()), [&](LaunchedJob& job, int) { job.agree({}, refuse); }) ==
         std::vector<std::string>(3, "2: they differ; start them alike"));
@@ -217,7 +217,7 @@ TEST_CASE("LaunchedJob: names a silent process with its phase") {
     while (!is_over) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   });
   Membership membership = member_of(0, 2, at_loopback(port));
-  membership.silence_s = kShortLimitS;
+  membership.silence_s = kJoinLimitS;
   {
     LaunchedJob job(membership, silent());
     check_names(failure_of(job, 0), {"rank 1 (process 1, pid 4711 on elsewhere) was lost in phase warmup",
@@ -245,7 +245,7 @@ TEST_CASE("LaunchedJob: a process that leaves is not lost") {
           if (process == 1) job.leave();
           std::this_thread::sleep_for(std::chrono::milliseconds(300));
           CHECK_FALSE(job.failure());
-        }) == kAllWell);
+        }) == kThreeWell);
 }
 
 // ---- joining --------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ TEST_CASE("LaunchedJob: missing processes are named at the limit, in all joined 
   const auto ends = run_members(3, [&](int process) {
     if (process == 1) return;
     Membership membership = member_of(process, 3, at_loopback(port));
-    membership.join_limit_s = kShortLimitS;
+    membership.join_limit_s = kJoinLimitS;
     const LaunchedJob job(membership, silent());
   });
   for (const std::size_t process : {0U, 2U})
@@ -267,7 +267,7 @@ TEST_CASE("LaunchedJob: the wait for a joined process without a message ends at 
   const int port = free_port();
   const auto ends = run_members(2, [&](int process) {
     Membership membership = member_of(process, 2, at_loopback(port));
-    membership.step_limit_s = kShortLimitS;
+    membership.step_limit_s = kJoinLimitS;
     LaunchedJob job(membership, silent());
     if (process == 0) job.agree({}, [](const std::vector<Bytes>&) { return Bytes(); });
     while (!job.aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -478,7 +478,7 @@ TEST_CASE("LaunchedJob: processes join with a folder, without a token, and leave
   for (int round = 0; round < 2; ++round) {
     CHECK(run_job_of(
               3, FileStoreAddress{path}, [](LaunchedJob& job, int process) { job.team(process)->barrier(); },
-              [](Membership& membership) { membership.token.clear(); }) == kAllWell);
+              [](Membership& membership) { membership.token.clear(); }) == kThreeWell);
     CHECK_FALSE(std::filesystem::exists(path));
   }
 }
@@ -496,7 +496,7 @@ TEST_CASE("LaunchedJob: a given token is not written to the folder or replaced b
         }) == std::vector<std::string>(2));
   const auto ends = run_members(2, [&](int process) {
     Membership membership = member_of(process, 2, FileStoreAddress{path});
-    membership.join_limit_s = kShortLimitS;
+    membership.join_limit_s = kJoinLimitS;
     if (process == 0) membership.token.clear();
     const LaunchedJob job(membership, silent());
   });
@@ -550,7 +550,7 @@ TEST_CASE("LaunchedJob: a search continues without a process that is absent or w
       Membership membership = member_of(process, 3, at_loopback(port));
       membership.ranks_per_process = 2;
       membership.tolerates_losses = true;
-      if (is_absent) membership.join_limit_s = kShortLimitS;
+      if (is_absent) membership.join_limit_s = kJoinLimitS;
       LaunchedJob job(membership, silent());
       if (process == 1) return job.withdraw("no GPU");
       const auto count = [](const std::vector<Bytes>& messages) {
@@ -574,7 +574,7 @@ TEST_CASE("LaunchedJob: a search continues without a process that is absent or w
         ++lost_count;
       }
     });
-    CHECK(ends == kAllWell);
+    CHECK(ends == kThreeWell);
     CHECK(lost_count == 2);
   }
 }

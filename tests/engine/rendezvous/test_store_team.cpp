@@ -10,10 +10,9 @@ using namespace busbw::test;
 
 namespace {
 
-constexpr double kSafetyLimitS = 60;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-Bytes message(int from, std::size_t length) {
+Bytes store_message(int from, std::size_t length) {
   // A repeated block of prime length: fast to create, and swapped parts are detected.
   Bytes block(1021);
   for (std::size_t i = 0; i < block.size(); ++i)
@@ -39,12 +38,12 @@ std::string transcript(Team& team, int depth = 0) {
       {0, 0, 0, 0, 0}, {1, 0, 100, 5, 7}, {10, 3 * kMiB + 1, 0, kMiB, 17}, {kMiB - 64, kMiB - 65, kMiB, 2 * kMiB, 1}};
   for (const auto& round : sizes) {
     if (depth > 0 && &round >= &sizes[2]) continue;  // long messages only in the team of all members
-    for (const Bytes& one : team.gather(message(team.rank(), round[rank % round.size()]))) text += digest(one);
+    for (const Bytes& one : team.gather(store_message(team.rank(), round[rank % round.size()]))) text += digest(one);
     team.barrier();
   }
   const std::vector<std::size_t> lengths{0, 1, 1000, kMiB - 64, kMiB - 63, 2 * kMiB + 5};
   for (const std::size_t size : std::span(lengths).first(depth == 0 ? 6 : 3))
-    text += digest(team.broadcast(team.rank() == 0 ? message(9, size) : message(team.rank(), 3)));
+    text += digest(team.broadcast(team.rank() == 0 ? store_message(9, size) : store_message(team.rank(), 3)));
   if (depth >= 3) return text;
   for (const int colors : {1, 2}) {
     const auto group = team.split(-(team.rank() % colors));
@@ -106,8 +105,8 @@ TEST_CASE("StoreTeam: a gather and a broadcast leave nothing in the store") {
     CHECK(run_members(3, [&](int member) {
             LocalRank state;
             StoreTeam team(stores.of(member), state, first_numbers(3), member, "all");
-            team.gather(message(member, 2 * kMiB));
-            team.broadcast(message(0, 2 * kMiB));
+            team.gather(store_message(member, 2 * kMiB));
+            team.broadcast(store_message(0, 2 * kMiB));
             team.barrier();
           }) == std::vector<std::string>(3));
 }
@@ -127,8 +126,8 @@ TEST_CASE("StoreTeam: a timeout names the missing members and the group's barrie
 
 TEST_CASE("StoreTeam: an abort ends every kind of wait") {
   const std::vector<std::function<void(Team&)>> waits{
-      [](Team& team) { team.barrier(); }, [](Team& team) { team.gather(message(0, 3 * kMiB)); },
-      [](Team& team) { team.broadcast(message(0, 3 * kMiB)); }, [](Team& team) { team.split(0); }};
+      [](Team& team) { team.barrier(); }, [](Team& team) { team.gather(store_message(0, 3 * kMiB)); },
+      [](Team& team) { team.broadcast(store_message(0, 3 * kMiB)); }, [](Team& team) { team.split(0); }};
   for (const auto& wait : waits) {
     TcpStores stores(3, kSafetyLimitS);
     const auto ends = run_members(3, [&](int member) {

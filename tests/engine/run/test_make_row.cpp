@@ -10,8 +10,8 @@ using namespace busbw;
 namespace {
 
 /// A plan for 4 ranks with invented reports.
-struct Scene {
-  explicit Scene(const char* name, CollectiveSettings of = {}) : collective(make_collective(name, of)) {
+struct RowScene {
+  explicit RowScene(const char* name, CollectiveSettings of = {}) : collective(make_collective(name, of)) {
     settings.processes = 4;
     settings.iterations = 2;
     for (const int rank : {4, 5, 6, 7}) ranks.push_back({.rank = rank, .host = "a", .bus_id = {}, .device_name = {}});
@@ -63,7 +63,7 @@ WrongElement wrong(int rank, std::int64_t index) { return {rank, "receive buffer
 }  // namespace
 
 TEST_CASE("make_row: labels, sizes and counts") {
-  Scene scene("all_gather");
+  RowScene scene("all_gather");
   scene.requested_bytes = 4100;
   scene.configuration = {Dtype::float16, Redop::sum, "none", -1};
   const Row row = scene.out_of_place(report());
@@ -89,7 +89,7 @@ TEST_CASE("make_row: time by -a, per operation, and its bandwidth") {
   };
   for (const Expected& expected : {Expected{0, 0.0005}, {1, 0.0015}, {2, 0.0005}, {3, 0.003}}) {
     CAPTURE(expected.average);
-    Scene scene("all_reduce");
+    RowScene scene("all_reduce");
     scene.settings.average = expected.average;
     const Measurement measurement = *scene.out_of_place(report()).out_of_place;
     CHECK(measurement.time_s == doctest::Approx(expected.time_s));
@@ -99,11 +99,11 @@ TEST_CASE("make_row: time by -a, per operation, and its bandwidth") {
 }
 
 TEST_CASE("make_row: times are divided by all operations that were timed") {
-  CHECK(Scene("all_reduce").out_of_place(report(10)).out_of_place->time_s == doctest::Approx(0.0003));
+  CHECK(RowScene("all_reduce").out_of_place(report(10)).out_of_place->time_s == doctest::Approx(0.0003));
 }
 
 TEST_CASE("make_row: a device has three named times, each combined by -a, and per rank") {
-  Scene scene("all_reduce");
+  RowScene scene("all_reduce");
   const Measurement measurement = *scene.out_of_place(on_devices()).out_of_place;
   CHECK(measurement.time_s == doctest::Approx(0.0015));
   CHECK(measurement.device_time_s == doctest::Approx(0.00025));
@@ -126,7 +126,7 @@ TEST_CASE("make_row: a device has three named times, each combined by -a, and pe
 
 TEST_CASE("make_row: no late rank if ranks do not all wait for each other") {
   for (const char* name : {"broadcast", "reduce", "gather", "scatter", "sendrecv"}) {
-    const Measurement measurement = *Scene(name).out_of_place(on_devices()).out_of_place;
+    const Measurement measurement = *RowScene(name).out_of_place(on_devices()).out_of_place;
     CHECK(measurement.rank_device_times_s.size() == 4);
     CHECK(measurement.rank_arrivals_s.empty());
   }
@@ -137,7 +137,7 @@ TEST_CASE("make_row: on the host a rank that starts each iteration late is named
     PlacementReport late = report();
     for (RankReport& rank : late.ranks) rank.samples.start_delay = StartDelay{1e-6, {{1e-6, 2e-6}}};
     late.ranks[2].samples.start_delay = StartDelay{901e-6, {{900e-6, 902e-6}}};
-    const Measurement measurement = *Scene(name).out_of_place(late).out_of_place;
+    const Measurement measurement = *RowScene(name).out_of_place(late).out_of_place;
     REQUIRE(measurement.rank_arrivals_s.size() == 4);
     CHECK(measurement.rank_arrivals_s[0] == 0);
     CHECK(measurement.rank_arrivals_s[2] == doctest::Approx(900e-6));
@@ -149,7 +149,7 @@ TEST_CASE("make_row: on the host a rank that starts each iteration late is named
 }
 
 TEST_CASE("make_row: one time if a call returns only after its operation") {
-  const Measurement measurement = *Scene("all_reduce").out_of_place(report()).out_of_place;
+  const Measurement measurement = *RowScene("all_reduce").out_of_place(report()).out_of_place;
   CHECK_FALSE(measurement.device_time_s);
   CHECK(measurement.sample_clock == SampleClock::host);
   CHECK_FALSE(measurement.launch_time_s);
@@ -166,7 +166,7 @@ TEST_CASE("make_row: clocks of all devices, unknown ones missing; warnings name 
       DeviceClockState{.clock_hz = 1.98e9, .max_clock_hz = 2e9, .throttle_reasons = {}};
   told.ranks[1].samples.clock_after =
       DeviceClockState{.clock_hz = 1.4e9, .max_clock_hz = 2e9, .throttle_reasons = {"power limit"}};
-  const Measurement measurement = *Scene("all_reduce").out_of_place(told).out_of_place;
+  const Measurement measurement = *RowScene("all_reduce").out_of_place(told).out_of_place;
   REQUIRE(measurement.rank_clocks.size() == 4);
   CHECK_FALSE(measurement.rank_clocks[0].before_hz);
   CHECK(measurement.rank_clocks[1].before_hz == 1.98e9);
@@ -181,7 +181,8 @@ TEST_CASE("make_row: a rank that is slow to launch is reported for both placemen
   PlacementReport slow = on_devices(20);
   slow.ranks[3].samples.total.issue_s = 0.1;
   const auto warnings = [](const PlacementReport& out_of_place, const PlacementReport& in_place) {
-    const Row row = Scene("all_reduce").row({{Placement::out_of_place, out_of_place}, {Placement::in_place, in_place}});
+    const Row row =
+        RowScene("all_reduce").row({{Placement::out_of_place, out_of_place}, {Placement::in_place, in_place}});
     const auto is_slow = [](const std::string& warning) { return warning.find("to launch") != std::string::npos; };
     return std::vector{std::ranges::count_if(row.out_of_place->warnings, is_slow),
                        std::ranges::count_if(row.in_place->warnings, is_slow)};
@@ -192,7 +193,7 @@ TEST_CASE("make_row: a rank that is slow to launch is reported for both placemen
 }
 
 TEST_CASE("make_row: skipped iterations are noted with -I, and -K counts them") {
-  Scene scene("all_reduce");
+  RowScene scene("all_reduce");
   PlacementReport made = report();
   for (RankReport& rank : made.ranks) rank.samples.skipped_iterations = 1;
   CHECK(scene.out_of_place(made).comments.empty());
@@ -210,7 +211,7 @@ TEST_CASE("make_row: skipped iterations are noted with -I, and -K counts them") 
 }
 
 TEST_CASE("make_row: an iteration takes as long as its last rank, and the summary is over those") {
-  const Measurement measurement = *Scene("all_reduce").out_of_place(report()).out_of_place;
+  const Measurement measurement = *RowScene("all_reduce").out_of_place(report()).out_of_place;
   CHECK(measurement.iteration_s == std::vector<double>{0.004, 0.002});
   CHECK(measurement.rank_times_s.size() == 4);
   CHECK(measurement.rank_samples_s.size() == 4);
@@ -221,7 +222,7 @@ TEST_CASE("make_row: an iteration takes as long as its last rank, and the summar
 }
 
 TEST_CASE("make_row: -K skips samples of the summary, not of the time") {
-  Scene scene("all_reduce");
+  RowScene scene("all_reduce");
   scene.settings.per_iteration = true;
   scene.settings.per_iteration_skip = 1;
   const Measurement measurement = *scene.out_of_place(report()).out_of_place;
@@ -232,7 +233,7 @@ TEST_CASE("make_row: -K skips samples of the summary, not of the time") {
 }
 
 TEST_CASE("make_row: with -I and several processes, the slowest rank of each process") {
-  Scene scene("all_reduce");
+  RowScene scene("all_reduce");
   CHECK(scene.out_of_place(report()).out_of_place->process_max_s.empty());
   scene.settings.per_iteration = true;
   scene.settings.processes = 2;
@@ -245,7 +246,7 @@ TEST_CASE("make_row: with -I and several processes, the slowest rank of each pro
 }
 
 TEST_CASE("make_row: -C adds the issue time, combined over ranks as the time") {
-  Scene scene("all_reduce");
+  RowScene scene("all_reduce");
   CHECK_FALSE(scene.out_of_place(report()).out_of_place->cpu_time_s);
   scene.settings.report_cputime = true;
   CHECK(scene.out_of_place(report()).out_of_place->cpu_time_s == doctest::Approx(0.00075));
@@ -255,7 +256,7 @@ TEST_CASE("make_row: wrong elements are summed over ranks, and the first few are
   PlacementReport bad = report();
   bad.ranks[1].check_result = {7, {wrong(1, 0), wrong(1, 3), wrong(1, 4)}};
   bad.ranks[3].check_result = {2, {wrong(3, 8), wrong(3, 9)}};
-  const CheckResult check = Scene("all_reduce").out_of_place(bad).out_of_place->check;
+  const CheckResult check = RowScene("all_reduce").out_of_place(bad).out_of_place->check;
   CHECK(check.state == CheckResult::State::checked);
   CHECK(check.wrong_elements == 9);
   CHECK(check.wrong_ranks == 2);
@@ -268,7 +269,7 @@ TEST_CASE("make_row: wrong elements are summed over ranks, and the first few are
 
 TEST_CASE("make_row: not checked, not applicable and correct are distinguished") {
   const auto state = [](const char* name, Placement placement, int checks) {
-    Scene scene(name);
+    RowScene scene(name);
     scene.settings.check_iterations = checks;
     const Row row = scene.row({{placement, report()}});
     return (placement == Placement::in_place ? row.in_place : row.out_of_place)->check.state;
@@ -285,12 +286,12 @@ TEST_CASE("make_row: not checked, not applicable and correct are distinguished")
 }
 
 TEST_CASE("make_row: the row names the bound of the check") {
-  const Row row = Scene("all_reduce").row({{Placement::out_of_place, report()}}, "within 1 ulp");
+  const Row row = RowScene("all_reduce").row({{Placement::out_of_place, report()}}, "within 1 ulp");
   CHECK(row.out_of_place->check.policy == "within 1 ulp");
 }
 
 TEST_CASE("make_row: alltoallv's summary follows the row, for each placement, with nccl-tests' figures") {
-  Scene scene("alltoallv", {.alltoallv = {.pattern = DistanceSpread{0}, .print_summary = true}});
+  RowScene scene("alltoallv", {.alltoallv = {.pattern = DistanceSpread{0}, .print_summary = true}});
   const Row row = scene.row({{Placement::out_of_place, report()}, {Placement::in_place, report()}});
   REQUIRE(row.comments.size() == 2 * 5);
   CHECK(row.comments[0] ==
@@ -298,11 +299,11 @@ TEST_CASE("make_row: alltoallv's summary follows the row, for each placement, wi
   CHECK(row.comments[1] == "  rank=0 send_bytes=4096 recv_bytes=4096 alg_bw=0.00 bus_bw=0.00");
   CHECK(row.comments[4].starts_with("  rank=3 "));
   CHECK(row.comments[5] == row.comments[0]);
-  CHECK(Scene("alltoallv").row({{Placement::out_of_place, report()}}).comments.empty());
+  CHECK(RowScene("alltoallv").row({{Placement::out_of_place, report()}}).comments.empty());
 }
 
 TEST_CASE("make_row: the algorithm is that of all ranks, unknown if one rank does not know its own") {
-  const Scene scene("all_reduce");
+  const RowScene scene("all_reduce");
   PlacementReport reported = report();
   CHECK(scene.out_of_place(reported).out_of_place->algorithms.empty());
   for (RankReport& rank : reported.ranks) rank.samples.algorithms = {{"ring", "ll", 4}};
@@ -312,7 +313,7 @@ TEST_CASE("make_row: the algorithm is that of all ranks, unknown if one rank doe
 }
 
 TEST_CASE("make_row: ranks that report several algorithms get a warning that names them") {
-  const Scene scene("all_reduce");
+  const RowScene scene("all_reduce");
   PlacementReport reported = report();
   for (RankReport& rank : reported.ranks) rank.samples.algorithms = {{"ring", "ll", 4}};
   reported.ranks[3].samples.algorithms = {{"tree", "ll", 4}};

@@ -8,7 +8,7 @@ using namespace busbw;
 
 namespace {
 
-ProcessInfo facts(const std::string& host, std::vector<std::string> gpus = {}) {
+ProcessInfo process_on(const std::string& host, std::vector<std::string> gpus = {}) {
   ProcessInfo it;
   it.host = host;
   it.host_identity = host + ".example boot-1";
@@ -40,7 +40,7 @@ std::string value(const Agreement& agreement, const std::string& name) {
 }  // namespace
 
 TEST_CASE("process agreement: facts survive encoding, and truncated ones are errors") {
-  ProcessInfo there = facts("n1", {"0000:17:00.0", "0000:2a:00.0"});
+  ProcessInfo there = process_on("n1", {"0000:17:00.0", "0000:2a:00.0"});
   there.processors = {0, 63};
   there.unsupported = {{Dtype::f8e5m2, {"too old", "take a new one"}}};
   const Bytes packed = MessageWriter().add(there).bytes();
@@ -67,7 +67,7 @@ TEST_CASE("process agreement: facts survive encoding, and truncated ones are err
 
 TEST_CASE(
     "process agreement: the largest size is the one that all have memory for; hosts and store addresses are listed") {
-  std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2"), facts("n2")};
+  std::vector<ProcessInfo> all{process_on("n1"), process_on("n1"), process_on("n2"), process_on("n2")};
   all[2].max_bytes = 1000;
   Agreement agreement = compare_all(all, 1);
   CHECK(agreement.max_bytes == 1000);
@@ -93,7 +93,7 @@ TEST_CASE("process agreement: a difference in a common setting ends the job and 
                                     {&ProcessInfo::arguments, "command line", "same arguments", ExitCode::usage},
                                     {&ProcessInfo::backend, "backend", "--backend", ExitCode::usage}};
   for (const Difference& difference : differences) {
-    std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2")};
+    std::vector<ProcessInfo> all{process_on("n1"), process_on("n1"), process_on("n2")};
     all[2].*difference.field = "something else";
     try {
       compare_all(all, 1);
@@ -108,7 +108,7 @@ TEST_CASE("process agreement: a difference in a common setting ends the job and 
 
 TEST_CASE("process agreement: a different library version or file ends the job and names both") {
   for (auto field : {&ProcessInfo::library_version, &ProcessInfo::library_sha256}) {
-    std::vector<ProcessInfo> all{facts("n1"), facts("n1"), facts("n2")};
+    std::vector<ProcessInfo> all{process_on("n1"), process_on("n1"), process_on("n2")};
     all[2].*field = "deadbeef";
     all[2].library_path = "/opt/libnccl.so.2";
     const std::string sentence = sentence_of<UsageError>([&] { compare_all(all, 1); });
@@ -118,7 +118,7 @@ TEST_CASE("process agreement: a different library version or file ends the job a
 }
 
 TEST_CASE("process agreement: the same file at two paths is the same library, and unknown hashes are not compared") {
-  std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
+  std::vector<ProcessInfo> all{process_on("n1"), process_on("n2")};
   all[1].library_path = "/home/me/libnccl.so.2";
   CHECK_NOTHROW(compare_all(all, 1));
   all[1].library_sha256.clear();
@@ -127,15 +127,17 @@ TEST_CASE("process agreement: the same file at two paths is the same library, an
 
 TEST_CASE("process agreement: a GPU belongs to one rank; the same bus on another host is another GPU") {
   const std::vector<std::string> first{"0000:17:00.0", "0000:2a:00.0"};
-  CHECK_NOTHROW(compare_all({facts("n1", first), facts("n2", first)}, 2));
-  check_names(sentence_of<EnvironmentError>([&] {
-                compare_all({facts("n1", first), facts("n2", first), facts("n1", {"0000:3b:00.0", "0000:2a:00.0"})}, 2);
-              }),
-              {"ranks 1 and 5", "GPU 0000:2a:00.0 of n1", "CUDA_VISIBLE_DEVICES"});
+  CHECK_NOTHROW(compare_all({process_on("n1", first), process_on("n2", first)}, 2));
+  check_names(
+      sentence_of<EnvironmentError>([&] {
+        compare_all(
+            {process_on("n1", first), process_on("n2", first), process_on("n1", {"0000:3b:00.0", "0000:2a:00.0"})}, 2);
+      }),
+      {"ranks 1 and 5", "GPU 0000:2a:00.0 of n1", "CUDA_VISIBLE_DEVICES"});
 }
 
 TEST_CASE("process agreement: a GPU may be shared if all processes set NCCL's variable") {
-  std::vector<ProcessInfo> all{facts("n1", {"0000:17:00"}), facts("n1", {"0000:17:00"})};
+  std::vector<ProcessInfo> all{process_on("n1", {"0000:17:00"}), process_on("n1", {"0000:17:00"})};
   all[0].tuning = {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}};
   check_names(sentence_of<EnvironmentError>([&] { compare_all(all, 1); }), {"NCCL_MULTI_RANK_GPU_ENABLE=1", "MIG"});
   all[1].tuning = all[0].tuning;
@@ -143,7 +145,7 @@ TEST_CASE("process agreement: a GPU may be shared if all processes set NCCL's va
 }
 
 TEST_CASE("process agreement: different tuning gives a warning that names the variables and the first process") {
-  std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n3")};
+  std::vector<ProcessInfo> all{process_on("n1"), process_on("n2"), process_on("n3")};
   all[1].tuning = {{"NCCL_ALGO", "Tree"}, {"NCCL_DEBUG", "WARN"}, {"NCCL_PROTO", "LL"}};
   all[2].tuning = {};
   const Agreement agreement = compare_all(all, 1);
@@ -152,7 +154,8 @@ TEST_CASE("process agreement: different tuning gives a warning that names the va
 }
 
 TEST_CASE("process agreement: messages name the right process after the loss of another one") {
-  std::vector<ProcessInfo> all{facts("n1", {"0000:17:00"}), facts("n2", {"0000:17:00"}), facts("n3", {"0000:17:00"})};
+  std::vector<ProcessInfo> all{process_on("n1", {"0000:17:00"}), process_on("n2", {"0000:17:00"}),
+                               process_on("n3", {"0000:17:00"})};
   all[1].number = 2;
   all[2].number = 3;
   all[2].tuning = {};
@@ -166,7 +169,7 @@ TEST_CASE("process agreement: messages name the right process after the loss of 
 }
 
 TEST_CASE("process agreement: a type is skipped if one process does not support it, and that process is named") {
-  std::vector<ProcessInfo> all{facts("n1"), facts("n2"), facts("n2")};
+  std::vector<ProcessInfo> all{process_on("n1"), process_on("n2"), process_on("n2")};
   CHECK(compare_all(all, 1).unsupported.empty());
   all[2].unsupported = {{Dtype::f8e4m3, {"GPU 0 has 8.0", "use newer GPUs"}}};
   all[1].unsupported = {{Dtype::f8e5m2, {"GPU 0 has 8.9", "use newer GPUs"}}, {Dtype::f8e4m3, {"GPU 0 has 8.9", "x"}}};
@@ -178,7 +181,7 @@ TEST_CASE("process agreement: a type is skipped if one process does not support 
 }
 
 TEST_CASE("process agreement: a limitation of all processes names none of them") {
-  std::vector<ProcessInfo> all{facts("n1"), facts("n2")};
+  std::vector<ProcessInfo> all{process_on("n1"), process_on("n2")};
   for (ProcessInfo& process : all) process.unsupported = {{Dtype::f8e4m3, {"NCCL 2.18.3 has none", "use 2.24"}}};
   const Agreement agreement = compare_all(all, 1);
   REQUIRE(agreement.unsupported.size() == 1);
@@ -187,7 +190,7 @@ TEST_CASE("process agreement: a limitation of all processes names none of them")
 
 TEST_CASE("process agreement: the warning on shared processors names the most crowded host") {
   auto on = [](const std::string& host, std::vector<int> processors) {
-    ProcessInfo it = facts(host);
+    ProcessInfo it = process_on(host);
     it.processors = std::move(processors);
     return it;
   };

@@ -18,18 +18,18 @@ using namespace busbw;
 
 namespace {
 
-constexpr std::uint64_t kMax = 4096;
+constexpr std::uint64_t kMaxDeviceBytes = 4096;
 
 /// Iterations of one rank on a fake device.
-struct Scene {
-  explicit Scene(const MadeUpDevice& made_up, const RunSettings& given, const char* name = "all_reduce", int size = 1,
-                 int ranks_of_largest_group = 0)
+struct DeviceScene {
+  explicit DeviceScene(const MadeUpDevice& made_up, const RunSettings& given, const char* name = "all_reduce",
+                       int size = 1, int ranks_of_largest_group = 0)
       : settings(given),
         collective(make_collective(name, {})),
-        device(made_up, buffer_bytes(kMax, 0), size),
+        device(made_up, buffer_bytes(kMaxDeviceBytes, 0), size),
         job(1),
         world(job.team(0)),
-        buffers(device, collective->shape(16, 4, size), Dtype::float32, kMax, 0),
+        buffers(device, collective->shape(16, 4, size), Dtype::float32, kMaxDeviceBytes, 0),
         runner(*world, device,
                {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place,
                 std::max(size, ranks_of_largest_group)},
@@ -77,7 +77,7 @@ class LoggedTeam final : public TeamLike {
 }  // namespace
 
 TEST_CASE("sampling: -G captures the iterations once, launches them N times, and divides by all of them") {
-  Scene scene({}, settings_of(3, 2, 5));
+  DeviceScene scene({}, settings_of(3, 2, 5));
   scene.time_batch();
   const int put_on_device = 1;
   const int just_before = 1;
@@ -93,14 +93,14 @@ TEST_CASE("sampling: -G captures the iterations once, launches them N times, and
 }
 
 TEST_CASE("sampling: uploading a graph to the device is not timed") {
-  Scene scene({}, settings_of(2, 1, 1));
+  DeviceScene scene({}, settings_of(2, 1, 1));
   scene.time_batch();
   CHECK(scene.device.log ==
         Words{"begin", "run", "run", "end", "issue", "wait", "run", "wait", "issue", "flush", "wait"});
 }
 
 TEST_CASE("sampling: an operation wakes the device just before the timed part") {
-  Scene scene({}, settings_of(2));
+  DeviceScene scene({}, settings_of(2));
   scene.time_batch();
   CHECK(scene.device.log == Words{"run", "wait", "run", "run", "flush", "wait"});
   CHECK(scene.samples.total.operations == 2);
@@ -111,7 +111,7 @@ TEST_CASE("sampling: an operation wakes the device just before the timed part") 
 
 TEST_CASE("sampling: an operation aligns the ranks before the timed part, because they leave a barrier one by one") {
   for (const bool with_timestamps : {false, true}) {
-    Scene scene({}, settings_of(1));
+    DeviceScene scene({}, settings_of(1));
     LoggedTeam meeting(*scene.world, scene.device.log);
     IterationRunner runner(
         meeting, scene.device,
@@ -131,9 +131,9 @@ TEST_CASE("sampling: groups of different sizes use equally many gated batches, b
       CAPTURE(room);
       CAPTURE(small);
       const RunSettings settings = settings_of(20);
-      Scene of_largest({.room = room}, settings, "hypercube", 8);
-      Scene of_small({.room = room}, settings, "hypercube", small, 8);
-      for (Scene* scene : {&of_largest, &of_small}) {
+      DeviceScene of_largest({.room = room}, settings, "hypercube", 8);
+      DeviceScene of_small({.room = room}, settings, "hypercube", small, 8);
+      for (DeviceScene* scene : {&of_largest, &of_small}) {
         scene->sample_gated();
         scene->measure_device_time();
       }
@@ -143,7 +143,7 @@ TEST_CASE("sampling: groups of different sizes use equally many gated batches, b
 }
 
 TEST_CASE("sampling: -G with timestamps gives one sample per iteration and launch") {
-  Scene scene({.operation_s = 0.5}, settings_of(3, 2, 4));
+  DeviceScene scene({.operation_s = 0.5}, settings_of(3, 2, 4));
   scene.sample_gated();
   CHECK(scene.device.count("begin") == 1);
   const int put_on_device = 1;
@@ -158,7 +158,7 @@ TEST_CASE("sampling: -G with timestamps gives one sample per iteration and launc
 }
 
 TEST_CASE("sampling: timestamps of a long graph also give the total and the device time") {
-  Scene scene({.operation_s = 0.5}, settings_of(3, 1, 2));
+  DeviceScene scene({.operation_s = 0.5}, settings_of(3, 1, 2));
   scene.sample_with_events(TotalTime::from_samples);
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.device.count("close") == 0);
@@ -169,14 +169,14 @@ TEST_CASE("sampling: timestamps of a long graph also give the total and the devi
 }
 
 TEST_CASE("sampling: graphs stop at 100,000 samples") {
-  Scene scene({}, settings_of(50'000, 1, 7));
+  DeviceScene scene({}, settings_of(50'000, 1, 7));
   scene.sample_gated();
   CHECK(scene.device.count("issue") == 1 + 2);
   CHECK(scene.samples.iteration_s.size() + scene.samples.skipped_iterations == 100'000);
 }
 
 TEST_CASE("sampling: a gated graph with timestamps starts on all ranks together, so no sample includes a wait") {
-  Scene scene({.operation_s = 2, .late_s = 50}, settings_of(3, 1, 2));
+  DeviceScene scene({.operation_s = 2, .late_s = 50}, settings_of(3, 1, 2));
   scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(6, 2.0));
   CHECK(scene.samples.skipped_iterations == 0);
@@ -194,7 +194,7 @@ TEST_CASE("sampling: a graph with timestamps that cannot be gated has no sample 
         {MadeUpDevice{.operation_s = 2, .room = 1}, settings_of(3, 1, 2)},
         {MadeUpDevice{.operation_s = 2}, settings_of(500, 1, 2)},
         {MadeUpDevice{.operation_s = 2, .room = 8}, settings_of(100, 1, 2)}}) {
-    Scene scene(device, settings);
+    DeviceScene scene(device, settings);
     scene.sample_gated();
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples.skipped_iterations == 2);
@@ -202,21 +202,21 @@ TEST_CASE("sampling: a graph with timestamps that cannot be gated has no sample 
     CHECK(scene.samples.first_iteration_s == 2.0);
   }
   // 499 operations and 500 timestamps fit into a capacity of 40.
-  Scene scene({}, settings_of(499, 1, 2));
+  DeviceScene scene({}, settings_of(499, 1, 2));
   scene.sample_gated();
   CHECK(scene.device.count("close") == 2);
   CHECK(scene.samples.skipped_iterations == 0);
 }
 
 TEST_CASE("sampling: a graph of one iteration keeps its only sample") {
-  Scene scene({.operation_s = 2, .has_gate = false}, settings_of(1, 1, 3));
+  DeviceScene scene({.operation_s = 2, .has_gate = false}, settings_of(1, 1, 3));
   scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.skipped_iterations == 0);
 }
 
 TEST_CASE("sampling: the first batch also keeps its first iteration separately") {
-  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(3, 2));
+  DeviceScene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(3, 2));
   scene.sample_gated();
   CHECK(scene.samples.first_iteration_s == 60.0);
   CHECK(scene.samples.iteration_s.front() == 30.0);
@@ -224,7 +224,7 @@ TEST_CASE("sampling: the first batch also keeps its first iteration separately")
 }
 
 TEST_CASE("sampling: short iterations are gated: their samples include neither launches nor waits for other ranks") {
-  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .room = 6}, settings_of(3));
+  DeviceScene scene({.operation_s = 2, .launch_s = 3, .late_s = 50, .room = 6}, settings_of(3));
   scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 2.0));
   CHECK(scene.samples.first_iteration_s == 55.0);  // measured alone, before the batch
@@ -243,7 +243,7 @@ TEST_CASE("sampling: gated iterations with timestamps do not exceed the gate's c
         CAPTURE(name);
         CAPTURE(room);
         CAPTURE(aggregated);
-        Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
+        DeviceScene scene({.room = room}, settings_of(50, aggregated), name, 8);
         scene.sample_gated();
         CHECK(scene.device.max_behind_gate <= room);
         CHECK(scene.samples.iteration_s.size() == 50);
@@ -251,7 +251,7 @@ TEST_CASE("sampling: gated iterations with timestamps do not exceed the gate's c
 }
 
 TEST_CASE("sampling: timestamps between longer iterations give samples and device time, but no total") {
-  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(3, 2));
+  DeviceScene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(3, 2));
   scene.sample_with_events(TotalTime::separate);
   CHECK(scene.samples.clock == SampleClock::device_events);
   CHECK(scene.samples.iteration_s == std::vector<double>{30.0, 5.0, 5.0});
@@ -267,7 +267,7 @@ TEST_CASE("sampling: timestamps between longer iterations give samples and devic
 }
 
 TEST_CASE("sampling: graphs with timestamps and without a gate give samples and device time of all launches") {
-  Scene scene({.operation_s = 2}, settings_of(3, 1, 4));
+  DeviceScene scene({.operation_s = 2}, settings_of(3, 1, 4));
   scene.sample_with_events(TotalTime::separate);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.device.count("ask") == 1);
@@ -279,7 +279,7 @@ TEST_CASE("sampling: graphs with timestamps and without a gate give samples and 
 }
 
 TEST_CASE("sampling: iterations too short to hide launches have no device time without a gate") {
-  Scene scene({.operation_s = 2, .launch_s = 3, .has_gate = false}, settings_of(3));
+  DeviceScene scene({.operation_s = 2, .launch_s = 3, .has_gate = false}, settings_of(3));
   scene.sample_gated();
   CHECK(scene.samples.iteration_s == std::vector<double>(3, 5.0));
   CHECK(scene.samples.clock == SampleClock::device_events);
@@ -288,24 +288,24 @@ TEST_CASE("sampling: iterations too short to hide launches have no device time w
 }
 
 TEST_CASE("sampling: launches of short graphs are visible, even with long iterations") {
-  const Scene scene({}, settings_of(10, 1, 3));
+  const DeviceScene scene({}, settings_of(10, 1, 3));
   CHECK(visible_overhead(scene.runner, 200e-6) == VisibleOverhead::launches);
   CHECK(visible_overhead(scene.runner, 400e-6) == VisibleOverhead::launches);  // 10 of them are 4 ms
   CHECK(visible_overhead(scene.runner, 600e-6) == VisibleOverhead::timestamps);
   CHECK(visible_overhead(scene.runner, 2.6e-3) == VisibleOverhead::none);
-  CHECK(visible_overhead(Scene({}, settings_of(1, 1, 3)).runner, 2.6e-3) == VisibleOverhead::launches);
-  CHECK(visible_overhead(Scene({}, settings_of(10)).runner, 400e-6) == VisibleOverhead::timestamps);
+  CHECK(visible_overhead(DeviceScene({}, settings_of(1, 1, 3)).runner, 2.6e-3) == VisibleOverhead::launches);
+  CHECK(visible_overhead(DeviceScene({}, settings_of(10)).runner, 400e-6) == VisibleOverhead::timestamps);
 }
 
 TEST_CASE("sampling: gated times include neither launches nor waits for other ranks") {
-  Scene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(10));
+  DeviceScene scene({.operation_s = 2, .launch_s = 3, .late_s = 50}, settings_of(10));
   scene.measure_device_time();
   CHECK(scene.samples.device_operations == 10);
   CHECK(scene.samples.device_s == 20.0);
   // one operation makes all ranks begin together
   CHECK(scene.device.log == Words{"close", "run", "stamp 0", "run", "run", "run", "run", "run", "run", "run", "run",
                                   "run", "run", "stamp 1", "flush", "open", "wait"});
-  Scene without({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(10));
+  DeviceScene without({.operation_s = 2, .launch_s = 3, .late_s = 50, .has_gate = false}, settings_of(10));
   without.sample_gated();
   CHECK(without.samples.iteration_s.front() == 55.0);
   CHECK(without.samples.iteration_s.back() == 5.0);
@@ -318,7 +318,7 @@ TEST_CASE("sampling: gated operations do not exceed the gate's capacity, for any
         CAPTURE(name);
         CAPTURE(room);
         CAPTURE(aggregated);
-        Scene scene({.room = room}, settings_of(50, aggregated), name, 8);
+        DeviceScene scene({.room = room}, settings_of(50, aggregated), name, 8);
         scene.measure_device_time();
         CHECK(scene.device.max_behind_gate <= room);
         CHECK(scene.samples.device_operations <= 50 * static_cast<std::size_t>(aggregated));
@@ -328,7 +328,7 @@ TEST_CASE("sampling: gated operations do not exceed the gate's capacity, for any
 }
 
 TEST_CASE("sampling: the gate closes repeatedly until all iterations are done") {
-  Scene scene({.operation_s = 2, .launch_s = 3, .room = 7}, settings_of(10));
+  DeviceScene scene({.operation_s = 2, .launch_s = 3, .room = 7}, settings_of(10));
   scene.measure_device_time();
   CHECK(scene.device.count("close") == 3);  // 4, 4 and 2
   CHECK(scene.samples.device_operations == 10);
@@ -336,7 +336,7 @@ TEST_CASE("sampling: the gate closes repeatedly until all iterations are done") 
 }
 
 TEST_CASE("sampling: a graph is one launch behind the gate") {
-  Scene scene({.operation_s = 2, .room = 10}, settings_of(50, 1, 3));
+  DeviceScene scene({.operation_s = 2, .room = 10}, settings_of(50, 1, 3));
   scene.measure_device_time();
   CHECK(scene.samples.device_operations == 50);
   CHECK(scene.samples.device_s == 100.0);
@@ -345,10 +345,10 @@ TEST_CASE("sampling: a graph is one launch behind the gate") {
 
 TEST_CASE("sampling: a graph that exceeds the gate's capacity is not gated") {
   for (const auto& [room, most] : {std::pair<std::size_t, int>{40, 1000}, {8, 200}}) {
-    Scene longest({.room = room}, settings_of(most, 1, 3));
+    DeviceScene longest({.room = room}, settings_of(most, 1, 3));
     longest.measure_device_time();
     CHECK(longest.samples.device_operations == static_cast<std::uint64_t>(most));
-    Scene too_long({.room = room}, settings_of(most + 1, 1, 3));
+    DeviceScene too_long({.room = room}, settings_of(most + 1, 1, 3));
     too_long.measure_device_time();
     CHECK(too_long.samples.device_operations == 0);
     CHECK(too_long.device.log.empty());
@@ -361,7 +361,7 @@ TEST_CASE("sampling: nothing is gated without a gate, without capacity, or with 
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 1)},
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 2)},
                                          {MadeUpDevice{}, settings_of(5, 1, 0, 3)}}) {
-    Scene scene(device, settings);
+    DeviceScene scene(device, settings);
     scene.measure_device_time();
     CHECK(scene.samples.device_operations == 0);
     CHECK(scene.device.log.empty());
@@ -369,7 +369,7 @@ TEST_CASE("sampling: nothing is gated without a gate, without capacity, or with 
 }
 
 TEST_CASE("sampling: the gate opens if a rank fails behind it") {
-  Scene scene({}, settings_of(5));
+  DeviceScene scene({}, settings_of(5));
   scene.device.when_flushed = [&] { scene.job.abort(ExitCode::rank_lost, "lost"); };
   CHECK_THROWS_AS(scene.measure_device_time(), JobAborted);
   CHECK(scene.device.count("close") == 1);
@@ -380,7 +380,7 @@ TEST_CASE("sampling: -m operations are issued as one, unless the host waits afte
   for (const auto& [aggregated, blocking, groups] : {std::tuple{1, 0, 0}, {3, 0, 4}, {3, 1, 0}, {3, 2, 0}, {3, 3, 4}}) {
     CAPTURE(aggregated);
     CAPTURE(blocking);
-    Scene scene({}, settings_of(4, aggregated, 0, blocking));
+    DeviceScene scene({}, settings_of(4, aggregated, 0, blocking));
     scene.sample_with_events(TotalTime::from_samples);
     CHECK(scene.device.count("group") == groups);
     CHECK(scene.device.count("grouped") == groups);
@@ -389,7 +389,7 @@ TEST_CASE("sampling: -m operations are issued as one, unless the host waits afte
 }
 
 TEST_CASE("sampling: -z 3 waits after aggregated operations, not between them") {
-  Scene scene({}, settings_of(1, 2, 0, 3));
+  DeviceScene scene({}, settings_of(1, 2, 0, 3));
   scene.sample_with_events(TotalTime::from_samples);
   CHECK(scene.device.log == Words{"run", "wait",    //
                                   "stamp 0", "flush", "group", "run", "run", "grouped", "wait", "stamp 1", "stamp 2",
@@ -398,7 +398,7 @@ TEST_CASE("sampling: -z 3 waits after aggregated operations, not between them") 
 
 TEST_CASE("sampling: no device time with -z, because the timestamps include host waits") {
   for (const int blocking : {1, 2, 3}) {
-    Scene scene({}, settings_of(4, 1, 0, blocking));
+    DeviceScene scene({}, settings_of(4, 1, 0, blocking));
     scene.sample_with_events(TotalTime::from_samples);
     CHECK(scene.samples.device_operations == 0);
   }
@@ -406,7 +406,7 @@ TEST_CASE("sampling: no device time with -z, because the timestamps include host
 
 TEST_CASE("sampling: the device's clocks are queried while it works, but never in the timed part") {
   const DeviceClockState condition{.clock_hz = 1.9e9, .max_clock_hz = 1.98e9, .throttle_reasons = {"power limit"}};
-  Scene scene({.condition = condition}, settings_of(2));
+  DeviceScene scene({.condition = condition}, settings_of(2));
   // Without a warm-up, the batch is not known to hide the query.
   const auto log_of = [&](bool is_total) {
     scene.device.log.clear();
@@ -425,7 +425,7 @@ TEST_CASE("sampling: the device's clocks are queried while it works, but never i
 
 TEST_CASE("sampling: in a batch of few iterations the clocks are queried afterwards, even after a long warm-up") {
   for (const auto& [iterations, at_work] : {std::pair{3, false}, {4, true}}) {
-    Scene scene({.condition = DeviceClockState{}, .host_wait_s = 25e-3}, settings_of(iterations));
+    DeviceScene scene({.condition = DeviceClockState{}, .host_wait_s = 25e-3}, settings_of(iterations));
     scene.runner.warm_up();
     scene.device.log.clear();
     scene.sample_with_events(TotalTime::from_samples);

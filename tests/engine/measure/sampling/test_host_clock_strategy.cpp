@@ -17,7 +17,7 @@ using namespace busbw;
 
 namespace {
 
-constexpr std::uint64_t kMax = 64;
+constexpr std::uint64_t kMaxHostBytes = 64;
 constexpr double kDelayS = 2e-3;
 constexpr double kOperationS = 8e-3;
 
@@ -74,10 +74,10 @@ Outcome measure(TotalTime total, int iterations, int blocking = 0, int operation
   settings.iterations = iterations;
   settings.blocking = blocking;
   const LateCollective collective(operations);
-  SleepingCommunicator communicator(0, 1, buffer_bytes(kMax, 0));
+  SleepingCommunicator communicator(0, 1, buffer_bytes(kMaxHostBytes, 0));
   LocalJob job(1);
   const auto world = job.team(0);
-  const CaseBuffers buffers(communicator, collective.shape(4, 4, 1), Dtype::float32, kMax, 0);
+  const CaseBuffers buffers(communicator, collective.shape(4, 4, 1), Dtype::float32, kMaxHostBytes, 0);
   IterationRunner runner(*world, communicator,
                          {collective, buffers, Dtype::float32, Redop::sum, 0, Placement::out_of_place, 1}, settings);
   HostClockStrategy strategy(runner, total);

@@ -49,17 +49,17 @@ class CallsAsSeconds final : public Timestamps {
   std::vector<std::size_t> at_;
 };
 
-constexpr std::uint64_t kMax = 64;
+constexpr std::uint64_t kMaxRunnerBytes = 64;
 
 /// Iterations of one rank with all objects that they need.
-struct Scene {
-  explicit Scene(const RunSettings& given, int operations_per_run = 1, std::size_t elements = 4)
+struct RunnerScene {
+  explicit RunnerScene(const RunSettings& given, int operations_per_run = 1, std::size_t elements = 4)
       : settings(given),
         collective(operations_per_run),
-        communicator(0, 1, buffer_bytes(kMax, 0)),
+        communicator(0, 1, buffer_bytes(kMaxRunnerBytes, 0)),
         job(1),
         world(job.team(0)),
-        buffers(communicator, collective.shape(elements, 4, 1), Dtype::float32, kMax, 0),
+        buffers(communicator, collective.shape(elements, 4, 1), Dtype::float32, kMaxRunnerBytes, 0),
         runner(*world, communicator, sampled(Placement::out_of_place), settings) {}
 
   SampledCase sampled(Placement placement) const {
@@ -81,7 +81,7 @@ struct Scene {
   IterationRunner runner;
 };
 
-RunSettings settings_of(int iterations, int aggregated, int blocking, int warmup = 1) {
+RunSettings runner_settings(int iterations, int aggregated, int blocking, int warmup = 1) {
   RunSettings settings;
   settings.iterations = iterations;
   settings.aggregated_iterations = aggregated;
@@ -94,7 +94,7 @@ RunSettings settings_of(int iterations, int aggregated, int blocking, int warmup
 
 TEST_CASE("sampling: warms up as often as requested, at least once, in the timed placement") {
   for (const auto& [asked, run] : {std::pair{0, 1}, {1, 1}, {5, 5}}) {
-    Scene scene(settings_of(3, 2, 0, asked));
+    RunnerScene scene(runner_settings(3, 2, 0, asked));
     IterationRunner runner(*scene.world, scene.communicator, scene.sampled(Placement::in_place), scene.settings);
     CHECK(runner.warm_up() > 0);
     CHECK(scene.collective.calls().size() == static_cast<std::size_t>(run));
@@ -105,7 +105,7 @@ TEST_CASE("sampling: warms up as often as requested, at least once, in the timed
 }
 
 TEST_CASE("sampling: a batch is -n iterations of -m operations, each in the next region") {
-  Scene scene(settings_of(3, 2, 0));
+  RunnerScene scene(runner_settings(3, 2, 0));
   Samples samples;
   HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
   REQUIRE(scene.collective.calls().size() == 6);
@@ -117,7 +117,7 @@ TEST_CASE("sampling: a batch is -n iterations of -m operations, each in the next
 TEST_CASE("sampling: samples are per operation, the total is host-clock time") {
   for (const int blocking : {0, 1, 2, 3})
     for (const int operations_per_run : {1, 2}) {
-      Scene scene(settings_of(4, 3, blocking), operations_per_run);
+      RunnerScene scene(runner_settings(4, 3, blocking), operations_per_run);
       CHECK(scene.runner.operations_per_iteration() == 3 * operations_per_run);
       Samples samples;
       HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
@@ -131,7 +131,7 @@ TEST_CASE("sampling: samples are per operation, the total is host-clock time") {
 TEST_CASE("sampling: samples use the device clock if there is one, the total uses the host clock") {
   for (const int blocking : {0, 1, 2, 3}) {
     CAPTURE(blocking);
-    Scene scene(settings_of(4, 3, blocking));
+    RunnerScene scene(runner_settings(4, 3, blocking));
     CallsAsSeconds clock(scene.collective);
     scene.communicator.stamp_with(clock);
     IterationRunner runner(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place), scene.settings);
@@ -149,7 +149,7 @@ TEST_CASE("sampling: samples use the device clock if there is one, the total use
 }
 
 TEST_CASE("sampling: on a device launches are visible in short iterations, events in longer ones too") {
-  Scene scene(settings_of(2, 1, 0));
+  RunnerScene scene(runner_settings(2, 1, 0));
   CallsAsSeconds clock(scene.collective);
   scene.communicator.stamp_with(clock);
   const IterationRunner on_device(*scene.world, scene.communicator, scene.sampled(Placement::out_of_place),
@@ -159,12 +159,12 @@ TEST_CASE("sampling: on a device launches are visible in short iterations, event
   CHECK(visible_overhead(on_device, 301e-6) == VisibleOverhead::timestamps);
   CHECK(visible_overhead(on_device, 2.4e-3) == VisibleOverhead::timestamps);
   CHECK(visible_overhead(on_device, 2.6e-3) == VisibleOverhead::none);
-  const Scene on_host(settings_of(2, 1, 0));
+  const RunnerScene on_host(runner_settings(2, 1, 0));
   CHECK(visible_overhead(on_host.runner, 100e-6) == VisibleOverhead::none);
 }
 
 TEST_CASE("sampling: a batch without timestamps has as many operations, each in the next region, and a time") {
-  Scene scene(settings_of(600, 2, 0));
+  RunnerScene scene(runner_settings(600, 2, 0));
   Samples samples;
   samples.total += scene.runner.time_batch();
   CHECK(samples.total.issue_s > 0);
@@ -191,13 +191,13 @@ TEST_CASE("sampling: timestamps are visible in short iterations, but not with un
                                    {9e-6, 3, VisibleOverhead::none}}) {
     CAPTURE(expected.iteration_s);
     CAPTURE(expected.blocking);
-    Scene scene(settings_of(2, 3, expected.blocking), 2);
+    RunnerScene scene(runner_settings(2, 3, expected.blocking), 2);
     CHECK(visible_overhead(scene.runner, expected.iteration_s) == expected.shows);
   }
 }
 
 TEST_CASE("sampling: batches accumulate") {
-  Scene scene(settings_of(5, 1, 0));
+  RunnerScene scene(runner_settings(5, 1, 0));
   Samples samples;
   HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
   const double first_s = samples.total.elapsed_s;
@@ -216,7 +216,7 @@ TEST_CASE("sampling: -z selects the waits and the barriers") {
   for (const Expected& expected :
        {Expected{0, 1, 1 + 4}, {1, 12 + 1, 1 + 4 + 12}, {2, 12 + 1, 1 + 4}, {3, 4 + 1, 1 + 4 + 4}}) {
     CAPTURE(expected.blocking);
-    Scene scene(settings_of(4, 3, expected.blocking));
+    RunnerScene scene(runner_settings(4, 3, expected.blocking));
     Samples samples;
     HostClockStrategy(scene.runner, TotalTime::from_samples).sample(samples);
     CHECK(scene.communicator.synchronized() == expected.synchronized);
@@ -230,7 +230,7 @@ TEST_CASE("sampling: -z 3 excludes the barriers between iterations from the host
     using TeamLike::TeamLike;
     void barrier() override { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
   };
-  Scene scene(settings_of(5, 1, 3));
+  RunnerScene scene(runner_settings(5, 1, 3));
   CallsAsSeconds clock(scene.collective);
   scene.communicator.stamp_with(clock);
   SlowToMeet world(*scene.world);

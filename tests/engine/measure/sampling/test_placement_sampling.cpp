@@ -12,16 +12,16 @@ using namespace busbw;
 
 namespace {
 
-constexpr std::uint64_t kMax = 4096;
+constexpr std::uint64_t kMaxSampledBytes = 4096;
 
 /// One rank that samples one placement on a fake device.
-struct Scene {
-  Scene(const MadeUpDevice& made_up, const RunSettings& settings)
+struct SamplingScene {
+  SamplingScene(const MadeUpDevice& made_up, const RunSettings& settings)
       : collective(make_collective("all_reduce", {})),
-        device(made_up, buffer_bytes(kMax, 0)),
+        device(made_up, buffer_bytes(kMaxSampledBytes, 0)),
         job(1),
         world(job.team(0)),
-        buffers(device, collective->shape(16, 4, 1), Dtype::float32, kMax, 0),
+        buffers(device, collective->shape(16, 4, 1), Dtype::float32, kMaxSampledBytes, 0),
         reports(1) {
     stopped_by =
         sample_placement(*world, device, {*collective, buffers, Dtype::float32, Redop::sum, 0, Placement::in_place, 1},
@@ -53,7 +53,7 @@ constexpr double kHourS = 3600;  // longer than any delay on a busy machine
 }  // namespace
 
 TEST_CASE("sample_placement: short operations are timed without timestamps, sampled with them, then gated") {
-  const Scene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(8));
+  const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(8));
   CHECK(scene.stopped_by == StopReason::iterations);
   CHECK(scene.samples().total.operations == 8);
   CHECK(scene.samples().iteration_s.size() == 8);
@@ -69,7 +69,7 @@ TEST_CASE("sample_placement: if the warm-up shows short operations, the time is 
   // On a busy machine a warm-up may seem long.
   bool is_first = false;
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
-    const Scene scene({.operation_s = kShortS}, settings_of(3));
+    const SamplingScene scene({.operation_s = kShortS}, settings_of(3));
     const auto first_stamp = std::ranges::find(scene.device.log, "stamp 0");
     is_first = std::count(scene.device.log.begin(), first_stamp, "run") == 1 + kLineUp + 3;
     if (is_first) CHECK(scene.device.count("run") == 1 + (kLineUp + 3) + (1 + 1 + 3) + 1 + 3);
@@ -80,7 +80,7 @@ TEST_CASE("sample_placement: if the warm-up shows short operations, the time is 
 TEST_CASE("sample_placement: operations are measured once if timestamps are not visible") {
   MadeUpDevice device{.operation_s = kLongS, .late_s = 0.5};
   device.host_wait_s = kLongS;  // duration of the warm-up by the host clock
-  const Scene scene(device, settings_of(8));
+  const SamplingScene scene(device, settings_of(8));
   CHECK(scene.device.count("run") == 1 + kLineUp + 8);
   CHECK(scene.device.count("close") == 0);
   CHECK(scene.samples().total.operations == 8);
@@ -94,7 +94,7 @@ TEST_CASE("sample_placement: if events are visible, the time is measured without
   for (int attempt = 0; attempt < 50 && !is_first; ++attempt) {
     MadeUpDevice device{.operation_s = kMiddleS, .late_s = kHourS};
     device.host_wait_s = kMiddleS;
-    const Scene scene(device, settings_of(8));
+    const SamplingScene scene(device, settings_of(8));
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 8);
     CHECK(scene.samples().total.elapsed_s < kHourS);  // by the host clock, on which this device takes no time
@@ -119,7 +119,7 @@ TEST_CASE("sample_placement: starts again after a warm-up that was slow for othe
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
     device.host_wait_s = kLongS;
-    const Scene scene(device, settings_of(8));
+    const SamplingScene scene(device, settings_of(8));
     CHECK(scene.device.count("run") == 1 + kLineUp + 8 + runs_again);
     CHECK(scene.samples().total.operations == 8);
     CHECK(scene.samples().iteration_s.size() == 8);
@@ -132,7 +132,7 @@ TEST_CASE("sample_placement: graphs of long iterations are timed without timesta
     CAPTURE(operation_s);
     MadeUpDevice device{.operation_s = operation_s};
     device.host_wait_s = kLongS;
-    const Scene scene(device, settings_of(8, 3));
+    const SamplingScene scene(device, settings_of(8, 3));
     CHECK(scene.device.count("begin") == recordings);
     CHECK(scene.device.count("close") == 0);
     CHECK(scene.samples().total.operations == 24);
@@ -144,7 +144,7 @@ TEST_CASE("sample_placement: graphs of long iterations are timed without timesta
 }
 
 TEST_CASE("sample_placement: -G") {
-  const Scene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(4, 3));
+  const SamplingScene scene({.operation_s = kShortS, .launch_s = 5e-6}, settings_of(4, 3));
   CHECK(scene.device.count("begin") == 2);  // with timestamps and without
   CHECK(scene.device.count("close") == 3 + 1);  // each timestamped launch, and the device time
   CHECK(scene.samples().total.operations == 12);
@@ -155,7 +155,7 @@ TEST_CASE("sample_placement: -G") {
 }
 
 TEST_CASE("sample_placement: the device's clocks are queried after the warm-up, and once more") {
-  const Scene scene({.operation_s = kShortS, .condition = DeviceClockState{1e9, {}, {}}}, settings_of(4));
+  const SamplingScene scene({.operation_s = kShortS, .condition = DeviceClockState{1e9, {}, {}}}, settings_of(4));
   CHECK(scene.device.count("ask") == 2);
   const auto asked = std::ranges::find(scene.device.log, "ask");
   CHECK(std::find(scene.device.log.begin(), asked, "wait") != asked);
@@ -167,7 +167,7 @@ TEST_CASE("sample_placement: the device's clocks are queried after the warm-up, 
 TEST_CASE("sample_placement: a stopping rule samples and times in whole batches") {
   RunSettings settings = settings_of(10);
   settings.target_ci = 0.5;
-  const Scene scene({.operation_s = kShortS}, settings);
+  const SamplingScene scene({.operation_s = kShortS}, settings);
   CHECK(scene.stopped_by == StopReason::target_ci);
   CHECK(scene.samples().iteration_s.size() % 10 == 0);
   CHECK(scene.samples().total.operations == scene.samples().iteration_s.size());

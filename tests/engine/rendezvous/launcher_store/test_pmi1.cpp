@@ -116,7 +116,7 @@ class FakeDaemon {
 
 std::string keep_reply(const std::string&, const std::string& reply) { return reply; }
 
-constexpr int kSafetyLimitS = 60;
+constexpr int kReplyLimitS = 60;
 
 StoreWait wait_of(int seconds) {
   return {seconds * kTicksPerS, [] {}};
@@ -128,7 +128,7 @@ std::vector<std::string> shared_texts(const FakeDaemon& daemon, int processes, c
   std::vector<std::thread> threads;
   for (int process = 0; process < processes; ++process)
     threads.emplace_back([&, process] {
-      const StoreWait wait = wait_of(kSafetyLimitS);
+      const StoreWait wait = wait_of(kReplyLimitS);
       texts[static_cast<std::size_t>(process)] =
           share_text_over(daemon.client(process), process, process == 0 ? text : "", wait);
     });
@@ -141,7 +141,7 @@ std::string failure_of(const std::string& request, const std::string& reply) {
   const FakeDaemon daemon(1, 1024, [&](const std::string& received, const std::string& usual) {
     return received.starts_with(request) ? reply : usual;
   });
-  const StoreWait wait = wait_of(kSafetyLimitS);
+  const StoreWait wait = wait_of(kReplyLimitS);
   return sentence_of<EnvironmentError>([&] { share_text_over(daemon.client(0), 1, {}, wait); });
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("PMI-1: a process that does not come, and a tick that throws, end the 
   }
   const FakeDaemon other(2, 1024, keep_reply);
   int ticks = 0;
-  const StoreWait interrupted{kSafetyLimitS * kTicksPerS, [&] {
+  const StoreWait interrupted{kReplyLimitS * kTicksPerS, [&] {
                                 if (++ticks == 3) throw Error(ExitCode::interrupted, "interrupted");
                               }};
   CHECK(sentence_of<Error>([&] { share_text_over(other.client(0), 0, "text", interrupted); }) == "interrupted");

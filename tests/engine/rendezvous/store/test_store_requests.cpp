@@ -12,10 +12,9 @@ using namespace busbw::test;
 
 namespace {
 
-constexpr double kSafetyLimitS = 60;  // never reached unless a test hangs
-constexpr double kShortLimitS = 0.5;  // reached by waits of tests; other members must arrive before it
+constexpr double kArrivalLimitS = 0.5;  // reached by waits of tests; other members must arrive before it
 
-const std::vector<std::string> kAllWell(4);
+const std::vector<std::string> kFourWell(4);
 
 Bytes pattern(std::size_t size) {
   Bytes bytes(size);
@@ -33,7 +32,7 @@ TEST_CASE("TcpStore: get returns a value that is set before or after the call") 
     for (int i = 0; i < 2; ++i)
       if (text_of(store.get("late")) != "here it is") throw std::runtime_error("another value");
   });
-  CHECK(ends == kAllWell);
+  CHECK(ends == kFourWell);
 }
 
 TEST_CASE("TcpStore: values may be empty, of maximum length, and contain any byte") {
@@ -87,7 +86,7 @@ TEST_CASE("TcpStore: a key can be set once, and keeps the first value") {
 }
 
 TEST_CASE("TcpStore: a value with one read is removed by it") {
-  TcpStores stores(2, kShortLimitS);
+  TcpStores stores(2, kArrivalLimitS);
   for (int round = 0; round < 3; ++round) {
     stores.of(0).set("note", bytes_of(std::to_string(round)), 1);
     CHECK(text_of(stores.of(1).get("note")) == std::to_string(round));
@@ -111,7 +110,7 @@ TEST_CASE("TcpStore: get_all returns values in the order of the keys") {
       if (text_of(values[i]) != std::to_string(i)) throw std::runtime_error("out of order");
     if (!stores.of(0).get_all({}).empty()) throw std::runtime_error("something from nothing");
   });
-  CHECK(ends == kAllWell);
+  CHECK(ends == kFourWell);
 }
 
 TEST_CASE("TcpStore: no member passes a barrier before all have arrived") {
@@ -125,11 +124,11 @@ TEST_CASE("TcpStore: no member passes a barrier before all have arrived") {
         if (other < round) throw std::runtime_error("passed too early");
     }
   });
-  CHECK(ends == kAllWell);
+  CHECK(ends == kFourWell);
 }
 
 TEST_CASE("TcpStore: rejects a member that arrives twice or has an invalid number") {
-  TcpStores stores(2, kShortLimitS);
+  TcpStores stores(2, kArrivalLimitS);
   CHECK_THROWS_AS(stores.of(0).barrier("b", 2, 2), EnvironmentError);
   CHECK_THROWS_AS(stores.of(0).barrier("b", -1, 2), EnvironmentError);
   CHECK_THROWS_AS(stores.of(0).barrier("b", 0, 2), Error);  // no other member arrives
@@ -137,7 +136,7 @@ TEST_CASE("TcpStore: rejects a member that arrives twice or has an invalid numbe
 }
 
 TEST_CASE("TcpStore: a wait beyond the limit names the key and the missing members") {
-  TcpStores stores(4, kShortLimitS);
+  TcpStores stores(4, kArrivalLimitS);
   const auto expect = [](const std::function<void()>& wait, std::initializer_list<std::string_view> parts) {
     try {
       wait();

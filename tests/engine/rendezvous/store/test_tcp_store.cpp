@@ -54,8 +54,6 @@ class ManualStore {
   std::unique_ptr<TcpChannel> server_;
 };
 
-constexpr double kSafetyLimitS = 60;
-
 }  // namespace
 
 TEST_CASE("TcpStore: ignores a late reply to a request that timed out") {

@@ -19,12 +19,12 @@ namespace {
 constexpr int kRounds = 500;
 
 /// A barrier and a plain counter per rank. Writes before the barrier must be visible to all ranks after it.
-struct Shared {
+struct SharedCounts {
   Barrier barrier;
   int rounds_of[8] = {};
 };
 
-std::string pass_rounds(Shared& shared, Team& team) {
+std::string pass_rounds(SharedCounts& shared, Team& team) {
   for (int round = 1; round <= kRounds; ++round) {
     shared.rounds_of[team.rank()] = round;
     shared.barrier.arrive_and_wait(team.size(), team);
@@ -64,14 +64,14 @@ class TeamAbortedAfterBarrier final : public Team {
 
 TEST_CASE("Barrier: no rank passes before all have arrived, also with more ranks than cores") {
   for (const int ranks : {1, 2, 3, 8}) {
-    Shared shared;
+    SharedCounts shared;
     CHECK(run_threads(ranks, [&](Team& team) { return pass_rounds(shared, team); }) == "");
   }
 }
 
 TEST_CASE("Barrier: processes") {
-  Arena arena(sizeof(Shared), Sharing::processes);
-  Shared& shared = *new (arena.data()) Shared;
+  Arena arena(sizeof(SharedCounts), Sharing::processes);
+  SharedCounts& shared = *new (arena.data()) SharedCounts;
   CHECK(run_processes(4, 1, [&](Team& team) { return pass_rounds(shared, team); }) == "");
 }
 

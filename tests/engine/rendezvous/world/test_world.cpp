@@ -23,7 +23,7 @@ World world(const Variables& variables, const Ancestors& ancestors = {}) {
   fake_ancestors() = ancestors;
   return detect_world(look_up, [] { return fake_ancestors(); });
 }
-std::string refusal(const Variables& variables, const Ancestors& ancestors = {}) {
+std::string world_refusal(const Variables& variables, const Ancestors& ancestors = {}) {
   return sentence_of<UsageError>([&] { world(variables, ancestors); });
 }
 
@@ -143,9 +143,9 @@ TEST_CASE("world: a batch script or salloc's shell for several tasks is an error
   const Variables interactive = kSlurmBatch + Variables{{"SLURM_STEP_ID", "4294967290"}};
   for (const Variables& variables :
        {kSlurmBatch, shell, interactive, kSlurmBatch + Variables{{"BUSBW_LAUNCHER", "slurm"}}})
-    check_names(refusal(variables), {"SLURM_NTASKS=8", "job 3", "8 tasks", "would run alone",
-                                     "type srun before the program", "BUSBW_LAUNCHER=none"});
-  check_names(refusal(without(kSlurmBatch, {"SLURM_NTASKS", "SLURM_NPROCS"})),
+    check_names(world_refusal(variables), {"SLURM_NTASKS=8", "job 3", "8 tasks", "would run alone",
+                                           "type srun before the program", "BUSBW_LAUNCHER=none"});
+  check_names(world_refusal(without(kSlurmBatch, {"SLURM_NTASKS", "SLURM_NPROCS"})),
               {"SLURM_JOB_NUM_NODES=2", "2 nodes", "srun"});
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("world: MPICH on one node is identified by the daemon that started it"
   CHECK(found.store != world(kMpich, {{73, "hydra_pmi_proxy"}}).store);
   // A container hides the ancestors, so the launcher's store is needed.
   CHECK(world(kMpich, {{1, "bash"}}).store == StoreAddress(LauncherStoreChoice{LauncherStore::pmi1}));
-  check_names(refusal(without(kMpich, {"PMI_FD"}), {{1, "bash"}}),
+  check_names(world_refusal(without(kMpich, {"PMI_FD"}), {{1, "bash"}}),
               {"PMI_SIZE=2", "the address of process 0 is unknown", "BUSBW_RENDEZVOUS"});
 }
 
@@ -213,10 +213,10 @@ TEST_CASE("world: mpirun over several nodes shares the address through its key-v
 }
 
 TEST_CASE("world: mpirun over several nodes without its key-value store needs BUSBW_RENDEZVOUS") {
-  check_names(refusal(without(kOpenMpi5, {"PMIX_NAMESPACE"}) + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}),
+  check_names(world_refusal(without(kOpenMpi5, {"PMIX_NAMESPACE"}) + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}}),
               {"OMPI_COMM_WORLD_SIZE=4", "4 processes", "the address of process 0 is unknown", "busbw launch mpirun",
                "-x BUSBW_RENDEZVOUS="});
-  check_names(refusal(without(kMpich, {"PMI_FD"}) + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}}),
+  check_names(world_refusal(without(kMpich, {"PMI_FD"}) + Variables{{"PMI_SIZE", "4"}}, {{71, "hydra_pmi_proxy"}}),
               {"-genv BUSBW_RENDEZVOUS"});
   const World found =
       world(kOpenMpi5 + Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"BUSBW_RENDEZVOUS", "file:///shared"}});
@@ -246,8 +246,8 @@ TEST_CASE("world: torchrun does not use its agent's port; a PyTorchJob has no ag
   CHECK(world(without(kPyTorchJob, {"KUBERNETES_SERVICE_HOST"}) + on_localhost).store == tcp({"localhost"}, 23456));
   // torchrun calls a run without a name "none".
   CHECK(world(kTorchrun + Variables{{"TORCHELASTIC_RUN_ID", "none"}}).token.empty());
-  check_names(refusal(without(kTorchrun, {"MASTER_PORT"})), {"MASTER_PORT is not set"});
-  check_names(refusal(without(kTorchrun, {"MASTER_ADDR"})),
+  check_names(world_refusal(without(kTorchrun, {"MASTER_PORT"})), {"MASTER_PORT is not set"});
+  check_names(world_refusal(without(kTorchrun, {"MASTER_ADDR"})),
               {"WORLD_SIZE=8", "the address of process 0 is unknown", "MASTER_ADDR"});
 }
 
@@ -260,9 +260,9 @@ TEST_CASE("world: a pod of an Indexed Job") {
   CHECK(found.token == "secret");
   CHECK(found.join_limit_s == 600);
   CHECK(found.notes.empty());
-  check_names(refusal(without(kIndexedJob, {"BUSBW_SIZE"})),
+  check_names(world_refusal(without(kIndexedJob, {"BUSBW_SIZE"})),
               {"JOB_COMPLETION_INDEX=2", "BUSBW_SIZE", "would run alone", "completions", "BUSBW_LAUNCHER=none"});
-  check_names(refusal(without(kIndexedJob, {"BUSBW_RENDEZVOUS"})),
+  check_names(world_refusal(without(kIndexedJob, {"BUSBW_RENDEZVOUS"})),
               {"the address of process 0 is unknown", "BUSBW_RENDEZVOUS=tcp://<job>-0.<service>"});
 }
 
@@ -284,21 +284,21 @@ TEST_CASE("world: BUSBW_ variables override other launchers") {
   CHECK(minimal.local_size == 1);
   CHECK_FALSE(minimal.node);
   CHECK(minimal.notes.empty());  // the folder holds a token
-  check_names(refusal(without(kBusbw, {"BUSBW_RENDEZVOUS"})), {"BUSBW_SIZE=4", "BUSBW_RENDEZVOUS"});
-  check_names(refusal({{"BUSBW_RENDEZVOUS", "tcp://n1:80"}}),
+  check_names(world_refusal(without(kBusbw, {"BUSBW_RENDEZVOUS"})), {"BUSBW_SIZE=4", "BUSBW_RENDEZVOUS"});
+  check_names(world_refusal({{"BUSBW_RENDEZVOUS", "tcp://n1:80"}}),
               {"BUSBW_RENDEZVOUS=tcp://n1:80", "BUSBW_RANK and BUSBW_SIZE", "alone"});
-  check_names(refusal(without(kBusbw, {"BUSBW_RANK"})), {"BUSBW_SIZE=4", "BUSBW_RANK is not set", "alone"});
-  check_names(refusal(without(kBusbw, {"BUSBW_SIZE"})), {"BUSBW_RANK=3", "BUSBW_SIZE is not set", "alone"});
+  check_names(world_refusal(without(kBusbw, {"BUSBW_RANK"})), {"BUSBW_SIZE=4", "BUSBW_RANK is not set", "alone"});
+  check_names(world_refusal(without(kBusbw, {"BUSBW_SIZE"})), {"BUSBW_RANK=3", "BUSBW_SIZE is not set", "alone"});
 }
 
 TEST_CASE("world: contradictory launchers are an error with their variables and a remedy") {
   const Variables other{{"RANK", "0"}, {"WORLD_SIZE", "16"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}};
-  check_names(refusal(kSlurm + other, {{40, "slurmstepd"}}),
+  check_names(world_refusal(kSlurm + other, {{40, "slurmstepd"}}),
               {"SLURM_PROCID=3", "SLURM_STEP_NUM_TASKS=4", "Slurm", "RANK=0", "WORLD_SIZE=16", "torchrun", "contradict",
                "BUSBW_LAUNCHER=slurm or BUSBW_LAUNCHER=torchrun"});
-  check_names(refusal(kOpenMpi5 + Variables{{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}),
+  check_names(world_refusal(kOpenMpi5 + Variables{{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}),
               {"Open MPI", "MPICH", "contradict"});
-  check_names(refusal(kSlurm + Variables{{"BUSBW_SIZE", "8"}}),
+  check_names(world_refusal(kSlurm + Variables{{"BUSBW_SIZE", "8"}}),
               {"BUSBW_SIZE=8", "SLURM_STEP_NUM_TASKS=4", "contradict"});
   CHECK(world(kSlurm + Variables{{"BUSBW_SIZE", "4"}}).launcher == "slurm");
 }
@@ -312,11 +312,12 @@ TEST_CASE("world: BUSBW_LAUNCHER selects the launcher") {
   CHECK(alone(world(kSlurmBatch + Variables{{"BUSBW_LAUNCHER", "none"}})));
   CHECK(alone(world(kBusbw + Variables{{"BUSBW_LAUNCHER", "none"}})));
   CHECK(world(kSlurm + Variables{{"RANK", "x"}, {"WORLD_SIZE", "y"}, {"BUSBW_LAUNCHER", "slurm"}}).size == 4);
-  check_names(refusal({{"BUSBW_LAUNCHER", "pbs"}}),
+  check_names(world_refusal({{"BUSBW_LAUNCHER", "pbs"}}),
               {"BUSBW_LAUNCHER=pbs", "slurm", "openmpi", "mpich", "torchrun", "kubernetes", "busbw", "none"});
-  check_names(refusal({{"BUSBW_LAUNCHER", ""}}), {"BUSBW_LAUNCHER=:", "none"});
-  check_names(refusal({{"BUSBW_LAUNCHER", "openmpi"}}), {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"});
-  check_names(refusal({{"BUSBW_LAUNCHER", "slurm"}}), {"SLURM_PROCID", "srun"});
+  check_names(world_refusal({{"BUSBW_LAUNCHER", ""}}), {"BUSBW_LAUNCHER=:", "none"});
+  check_names(world_refusal({{"BUSBW_LAUNCHER", "openmpi"}}),
+              {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"});
+  check_names(world_refusal({{"BUSBW_LAUNCHER", "slurm"}}), {"SLURM_PROCID", "srun"});
 }
 
 TEST_CASE("world: torchrun's agents as tasks of Slurm") {
@@ -335,7 +336,7 @@ TEST_CASE("world: torchrun's agents as tasks of Slurm") {
   const World one_each =
       world(two_agents + Variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}});
   CHECK(one_each.launcher == "torchrun");
-  check_names(refusal(two_agents + Variables{{"GROUP_WORLD_SIZE", "4"}}), {"contradict"});
+  check_names(world_refusal(two_agents + Variables{{"GROUP_WORLD_SIZE", "4"}}), {"contradict"});
 }
 
 TEST_CASE("world: mpirun's daemons as tasks of Slurm, detected by the ancestors") {
@@ -348,7 +349,7 @@ TEST_CASE("world: mpirun's daemons as tasks of Slurm, detected by the ancestors"
   const World inner = world(hydra, {{90, "slurmstepd"}, {71, "hydra_pmi_proxy"}});
   CHECK(inner.launcher == "slurm");
   CHECK(inner.rank == 0);
-  check_names(refusal(hydra, {{1, "bash"}}), {"SLURM_PROCID=0", "PMI_RANK=1", "contradict"});
+  check_names(world_refusal(hydra, {{1, "bash"}}), {"SLURM_PROCID=0", "PMI_RANK=1", "contradict"});
   // If both agree, the inner launcher still counts, because they may differ on other nodes.
   CHECK(world(hydra + Variables{{"SLURM_PROCID", "1"}}, {{71, "hydra_pmi_proxy"}, {70, "slurmstepd"}}).launcher ==
         "mpich");
@@ -370,14 +371,15 @@ TEST_CASE("world: a launcher with one process does not contradict another one") 
 
 TEST_CASE("world: sizes without ranks and ranks without sizes are errors") {
   check_names(
-      refusal(without(kOpenMpi5, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"})),
+      world_refusal(without(kOpenMpi5, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"})),
       {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK is not set", "run alone", "mpirun", "BUSBW_LAUNCHER=none"});
-  check_names(refusal({{"PMIX_RANK", "0"}}), {"PMIX_RANK=0", "OMPI_COMM_WORLD_SIZE is not set", "run alone"});
-  check_names(refusal(without(kMpich, {"PMI_RANK"})), {"PMI_SIZE=2", "PMI_RANK is not set"});
+  check_names(world_refusal({{"PMIX_RANK", "0"}}), {"PMIX_RANK=0", "OMPI_COMM_WORLD_SIZE is not set", "run alone"});
+  check_names(world_refusal(without(kMpich, {"PMI_RANK"})), {"PMI_SIZE=2", "PMI_RANK is not set"});
   // mpirun -pmi-port
-  check_names(refusal({{"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}, {"PMI_PORT", "n1:38801"}, {"PMI_ID", "1"}}),
-              {"PMI_ID=1", "PMI_SIZE is not set", "run alone", "busbw launch mpirun"});
-  check_names(refusal({{"WORLD_SIZE", "8"}}), {"WORLD_SIZE=8", "RANK is not set", "torchrun"});
+  check_names(
+      world_refusal({{"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"}, {"PMI_PORT", "n1:38801"}, {"PMI_ID", "1"}}),
+      {"PMI_ID=1", "PMI_SIZE is not set", "run alone", "busbw launch mpirun"});
+  check_names(world_refusal({{"WORLD_SIZE", "8"}}), {"WORLD_SIZE=8", "RANK is not set", "torchrun"});
   CHECK(alone(world({{"WORLD_SIZE", "1"}})));
   // Variables exported by a script besides srun are not a launcher.
   CHECK(world(kSlurm + Variables{{"WORLD_SIZE", "16"}, {"MASTER_ADDR", "n1"}}).launcher == "slurm");
@@ -387,7 +389,7 @@ TEST_CASE("world: invalid values are errors") {
   const auto refused = [](const Variables& variables, const char* name, const std::string& value) {
     CAPTURE(name);
     CAPTURE(value);
-    check_names(refusal(variables + Variables{{name, value}}), {std::string(name) + "=" + value, "allowed"});
+    check_names(world_refusal(variables + Variables{{name, value}}), {std::string(name) + "=" + value, "allowed"});
   };
   for (const char* value : {"-1", "x", "1.5", "0x1", " 1", "1 ", "99999999999"}) {
     refused(kBusbw, "BUSBW_RANK", value);
@@ -411,9 +413,9 @@ TEST_CASE("world: invalid values are errors") {
   for (const char* value : {"", "0", "-1", "x", "inf", "nan"}) refused(kBusbw, "BUSBW_JOIN_TIMEOUT_S", value);
   CHECK(world(kBusbw + Variables{{"BUSBW_JOIN_TIMEOUT_S", "2.5"}}).join_limit_s == 2.5);
   CHECK(world(kIndexedJob + Variables{{"BUSBW_JOIN_TIMEOUT_S", "5"}}).join_limit_s == 5);
-  check_names(refusal(kTorchrun + Variables{{"MASTER_ADDR", "a b"}}), {"MASTER_ADDR", "a b", "is not a host"});
-  check_names(refusal(kTorchrun + Variables{{"MASTER_PORT", "0"}}), {"MASTER_PORT", "is not a port"});
-  check_names(refusal(kSlurm + Variables{{"SLURM_STEP_NODELIST", "n[3-1]"}}), {"n[3-1]", "descending"});
+  check_names(world_refusal(kTorchrun + Variables{{"MASTER_ADDR", "a b"}}), {"MASTER_ADDR", "a b", "is not a host"});
+  check_names(world_refusal(kTorchrun + Variables{{"MASTER_PORT", "0"}}), {"MASTER_PORT", "is not a port"});
+  check_names(world_refusal(kSlurm + Variables{{"SLURM_STEP_NODELIST", "n[3-1]"}}), {"n[3-1]", "descending"});
 }
 
 TEST_CASE("world: the hosts are known only if the list is readable and each has equally many processes") {

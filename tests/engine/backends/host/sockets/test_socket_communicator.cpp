@@ -15,7 +15,7 @@ using namespace busbw;
 
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
+constexpr std::size_t kSocketBufferBytes = std::size_t{4} << 20;
 
 /// Random cases, identical on all ranks, around every limit between small and large sizes.
 std::vector<Case> random_cases(int ranks, unsigned seed, int how_many) {
@@ -24,7 +24,7 @@ std::vector<Case> random_cases(int ranks, unsigned seed, int how_many) {
   std::vector<Case> cases;
   for (int i = 0; i < how_many; ++i) {
     const Dtype dtype = kDtypes[below(kDtypes.size())];
-    const std::size_t most = (kBufferBytes - 4096) / static_cast<std::size_t>(ranks) / size_bytes(dtype);
+    const std::size_t most = (kSocketBufferBytes - 4096) / static_cast<std::size_t>(ranks) / size_bytes(dtype);
     const std::size_t count = below((std::size_t{1} << below(21)) % most + 1);
     cases.push_back({kCollectives[below(kCollectives.size())], dtype, kRedops[below(kRedops.size())], count,
                      static_cast<int>(below(static_cast<std::size_t>(ranks))), below(2) == 0});
@@ -48,7 +48,7 @@ std::string run_cases(Communicator& communicator, const std::vector<Case>& cases
 
 TEST_CASE("SocketCommunicator: random collectives, types, operators, sizes, roots and placements") {
   for (const int ranks : {2, 3, 5, 6}) {
-    const auto backend = backend_over(Transport::sockets, ranks, kBufferBytes);
+    const auto backend = backend_over(Transport::sockets, ranks, kSocketBufferBytes);
     const auto cases = random_cases(ranks, static_cast<unsigned>(ranks), 30);
     const std::string complaints =
         run_threads(ranks, [&](Team& world) { return run_cases(*backend->connect(world, world), cases); });
