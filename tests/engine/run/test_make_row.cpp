@@ -325,7 +325,7 @@ TEST_CASE("make_row: ranks that report several algorithms get a warning that nam
 
 TEST_CASE("make_row: the bound of an uneven operation is at the best rate, so no measured time beats it") {
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 23;
-  Scene scene("alltoallv", {.alltoallv = {.pattern = ReceiverShares{{kHalf, 2 * kHalf, 2 * kHalf, 2 * kHalf}}}});
+  RowScene scene("alltoallv", {.alltoallv = {.pattern = ReceiverShares{{kHalf, 2 * kHalf, 2 * kHalf, 2 * kHalf}}}});
   scene.balanced = make_collective("alltoallv", {.alltoallv = {.pattern = DistanceSpread{0}}});
   scene.settings.average = 3;  // the last rank
   PlacementReport measured = report();  // 3 ms for each operation
