@@ -120,9 +120,10 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
     devices = [device for device in _as_list(config.get("devices")) if isinstance(device, dict)][:MAX_RANKS]
     facts.ranks = [rank for device in devices if (rank := _parse_rank(device))]
     threads, gpus = config.get("nthreads"), config.get("ngpus")  # threads per process, GPUs per thread
-    if facts.ranks and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
-        # The list has one device per process, even if the process has several threads or GPUs.
-        facts.claimed_gpus = len({(rank.host, rank.pid) for rank in facts.ranks}) * threads * gpus
+    if devices and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
+        # The list has one device per process, even if the process has several threads or GPUs. Processes in containers
+        # may have equal pids and hosts.
+        facts.claimed_gpus = len(devices) * threads * gpus
         facts.claimed_by = "the configuration"
         facts.list_is_cut = True  # the list is incomplete, so claimed_gpus counts and not the number of its entries
     average = document.get("average_bus_bandwidth")

@@ -1,6 +1,7 @@
 """Every format, era, prefix and wrapping that logs come in, each with a log made here."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -575,6 +576,17 @@ def test_json_lists_one_device_of_each_process(tmp_path: Path, end: str) -> None
     head = JSON_HEAD.replace('"nthreads":1,"ngpus":8', '"nthreads":4,"ngpus":2')
     log = read(tmp_path, head + json_row(1 << 20) + '],"end_time":"x"' + end.removeprefix("}") + "}")
     assert [(row.ranks, table.warnings) for table in log.tables for row in table.rows] == [(8, ())]
+
+
+@pytest.mark.parametrize("pids", [[1, 2, 3, 4], [1, 1, 1, 1], [None] * 4], ids=["unequal", "equal", "none"])
+def test_json_counts_processes_with_equal_pids(tmp_path: Path, pids: list[int | None]) -> None:
+    """Each process in a container of its own may have pid 1."""
+    devices = [{"rank": rank, "group": 0, "pid": pid, "hostname": "h"} for rank, pid in enumerate(pids)]
+    head = re.sub(r'"devices":\[.*?\]', f'"devices":{json.dumps(devices)}', JSON_HEAD)
+    head = head.replace('"ngpus":8', '"ngpus":1')
+    row = json_row(1 << 20).replace('"bus_bw":%f' % ((1 << 20) / 1e4 * 1.75), '"bus_bw":%f' % ((1 << 20) / 1e4 * 1.5))
+    log = read(tmp_path, head + row + '],"end_time":"x"}')
+    assert [(row.ranks, table.warnings) for table in log.tables for row in table.rows] == [(4, ())]
 
 
 @pytest.mark.parametrize("end", ["", ",", ',{"size":4194304,"count":10485', ',{"size":4194304,"type":"flo'])
