@@ -561,7 +561,25 @@ def test_json_has_collective_and_traffic_of_the_command_line(tmp_path: Path, pro
     }
 
 
-@pytest.mark.parametrize("args", [[], ["all_reduce_perf"], ["all_reduce_perf", "-H"], ["python", "all_reduce_perf"]])
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (["-H"], {"one_sided": "True", "rma_contexts": "1"}),
+        (["-H", "--skew", "hot:1"], {"one_sided": "True", "rma_contexts": "1", "skew": "hot:1"}),
+        (["-H", "0", "--skew", "hot:1"], {"skew": "hot:1"}),
+        (["-H", "no", "--with", "compute:matmul"], {"neighbor": "compute:matmul"}),
+        (["-H", "-1"], {}),
+        (["--skew", "--with", "compute:matmul"], {"neighbor": "compute:matmul"}),
+    ],
+)
+def test_json_reads_each_flag_of_traffic_alone(tmp_path: Path, words: list[str], settings: dict[str, str]) -> None:
+    head = JSON_HEAD.replace('["./all_reduce_perf","-g","8"]', json.dumps(["alltoallv_perf", *words]))
+    (table,) = read(tmp_path, head + json_row(1 << 20) + "]}").tables
+    names = {"one_sided", "rma_contexts", "skew", "neighbor"} & table.settings.keys()
+    assert {name: table.settings[name] for name in names} == settings
+
+
+@pytest.mark.parametrize("args", [[], ["all_reduce_perf"], ["python", "all_reduce_perf"]])
 def test_json_without_such_flags_states_no_traffic(tmp_path: Path, args: list[str]) -> None:
     log = read(
         tmp_path, JSON_HEAD.replace('["./all_reduce_perf","-g","8"]', json.dumps(args)) + json_row(1 << 20) + "]}"
