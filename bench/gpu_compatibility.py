@@ -41,7 +41,7 @@ COLLECTIVES = [
 ]
 PARTS = ("flags", "collectives", "one_sided", "comm_ops")
 ONE_SIDED = ["all_gather", "alltoall", "broadcast", "gather", "scatter", "sendrecv"]
-COMM_OPS_TESTS = ["init", "split", "shrink"]
+COMM_OPS_TESTS = ["init", "split", "shrink", "grow"]
 SWEEP = ["-b", "1K", "-e", "16M", "-f", "128", "-n", "5", "-w", "1", "-c", "1"]
 ONE_SIDED_FLAGS = ["-R", "2", "-H", "1"]
 EXIT_DIFFERENT = 1

@@ -14,7 +14,15 @@ from busbw.comparability import find_load_differences
 from busbw.compare import differences
 from busbw.compare.evidence import MIN_RUNS
 from busbw.compare.figures import PointFigures
-from busbw.compare.pairing import Observations, SideRows, align, by_configuration, read_rows, require_common
+from busbw.compare.pairing import (
+    Observations,
+    SeveralVariantsError,
+    SideRows,
+    align,
+    by_configuration,
+    read_rows,
+    require_common,
+)
 from busbw.compare.result import (
     Basis,
     ChangeVerdict,
@@ -56,15 +64,7 @@ def compare_logs(
             systems in common. One log does not state a property, such as the element type, and the other has rows
             with several values of this property.
     """
-    side_a, side_b = (
-        _SideContent.read(label, log.source, log.tables, len(log.tables)) for label, log in (("A", a), ("B", b))
-    )
-    for side in (side_a, side_b):
-        if len(side.rows.variants) > 1:
-            raise UsageError(
-                f"{side.side.label} contains several variants: {', '.join(side.rows.variants)}",
-                remedy=f"compare them with each other: busbw compare {side.side.source}",
-            )
+    side_a, side_b = _read_log("A", a), _read_log("B", b)
     return _compare(
         side_a,
         side_b,
@@ -73,6 +73,18 @@ def compare_logs(
         placement=placement,
         any_system=any_system,
     )
+
+
+def _read_log(label: str, log: Log) -> "_SideContent":
+    """Reads a log as one side. Raises UsageError if it has several variants or does not fit into memory."""
+    try:
+        return _SideContent.read(label, log.source, log.tables, len(log.tables), allows_variants=False)
+    except SeveralVariantsError:
+        variants = dict.fromkeys(row.variant for row in log.iterate_rows() if row.variant)
+        raise UsageError(
+            f"{label} contains several variants: {', '.join(variants)}",
+            remedy=f"compare them with each other: busbw compare {log.source}",
+        ) from None
 
 
 def compare_variants(
@@ -154,10 +166,12 @@ class _SideContent(NamedTuple):
     rows: SideRows
 
     @classmethod
-    def read(cls, label: str, source: str, tables: Sequence[Table], runs: int = 1) -> "_SideContent":
-        """Reads the tables of a log. `runs` is `Side.runs`."""
+    def read(
+        cls, label: str, source: str, tables: Sequence[Table], runs: int = 1, *, allows_variants: bool = True
+    ) -> "_SideContent":
+        """Reads the tables of a log. `runs` is `Side.runs`. Raises SeveralVariantsError as `read_rows`."""
         side = Side(label=label, source=source, library=_libraries_text(tables), runs=runs)
-        return cls(side, tables, read_rows(tables))
+        return cls(side, tables, read_rows(tables, allows_variants=allows_variants))
 
     def wrong_data(self) -> list[str]:
         """Returns sentences about wrong data."""

@@ -52,30 +52,35 @@ class SideRows(NamedTuple):
     """Content of the rows of one side. One pass collects all of it, because the rows of a long log are in a file."""
 
     observations: Observations
-    variants: tuple[str, ...]
-    """Distinct variants of the rows, in their order."""
     wrong_rows: WrongRows
 
 
-def read_rows(tables: Iterable[Table]) -> SideRows:
+class SeveralVariantsError(Exception):
+    """Rows of a second variant were read where only one is allowed."""
+
+
+def read_rows(tables: Iterable[Table], *, allows_variants: bool = True) -> SideRows:
     """Groups all figures by point and system. Each table counts as a run.
 
     If several rows of one cycle have the same point, the first counts: small sizes may all be rounded down to 0 bytes.
 
     Raises:
+        SeveralVariantsError: The rows have several variants, and `allows_variants` is false.
         UsageError: The figures do not fit into memory.
     """
     collector = _FigureCollector()
-    variants: dict[str, None] = {}
+    first_variant: str | None = None
     wrong_rows = WrongRows()
     for run, table in enumerate(tables):
         collector.begin_run(run, table)
         for row in table.rows:
+            if row.variant and not allows_variants:
+                first_variant = first_variant or row.variant
+                if row.variant != first_variant:
+                    raise SeveralVariantsError
             collector.add(row)
             wrong_rows.add(row)
-            if row.variant:
-                variants[row.variant] = None
-    return SideRows(collector.by_point, tuple(variants), wrong_rows)
+    return SideRows(collector.by_point, wrong_rows)
 
 
 class _Configuration(NamedTuple):

@@ -120,30 +120,44 @@ def grade_bands(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]
 
 
 def _grade_call(series: Series, yardstick: Yardstick) -> tuple[BandVerdict, ...]:
-    """Returns the verdict on a call of comm_ops. It counts as latency, because its time depends on no bandwidth."""
-    (point,) = series.points
-    limits = yardstick.limits(point.size_bytes, point.placement)
-    if limits is None:
+    """Returns the verdict on a call of comm_ops. It counts as latency, because its time depends on no bandwidth.
+
+    A call has one point in records of busbw. If it has several, the worst one decides.
+    """
+    figures = [
+        _compare_with_range(point, limits)
+        for point in series.points
+        if (limits := yardstick.limits(point.size_bytes, point.placement)) is not None
+    ]
+    if not figures:
         return ()
-    figure = _compare_with_range(point, limits)
-    remedy = "measure more communicators (-i 20)"
-    grade: Grade = "UNSURE"
-    if figure.outcome == "unclear":
-        reason = f"too noisy: {remedy}"
-    elif figure.outcome == "undecided":
-        reason = f"{figure.ratio:.3g} times the typical time, in a range too wide to reject a fault: {remedy}"
-    elif figure.outcome != "slower":
-        grade, reason = "GOOD", "within the range or better"
-    elif figure.time_us > _MAX_DISTURBANCE_FACTOR * limits.range_us.high:
-        grade, reason = "SLOW", f"{figure.ratio:.3g} times the typical time"
-    else:
-        reason = f"just beyond the range: {remedy}"
-    slow_sizes = (point.size_bytes,) if figure.outcome == "slower" else ()
+    figures.sort(key=lambda figure: figure.time_us / figure.range_us.high, reverse=True)
+    grade, reason = min(map(_grade_call_figure, figures), key=lambda graded: GRADES.index(graded[0]))
+    slow_sizes = {figure.size_bytes for figure in figures if figure.outcome == "slower"}
     return (
         BandVerdict(
-            band="latency", grade=grade, reason=reason, slow_sizes_bytes=slow_sizes, judged=(figure,), worst=figure
+            band="latency",
+            grade=grade,
+            reason=reason,
+            slow_sizes_bytes=tuple(sorted(slow_sizes)),
+            judged=tuple(sorted(figures, key=lambda figure: figure.size_bytes)),
+            worst=figures[0],
         ),
     )
+
+
+def _grade_call_figure(figure: JudgedFigure) -> tuple[Grade, str]:
+    """Returns the grade of one figure of a call, and its reason."""
+    remedy = "measure more communicators (-i 20)"
+    if figure.outcome == "unclear":
+        return "UNSURE", f"too noisy: {remedy}"
+    if figure.outcome == "undecided":
+        return "UNSURE", f"{figure.ratio:.3g} times the typical time, in a range too wide to reject a fault: {remedy}"
+    if figure.outcome != "slower":
+        return "GOOD", "within the range or better"
+    if figure.time_us > _MAX_DISTURBANCE_FACTOR * figure.range_us.high:
+        return "SLOW", f"{figure.ratio:.3g} times the typical time"
+    return "UNSURE", f"just beyond the range: {remedy}"
 
 
 def _compare_with_range(point: SeriesPoint, limits: SizeLimits) -> JudgedFigure:

@@ -92,7 +92,7 @@ class Series(Struct, kw_only=True, frozen=True):
 
     @property
     def is_call(self) -> bool:
-        """True for a call of comm_ops, which has one point: the size is 0 if it moves no data."""
+        """True for a call of comm_ops. The size of its point is 0 if it moves no data."""
         return self.row.lifecycle is not None
 
     @property

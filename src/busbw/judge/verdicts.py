@@ -170,7 +170,7 @@ def _judge_series(
     by_expectation = selection.log is None and selection.reference is None and not selection.nearest
     if wrong_data := _wrong_data_reason(series):
         evidence = Evidence(wrong_data=(wrong_data,))
-    elif obstacle := _find_obstacle(series, yardstick, expectation, system):
+    elif obstacle := _find_obstacle(series, yardstick, expectation, system, by_expectation=by_expectation):
         evidence = Evidence(obstacles=(obstacle,))
     else:
         assert isinstance(yardstick, Yardstick)
@@ -261,13 +261,18 @@ def _assumed_nics_reason(expectation: Expectation | None) -> Reason | None:
 
 
 def _find_obstacle(
-    series: Series, yardstick: Yardstick | Reason, expectation: Expectation | None, system: System | None
+    series: Series,
+    yardstick: Yardstick | Reason,
+    expectation: Expectation | None,
+    system: System | None,
+    *,
+    by_expectation: bool,
 ) -> Reason | None:
     """Returns the reason why the figures cannot be judged by the yardstick. None if they can be judged.
 
-    `system` is the system that the user states, if any.
+    `system` is the system that the user states, if any. `by_expectation` is false if the user selected a reference.
     """
-    if series.is_call and isinstance(yardstick, Reason):
+    if series.is_call and by_expectation and isinstance(yardstick, Reason):
         return Reason("no_expectation", "no expectation of communicator operations is known", _NO_EXPECTATION_REMEDY)
     if series.ranks == 1 and not series.is_call:
         return Reason(
@@ -275,7 +280,7 @@ def _find_obstacle(
             "one rank: nothing crosses a link, so busbw is 0 and times are at most those of a copy",
             "start all ranks in one job; several such tables mean that each process ran alone (build with MPI=1)",
         )
-    if series.table.rank_zero_processes > 1:
+    if series.table.has_several_runs:
         return Reason(
             "mixed_runs",
             f"{series.table.rank_zero_processes} processes report rank 0, so rows of several runs may be mixed",
@@ -288,6 +293,8 @@ def _find_obstacle(
             f"the figures contradict each other: {series.contradictions[0]}{more}",
             "check the units of time and bandwidth and the number of ranks in the log",
         )
+    if not series.points and series.is_call:
+        return Reason("no_times", "no row of the call has a time", "measure the call again")
     if not series.points:
         return Reason(
             "no_times", "no row has a time at a size above 0", "measure sizes above 0, such as -b 8 -e 1G -f 2"
@@ -297,7 +304,8 @@ def _find_obstacle(
             "other_system", f"not comparable: {difference.text}", "leave out --system, or state the system of the run"
         )
     if isinstance(yardstick, Reason):
-        return replace(yardstick, remedy=_NO_YARDSTICK_REMEDY if expectation is None else _NO_EXPECTATION_REMEDY)
+        needs_system = expectation is None and not series.is_call
+        return replace(yardstick, remedy=_NO_YARDSTICK_REMEDY if needs_system else _NO_EXPECTATION_REMEDY)
     if yardstick.blockers:
         text = f"not comparable: {differences_text(*yardstick.blockers)}"
         return Reason("not_comparable", text, "give a reference of the same job (--reference FILE)")

@@ -26,6 +26,15 @@ _COMPLETE_END_REASONS = ("completed", "wrong data", "slower than demanded")
 _SAFE_VARIABLES = re.compile(r"(?:NCCL|RCCL|UCX|FI|OMPI_MCA|HSA|MSCCL|MSCCLPP|NVSHMEM)_\w+$|CUDA_VISIBLE_DEVICES$")
 """Variables that are read, such as NCCL_ALGO. nccl-tests writes the whole environment, which may contain secrets."""
 
+_CONTEXTS = "rma_contexts"
+_TRAFFIC_FLAGS = {
+    _CONTEXTS: ("-H", "--host_rma_implementation", "--one_sided"),
+    "skew": ("--skew",),
+    "neighbor": ("--with",),
+}
+"""Flags that determine the traffic of a run, by the name of the setting in records."""
+_POSITIVE_NUMBER = re.compile("0*[1-9][0-9]*")
+
 
 def stream(
     document: dict[str, Any], rows: Iterable[tuple[int, Any]], source: str, claims: UserClaims
@@ -120,9 +129,10 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
     devices = [device for device in _as_list(config.get("devices")) if isinstance(device, dict)][:MAX_RANKS]
     facts.ranks = [rank for device in devices if (rank := _parse_rank(device))]
     threads, gpus = config.get("nthreads"), config.get("ngpus")  # threads per process, GPUs per thread
-    if facts.ranks and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
-        # The list has one device per process, even if the process has several threads or GPUs.
-        facts.claimed_gpus = len({(rank.host, rank.pid) for rank in facts.ranks}) * threads * gpus
+    if devices and isinstance(threads, int) and isinstance(gpus, int) and 0 < threads < 10**4 and 0 < gpus < 10**4:
+        # The list has one device per process, even if the process has several threads or GPUs. Processes in containers
+        # may have equal pids and hosts.
+        facts.claimed_gpus = len(devices) * threads * gpus
         facts.claimed_by = "the configuration"
         facts.list_is_cut = True  # the list is incomplete, so claimed_gpus counts and not the number of its entries
     average = document.get("average_bus_bandwidth")
@@ -136,16 +146,17 @@ def _parse_facts(document: dict[str, Any]) -> TableFacts:
 
 def _load_settings(args: list[str]) -> dict[str, str]:
     """Returns the settings of a command line that determine its traffic, named as in records."""
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
-    parser.add_argument("-H", "--host_rma_implementation", "--one_sided", dest="rma_contexts")
-    parser.add_argument("--skew")
-    parser.add_argument("--with", dest="neighbor")
-    try:
-        values = vars(parser.parse_known_args(args)[0])
-    except argparse.ArgumentError:
-        return {}
-    settings = {name: str(value) for name, value in values.items() if value is not None}
-    return settings | ({"one_sided": "True"} if "rma_contexts" in settings else {})
+    settings = {}
+    for name, options in _TRAFFIC_FLAGS.items():
+        parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+        # The value is optional, so that a flag without one is no error.
+        parser.add_argument(*options, dest=name, nargs="?", const="1" if name == _CONTEXTS else None)
+        if value := getattr(parser.parse_known_args(args)[0], name):
+            settings[name] = str(value)
+    if _POSITIVE_NUMBER.fullmatch(settings.get(_CONTEXTS, "")):
+        return settings | {"one_sided": "True"}
+    settings.pop(_CONTEXTS, None)
+    return settings
 
 
 def _parse_rank(device: dict[str, Any]) -> Rank | None:

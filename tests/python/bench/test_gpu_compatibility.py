@@ -50,6 +50,12 @@ def fake_programs(folder: Path, edit: str) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("name", ["init", "split", "shrink", "grow"])
+def test_each_test_of_comm_ops_is_compared(tmp_path: Path, name: str) -> None:
+    _, page = compare(tmp_path, engine.program("all_reduce_perf").parent, "--parts", "comm_ops")
+    assert f"comm_ops_perf {name}`" in page
+
+
 def test_equal_programs_are_equal(tmp_path: Path) -> None:
     code, page = compare(
         tmp_path, engine.program("all_reduce_perf").parent, "--collectives", "all_reduce,hypercube,broadcast"

@@ -497,7 +497,7 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
         (
             {"_METHOD": "two_shot,8,512", "_ALL_REDUCE": "off"},
             [
-                "_ALL_REDUCE=off: the table is not used for all_reduce",
+                "_ALL_REDUCE=off: the fast path is off for all_reduce",
                 "_METHOD=two_shot,8,512: the table is not used, "
                 "this method runs broadcast at every size, and other calls are delegated to NCCL",
             ],
@@ -513,9 +513,34 @@ def test_show_prints_the_table_in_force(busbw: Command, here: Path, programs: Pa
         (
             {"": "off", "_METHOD": "exchange,8,512"},
             [
-                "=off: the table is not used, every call is delegated to NCCL",
+                "=off: the fast path is off, every call is delegated to NCCL",
                 "_METHOD=exchange,8,512: without effect, because the fast path is off",
             ],
+        ),
+        (
+            {"": "off", "_ALL_REDUCE": "on", "_METHOD": "exchange,8,512"},
+            [
+                "=off: the fast path is off except for all_reduce",
+                "_ALL_REDUCE=on",
+                "_METHOD=exchange,8,512: the table is not used, "
+                "this method runs all_reduce at every size, and other calls are delegated to NCCL",
+            ],
+        ),
+        (
+            {"_MIB": "64M", "_ALLTOALL": "on"},
+            [
+                "_ALLTOALL=on",
+                "_MIB=64M: the table is not used, because this value is invalid and switches the fast path off",
+            ],
+        ),
+        (
+            {"_MIB": "1048577"},
+            ["_MIB=1048577: the table is not used, because this value is invalid and switches the fast path off"],
+        ),
+        ({"_MIB": "1048576", "": "on"}, ["=on"]),
+        (
+            {"_MIB": "64", "_BROADCAST": "of"},
+            ["_BROADCAST=of: the table is not used, because this value is invalid and switches the fast path off"],
         ),
         (
             {"_METHOD": "exchange,8,500"},

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from busbw.cli.main import main
-from busbw.compare import ChangeVerdict, Comparison, SizeResult, compare_logs, compare_variants
+from busbw.compare import ChangeVerdict, Comparison, SizeResult, compare_logs, compare_variants, pairing
 from busbw.compare.figures import PointFigures, side_figures
 from busbw.compare.pairing import require_common
 from busbw.compare.quantities import program_time
@@ -659,6 +659,12 @@ def test_a_log_without_variants_needs_a_second_log() -> None:
 
 
 def test_variants_side_by_side_are_not_mixed_with_another_log() -> None:
+    with pytest.raises(UsageError, match="A contains several variants: NCCL, MSCCL"):
+        compare_logs(speedup_table(), times([1.5] * 4))
+
+
+def test_several_variants_are_refused_before_all_rows_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "_MAX_BYTES", 3000)  # enough for one size
     with pytest.raises(UsageError, match="A contains several variants: NCCL, MSCCL"):
         compare_logs(speedup_table(), times([1.5] * 4))
 

@@ -3,13 +3,14 @@
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from conftest import GOLDEN_RECORD
 
+from busbw.cli.find import group_logs
 from busbw.cli.main import main
 
 NODES = [f"gpu-{number:02}" for number in range(12)]
@@ -162,6 +163,14 @@ def test_a_run_in_a_record_and_a_table_counts_once(tmp_path: Path, capsys: pytes
     assert json.loads(out)["runs"] == 32
     assert len(duplicates) == 1
     assert "table.log" in duplicates[0]
+
+
+@pytest.mark.parametrize(("times_us", "expected"), [((99.6, 100.0), True), ((99.4, 100.0), False)])
+def test_equality_of_times_does_not_depend_on_their_order(times_us: tuple[float, float], expected: bool) -> None:
+    point: tuple[Hashable, int] = ("all_reduce", 8)
+    first, second = ({point: time_us} for time_us in times_us)
+    assert group_logs._has_equal_times(first, second) is expected
+    assert group_logs._has_equal_times(second, first) is expected
 
 
 def test_each_unusable_file_is_named_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

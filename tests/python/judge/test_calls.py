@@ -72,3 +72,45 @@ def test_other_calls_are_no_yardstick(reference: Log | None, reason: str) -> Non
     verdict = verdict_of(run_of(100), reference)
     assert verdict.grade == "UNSURE"
     assert reason in verdict.reasons[0]
+
+
+def test_a_reference_without_rows_is_named() -> None:
+    empty = Log(source="good", tables=(replace(run_of(100).tables[0], rows=()),))
+    verdict = verdict_of(run_of(100), empty)
+    assert verdict.reasons == ("good contains no rows",)
+    assert verdict.advice == ("give a good run of the same machine (--reference FILE)",)
+
+
+def test_a_published_reference_without_calls_is_named() -> None:
+    selection = ReferenceSelection(name="published", nearest=True)
+    (verdict,) = judge(run_of(100), selection=selection)
+    assert verdict.reasons == ("no published figures of shrink/create",)
+
+
+def test_a_call_without_a_time_is_measured_again() -> None:
+    run = run_of(100)
+    row = replace(run.tables[0].rows[0], figures={"unstated": Figure(check="not_applicable")})
+    verdict = verdict_of(Log(source="log", tables=(replace(run.tables[0], rows=(row,)),)), run)
+    assert verdict.reasons == ("no row of the call has a time",)
+    assert verdict.advice == ("measure the call again",)
+
+
+def run_of_two_sizes(first_us: float, second_us: float) -> Log:
+    """A run with one call, which has a time at 16 bytes and one at 32 bytes."""
+    times_us = {16: first_us, 32: second_us}
+    rows = tuple(
+        replace(run_of(time_us).tables[0].rows[0], size_bytes=size_bytes) for size_bytes, time_us in times_us.items()
+    )
+    return Log(source="log", tables=(replace(run_of(1).tables[0], rows=rows),))
+
+
+@pytest.mark.parametrize(
+    ("times_us", "grade"),
+    [((100, 100), "GOOD"), ((100, 300), "SLOW"), ((300, 100), "SLOW"), ((240, 210), "UNSURE")],
+)
+def test_the_worst_time_of_a_call_with_several_sizes_decides(times_us: tuple[float, float], grade: str) -> None:
+    verdict = verdict_of(run_of_two_sizes(*times_us), run_of_two_sizes(100, 100))
+    assert verdict.grade == grade
+    (band,) = verdict.bands
+    assert [figure.size_bytes for figure in band.judged] == [16, 32]
+    assert band.worst.time_us == max(times_us)

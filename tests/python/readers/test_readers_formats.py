@@ -1,6 +1,7 @@
 """Every format, era, prefix and wrapping that logs come in, each with a log made here."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -560,7 +561,25 @@ def test_json_has_collective_and_traffic_of_the_command_line(tmp_path: Path, pro
     }
 
 
-@pytest.mark.parametrize("args", [[], ["all_reduce_perf"], ["all_reduce_perf", "-H"], ["python", "all_reduce_perf"]])
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (["-H"], {"one_sided": "True", "rma_contexts": "1"}),
+        (["-H", "--skew", "hot:1"], {"one_sided": "True", "rma_contexts": "1", "skew": "hot:1"}),
+        (["-H", "0", "--skew", "hot:1"], {"skew": "hot:1"}),
+        (["-H", "no", "--with", "compute:matmul"], {"neighbor": "compute:matmul"}),
+        (["-H", "-1"], {}),
+        (["--skew", "--with", "compute:matmul"], {"neighbor": "compute:matmul"}),
+    ],
+)
+def test_json_reads_each_flag_of_traffic_alone(tmp_path: Path, words: list[str], settings: dict[str, str]) -> None:
+    head = JSON_HEAD.replace('["./all_reduce_perf","-g","8"]', json.dumps(["alltoallv_perf", *words]))
+    (table,) = read(tmp_path, head + json_row(1 << 20) + "]}").tables
+    names = {"one_sided", "rma_contexts", "skew", "neighbor"} & table.settings.keys()
+    assert {name: table.settings[name] for name in names} == settings
+
+
+@pytest.mark.parametrize("args", [[], ["all_reduce_perf"], ["python", "all_reduce_perf"]])
 def test_json_without_such_flags_states_no_traffic(tmp_path: Path, args: list[str]) -> None:
     log = read(
         tmp_path, JSON_HEAD.replace('["./all_reduce_perf","-g","8"]', json.dumps(args)) + json_row(1 << 20) + "]}"
@@ -575,6 +594,17 @@ def test_json_lists_one_device_of_each_process(tmp_path: Path, end: str) -> None
     head = JSON_HEAD.replace('"nthreads":1,"ngpus":8', '"nthreads":4,"ngpus":2')
     log = read(tmp_path, head + json_row(1 << 20) + '],"end_time":"x"' + end.removeprefix("}") + "}")
     assert [(row.ranks, table.warnings) for table in log.tables for row in table.rows] == [(8, ())]
+
+
+@pytest.mark.parametrize("pids", [[1, 2, 3, 4], [1, 1, 1, 1], [None] * 4], ids=["unequal", "equal", "none"])
+def test_json_counts_processes_with_equal_pids(tmp_path: Path, pids: list[int | None]) -> None:
+    """Each process in a container of its own may have pid 1."""
+    devices = [{"rank": rank, "group": 0, "pid": pid, "hostname": "h"} for rank, pid in enumerate(pids)]
+    head = re.sub(r'"devices":\[.*?\]', f'"devices":{json.dumps(devices)}', JSON_HEAD)
+    head = head.replace('"ngpus":8', '"ngpus":1')
+    row = json_row(1 << 20).replace('"bus_bw":%f' % ((1 << 20) / 1e4 * 1.75), '"bus_bw":%f' % ((1 << 20) / 1e4 * 1.5))
+    log = read(tmp_path, head + row + '],"end_time":"x"}')
+    assert [(row.ranks, table.warnings) for table in log.tables for row in table.rows] == [(4, ())]
 
 
 @pytest.mark.parametrize("end", ["", ",", ',{"size":4194304,"count":10485', ',{"size":4194304,"type":"flo'])

@@ -17,6 +17,9 @@ from busbw.traces.model import RankTrace, Trace
 from busbw.traces.read import read_trace
 from busbw.traces.redact import write_anonymous_trace
 from busbw.traces.replay import ReplayOperation, ReplayProgram, make_program
+from busbw.traces.replay import program as program_module
+from busbw.traces.replay.draft import Draft, draft_step
+from busbw.traces.replay.step import SelectedStep
 
 TP, DP = split_ranks(8, 4), split_ranks(8, 2, 4)
 CALLS = (
@@ -206,6 +209,18 @@ def test_a_divisor_shrinks_counts_and_gaps() -> None:
     for one, other in zip(whole.operations[0], shrunk.operations[0], strict=True):
         assert (other.element_count, other.gap_ns) == (max(one.element_count // 10, 1), one.gap_ns // 10)
     assert shrunk.recorded_ns is None
+
+
+def test_ranks_that_end_before_their_begin_give_no_negative_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draft_backwards(trace: Trace, step: SelectedStep) -> Draft:
+        draft = draft_step(trace, step)
+        for number, rank in draft.ranks.items():
+            draft.ranks[number] = replace(rank, begin_ns=1000, end_ns=999)
+        return draft
+
+    monkeypatch.setattr(program_module, "draft_step", draft_backwards)
+    program = make_program(grid())
+    assert (program.recorded_ns, program.estimated_ns) == (None, 0)
 
 
 def test_an_anonymous_trace_has_the_operations_and_no_name(tmp_path: object) -> None:

@@ -250,10 +250,10 @@ def _band_lines(bands: Iterable[BandVerdict]) -> Iterator[Text]:
         style="dim",
     )
     for band in bands:
-        is_call = not band.worst.size_bytes  # of comm_ops, without data
-        sizes = "-" if is_call else size_range_text(figure.size_bytes for figure in band.judged)
+        has_no_data = not band.worst.size_bytes  # a call of comm_ops
+        sizes = "-" if has_no_data else size_range_text(figure.size_bytes for figure in band.judged)
         measured, expected = figure_texts(band.worst, as_time=band.band == "latency")
-        worst_at, ratio = "-" if is_call else size_text(band.worst.size_bytes), _ratio_text(band.worst.ratio)
+        worst_at, ratio = "-" if has_no_data else size_text(band.worst.size_bytes), _ratio_text(band.worst.ratio)
         line = Text(f"  {band.band:<7} ")
         line.append(f"{band.grade:<6} ", style=GRADE_STYLES[band.grade])
         line.append(f"{sizes:<17} {worst_at:>8} {measured:>10} {expected:>13}  {ratio}")

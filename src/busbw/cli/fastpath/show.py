@@ -4,6 +4,7 @@ A table says which method runs a collective up to which size (`TableRange`). Oth
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -30,6 +31,10 @@ from busbw.terminal import Cell, Column, console, table_lines, terminal_width
 _MODE_VARIABLE = "BUSBW_FASTPATH"
 """Variable that sets the mode; with a suffix such as _ALL_REDUCE for one collective."""
 _MODES = ("off", "on", "verify")
+_MEMORY_VARIABLE = "BUSBW_FASTPATH_MIB"
+"""Variable with the scratch memory. It is named only if its value is invalid."""
+_MAX_MIB = 1 << 20
+_WHOLE_NUMBER = re.compile("[1-9][0-9]{0,6}")
 _COMPUTE_CAPABILITIES = {"ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 """Compute capability by the generation of a system. Default tables are named by compute capability."""
 
@@ -76,14 +81,18 @@ def show(table_name: str | None, *, as_json: bool) -> int:
 
 
 def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yields a line for each variable that sets a mode or a method. An empty variable counts as unset."""
+    """Yields a line for each variable that sets a mode or a method, and for an invalid scratch memory.
+
+    An empty variable counts as unset.
+    """
     variables = {collective: f"{_MODE_VARIABLE}_{collective.upper()}" for collective in METHODS}
-    settings = {name: environment.get(name, "") for name in (_MODE_VARIABLE, *variables.values(), METHOD_VARIABLE)}
-    settings = {name: value for name, value in settings.items() if value}
+    names = (_MODE_VARIABLE, *variables.values(), METHOD_VARIABLE, _MEMORY_VARIABLE)
+    settings = {name: value for name in names if (value := environment.get(name, ""))}
     valid = {name: value for name, value in settings.items() if _is_valid(name, value)}
     if len(valid) < len(settings):
         for name, value in valid.items():
-            yield f"{name}={value}"
+            if name != _MEMORY_VARIABLE:
+                yield f"{name}={value}"
         reason = "this value is invalid and switches the fast path off"
         for name in (name for name in settings if name not in valid):
             yield f"{name}={settings[name]}: the table is not used, because {reason}"
@@ -91,21 +100,27 @@ def _override_lines(environment: Mapping[str, str]) -> Iterator[str]:
     common_mode = settings.get(_MODE_VARIABLE, "on")
     modes = {collective: settings.get(variable, common_mode) for collective, variable in variables.items()}
     enabled = [collective for collective, mode in modes.items() if mode != "off"]
+    # A method replaces the table for every collective, so modes then say nothing about the table.
+    off_text = "the fast path is off" if METHOD_VARIABLE in settings else "the table is not used"
     if common_mode == "off":
         exception = f" except for {', '.join(enabled)}" if enabled else ", every call is delegated to NCCL"
-        yield f"{_MODE_VARIABLE}=off: the table is not used{exception}"
+        yield f"{_MODE_VARIABLE}=off: {off_text}{exception}"
     elif _MODE_VARIABLE in settings:
         yield f"{_MODE_VARIABLE}={common_mode}"
     for collective, mode in modes.items():
         if variables[collective] in settings:
-            effect = f": the table is not used for {collective}" if mode == "off" else ""
+            effect = f": {off_text} for {collective}" if mode == "off" else ""
             yield f"{variables[collective]}={mode}{effect}"
     if config := settings.get(METHOD_VARIABLE):
         yield f"{METHOD_VARIABLE}={config}: {_method_effect(config.partition(',')[0], enabled)}"
 
 
 def _is_valid(variable: str, value: str) -> bool:
-    return is_method_config(value) if variable == METHOD_VARIABLE else value in _MODES
+    if variable == METHOD_VARIABLE:
+        return is_method_config(value)
+    if variable == _MEMORY_VARIABLE:
+        return _WHOLE_NUMBER.fullmatch(value) is not None and int(value) <= _MAX_MIB
+    return value in _MODES
 
 
 def _method_effect(method: str, enabled: Sequence[str]) -> str:
@@ -116,7 +131,7 @@ def _method_effect(method: str, enabled: Sequence[str]) -> str:
     collectives = [collective for collective in enabled if method in by_collective.get(collective, ())]
     if not collectives:
         return "the table is not used, every call is delegated to NCCL"
-    if method != DIRECT and collectives == enabled:
+    if method != DIRECT and len(collectives) == len(METHODS):
         return "the table is not used, this method runs at every size"
     condition = " with buffers in symmetric windows" if method == DIRECT else ""
     return (

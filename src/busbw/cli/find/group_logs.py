@@ -52,7 +52,12 @@ def read_group_runs(names: Sequence[str], notes: list[str]) -> Iterator[tuple[st
 
 def _has_equal_times(first: _Times, second: _Times) -> bool:
     """True if the times of each point can be the same time in a record and, with fewer digits, in a table."""
-    return all(abs(time_us - second[point]) <= _max_rounding_us(time_us) for point, time_us in first.items())
+    return all(_are_equal(time_us, second[point]) for point, time_us in first.items())
+
+
+def _are_equal(first_us: float, second_us: float) -> bool:
+    """True if one of the times can be the other one with fewer digits."""
+    return abs(first_us - second_us) <= _max_rounding_us(max(first_us, second_us))
 
 
 def _max_rounding_us(time_us: float) -> float:

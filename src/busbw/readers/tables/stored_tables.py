@@ -56,6 +56,7 @@ class StoredTables(LazySequence[Table]):
         self._written_count = 0
         self._unwritten: list[msgspec.Raw] = []
         """Encoded tables of the next block."""
+        self._unwritten_bytes = 0
         self._blocks: list[Block] = []
         self._block_ends = array("q")
         """Number of tables up to the end of each block."""
@@ -100,15 +101,17 @@ class StoredTables(LazySequence[Table]):
         self._written_count += 1
         encoded_rows = msgspec.Raw(msgspec.msgpack.encode(plain_rows.content))
         stored = _StoredTable(msgspec.structs.replace(table, rows=()), row_blocks, encoded_rows, len(plain_rows))
-        self._unwritten.append(msgspec.Raw(msgspec.msgpack.encode(stored)))
-        if sum(map(len, self._unwritten)) > _BLOCK_BYTES:
+        encoded = msgspec.msgpack.encode(stored)
+        self._unwritten.append(msgspec.Raw(encoded))
+        self._unwritten_bytes += len(encoded)
+        if self._unwritten_bytes > _BLOCK_BYTES:
             self._write_block()
 
     def _write_block(self) -> None:
         if self._unwritten:
             self._blocks.append(self._file.append(self._unwritten))
             self._block_ends.append(self._written_count)
-            self._unwritten = []
+            self._unwritten, self._unwritten_bytes = [], 0
 
     def __len__(self) -> int:
         return len(self._first_lines)

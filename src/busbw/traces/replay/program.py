@@ -112,7 +112,7 @@ def make_program(
         name=trace.name,
         step=selected.title,
         recorded_ns=max(times) if is_complete and max(times) > 0 else None,
-        estimated_ns=max(times) // divisor,
+        estimated_ns=max(0, *times) // divisor,
         communicators=tuple(tuple(one for one in members if one is not None) for members in draft.communicators),
         operations=operations,
         notes=tuple(_notes(trace, draft, divisor)),
