@@ -1,7 +1,7 @@
 #pragma once
 // Interfaces between NCCL and profiler plugins, versions 1 (NCCL 2.23) to 7 (2.31), as far as this plugin reads them.
-// The order and the types of the members are NCCL's. Where NCCL only appends members, one type
-// serves several versions. Template parameters stand for members that NCCL changed or removed.
+// The order and the types of the members are NCCL's. Where NCCL only appends members, one type serves several
+// versions. Template parameters stand for members that NCCL changed or removed.
 #include <sys/types.h>
 
 #include <cstddef>

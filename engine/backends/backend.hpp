@@ -73,7 +73,12 @@ struct Put {
 struct AwaitedPut {
   int source = 0;
   int context = 0;  // as in the Put of the source
-  auto operator<=>(const AwaitedPut&) const = default;
+};
+
+/// Reason why ranks cannot use Communicator::put.
+struct PutObstacle {
+  std::string reason;  // with a remedy
+  bool is_of_machine = false;  // GPUs, network or their settings lack it; otherwise other flags exclude it
 };
 
 /// Timestamps between the operations of one communicator, taken with the device's own clock.
@@ -144,7 +149,8 @@ class Communicator {
   /// often; a rank that does not take part passes empty lists.
   virtual void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) = 0;
   /// From now on, `exchange` gives up lost peers. If no data moves for `limit_s`, it also gives up peers that this rank
-  /// waits for, and may give up other peers of the same call. Later calls of `exchange` skip the given up peers.
+  /// waits for, and may give up other peers of the same call. Over sockets, a peer that also waits for other ranks
+  /// (`is_peer_busy`) gets 1.5 times the limit. Later calls of `exchange` skip the given up peers.
   /// Returns false if this communicator cannot give up peers. Its waits then end only with the job.
   virtual bool give_up_peers_after(double /*limit_s*/) { return false; }
   /// Returns the peers that `exchange` has given up, with the reason of each.
@@ -154,15 +160,16 @@ class Communicator {
   /// order. Returns the reason if that fails, otherwise an empty string. A communicator that loses only single
   /// connections does nothing: a given up peer stays given up.
   virtual std::string reconnect(Team& /*living*/) { return {}; }
-  /// Reason with a remedy if ranks cannot write into each other's receive buffers with `put`. Empty if they can.
-  virtual std::string missing_put_reason() const {
-    return "ranks cannot write into memory of other ranks here: they may be on other machines, or a trace is recorded; "
-           "drop the flag";
+  /// Why ranks cannot write into each other's receive buffers with `put`. Nothing if they can.
+  virtual std::optional<PutObstacle> put_obstacle() const {
+    return PutObstacle{
+        "ranks cannot write into memory of other ranks here: they may be on other machines, or a trace "
+        "is recorded; drop the flag"};
   }
   /// Writes into receive buffers of peers, each write with a signal, then waits for the signals of all writes in
   /// `awaited`. Their data has then arrived. Receive buffers must be ready before any rank calls it, because a write
   /// does not wait for its receiver. Every rank that puts or receives must call it. Call only without a
-  /// `missing_put_reason`.
+  /// `put_obstacle`.
   virtual void put(std::span<const Put> /*puts*/, std::span<const AwaitedPut> /*awaited*/, Dtype) {
     throw std::logic_error("put: this communicator has no one-sided writes");
   }

@@ -74,7 +74,7 @@ class ObservingCommunicator : public Communicator {
     inner_.exchange(sends, recvs, dtype);
     end_operation();
   }
-  /// Traces have no kind for puts, so `missing_put_reason` has text unless a derived class does not record operations.
+  /// Traces have no kind for puts, so there is a `put_obstacle` unless a derived class does not record operations.
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) override {
     begin_operation({.function = trace::Function::other, .dtype = dtype});
     inner_.put(puts, awaited, dtype);

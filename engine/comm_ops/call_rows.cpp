@@ -27,6 +27,11 @@ bool moves_data(LifecycleCall call) {
   return call == LifecycleCall::first_all_reduce || call == LifecycleCall::next_all_reduce;
 }
 
+/// True for a call that ends a communicator. The parent ends after its children.
+bool ends_communicator(LifecycleCall call) {
+  return call == LifecycleCall::finalize || call == LifecycleCall::destroy || call == LifecycleCall::abort;
+}
+
 double median_s(std::vector<double> values_s) { return summarize(values_s).median_s; }
 
 /// One call of a test, as each of several ranks made it, in rank order.
@@ -169,9 +174,10 @@ LifecycleRow make_lifecycle_row(const CommOpsCase& comm_case, RankCalls calls, c
     row.rank_medians_s.push_back(median_s(times->time_s));
   }
   row.median_s = median_s(std::move(samples_s));
+  std::vector<RankCalls> calls_by_time{calls};
   if (const auto of_parent = parent_calls.find(call); of_parent != parent_calls.end())
-    add_to_timers(row.timers, comm_case.test, of_parent->second, backend);
-  add_to_timers(row.timers, comm_case.test, calls, backend);
+    calls_by_time.insert(ends_communicator(call) ? calls_by_time.end() : calls_by_time.begin(), of_parent->second);
+  for (const RankCalls timed : calls_by_time) add_to_timers(row.timers, comm_case.test, timed, backend);
   return row;
 }
 

@@ -7,15 +7,16 @@
 namespace busbw {
 namespace {
 
+bool has_other_peer(const std::map<int, int>& peer_of, int rank, int peer) {
+  const auto entry = peer_of.find(rank);
+  return entry != peer_of.end() && entry->second != peer;
+}
+
 /// Divides flows into rounds in which each rank has only one peer.
 std::vector<std::vector<Flow>> one_peer_rounds(const std::vector<Flow>& flows) {
   std::vector<std::vector<Flow>> rounds;
   std::vector<std::map<int, int>> peers;  // of each rank, by round
   for (const Flow& flow : flows) {
-    const auto has_other_peer = [&](const std::map<int, int>& peer_of, int rank, int peer) {
-      const auto entry = peer_of.find(rank);
-      return entry != peer_of.end() && entry->second != peer;
-    };
     std::size_t round = 0;
     while (round < rounds.size() && (has_other_peer(peers[round], flow.sender, flow.receiver) ||
                                      has_other_peer(peers[round], flow.receiver, flow.sender)))

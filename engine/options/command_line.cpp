@@ -23,7 +23,9 @@ std::string_view name_in(std::string_view word) { return word.substr(0, word.fin
 std::string flag_suggestion(std::string_view word, const std::string& collective) {
   std::vector<std::string_view> names{"--help", "--version", "--list-devices", "--world"};
   for (const Flag& flag : flag_table())
-    if (applies_to(flag, collective)) names.push_back(flag.long_name);
+    if (applies_to(flag, collective))
+      for (const std::string_view name : {flag.long_name, flag.other_name})
+        if (!name.empty()) names.push_back(name);
   return suggestion(name_in(word), names);
 }
 

@@ -84,6 +84,8 @@ void read_ping_pong(const FlagValues& flags, Options& options) {
 }
 
 void read_one_sided(const FlagValues& flags, Options& options) {
+  if (parse_integer(flags.text("--host_rma_implementation", "")) == 0)
+    throw flags.invalid_value("--host_rma_implementation", "a whole number from 1; for no puts, leave -H out");
   const auto contexts = static_cast<int>(flags.integer("--host_rma_implementation", 0, 1));
   options.settings.rma_contexts = options.collective_settings.rma_contexts = contexts;
   if (contexts == 0) return;

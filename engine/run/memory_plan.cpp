@@ -20,6 +20,11 @@ constexpr std::uint64_t kReducedMultipleBytes = 4096;  // a reduced size is a mu
 constexpr int kMaxSampleCopies = 8;
 constexpr int kMaxDelayCopies = 4;
 constexpr double kSampleBytes = sizeof(double) * (kMaxSampleCopies + kMaxDelayCopies);
+// comm_ops also keeps the issue times of all-reduces, and for its timers a small vector per call, of about 56 bytes. A
+// run was measured to need 1.7 times `kSampleBytes` for each sample.
+constexpr double kLifecycleSampleBytes = 1.75 * kSampleBytes;
+// comm_ops keeps the samples of all calls of a test: the all-reduces of -W, and up to four others.
+constexpr double kOtherLifecycleCalls = 4;
 
 /// Converts to whole bytes, limited to the largest 64-bit number.
 std::uint64_t whole_bytes(double bytes) {
@@ -64,20 +69,27 @@ MemoryPlan limit_plan(MemoryPlan plan, std::uint64_t agreed_bytes) {
 }
 
 void require_sample_memory(const RunSettings& settings, int ranks, std::size_t available_bytes) {
-  // comm_ops keeps the samples of all calls of a test: the all-reduces, and up to four others.
-  constexpr int kOtherLifecycleCalls = 4;
-  const int series = settings.lifecycle ? settings.lifecycle->work_iterations + kOtherLifecycleCalls : 1;
-  const double iteration_bytes = kSampleBytes * ranks * series;
+  const double series = settings.lifecycle ? settings.lifecycle->work_iterations + kOtherLifecycleCalls : 1;
+  const double series_bytes = (settings.lifecycle ? kLifecycleSampleBytes : kSampleBytes) * ranks;
+  const double iteration_bytes = series_bytes * series;
   const double needed_bytes = iteration_bytes * settings.iterations;
   const double usable_bytes = kUsableShare * static_cast<double>(available_bytes);
   if (needed_bytes <= usable_bytes) return;
-  throw EnvironmentError(
-      fmt::format("{}: the samples of {} ranks need {}; of {} free memory, {} may be used; use up "
-                  "to {} iterations or fewer ranks",
-                  settings.lifecycle ? fmt::format("-i {} (--iterations)", settings.iterations)
-                                     : fmt::format("-n {} (--iters)", settings.iterations),
-                  ranks, size_text(whole_bytes(needed_bytes)), size_text(available_bytes),
-                  size_text(whole_bytes(usable_bytes)), whole_bytes(usable_bytes / iteration_bytes)));
+  const std::string situation = fmt::format("the samples of {} ranks need {}; of {} free memory, {} may be used", ranks,
+                                            size_text(whole_bytes(needed_bytes)), size_text(available_bytes),
+                                            size_text(whole_bytes(usable_bytes)));
+  const std::uint64_t fitting_iterations = whole_bytes(usable_bytes / iteration_bytes);
+  if (settings.lifecycle && fitting_iterations == 0) {
+    const double fitting_work = usable_bytes / (series_bytes * settings.iterations) - kOtherLifecycleCalls;
+    throw EnvironmentError(
+        fmt::format("-W {} (--work-iterations): {}; use {}", settings.lifecycle->work_iterations, situation,
+                    fitting_work >= 1 ? fmt::format("-W up to {}, or fewer ranks", whole_bytes(fitting_work))
+                                      : "a smaller -W, fewer iterations (-i) or fewer ranks"));
+  }
+  throw EnvironmentError(fmt::format("{}: {}; use up to {} iterations or fewer ranks",
+                                     settings.lifecycle ? fmt::format("-i {} (--iterations)", settings.iterations)
+                                                        : fmt::format("-n {} (--iters)", settings.iterations),
+                                     situation, fitting_iterations));
 }
 
 }  // namespace busbw

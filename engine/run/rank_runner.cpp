@@ -48,14 +48,18 @@ std::optional<Fault> fault_of(const RunPlan& plan, const Team& world) {
   return plan.fault && plan.fault->rank == world.rank() ? plan.fault : std::nullopt;
 }
 
-/// Throws UsageError if the communicator cannot do what -G or -H require.
+/// Throws UsageError if the communicator cannot do what -G or -H require, or EnvironmentError if the machine cannot.
 void require_capabilities(const RunPlan& plan, const Backend& backend, const Communicator& communicator) {
   if (plan.settings.graph_launches > 0 && !communicator.can_capture())
     throw UsageError(fmt::format("-G {} (--cudagraph): the {} backend cannot capture operations here; drop it",
                                  plan.settings.graph_launches, backend.traits().name));
   if (plan.settings.rma_contexts == 0) return;
-  if (const std::string reason = communicator.missing_put_reason(); !reason.empty())
-    throw UsageError(fmt::format("-H {} (--host_rma_implementation): {}", plan.settings.rma_contexts, reason));
+  const auto obstacle = communicator.put_obstacle();
+  if (!obstacle) return;
+  const std::string message =
+      fmt::format("-H {} (--host_rma_implementation): {}", plan.settings.rma_contexts, obstacle->reason);
+  if (obstacle->is_of_machine) throw EnvironmentError(message);
+  throw UsageError(message);
 }
 
 /// One rank during the sweep. All ranks run the same cases in the same order. Rank 0 also makes the rows.

@@ -122,9 +122,12 @@ MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int r
   if (!settings.skew.empty()) settings.min_bytes = settings.max_bytes = options.largest_rank_bytes();
   const std::size_t neighbor_bytes =
       options.neighbor ? 2 * static_cast<std::size_t>(ranks) * buffer_bytes(options.neighbor->bytes, 0) : 0;
-  const std::size_t other_bytes = backend.work_bytes(ranks) + neighbor_bytes;
+  const auto plan_with = [&](std::size_t bytes_of_neighbor) {
+    return plan_memory(settings, ranks, backend.available_bytes(ranks), backend.work_bytes(ranks) + bytes_of_neighbor,
+                       backend.least_free_device());
+  };
   try {
-    return plan_memory(settings, ranks, backend.available_bytes(ranks), other_bytes, backend.least_free_device());
+    return plan_with(neighbor_bytes);
   } catch (const EnvironmentError&) {
     if (!settings.skew.empty())
       throw EnvironmentError(
@@ -132,12 +135,14 @@ MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int r
                       "memory; use smaller sizes (-e, --sizes, the counts of a file) or fewer ranks",
                       printable_value(settings.skew), size_text(settings.max_bytes), ranks,
                       size_text(backend.available_bytes(ranks))));
-    if (options.neighbor)
+    if (options.neighbor) {
+      plan_with(0);  // throws if the measured operation does not fit even without the neighbor
       throw EnvironmentError(fmt::format(
           "--with {}: its buffers on {} ranks need {}; with those of the measured operation they do not fit into {} of "
           "free memory; use a smaller neighbor, smaller sizes (-e, --sizes) or fewer ranks",
           printable_value(settings.neighbor), ranks, size_text(neighbor_bytes),
           size_text(backend.available_bytes(ranks))));
+    }
     if (!options.replay) throw;
     const SliceBytes bytes = slice_bytes(*options.replay);
     const ReplayProgram& program = options.replay->program();

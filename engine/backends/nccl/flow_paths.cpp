@@ -28,6 +28,8 @@ constexpr std::pair<const char*, const char*> kSettings[]{{"NCCL_PXN_DISABLE", "
                                                           {"NCCL_BUFFSIZE", "2097152"},
                                                           {"NCCL_LL128_BUFFSIZE", "65536"}};
 
+constexpr const char* kBlockingVariable = "NCCL_COMM_BLOCKING";
+
 /// True if a list with the syntax of NCCL_IB_HCA selects `name`. The list has prefixes of names: "mlx5_1:1,mlx5_2". A
 /// leading "=" means whole names, a leading "^" names to exclude. An empty list selects all names.
 bool is_listed(std::string_view name, std::string_view list) {
@@ -83,10 +85,15 @@ void set_flow_environment() {
   for (const auto& [name, value] : kSettings) setenv(name, value, /*overwrite=*/0);
 }
 
+void forbid_blocking_communicators() { setenv(kBlockingVariable, "0", /*overwrite=*/1); }
+
 std::vector<std::pair<std::string, std::string>> flow_environment() {
   std::vector<std::pair<std::string, std::string>> values;
-  for (const auto& [name, _] : kSettings)
+  const auto add = [&](const char* name) {
     if (const char* const value = std::getenv(name)) values.emplace_back(name, value);
+  };
+  for (const auto& [name, _] : kSettings) add(name);
+  add(kBlockingVariable);
   return values;
 }
 

@@ -12,7 +12,11 @@ namespace busbw {
 /// Sets NCCL's variables for flows in the environment, except those that the user set. Call before NCCL is opened.
 void set_flow_environment();
 
-/// Returns the variables of `set_flow_environment` that are set now, with their values.
+/// Sets NCCL_COMM_BLOCKING=0, also if the user set it: it overrides the configuration of a communicator, and a blocking
+/// one would wait forever for a lost rank. Only for a library that reads this configuration.
+void forbid_blocking_communicators();
+
+/// Returns the variables of these functions that are set now, with their values.
 std::vector<std::pair<std::string, std::string>> flow_environment();
 
 /// Returns the NIC with the longest common path in the PCI tree: an RDMA device, or an Ethernet device if there is

@@ -219,6 +219,25 @@ TEST_CASE(
   CHECK(row.lifecycle->timers[1].calls_s == std::vector<std::vector<double>>{{0.75, 1.5}, {1.25, 2.5}});
 }
 
+TEST_CASE("comm_ops: a parent is created before its children and ends after them, also in the timers") {
+  MadeUpBackend backend(Mistake::none, CreationKind::init);
+  std::vector<std::vector<CallTimes>> calls(1);
+  for (const LifecycleCall call : {LifecycleCall::first_all_reduce, LifecycleCall::finalize, LifecycleCall::destroy}) {
+    const std::vector<double> issue_s(call == LifecycleCall::first_all_reduce ? 1 : 0);
+    for (const bool is_of_parent : {false, true})
+      calls[0].push_back({.call = call,
+                          .is_of_parent = is_of_parent,
+                          .delay_s = {0},
+                          .time_s = {is_of_parent ? 2.0 : 1.0},
+                          .issue_s = issue_s});
+  }
+  const auto rows = make_call_rows({CreationKind::grow, 1, 1}, calls, backend, test::made_up_ranks(1, 1));
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].lifecycle->timers.back().calls_s == std::vector<std::vector<double>>{{2}, {1}});
+  CHECK(rows[1].lifecycle->timers.back().calls_s == std::vector<std::vector<double>>{{1}, {2}});
+  CHECK(rows[2].lifecycle->timers.back().calls_s == std::vector<std::vector<double>>{{1}, {2}});
+}
+
 TEST_CASE("comm_ops: the wrong order and the wrong members of a communicator are found") {
   const auto settings = settings_for(4, {CreationKind::split});
   const auto swapped = row_of(measure(settings, 4, Mistake::swapped), "split/first_all_reduce").out_of_place->check;

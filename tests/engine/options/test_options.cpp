@@ -308,6 +308,7 @@ TEST_CASE("options: -H is for collectives that move data, and excludes other way
   for (const char* contexts : {"0", "-1", "x", "2x"})
     check_names(refusal_of(std::vector<std::string>{"-H", contexts}, {}, "alltoall"),
                 {"-H (--host_rma_implementation)", contexts, "a whole number from 1"});
+  check_names(refusal_of("-H 0", {}, "alltoall"), {"leave -H out"});
   check_names(refusal_of("-H 1 -R 2 -D 1", {}, "alltoall"), {"-H 1", "-D 1", "drop one"});
   check_names(refusal_of("-H 1 --ping-pong 1", {}, "sendrecv"), {"-H 1", "--ping-pong 1", "drop one"});
 }

@@ -30,6 +30,7 @@ TEST_CASE("options: the error for wrong input names option, value and allowed va
       {"8", {"8", "--help"}},
       {"-b", {"-b", "--help"}},
       {"--minbyte 8", {"--minbyte", "(did you mean --minbytes?)", "--help"}},
+      {"--one_side 1", {"--one_side", "(did you mean --one_sided?)"}},
       {"--itres=8", {"--itres=8", "(did you mean --iters?)"}},
       {"-d flaot", {"-d", "flaot", "float", "f8e5m2 all (did you mean float?)"}},
       {"-d float32", {"-d", "float32", "double"}},

@@ -1,5 +1,7 @@
 #include "run/memory_plan.hpp"
 
+#include <limits>
+
 #include "measure/buffers.hpp"
 #include "support_errors.hpp"
 
@@ -91,4 +93,20 @@ TEST_CASE("plan_memory: errors show sizes beyond all memory correctly") {
   const std::string sentence = sentence_of<EnvironmentError>(
       [] { plan_memory(settings(std::uint64_t{1} << 62, std::uint64_t{1} << 62), 1024, kMiB, 0); });
   check_names(sentence, {"4 EiB", "16 EiB"});  // the largest size that is printed
+}
+
+TEST_CASE("require_sample_memory: -W near the largest int is refused, and its flag is named with one that fits") {
+  RunSettings lifecycle;
+  lifecycle.iterations = 1;
+  lifecycle.lifecycle.emplace().work_iterations = std::numeric_limits<int>::max();
+  const auto refusal = [&] {
+    return sentence_of<EnvironmentError>([&] { require_sample_memory(lifecycle, 2, 100 * kMiB); });
+  };
+  check_names(refusal(), {"-W 2147483647 (--work-iterations)", "2 ranks", "use -W up to 280", "fewer ranks"});
+  lifecycle.iterations = std::numeric_limits<int>::max();
+  check_names(refusal(), {"-W 2147483647 (--work-iterations)", "use a smaller -W, fewer iterations (-i)"});
+  lifecycle.lifecycle->work_iterations = 2;
+  check_names(refusal(), {"-i 2147483647 (--iterations)", "up to 46811 iterations"});
+  lifecycle.iterations = 46811;
+  require_sample_memory(lifecycle, 2, 100 * kMiB);
 }

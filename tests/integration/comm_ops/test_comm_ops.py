@@ -1,6 +1,7 @@
 """comm_ops on the host backend: real ranks, late ranks, wrong data, and the commands that read its rows."""
 
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -239,5 +240,15 @@ def test_samples_beyond_the_memory_are_refused_by_the_flag_of_the_program(progra
     finished = programs.run("comm_ops_perf", "init", "-t", 2, "-s", "fixed", "-i", 2147483647, "--backend", "host")
     assert finished.code == 3
     assert finished.sentence().startswith(
-        "comm_ops_perf: -i 2147483647 (--iterations): the samples of 2 ranks need 2.2 TiB; of "
+        "comm_ops_perf: -i 2147483647 (--iterations): the samples of 2 ranks need 3.9 TiB; of "
     )
+
+
+@pytest.mark.parametrize("work", [2_000_000_000, 2_147_483_647])
+def test_work_iterations_beyond_the_memory_are_refused_by_their_flag(programs: Programs, work: int) -> None:
+    flags = ["-t", 1000, "-s", "fixed", "-W", work, "-i", 1]
+    finished = programs.run("comm_ops_perf", "init", *flags, "--backend", "host")
+    assert finished.code == 3
+    sentence = finished.sentence()
+    assert sentence.startswith(f"comm_ops_perf: -W {work} (--work-iterations): the samples of 1000 ranks need ")
+    assert re.search(r"; use -W up to [1-9]\d*, or fewer ranks", sentence)

@@ -131,6 +131,15 @@ def test_a_neighbor_without_memory_is_named(programs: Programs) -> None:
     assert "use a smaller neighbor" in finished.stderr
 
 
+def test_a_neighbor_is_not_blamed_for_sizes_that_do_not_fit_without_it(programs: Programs) -> None:
+    sizes = ["-b", "65536G", "-e", "65536G"]
+    finished = programs.run("all_gather", "-t", 2, *sizes, "--with", "all_reduce -b 8 -e 8")
+    assert (finished.code, finished.stdout) == (3, "")
+    assert "use sizes up to " in finished.stderr
+    assert "or fewer ranks" in finished.stderr
+    assert "neighbor" not in finished.stderr
+
+
 def test_a_lost_rank_ends_the_neighbors(programs: Programs) -> None:
     finished = programs.run(
         "all_reduce", "--processes", 2, *SWEEP, "--with", "alltoall -b 1M -e 1M", "--fault", "die:rank=1,phase=timing"

@@ -31,7 +31,7 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
   void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
-  std::string missing_put_reason() const override { return {}; }
+  std::optional<PutObstacle> put_obstacle() const override { return {}; }
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype) override;
 
  private:

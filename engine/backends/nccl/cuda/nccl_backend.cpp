@@ -18,6 +18,7 @@
 
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/nccl_communicator.hpp"
+#include "backends/nccl/cuda/nccl_join.hpp"
 #include "backends/nccl/cuda/nccl_library.hpp"
 #include "backends/nccl/cuda/nccl_lifecycle.hpp"
 #include "backends/nccl/cuda/nccl_survey.hpp"
@@ -81,6 +82,10 @@ class NcclBackend final : public Backend {
     if (!unmet.empty()) throw EnvironmentError(unmet);
     if (const std::string disabled = disabled_by_environment(config.flags, process_environment); !disabled.empty())
       throw EnvironmentError(disabled);
+    if (config_.flags.survives_losses && reads_config(library_)) {
+      for (const auto& query : free_memory_queries_) query.wait();  // CUDA may read the environment until then
+      forbid_blocking_communicators();
+    }
     // NVML may never answer for a faulty GPU. Open it here, because the caller limits the time (CallWatchdog).
     std::future<void> nvml_opening;
     if (!config_.forks) nvml_opening = std::async(std::launch::async, [this] { nvml_.is_available(); });

@@ -87,7 +87,9 @@ ncclResult_t NcclComm::finish_calls(double limit_s) const {
 ncclResult_t NcclComm::state() const {
   ncclResult_t async_state = ncclSuccess;
   const ncclResult_t result = library_.call.comm_get_async_error(comm_, &async_state);
-  return result == ncclSuccess ? async_state : result;
+  if (result == ncclSuccess) return async_state;
+  if (!survives_losses_) check(result, "ncclCommGetAsyncError");
+  return result;
 }
 
 NcclComm::NcclComm(const NcclLibrary& library, const Team& world, std::string rank_text,

@@ -46,9 +46,12 @@ class NcclComm {
   /// Waits until the calls so far are done, at most `limit_s`, and returns NCCL's state: ncclInProgress if they are
   /// not. Throws JobAborted after an abort. Returns at once if calls block.
   ncclResult_t finish_calls(double limit_s = std::numeric_limits<double>::infinity()) const;
-  /// Returns NCCL's asynchronous state.
+  /// Returns NCCL's asynchronous state, or the error of the query. Throws that error like `check`, unless the
+  /// communicator survives losses.
   ncclResult_t state() const;
-  /// True if the destructor calls ncclCommDestroy. If false, the communicator's registrations must not be released.
+  /// True if this rank has not failed and the job goes on. The destructor then ends the communicator: it calls
+  /// ncclCommDestroy, or aborts a communicator that survives losses, which has no registrations. If false, the
+  /// communicator's registrations must not be released.
   bool ends_normally() const;
   /// True unless NCCL reports that the communicator has no puts. Call it after buffers are registered.
   bool supports_puts() const;

@@ -193,11 +193,14 @@ std::string NcclCommunicator::reconnect(Team& living) {
   return reason;
 }
 
-std::string NcclCommunicator::missing_put_reason() const {
-  if (!registration_ || !registration_->has_windows()) return "puts need buffers in symmetric windows; add -R 2";
-  if (comm_.supports_puts()) return {};
-  return "NCCL reports that this communicator has no host RMA (hostRmaSupport): its GPUs and network cannot do it, or "
-         "NCCL_NUM_RMA_CTX=0 is set; drop the flag, or measure on GPUs that NVLink joins";
+std::optional<PutObstacle> NcclCommunicator::put_obstacle() const {
+  if (!registration_ || !registration_->has_windows())
+    return PutObstacle{"puts need buffers in symmetric windows; add -R 2"};
+  if (comm_.supports_puts()) return std::nullopt;
+  return PutObstacle{
+      "NCCL reports that this communicator has no host RMA (hostRmaSupport): its GPUs and network "
+      "cannot do it, or NCCL_NUM_RMA_CTX=0 is set; drop the flag, or measure on GPUs that NVLink joins",
+      /*is_of_machine=*/true};
 }
 
 void NcclCommunicator::put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) {

@@ -72,7 +72,7 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
     return {issuer_.failed_peers().begin(), issuer_.failed_peers().end()};
   }
   std::string reconnect(Team& living) override;
-  std::string missing_put_reason() const override;
+  std::optional<PutObstacle> put_obstacle() const override;
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype) override;
   void delay(double seconds, bool overlapped) override;
   void wait_for(Communicator& other) override;

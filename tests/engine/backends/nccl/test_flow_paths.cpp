@@ -109,16 +109,16 @@ TEST_CASE("nearest port: an interface without hardware counts only if it is name
   }
 }
 
-TEST_CASE("flow environment: sets what the user did not set") {
+TEST_CASE("flow environment: sets what the user did not set, and replaces NCCL_COMM_BLOCKING") {
   CHECK(flow_environment().empty());
   const ScopedVariable chosen("NCCL_NCHANNELS_PER_NET_PEER", "8");
+  const ScopedVariable blocking("NCCL_COMM_BLOCKING", "1");
   set_flow_environment();
+  forbid_blocking_communicators();
   const auto values = flow_environment();
-  const std::vector<std::pair<std::string, std::string>> expected{{"NCCL_PXN_DISABLE", "1"},
-                                                                  {"NCCL_NCHANNELS_PER_NET_PEER", "8"},
-                                                                  {"NCCL_MAX_P2P_NCHANNELS", "32"},
-                                                                  {"NCCL_BUFFSIZE", "2097152"},
-                                                                  {"NCCL_LL128_BUFFSIZE", "65536"}};
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"NCCL_PXN_DISABLE", "1"},    {"NCCL_NCHANNELS_PER_NET_PEER", "8"}, {"NCCL_MAX_P2P_NCHANNELS", "32"},
+      {"NCCL_BUFFSIZE", "2097152"}, {"NCCL_LL128_BUFFSIZE", "65536"},     {"NCCL_COMM_BLOCKING", "0"}};
   CHECK(values == expected);
   for (const auto& [name, value] : expected)
     if (name != "NCCL_NCHANNELS_PER_NET_PEER") unsetenv(name.c_str());
