@@ -29,7 +29,7 @@ engine_parts=4
 # Runs the tests of engine and fast path of one preset. Each part writes its own log.
 run_tests() {
   local build=build/$1 code=0 count part pid pids=()
-  # Each test of the profiler plugin loads a copy of it, whose state per thread is in static TLS. By default, glibc has
+  # Each test of the profiler plugin loads a copy of it. A copy's state per thread is in static TLS. By default, glibc has
   # space for about 30 copies.
   local -x GLIBC_TUNABLES=glibc.rtld.optional_static_tls=65536
   count=$("${fixed_addresses[@]}" "$build/engine_tests" --count | grep -o '[0-9]*$') || return 1
