@@ -60,11 +60,11 @@ def test_an_interrupt_ends_a_run_without_a_reader(programs: Programs) -> None:
     assert of_kind(read_records(record), "end")
 
 
-def test_a_missing_matrix_file_is_refused(programs: Programs) -> None:
-    for path in ("/dev/zero", "."):
+def test_a_matrix_that_is_not_a_file_is_refused(programs: Programs) -> None:
+    for path, reason in (("absent", "no such file"), ("/dev/zero", "not a regular file"), (".", "not a regular file")):
         finished = programs.run("alltoallv", "-b", 64, "-e", 64, environment={"NCCL_TESTS_ALLTOALLV_MATRIX_FILE": path})
         assert finished.code == 2
-        assert "no such file" in finished.stderr
+        assert reason in finished.stderr
 
 
 def test_the_engine_wants_a_collective_first(programs: Programs) -> None:
