@@ -1,5 +1,6 @@
 # Compiles several sources of a target at once, which halves the time of a build, because the standard library's templates
-# take most of it. Only some builds use it, because it hides missing #include lines, and a change compiles more sources.
+# take most of it. Installation and `make test` use it. The build `dev` does not, because groups hide missing #include
+# lines, and a change compiles all sources of a group.
 # CMake forms groups of eight neighbors. If two of them define the same name in unnamed namespaces, rename one.
 option(BUSBW_UNITY_BUILD "Compile the engine and its tests in groups of sources" OFF)
 
