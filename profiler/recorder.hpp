@@ -107,7 +107,9 @@ class Recorder {
   /// the group a number.
   void join_group(trace::OperationRecord*& first, trace::OperationRecord&) noexcept;
   std::uint16_t stream_number(const void* stream) noexcept;
+  /// Adds the members that only the task has: NCCL's choices, the peer, and the in-place flags.
   void complete(trace::OperationRecord&, const Task&) noexcept;
+  /// Returns the time since the start of the trace, at least 1.
   std::uint64_t now_ns() const noexcept;
 
   std::atomic<trace::TraceFile*> file_{nullptr};

@@ -135,7 +135,8 @@ std::optional<int> NvmlGpu::nvlinks() const {
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     unsigned state = 0;
     if (nvml_->nvlink_state(handle_, link, &state) != kSuccess) continue;
-    active = active.value_or(0) + (state == kLinkActive ? 1 : 0);
+    const int added = state == kLinkActive ? 1 : 0;
+    active = active.value_or(0) + added;
   }
   return active;
 }
@@ -176,8 +177,8 @@ std::optional<std::string> Nvml::driver_version() const {
 
 std::optional<NvmlGpu> Nvml::gpu(const std::string& bus_id) const {
   void* handle = nullptr;
-  if (!is_available() || !functions()->gpu_by_bus_id || functions()->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess)
-    return std::nullopt;
+  if (!is_available() || !functions()->gpu_by_bus_id) return std::nullopt;
+  if (functions()->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess) return std::nullopt;
   return NvmlGpu(functions(), handle);
 }
 

@@ -52,7 +52,8 @@ def parse_side(option: str, text: str) -> SideSpec:
     for word in remaining_words:
         name, equals, value = word.partition("=")
         if name in {"--preload", "--image"}:
-            value = value if equals else next(remaining_words, "")
+            if not equals:
+                value = next(remaining_words, "")
             if not value:
                 raise UsageError(f"{option}: {name} has no value", remedy=f"give {name} VALUE")
             if name == "--image":
@@ -71,7 +72,9 @@ def parse_side(option: str, text: str) -> SideSpec:
                 remedy="give KEY=VALUE, --preload LIBRARY, --image IMAGE or an engine flag",
             )
     if preloads and image:  # paths in the image cannot be checked here
-        environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
+        if earlier_preloads := environment.get("LD_PRELOAD"):
+            preloads.append(earlier_preloads)
+        environment["LD_PRELOAD"] = ":".join(preloads)
     elif preloads:
         environment |= engine.preload_variables(option, preloads, environment)
     return SideSpec(_shown_text(text, words), tuple(environment.items()), tuple(flags), image)

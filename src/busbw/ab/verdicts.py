@@ -54,7 +54,7 @@ def select_quantity(points: Sequence[PointKey], quadruples: Sequence[Quadruple])
     """Selects the compared time: the device time if every block has it at every point, otherwise the median.
 
     The device time is measured over many operations. The time of a single operation includes about 1 us for its CUDA
-    event, for A and for B, which hides differences between short operations.
+    event. This share is the same for A and B, and hides differences between short operations.
     """
     blocks = [block for quadruple in quadruples for block in quadruple.blocks]
     figures = [block[point] for block in blocks for point in points if point in block]

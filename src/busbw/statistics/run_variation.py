@@ -1,7 +1,7 @@
 """Run-to-run variation: random difference between two starts of the same command, by launch mode.
 
-The samples of one run do not show this variation, but repeated runs do. A comparison of two single runs takes it from
-VARIATIONS.
+The samples of one run do not show this variation, but repeated runs do. So a comparison of two single runs allows for
+the variation in VARIATIONS.
 """
 
 from typing import Literal

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
-_RELABELINGS = 20_000
+_RANDOM_RELABELINGS = 20_000
 """Number of random relabelings (see `judge_quadruples`), if there are too many relabelings to enumerate.
 
 An estimated probability of 0.1 % then has an error of about a quarter."""
@@ -112,11 +112,15 @@ def judge_quadruples(
         Interval(float(np.median(ordered[:, row])), float(ordered[low_index, row]), float(ordered[-1 - low_index, row]))
         for row in range(rows)
     )
-    # 1 or -1 if the interval is above or below zero, 0 if it contains zero.
-    signs = [int(interval.low > 0) - int(interval.high < 0) for interval in intervals]
-    agreeing = {row for pair in pairs if signs[pair[0]] * signs[pair[1]] > 0 for row in pair}
+    agreeing_pairs = [pair for pair in pairs if _show_same_change(intervals[pair[0]], intervals[pair[1]])]
+    changed_rows = {row for pair in agreeing_pairs for row in pair}
     level = _level(low_index, quadruples)
-    return QuadrupleTest(intervals, tuple(row in agreeing for row in range(rows)), level, quadruples)
+    return QuadrupleTest(intervals, tuple(row in changed_rows for row in range(rows)), level, quadruples)
+
+
+def _show_same_change(first: Interval, second: Interval) -> bool:
+    """True if both intervals exclude zero on the same side."""
+    return (first.low > 0 and second.low > 0) or (first.high < 0 and second.high < 0)
 
 
 def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float, seed: int) -> int:
@@ -138,7 +142,7 @@ def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float,
         np.maximum(max_common_leads, common_leads, out=max_common_leads)
     counts = np.bincount(np.rint(max_common_leads).astype(np.int64), minlength=quadruples + 2)
     reached = counts[::-1].cumsum()[::-1]  # by lead: number of relabelings with at least this lead
-    # Random relabelings need not include the measured labeling, which is then added.
+    # All relabelings together include the measured one. Random relabelings may not, so the measured one is added.
     added = 0 if len(relabelings) == 2**quadruples else 1
     allowed = np.flatnonzero((reached + added) / (len(relabelings) + added) <= alpha)
     return int(allowed[0]) if len(allowed) else quadruples + 1
@@ -150,16 +154,16 @@ def _relabelings(quadruples: int, seed: int) -> NDArray[np.float32]:
         numbers = np.arange(2**quadruples)
         bits = (numbers[:, None] >> np.arange(quadruples)) & 1
     else:
-        bits = np.random.default_rng(seed).integers(0, 2, size=(_RELABELINGS, quadruples))
+        bits = np.random.default_rng(seed).integers(0, 2, size=(_RANDOM_RELABELINGS, quadruples))
     return (2 * bits - 1).astype(np.float32)
 
 
 def _level(low_index: int, quadruples: int) -> float:
     """Returns the confidence level of the median's interval from sorted difference `low_index` to `-1 - low_index`.
 
-    Each difference is above or below the median with equal probability, so their number is binomially distributed.
-    scipy.special has this distribution too, and takes a third of the import time of scipy.stats. Both are slow to
-    import, and most commands load this module without computing an interval.
+    Each difference is below the median with probability 1/2, so the number of those below is binomially distributed.
+    The import is local, because scipy is slow to import and most commands compute no interval. scipy.special has this
+    distribution, and takes a third of the import time of scipy.stats.
     """
     from scipy import special
 
@@ -261,6 +265,7 @@ def rounding_bounds(value: float) -> tuple[float, float]:
 
 def half_digit(value: float) -> float:
     """Returns half of one unit in the last printed place of a figure: 0.005 for 1.23."""
-    text = f"{value!r}".removesuffix(".0")
-    mantissa, _, exponent = text.partition("e")
-    return 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+    mantissa, _, exponent = repr(value).removesuffix(".0").partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    last_place = int(exponent or 0) - decimals
+    return 0.5 * 10.0**last_place

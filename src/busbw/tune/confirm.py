@@ -51,16 +51,16 @@ def confirm(
     Stops after a session that was interrupted or failed.
     """
     promising = [entry for entry in screened if entry.best_gain >= MIN_GAIN]
-    promising.sort(key=lambda entry: -entry.best_gain)
+    best = sorted(promising, key=lambda entry: entry.best_gain, reverse=True)[:max_candidates]
     tuning = TuningResult()
-    for number, entry in enumerate(promising[:max_candidates], start=1):
+    for number, entry in enumerate(best, start=1):
         candidate = entry.candidate
         if dict(tuning.adopted).keys() & dict(candidate.setting).keys():
             continue  # an adopted candidate, with a larger gain in screening, sets the same variable
         folder = measurement.folder / f"confirm-{number:02}"
         folder.mkdir()
         current_side = with_settings(base, tuning.adopted)
-        description = f"confirming {candidate.text} ({number} of {min(max_candidates, len(promising))})"
+        description = f"confirming {candidate.text} ({number} of {len(best)})"
 
         def progress(state: SessionState, description: str = description) -> None:
             on_progress(f"{description}: {state.activity}, quadruple {len(state.quadruples) + 1}")
