@@ -1,15 +1,15 @@
 """Three existing rules that name slow nodes, on simulated jobs: baselines for `busbw find`.
 
 Each rule judges a job by one number, the bandwidth of an all-reduce over its nodes. A ring is as slow as its slowest
-link, so the number here is the smallest rate of any flow of the job, relative to its nominal rate. The floors are those
-of the tools, relative to the rate of a healthy H100 node:
+link, so the number here is the smallest rate of any flow of the job, relative to its nominal rate. A job below a floor
+fails. The floors are those of the tools, relative to the rate of a healthy H100 node:
 
-- cluster-health-scanner (81c525d): a random matching, floor 250 of 355 GB/s (A3 Ultra); suspects again with a node that
-  passed; once passed is passed for ever.
-- ncclscout (oci-hpc, b5285a68): neighbours in list order, floor 440 of 480 GB/s; suspects with good nodes, then with
-  each other; a node passes by its best job.
-- cluster-readiness-engine (908cb14, designs 055 and 056): groups of ceil(sqrt(nodes)) at once, failed groups are
-  bisected; if both halves pass, the fault is between them; each suspect again with a healthy node.
+- cluster-health-scanner (81c525d): the first jobs are random pairs of nodes, with a floor of 250 of 355 GB/s (A3
+  Ultra). Each suspect runs again with a node that passed. A node that has passed once stays passed.
+- ncclscout (oci-hpc, b5285a68): the first jobs are neighbors in list order, with a floor of 440 of 480 GB/s. Then the
+  suspects run with good nodes, and with each other. A node passes by its best job.
+- cluster-readiness-engine (908cb14, designs 055 and 056): groups of ceil(sqrt(nodes)) nodes run at once, and failed
+  groups are bisected. If both halves pass, the fault is between them. Each suspect runs again with a healthy node.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,9 @@ from busbw.simulator.simulation import Simulation
 
 _ITERATIONS = 10
 CHS_FLOOR, SCOUT_FLOOR, ENGINE_FLOOR = 250 / 355, 440 / 480, 0.8
+"""Floors of cluster-health-scanner (CHS), ncclscout and cluster-readiness-engine."""
 _CHS_REPEATS = 3
+"""Rounds of each job of cluster-health-scanner, which judges by their mean."""
 
 Nodes = Sequence[int]
 
@@ -80,27 +82,27 @@ class JobMeasurer:
 def cluster_health_scanner(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Accusation:
     """Returns the nodes that fail twice."""
 
-    def passing(pairs: Sequence[Nodes]) -> set[int]:
+    def passing_nodes(pairs: Sequence[Nodes]) -> set[int]:
         means = np.mean([jobs.scores(pairs) for _ in range(_CHS_REPEATS)], axis=0)
         return {node for pair, mean in zip(pairs, means, strict=True) if mean >= CHS_FLOOR for node in pair}
 
     order = [int(node) for node in random.permutation(nodes)]
-    passed = passing(_neighbours(order))
+    passed = passing_nodes(_neighbors(order))
     suspects = [node for node in order if node not in passed]
     rounds = _CHS_REPEATS
     if passed and suspects:
         partners = sorted(passed)
         retests = [(node, partners[int(random.integers(len(partners)))]) for node in suspects]
         for batch in _disjoint(retests):
-            passed |= passing(batch)
+            passed |= passing_nodes(batch)
             rounds += _CHS_REPEATS
     return Accusation(frozenset(set(order) - passed), rounds)
 
 
 def ncclscout(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Accusation:
     """Returns the nodes with a best job below the floor."""
-    del random
-    best = np.zeros(nodes)
+    del random  # the other rules need it
+    best = np.zeros(nodes)  # score of the best job of each node
     rounds = 0
 
     def measure(pairs: Sequence[Nodes]) -> None:
@@ -110,7 +112,7 @@ def ncclscout(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Acc
                 best[list(pair)] = np.maximum(best[list(pair)], score)
             rounds += 1
 
-    measure(_neighbours(list(range(nodes))))
+    measure(_neighbors(list(range(nodes))))
     good = np.flatnonzero(best >= SCOUT_FLOOR)
     bad = np.flatnonzero(best < SCOUT_FLOOR)
     if len(good):
@@ -140,7 +142,7 @@ def cluster_readiness_engine(jobs: JobMeasurer, nodes: int, random: np.random.Ge
         boundary |= {node for parent in parents if _both_passed(parent, passed) for node in parent}
         parents = [group for group in failed if len(group) > 2]
         suspects |= {node for group in failed if len(group) <= 2 for node in group}
-        groups = [half for parent in parents for half in (parent[: len(parent) // 2], parent[len(parent) // 2 :])]
+        groups = [half for parent in parents for half in _halves(parent)]
     partners = [int(node) for node in random.permutation(sorted(healthy - suspects))]
     cleared: set[int] = set()
     if partners:
@@ -152,16 +154,21 @@ def cluster_readiness_engine(jobs: JobMeasurer, nodes: int, random: np.random.Ge
     return Accusation(frozenset((suspects - cleared) | boundary), rounds)
 
 
+def _halves(group: Nodes) -> tuple[Nodes, Nodes]:
+    middle = len(group) // 2
+    return group[:middle], group[middle:]
+
+
 def _both_passed(parent: Nodes, passed: Sequence[Nodes]) -> bool:
-    halves = (list(parent[: len(parent) // 2]), list(parent[len(parent) // 2 :]))
-    passed_groups = [list(group) for group in passed]
-    return all(half in passed_groups for half in halves)
+    return all(half in passed for half in _halves(parent))
 
 
-def _neighbours(order: Sequence[int]) -> list[Nodes]:
-    """Returns pairs of neighbours. An odd node is paired with the first one."""
+def _neighbors(order: Sequence[int]) -> list[Nodes]:
+    """Returns pairs of neighbors. If a node is left over, it is paired with the first one."""
     pairs: list[Nodes] = [order[start : start + 2] for start in range(0, len(order) - 1, 2)]
-    return [*pairs, (order[-1], order[0])] if len(order) % 2 and len(order) > 1 else pairs
+    if len(order) % 2 == 1 and len(order) > 1:
+        pairs.append((order[-1], order[0]))
+    return pairs
 
 
 def _disjoint(pairs: Sequence[Nodes]) -> Iterator[list[Nodes]]:

@@ -53,22 +53,32 @@ from busbw.fastpath.table import METHODS
 
 REDUCING = ("all_reduce", "reduce_scatter")
 COLLECTIVES = tuple(METHODS)
-"""Collectives that divide the printed size into one share for each rank."""
+"""Collectives of the fast path."""
 DTYPES = ("half", "bfloat16", "float")
 LAUNCHES = ("graph", "stream")
 REGISTERED = "-R 2"
 """Flag for registered buffers: NCCL's symmetric windows."""
 SHARE_BYTES = 16
 """Minimum share of a rank in nccl-tests and busbw. Calls with smaller shares move no data."""
+
+
+class Band(NamedTuple):
+    """Band of sizes with its flags."""
+
+    first_size: str
+    last_size: str
+    iteration_flags: tuple[str, ...]
+    graph_launches: str  # of each captured graph (-G)
+
+
 BANDS = {
-    "small": (("8", "16M"), ("-w", "20", "-n", "200"), "2"),
-    "large": (("32M", "1G"), ("-w", "2", "-n", "20"), "1"),
-    "whole": (("8", "1G"), ("-w", "5", "-n", "50"), "2"),
+    "small": Band("8", "16M", ("-w", "20", "-n", "200"), "2"),
+    "large": Band("32M", "1G", ("-w", "2", "-n", "20"), "1"),
+    "whole": Band("8", "1G", ("-w", "5", "-n", "50"), "2"),
 }
-"""First and last size, iteration flags, and launches of each captured graph (-G). `whole` replaces both others if a
-start takes longer than its measurement."""
-TRIAL = (("8", "4K"), ("-w", "1", "-n", "4"), "0")
-"""Sizes, iteration flags and graph launches of --trial, a test of this program."""
+"""`whole` replaces both others if a start takes longer than its measurement."""
+TRIAL = Band("8", "4K", ("-w", "1", "-n", "4"), "0")
+"""Band of --trial, a test of this program."""
 
 
 class Variant(NamedTuple):
@@ -127,7 +137,7 @@ def plan_starts(stages: Sequence[Stage], variants: dict[str, Variant], rounds: i
 
 def min_size(collective: str, first_size: str, rank_flags: Sequence[str]) -> str:
     """Returns the first size of the sweep at which every rank has data to send, not below `first_size`."""
-    ranks = prod(int(word) for word in rank_flags if word.isdigit())
+    ranks = prod(int(word) for word in rank_flags if word.isdigit())  # of flags such as --processes 2 -g 4
     if collectives()[collective].size == "whole" or not first_size.isdigit():
         return first_size
     size_bytes = int(first_size)
@@ -138,10 +148,10 @@ def min_size(collective: str, first_size: str, rank_flags: Sequence[str]) -> str
 
 def engine_flags(configuration: Configuration, band: str, rank_flags: Sequence[str], *, trial: bool) -> tuple[str, ...]:
     """Returns the engine flags for one start."""
-    (minimum, maximum), iterations, graph_launches = TRIAL if trial else BANDS[band]
-    first_size = min_size(configuration.collective, minimum, rank_flags)
-    sweep = ("-b", first_size, "-e", maximum, "-f", "2", *iterations)
-    graph_flags = ("-G", graph_launches) if configuration.launch == "graph" and not trial else ()
+    sizes = TRIAL if trial else BANDS[band]
+    first_size = min_size(configuration.collective, sizes.first_size, rank_flags)
+    sweep = ("-b", first_size, "-e", sizes.last_size, "-f", "2", *sizes.iteration_flags)
+    graph_flags = ("-G", sizes.graph_launches) if configuration.launch == "graph" and not trial else ()
     return (*rank_flags, "-d", configuration.dtype, *sweep, *graph_flags, "-T", "60")
 
 
@@ -264,7 +274,8 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
     begin_s, longest_start_s = time.monotonic(), 0.0
     for index, start in enumerate(starts):
         start_s = time.monotonic()
-        if start_s - begin_s + longest_start_s > arguments.budget_s:
+        expected_end_s = start_s + longest_start_s
+        if expected_end_s - begin_s > arguments.budget_s:
             results.notes.append(
                 f"The time of --budget-s was over: {len(starts) - index} of {len(starts)} starts were left out."
             )

@@ -27,7 +27,7 @@ NCCL_REGISTERED, OURS_REGISTERED = "NCCL -R 2", "fast path -R 2"
 REGISTERED = (NCCL_REGISTERED, OURS_REGISTERED)
 """Variants with buffers in symmetric windows, which are compared only with each other."""
 MAX_RATIO_TO_NCCL, MAX_RATIO_TO_BEST = 1.02, 1.03
-"""Maximum ratio of the fast path's time to that of NCCL and of the best peer."""
+"""Maximum ratio of the fast path's time to NCCL's time, and to the best peer's."""
 MAX_TIME_US = {
     "all_reduce": {1 << 10: 2.8, 16 << 10: 3.4, 64 << 10: 4.7, 256 << 10: 6.5, 1 << 20: 12.5, 4 << 20: 28.0},
     "all_gather": {1 << 10: 2.8, 16 << 10: 3.3, 64 << 10: 4.0, 256 << 10: 5.5, 1 << 20: 7.0, 4 << 20: 14.0},

@@ -55,7 +55,9 @@ class Estimate:
 
 def limits(size_bytes: int) -> tuple[float, float]:
     """Returns the minimum and maximum ratio of a size."""
-    return (1 - LARGE_MARGIN, 1 + LARGE_MARGIN) if size_bytes >= LARGE_BYTES else (0.0, 1 + SMALL_MARGIN)
+    if size_bytes >= LARGE_BYTES:
+        return 1 - LARGE_MARGIN, 1 + LARGE_MARGIN
+    return 0.0, 1 + SMALL_MARGIN
 
 
 def estimate_by_median(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
@@ -115,7 +117,7 @@ def evaluate_row(row: dict[str, Any]) -> RowVerdict:
 def agrees_with_itself(times_us: Sequence[float], size_bytes: int) -> bool | None:
     """True if a program's own rounds agree within the limit. None for fewer than two rounds or a time of 0.
 
-    If they do not, the limit cannot be required of the other program.
+    If its own rounds disagree, the limit cannot be required of the other program.
     """
     if len(times_us) < 2 or min(times_us) <= 0:
         return None
