@@ -202,11 +202,11 @@ def as_table(results: dict[str, Any]) -> str:
 
 
 def cpu_name() -> str:
-    """Returns the name of the processor from /proc/cpuinfo."""
+    """Returns the name of the processor from /proc/cpuinfo, or the architecture if the file has no name."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
-    return platform.processor()
+    return platform.machine()
 
 
 def main() -> int:

@@ -145,7 +145,10 @@ class DeviceMemory {
   cudaError_t allocate(void** memory, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     std::size_t& allocated_bytes = allocated_bytes_[current_device];
-    if (allocated_bytes + bytes > limit_bytes_) return last_error = cudaErrorMemoryAllocation;
+    if (allocated_bytes + bytes > limit_bytes_) {
+      last_error = cudaErrorMemoryAllocation;
+      return last_error;
+    }
     if (const cudaError_t error = allocate_host(memory, bytes); error != cudaSuccess) return error;
     allocated_bytes += bytes;
     blocks_[*memory] = {current_device, bytes};

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -32,9 +33,10 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 
 /// Peak memory of this process, in bytes.
 std::size_t peak_bytes() {
+  constexpr std::string_view kPeakKey = "VmHWM:";
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+    if (line.starts_with(kPeakKey)) return std::strtoull(line.c_str() + kPeakKey.size(), nullptr, 10) * 1024;  // KiB
   return 0;
 }
 
