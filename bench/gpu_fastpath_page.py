@@ -302,10 +302,11 @@ def page(
             all_verdicts += table_verdicts
             if line := extremes_row(case, placement, own_figures):
                 extremes.append(line)
-            rows = [line for line in lines[2:] if line.split(" | ")[0].removeprefix("| ") in shown_sizes]
-            if rows and placement == "in_place":
+            head_lines, row_lines = lines[:2], lines[2:]
+            shown_lines = [line for line in row_lines if first_cell(line) in shown_sizes]
+            if shown_lines and placement == "in_place":
                 title = f"{case.collective}, {case.dtype}, in place: {timed}, {rounds_text(own_figures)}"
-                parts += ["", f"## {title}", "", *lines[:2], *rows]
+                parts += ["", f"## {title}", "", *head_lines, *shown_lines]
     head = [
         f"# The fast path compared with its peers: {machine_line(facts)}",
         "",
@@ -327,6 +328,11 @@ def page(
         f"The tables below show the sizes {sizes.replace(',', ', ')} in place.",
     ]
     return "\n".join([*head, *parts]) + "\n"
+
+
+def first_cell(line: str) -> str:
+    """Returns the first cell of a line of a table: the size of a row."""
+    return line.split(" | ")[0].removeprefix("| ")
 
 
 def checks_sentence(figures: Sequence[Figure]) -> str:

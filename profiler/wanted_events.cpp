@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <initializer_list>
 #include <memory>
@@ -24,7 +25,8 @@ std::string read_choice(Environment environment, const char* variable, std::init
   const std::string value = nonempty_variable(environment, variable).value_or(*choices.begin());
   for (const char* const each : choices)
     if (value == each) return value;
-  throw UsageError(fmt::format("{}: unknown value {}; set it to on or off", variable, printable_value(value)));
+  throw UsageError(fmt::format("{}: unknown value {}; set it to one of {}", variable, printable_value(value),
+                               fmt::join(choices, ", ")));
 }
 
 }  // namespace
@@ -42,6 +44,7 @@ int nccl_version_of(const void* address) {
 
 int wanted_events(Environment environment, int interface, int nccl_version) {
   const std::string device_times = read_choice(environment, "BUSBW_TRACE_DEVICE_TIMES", {"auto", "on", "off"});
+  // If the version is unknown, the interface decides: NCCL 2.31 introduced version 7.
   const bool are_cheap = nccl_version != 0 ? nccl_version < kFirstVersionWithCostlyDeviceTimes : interface < 7;
   // Before version 4, NCCL gives the times at which a thread of the host noticed the kernel.
   const bool has_device_times = interface >= 4 && (device_times == "on" || (device_times == "auto" && are_cheap));

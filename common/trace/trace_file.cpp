@@ -201,11 +201,12 @@ void TraceFile::close() noexcept {
   // replaces them before the file is cut.
   const std::uint64_t used_bytes = kHeaderBytes + used_records * kRecordBytes;
   const std::size_t kept_bytes = round_up(used_bytes, page_bytes());
-  const bool is_replaced =
-      kept_bytes == mapped_bytes_ || mmap(base_ + kept_bytes, mapped_bytes_ - kept_bytes, PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
-  // If cutting fails, the file only keeps unused space.
-  [[maybe_unused]] const int result = is_replaced ? ftruncate(file_.number(), static_cast<off_t>(used_bytes)) : 0;
+  const std::size_t unused_bytes = mapped_bytes_ - kept_bytes;
+  // If replacing or cutting fails, the file only keeps unused space.
+  if (unused_bytes > 0 && mmap(base_ + kept_bytes, unused_bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+    return;
+  [[maybe_unused]] const int result = ftruncate(file_.number(), static_cast<off_t>(used_bytes));
 }
 
 }  // namespace busbw::trace

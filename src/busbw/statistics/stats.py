@@ -91,8 +91,8 @@ def judge_quadruples(
     if the intervals would otherwise have a level below `_MIN_LEVEL`.
 
     Args:
-        differences: One matrix row per quadruple and one column per table row, from `quadruple_difference`, with the
-            sign of B minus A.
+        differences: Logarithms of the ratio of both sides, with one matrix row per quadruple and one column per table
+            row. The intervals have the same sign.
         neighbors: Pairs of columns that must agree. A column in no pair is tested alone.
         alpha: Probability of reporting any change if the sides do not differ.
         seed: Seed of the random relabelings.
@@ -103,8 +103,9 @@ def judge_quadruples(
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
     if limit > quadruples or rows == 0:
         return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
-    # Number of quadruples in which a side with a lead of `limit` is faster: faster - slower = limit. This holds without
-    # ties. With ties (difference 0), fewer suffice for this lead, so the intervals are stricter than the limit.
+    # A row's interval excludes zero if one side is faster in at least this number of quadruples. Without ties this is a
+    # lead of `limit`, because faster - slower = limit and faster + slower = quadruples. With ties (difference 0) fewer
+    # suffice for such a lead, so the intervals are stricter than the limit.
     min_faster_count = math.ceil((quadruples + limit) / 2)
     low_index = quadruples - min_faster_count  # index of the lower bound in the sorted differences
     ordered = np.sort(differences, axis=0)
@@ -236,8 +237,8 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
 def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Interval:
     """Returns the logarithm of B's speed over A's, with the interval of Welch's test.
 
-    The summaries are of log times, so this is A's mean minus B's. `judge_quadruples` has the opposite sign. The
-    interval is extended by the rounding error: equal printed figures agree only to their last digit.
+    The summaries are of log times, so this is A's mean minus B's. The interval is extended by the rounding error,
+    because equal printed figures agree only to their last digit.
     """
     from scipy import special
 
