@@ -65,19 +65,8 @@ _SLOW_SHARE = 0.2
 """Share of slow iterations of an intermittent NIC."""
 _GROUP_SIZES: dict[Layout, tuple[int, ...]] = {"rail": (4, 8, 16, 32), "leaf-spine": (2, 4, 8, 16)}
 """Numbers of nodes below one leaf switch, by layout."""
-_NODE_KINDS = {
-    "gpu",
-    "gpu-ports",
-    "nvlink",
-    "nic",
-    "nic-send",
-    "nic-receive",
-    "node",
-    "intermittent",
-    "failover",
-    "dead",
-}
-"""Faults of a single node. A rule that names this node is right."""
+_NETWORK_FAULTS = ("rail", "leaf", "uplink", "one-uplink")
+"""Faults outside of the nodes. A rule, which can only name nodes, is wrong if it names one."""
 
 
 class Score(Struct, frozen=True):
@@ -325,15 +314,14 @@ def baseline_result(fault: str, faults: list[SimulatedFault], accused: frozenset
         return "wrong" if accused else "right"
     if not accused:
         return "missed"
-    if fault in _NODE_KINDS or fault == "two":
-        nodes = {simulated_fault.place[0] for simulated_fault in faults}
-    elif fault == "pair":
-        nodes = set(faults[0].place)
-    else:
-        return "wrong"  # the fault is in the network, and the rule accuses nodes
+    if fault in _NETWORK_FAULTS:
+        return "wrong"
+    if fault == "pair":  # one of the two nodes suffices
+        return "right" if accused <= set(faults[0].place) else "wrong"
+    nodes = {simulated_fault.place[0] for simulated_fault in faults}
     if not accused <= nodes:
         return "wrong"
-    return "right" if accused == nodes or fault == "pair" else "missed"
+    return "right" if accused == nodes else "missed"
 
 
 def page_lines(scores: list[Score]) -> Iterator[str]:

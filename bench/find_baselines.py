@@ -13,7 +13,7 @@ fails. The floors are those of the tools, relative to the rate of a healthy H100
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, sqrt
 
 import numpy as np
@@ -25,6 +25,8 @@ from busbw.simulator.simulation import Simulation
 _ITERATIONS = 10
 CHS_FLOOR, SCOUT_FLOOR, ENGINE_FLOOR = 250 / 355, 440 / 480, 0.8
 """Floors of cluster-health-scanner (CHS), ncclscout and cluster-readiness-engine."""
+_SCOUT_MAX_SUSPECT_PAIRS = 10
+"""Maximum number of pairs of suspects that run together in ncclscout."""
 _CHS_REPEATS = 3
 """Rounds of each job of cluster-health-scanner, which judges by their mean."""
 
@@ -52,7 +54,7 @@ class JobMeasurer:
         for flows_of_jobs, nominal_gbps in ((network_flows, NIC_GBPS), (node_flows, NVLINK_GBPS)):
             job_of_flow = np.repeat(np.arange(len(jobs)), [len(flows) for flows in flows_of_jobs])
             relative_rates = self._rates(np.concatenate(flows_of_jobs)) / nominal_gbps
-            np.minimum.at(scores, job_of_flow, relative_rates)
+            np.minimum.at(scores, job_of_flow, relative_rates)  # the slowest flow of each job
         return [float(score) for score in scores]
 
     def _flows(self, job: Nodes) -> tuple[np.ndarray, np.ndarray]:
@@ -62,9 +64,9 @@ class JobMeasurer:
         nodes = np.array(job)
         network = np.empty((0, 2), dtype=np.int64)
         if len(job) > 1:
-            after = np.roll(nodes, -1)
+            next_nodes = np.roll(nodes, -1)
             network = np.stack(
-                [(nodes[:, None] * gpus + local).ravel(), (after[:, None] * gpus + local).ravel()], axis=1
+                [(nodes[:, None] * gpus + local).ravel(), (next_nodes[:, None] * gpus + local).ravel()], axis=1
             )
         inside = np.empty((0, 2), dtype=np.int64)
         if gpus > 1:
@@ -119,39 +121,57 @@ def ncclscout(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Acc
         measure([(int(node), int(good[index % len(good)])) for index, node in enumerate(bad)])
     bad = np.flatnonzero(best < SCOUT_FLOOR)
     pairs = [(int(left), int(right)) for index, left in enumerate(bad) for right in bad[index + 1 :]]
-    measure(pairs[:10])
+    measure(pairs[:_SCOUT_MAX_SUSPECT_PAIRS])
     return Accusation(frozenset(map(int, np.flatnonzero(best < SCOUT_FLOOR))), rounds)
+
+
+@dataclass
+class _Bisection:
+    """Result of bisecting the groups that fail."""
+
+    suspects: set[int] = field(default_factory=set)
+    """Nodes of failed groups of at most two nodes, which are not bisected."""
+    boundary: set[int] = field(default_factory=set)
+    """Nodes of failed groups with halves that both passed: the fault is between the halves."""
+    healthy: set[int] = field(default_factory=set)
+    """Nodes of groups that passed."""
+    rounds: int = 0
+
+
+def _bisect_failed_groups(jobs: JobMeasurer, nodes: int) -> _Bisection:
+    """Measures groups of ceil(sqrt(nodes)) nodes, then the halves of each failed group, and so on."""
+    size = max(ceil(sqrt(nodes)), 2)
+    order = list(range(nodes))
+    groups: list[Nodes] = [order[start : start + size] for start in range(0, nodes, size)]
+    parents: list[Nodes] = []  # groups of the previous round with halves that are measured now
+    result = _Bisection()
+    while groups:
+        scores = jobs.scores(groups)
+        result.rounds += 1
+        failed = [group for group, score in zip(groups, scores, strict=True) if score < ENGINE_FLOOR]
+        passed = [group for group, score in zip(groups, scores, strict=True) if score >= ENGINE_FLOOR]
+        result.healthy |= {node for group in passed for node in group}
+        result.boundary |= {node for parent in parents if _both_passed(parent, passed) for node in parent}
+        result.suspects |= {node for group in failed if len(group) <= 2 for node in group}
+        parents = [group for group in failed if len(group) > 2]
+        groups = [half for parent in parents for half in _halves(parent)]
+    return result
 
 
 def cluster_readiness_engine(jobs: JobMeasurer, nodes: int, random: np.random.Generator) -> Accusation:
     """Returns the nodes that bisection and a retest leave, or both halves of a boundary fault."""
-    size = max(ceil(sqrt(nodes)), 2)
-    order = list(range(nodes))
-    groups: list[Nodes] = [order[start : start + size] for start in range(0, nodes, size)]
-    suspects: set[int] = set()
-    boundary: set[int] = set()
-    healthy: set[int] = set()
-    parents: list[Nodes] = []
-    rounds = 0
-    while groups:
-        scores = jobs.scores(groups)
-        rounds += 1
-        failed = [group for group, score in zip(groups, scores, strict=True) if score < ENGINE_FLOOR]
-        passed = [group for group, score in zip(groups, scores, strict=True) if score >= ENGINE_FLOOR]
-        healthy |= {node for group in passed for node in group}
-        boundary |= {node for parent in parents if _both_passed(parent, passed) for node in parent}
-        parents = [group for group in failed if len(group) > 2]
-        suspects |= {node for group in failed if len(group) <= 2 for node in group}
-        groups = [half for parent in parents for half in _halves(parent)]
-    partners = [int(node) for node in random.permutation(sorted(healthy - suspects))]
+    bisection = _bisect_failed_groups(jobs, nodes)
+    rounds = bisection.rounds
+    suspects = bisection.suspects
+    partners = [int(node) for node in random.permutation(sorted(bisection.healthy - suspects))]
     cleared: set[int] = set()
     if partners:
         retests = [(node, partners[index % len(partners)]) for index, node in enumerate(sorted(suspects))]
         for batch in _disjoint(retests):
             scores = jobs.scores(batch)
             rounds += 1
-            cleared |= {pair[0] for pair, score in zip(batch, scores, strict=True) if score >= ENGINE_FLOOR}
-    return Accusation(frozenset((suspects - cleared) | boundary), rounds)
+            cleared |= {suspect for (suspect, _), score in zip(batch, scores, strict=True) if score >= ENGINE_FLOOR}
+    return Accusation(frozenset((suspects - cleared) | bisection.boundary), rounds)
 
 
 def _halves(group: Nodes) -> tuple[Nodes, Nodes]:

@@ -206,7 +206,7 @@ def main() -> int:
             print(f"nothing was measured, so nothing was written; last skipped: {reason}", file=sys.stderr)
             return code or ExitCode.ENVIRONMENT
         if earlier:
-            for name in ("wall_s", "repeatability"):
+            for name in ("wall_s", "repeatability"):  # a part that was not measured keeps its earlier figures
                 results[name] = results[name] or earlier[name]
             results["notes"] = [*earlier["notes"], *results["notes"]]
     write_results(arguments.results, results)

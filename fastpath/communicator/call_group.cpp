@@ -199,6 +199,7 @@ ncclResult_t CallGroup::before_end() noexcept try {
 ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   if (nesting_depth_ > 0) --nesting_depth_;
   if (nesting_depth_ > 0) return result;
+  // Takes the contents first, so that the next group starts empty also after an early return.
   const auto group_streams = has_several_streams_ ? std::exchange(stream_uses_, {}) : std::vector<StreamUse>();
   clear_streams();
   auto pending_calls = std::exchange(pending_calls_, {});

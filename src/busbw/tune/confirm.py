@@ -61,15 +61,11 @@ def confirm(
         folder.mkdir()
         current_side = with_settings(base, tuning.adopted)
         description = f"confirming {candidate.text} ({number} of {len(best)})"
-
-        def progress(state: SessionState, description: str = description) -> None:
-            on_progress(f"{description}: {state.activity}, quadruple {len(state.quadruples) + 1}")
-
         session = Session(
             replace(measurement, folder=folder),
             (current_side, with_settings(current_side, candidate.setting)),
             rules,
-            on_progress=progress,
+            on_progress=_progress_callback(description, on_progress),
         )
         comparison = session.run()
         decision = _adopt_if_faster(tuning, candidate, comparison)
@@ -78,6 +74,15 @@ def confirm(
             tuning.exit_code = session.state.exit_code
             break
     return tuning
+
+
+def _progress_callback(description: str, on_progress: Callable[[str], None]) -> Callable[[SessionState], None]:
+    """Returns the callback of a session, which passes its progress to `on_progress` as text."""
+
+    def report(state: SessionState) -> None:
+        on_progress(f"{description}: {state.activity}, quadruple {len(state.quadruples) + 1}")
+
+    return report
 
 
 def _adopt_if_faster(tuning: TuningResult, candidate: Candidate, comparison: Comparison) -> str:
