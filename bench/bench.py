@@ -107,7 +107,7 @@ def check_speed(build: Path) -> dict[str, Any]:
 
 
 def output_cost(programs: Path, build: Path) -> dict[str, Any]:
-    """Measures the time to write 1,000 sizes with all samples, relative to the time to measure them."""
+    """Measures the time to write 1,000 sizes with all samples, relative to the time of their measurement."""
     with tempfile.TemporaryDirectory() as folder:
         costs_s = [float(run([str(build / "output_cost"), f"{folder}/{i}.jsonl"])) for i in range(ROUNDS)]
     flags = ["-t", "4", "-b", "4K", "-e", "4000K", "-i", "4K", "-c", "0"]

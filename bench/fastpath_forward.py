@@ -31,7 +31,7 @@ ways alternated for 201 rounds of 20,000 calls each. Figures are ns per call: th
 The last column is the added cost by round; the target is less than {limit:.0f} ns.
 
 - `ncclSignal` represents all functions that the fast path does not have. Such a call is a jump.
-- `ncclSend` represents operations that the fast path never executes. In a group it notes them.
+- `ncclSend` represents operations that the fast path never executes. In a group it records such calls.
 - `ncclAllReduce` is a function of the fast path. At 8 GiB no table selects the fast path.
 - No GPU is used. A fake CUDA has two devices in the host's memory (`bench/programs/fake_cuda.cpp`), so communicators of
   two ranks have a fast path.

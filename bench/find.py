@@ -66,7 +66,7 @@ _SLOW_SHARE = 0.2
 _GROUP_SIZES: dict[Layout, tuple[int, ...]] = {"rail": (4, 8, 16, 32), "leaf-spine": (2, 4, 8, 16)}
 """Numbers of nodes below one leaf switch, by layout."""
 _NETWORK_FAULTS = ("rail", "leaf", "uplink", "one-uplink")
-"""Faults outside of the nodes. A rule, which can only name nodes, is wrong if it names one."""
+"""Faults outside of the nodes. The rules name only nodes, so each node that they name is wrong."""
 
 
 class Score(Struct, frozen=True):

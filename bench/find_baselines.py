@@ -1,7 +1,7 @@
 """Three existing rules that name slow nodes, on simulated jobs: baselines for `busbw find`.
 
 Each rule judges a job by one number, the bandwidth of an all-reduce over its nodes. A ring is as slow as its slowest
-link, so the number here is the smallest rate of any flow of the job, relative to its nominal rate. A job below a floor
+link. So the number here is the smallest rate of any flow of the job, relative to the nominal rate. A job below a floor
 fails. The floors are those of the tools, relative to the rate of a healthy H100 node:
 
 - cluster-health-scanner (81c525d): the first jobs are random pairs of nodes, with a floor of 250 of 355 GB/s (A3
@@ -58,7 +58,7 @@ class JobMeasurer:
         return [float(score) for score in scores]
 
     def _flows(self, job: Nodes) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the sending and the receiving GPU of each flow, between the nodes of a job and within them."""
+        """Returns sending and receiving GPU of each flow of a job: first between nodes, second within nodes."""
         gpus = self._simulation.fabric.gpus
         local = np.arange(gpus)
         nodes = np.array(job)
@@ -184,7 +184,7 @@ def _both_passed(parent: Nodes, passed: Sequence[Nodes]) -> bool:
 
 
 def _neighbors(order: Sequence[int]) -> list[Nodes]:
-    """Returns pairs of neighbors. If a node is left over, it is paired with the first one."""
+    """Returns pairs of neighbors. A last node without a neighbor is paired with the first node."""
     pairs: list[Nodes] = [order[start : start + 2] for start in range(0, len(order) - 1, 2)]
     if len(order) % 2 == 1 and len(order) > 1:
         pairs.append((order[-1], order[0]))

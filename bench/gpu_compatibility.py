@@ -53,7 +53,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs of one side, and the words before and after them."""
+    """Programs of one side, and the words before and after the program in its command line."""
 
     folder: Path
     suffix: str = ""

@@ -244,7 +244,7 @@ class Results:
         }
 
     def write(self, results: Path, variants: dict[str, Variant]) -> str:
-        """Writes figures and page, with the variants of this call first and those of earlier calls after them.
+        """Writes figures and page. The variants of this call come first, then those of earlier calls.
 
         Returns the page. `results` is the output path without suffix.
         """

@@ -108,7 +108,7 @@ class Verdict(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One size and placement: medians over the rounds, and ratios of the fast path to the others."""
+    """One size and placement: medians over the rounds, and ratios of the fast path to other variants."""
 
     size_bytes: int
     medians_us: dict[str, float]  # by variant

@@ -4,8 +4,8 @@
     python bench/gpu_tables.py half --programs .venv/bin --results build/bench-results/h200-x4-half
 
 ten: algbw of ten collectives from 1 MiB to 16 GiB by a factor of 4, as in a report on a server of eight H200s.
-half: time of all-reduce and all-gather of halves in place with CUDA graphs (-G 1), one process a GPU, 1 KiB to 1 GiB,
-as the NCCL columns of a page on ND H100 v5.
+half: time of all-reduce and all-gather of halves in place, 1 KiB to 1 GiB, with CUDA graphs (-G 1) and one process for
+each GPU, as in the NCCL columns of a page on ND H100 v5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // Fake CUDA runtime for a machine without a GPU: devices that are connected by NVLink and use the host's memory.
-// Kernels do not run. It serves to measure the cost of the fast path's host code, and to test how the fast path queues
-// kernels and manages memory, and which settings the engine chooses.
+// Kernels do not run. A benchmark measures the cost of the fast path's host code with this library. Tests check how the
+// fast path queues kernels and manages memory, and which settings the engine chooses.
 //
 // BUSBW_PRETENDED_DEVICES: number of devices [default: 2].
 // BUSBW_PRETENDED_MIB: memory of each device [default: 4096].

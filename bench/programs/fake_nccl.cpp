@@ -1,6 +1,6 @@
 // Fake NCCL for measuring the cost of delegated calls, with all ranks in one thread or one rank per process.
-// Communicators know their rank and size. All-gathers in a group gather data, because the fast path sets up its cliques
-// with them. All other operations do nothing.
+// Communicators know their rank and size. All-gathers in a group gather data, which the fast path needs to set up its
+// cliques. All other operations do nothing.
 //
 // BUSBW_PRETENDED_MEETING: folder through which ranks of several processes gather.
 // BUSBW_PRETENDED_NCCL: reported version, such as 21803 for 2.18.3.

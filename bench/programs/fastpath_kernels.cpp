@@ -199,7 +199,7 @@ float min_graph_time_ms(const std::vector<Gpu>& gpus) {
   constexpr int kTimedRuns = 3;
   for (int run = 0; run <= kTimedRuns; ++run) {
     run_graphs(gpus);
-    // The GPU that was launched last did not wait for the launches of the others.
+    // The GPU that was launched last did not wait for other launches.
     float time_ms = 0;
     check(cudaEventElapsedTime(&time_ms, gpus.back().begin, gpus.back().end), "time");
     const bool is_warm_up = run == 0;

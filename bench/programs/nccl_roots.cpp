@@ -103,8 +103,8 @@ class Rank {
     return std::chrono::duration<double>(is_delayed ? number_at_root() / kRanksPerSecond : 0);
   }
 
-  /// Sends this rank's address to its root. The first rank of a root is also the next rank of the last rank of the
-  /// previous root, so it sends its address to the previous root too.
+  /// Sends this rank's address to its root. The first rank of a root follows the last rank of the previous root. So it
+  /// also sends its address to the previous root.
   void send_contacts(const std::vector<Root>& roots) const {
     send_contact(roots, root_, rank_);
     if (roots.size() > 1 && number_at_root() == 0) {
@@ -168,7 +168,7 @@ std::vector<Root> make_roots(GetUniqueId get_unique_id, int count) {
   return roots;
 }
 
-/// Returns the time in ms until every rank knows the next one.
+/// Returns the time in ms until every rank knows the address of the next rank.
 double connect_ranks(const std::vector<Root>& roots, Distribution distribution) {
   const unsigned thread_count = std::max(1U, std::thread::hardware_concurrency() / 2);
   std::vector<std::vector<std::unique_ptr<Rank>>> slices(thread_count);

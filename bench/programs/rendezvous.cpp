@@ -1,5 +1,5 @@
-// Measures the rendezvous of a job's many processes over loopback. A few forked processes simulate them: a member is a
-// thread that acts as one process of the job, with its own connections. PROCESSES is the number of forked processes.
+// Measures the rendezvous of a job's many processes over loopback. A member is a thread that acts as one process of the
+// job, with its own connections. A few forked processes contain the members; PROCESSES is their number.
 // Prints JSON with the times of the first member, which runs alone in this process, and its peak memory.
 //
 //   rendezvous MEMBERS PROCESSES
@@ -80,7 +80,7 @@ void run_member(int member, int members, int port, double start_s, Figures& figu
   team->barrier();
 }
 
-/// Runs the members `first`, `first` + `step`, ... of one process and returns the figures of the first one.
+/// Runs the members `first`, `first` + `step`, ... of one process. Returns the figures of member `first`.
 Figures run_process(int first, int step, int members, int port, double start_s) {
   std::vector<Figures> figures(static_cast<std::size_t>(members));
   std::vector<std::thread> threads;

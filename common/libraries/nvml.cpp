@@ -56,7 +56,7 @@ void load_symbol(void* library, const char* name, Function& function) {
 
 }  // namespace
 
-/// NVML functions; null if the library lacks one. GPU handles are pointers, results are ints.
+/// NVML functions; null if the library lacks the function. GPU handles are pointers, results are ints.
 struct NvmlFunctions {
   void* library;
   int (*init)() = nullptr;
@@ -156,7 +156,7 @@ std::optional<std::int64_t> NvmlGpu::process_bytes() const {
   const auto end = processes.begin() + std::min(count, kMaxListedProcesses);
   const auto own_pid = static_cast<unsigned>(getpid());
   auto own_process = std::ranges::find(processes.begin(), end, own_pid, &GpuProcess::pid);
-  // In a container, NVML may report other process numbers. A single process is then taken as this one.
+  // In a container, NVML may report other process numbers. A single process is then taken as this process.
   if (own_process == end && count == 1) own_process = processes.begin();
   if (own_process == end || own_process->used_bytes == kNotAvailable) return std::nullopt;
   return static_cast<std::int64_t>(own_process->used_bytes);

@@ -1,5 +1,5 @@
 #pragma once
-// Ticks of 100 ms, the unit in which waits for other processes are limited, and a timer that counts them.
+// Ticks of 100 ms, and a timer that counts ticks. Limits of waits for other processes are numbers of ticks.
 #include <cstdint>
 
 #include "common/os/descriptor.hpp"

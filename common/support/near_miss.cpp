@@ -1,4 +1,5 @@
-// Finds the name that a misspelled word probably means: a name with few different letters, or the only longer one.
+// Finds the name that a misspelled word probably means: a name with few different letters, or the
+// only name that begins with the word.
 #include "common/support/near_miss.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #pragma once
-// Writer of one trace file (format.hpp). Threads take records without locks. The file is mapped, and its disk space is
-// reserved ahead of use, so that a full disk loses records and never raises SIGBUS in the recorded job.
+// Writer of one trace file (format.hpp). Threads take records without locks. The file is mapped. Its disk space is
+// reserved ahead of use, so that a full disk only loses records, and does not raise SIGBUS in the recorded job.
 #include <sys/types.h>
 
 #include <atomic>

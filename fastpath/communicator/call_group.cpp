@@ -77,8 +77,9 @@ class StreamEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Joins the streams of each communicator that has fast-path calls in the group: later work on any of its streams waits
-/// for the work that is already queued on all of them. NCCL does the same at the start and the end of a group.
+/// Joins the streams of each communicator that has fast-path calls in the group: later work on each of these streams
+/// waits for the work that is already queued on all these streams. NCCL does the same at the start and the end of a
+/// group.
 /// `only_mixed`: joins only the streams of communicators that also have calls delegated to NCCL.
 void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
   struct Streams {
@@ -104,9 +105,9 @@ void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
   }
 }
 
-/// Reorders calls: the first call of each GPU, then the second of each GPU, and so on. If all calls of one GPU came
-/// first, they could fill its limited queue and block this thread, while its first kernel waits for another GPU's
-/// kernel.
+/// Reorders calls: the first call of each GPU, then the second call of each GPU, and so on. If all calls of one GPU
+/// came first, they could fill that GPU's limited queue and block this thread. The queue's first kernel would then wait
+/// for a kernel of another GPU, which this thread has not launched.
 std::vector<PendingCall> interleave_by_device(const std::vector<PendingCall>& calls) {
   std::map<int, std::size_t> device_call_counts;
   std::vector<std::pair<std::size_t, const PendingCall*>> calls_with_position;  // position among the calls of the GPU

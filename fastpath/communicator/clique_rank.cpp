@@ -57,7 +57,7 @@ void CliqueRank::drain_windows() noexcept {
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
   // A kernel that waits for a peer checks the abort flag about every ten milliseconds and advances its tags when it
-  // exits. Calls have finished when their tags reach the last one. The number of queued graph replays is unknown, so
+  // exits. Calls have finished when their tags reach last_tag(). The number of queued graph replays is unknown, so
   // graphs count as finished if their tags stay unchanged for kUnchangedPolls polls.
   using Tags = std::array<std::uint64_t, kMaxBlocks>;
   const auto queue_copy_of_tags = [&](LaneKind lane, Tags& tags) {

@@ -106,8 +106,8 @@ cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueWaitForCa
   StreamCapture capture;
   if (const cudaError_t error = query_capture(stream, capture); error != cudaSuccess) return error;
   if (const auto entry = captures_.find(capture.id); entry != captures_.end()) {
-    // The new operation depends on the last one. Even the stream of the last operation may lack this dependency,
-    // because the program can change a stream's dependencies.
+    // The new operation must depend on the last operation. Even the stream of the last operation may lack this
+    // dependency, because the program can change a stream's dependencies.
     const cudaGraphNode_t last = entry->second.last;
     if (last == nullptr || capture.has_predecessor(last)) return cudaSuccess;
     return add_dependency(stream, last);

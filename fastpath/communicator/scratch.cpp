@@ -13,7 +13,7 @@ constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 
 /// True if NVLink connects this device with the peer's GPU. CUDA reports native atomic operations on peer memory over
 /// NVLink but not over PCI Express. CUDA does not list GPUs that are hidden from this process, so NVML is queried for
-/// them.
+/// these GPUs.
 bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& peer, const Nvml& nvml) {
   int peer_device = 0;
   if (cudaDeviceGetByPCIBusId(&peer_device, peer.bus_id.data()) != cudaSuccess)

@@ -71,9 +71,9 @@ class PeerTransport {
       fence();
 #pragma unroll
       for (int peer = 0; peer < kMax; ++peer)
-        if (peer < ranks_ && peer != rank_) put(peer, 0, 0, tag, Cell{});
+        if (peer < ranks_ && peer != rank_) put(peer, kFirstRegion, /*batch_index=*/0, tag, Cell{});
       Cell cells[kMax];
-      arrived = take(0, 0, tag, cells);
+      arrived = take(kFirstRegion, /*batch_index=*/0, tag, cells);
       fence();
     }
     return __syncthreads_and(arrived ? 1 : 0) != 0;

@@ -1,6 +1,6 @@
 // NCCL's collectives as programs call them. run() sends a call to the fast path, or to the real NCCL if the selected
 // method is `nccl` (choice/method_selector.hpp). delegate() always calls the real NCCL, for operations without a fast
-// path. Both report delegated calls to the open group, which orders the fast-path calls relative to them.
+// path. Both report delegated calls to the open group, which orders the fast-path calls relative to these.
 #include <nccl.h>
 
 #include <exception>

@@ -20,8 +20,8 @@ struct Slices {
 
 namespace slices {
 
-/// Reads whole units from `position` on that end before `end`, and moves `position` behind them. Byte `offset` of the
-/// slice becomes the lowest byte of `value`.
+/// Reads as many units as fit between `position` and `end`, and moves `position` behind the last one. Byte `offset` of
+/// the slice becomes the lowest byte of `value`.
 template <class Unit>
 BUSBW_HOST_DEVICE void read_units(const char* slice, std::int64_t offset, std::int64_t end, std::int64_t& position,
                                   std::uint64_t& value) {
@@ -30,7 +30,7 @@ BUSBW_HOST_DEVICE void read_units(const char* slice, std::int64_t offset, std::i
     value |= static_cast<std::uint64_t>(*reinterpret_cast<const Unit*>(slice + position)) << (8 * (position - offset));
 }
 
-/// Writes whole units, as read_units() reads them.
+/// Writes as many units as fit between `position` and `end`, and moves `position` behind the last one.
 template <class Unit>
 BUSBW_HOST_DEVICE void write_units(char* slice, std::int64_t offset, std::int64_t end, std::int64_t& position,
                                    std::uint64_t value) {

@@ -42,7 +42,7 @@ class BlockEndedError(BusbwError):
 
 
 def _documented_exit_code(code: int) -> int:
-    """Maps the engine's exit code to a documented one. A crash is RANK_LOST, unknown codes become ENVIRONMENT.
+    """Maps the engine's exit code to a documented exit code. A crash is RANK_LOST, unknown codes become ENVIRONMENT.
 
     129 means that SIGHUP came before the engine handled signals. The result is then 143 (SIGTERM), which the engine
     returns for a SIGHUP that it handles.

@@ -28,7 +28,7 @@ _MIN_SIZES = 3
 _DIP_LOSS = 0.15
 """Minimum share of busbw lost at a dip or cliff. Repeated runs on an idle machine do not lose that much at one size."""
 _SINGLE_DIP_TEXT = "only one size: a disturbance during its measurement"
-"""Likely cause of a dip at one size, if it is the only one."""
+"""Likely cause of a dip, if only one size dips."""
 _STEP_EXCESS = 0.25
 """Minimum excess of the growth exponent of time over its neighbors at a switch of protocol."""
 
@@ -147,7 +147,7 @@ def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
 
 
 def _explain_dips_together(curve_features: list[CurveFeature]) -> list[CurveFeature]:
-    """Corrects the likely cause of single dips if several sizes dip: one disturbance does not explain them."""
+    """Corrects the likely cause of single dips if several sizes dip: one disturbance explains only one dip."""
     dip_count = len({feature.size_bytes for feature in curve_features if feature.kind == "dip"})
     if dip_count < 2:
         return curve_features

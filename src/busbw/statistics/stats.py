@@ -226,8 +226,8 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
     centered = log_medians - log_medians.mean()
     sum_of_squares = float(centered @ centered)
     correlation = float(centered[1:] @ centered[:-1]) / sum_of_squares if sum_of_squares else 0.0
-    # In a first-order autoregressive process with correlation r of neighbors, (1 + r) / (1 - r) multiplies the variance
-    # of the mean and divides the number of effective observations.
+    # Assumes a first-order autoregressive process. If neighbors have the correlation r, the factor (1 + r) / (1 - r)
+    # multiplies the variance of the mean and divides the number of effective observations.
     inflation = (1 + correlation) / (1 - correlation) if 0 < correlation < 1 else 1.0
     variance_of_mean = sum_of_squares / (stretches - 1) / stretches * inflation
     low, median, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))

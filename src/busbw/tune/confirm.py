@@ -46,7 +46,7 @@ def confirm(
     rules: SessionRules,
     on_progress: Callable[[str], None] = lambda _text: None,
 ) -> TuningResult:
-    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next one.
+    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next session.
 
     Stops after a session that was interrupted or failed.
     """

@@ -79,7 +79,7 @@ def tuner_file(
 def _covered_range(size_bytes: int, measured_sizes: Sequence[int]) -> tuple[int, int]:
     """Returns the range of a size in bytes: between the geometric means with its neighbors.
 
-    The range of the smallest size begins at this size. That of the largest ends there.
+    The range of the smallest size begins at this size. The range of the largest size ends at that size.
     """
     index = measured_sizes.index(size_bytes)
     is_last = index + 1 == len(measured_sizes)
