@@ -86,7 +86,8 @@ def cluster_health_scanner(jobs: JobMeasurer, nodes: int, random: np.random.Gene
 
     def passing_nodes(pairs: Sequence[Nodes]) -> set[int]:
         means = np.mean([jobs.scores(pairs) for _ in range(_CHS_REPEATS)], axis=0)
-        return {node for pair, mean in zip(pairs, means, strict=True) if mean >= CHS_FLOOR for node in pair}
+        passing_pairs = [pair for pair, mean in zip(pairs, means, strict=True) if mean >= CHS_FLOOR]
+        return {node for pair in passing_pairs for node in pair}
 
     order = [int(node) for node in random.permutation(nodes)]
     passed = passing_nodes(_neighbors(order))

@@ -77,7 +77,8 @@ class Ratio(NamedTuple):
         """Returns "met", "missed" or "cannot be told" for a maximum ratio. A single round never counts as missed."""
         if self.median <= limit:
             return "met"
-        return "missed" if self.minimum > limit and self.rounds > 1 else "cannot be told"
+        is_missed = self.minimum > limit and self.rounds > 1
+        return "missed" if is_missed else "cannot be told"
 
     @property
     def text(self) -> str:

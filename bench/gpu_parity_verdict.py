@@ -46,11 +46,14 @@ class Estimate:
             return CANNOT_BE_TOLD
         if minimum <= self.low and self.high <= maximum:
             return MET
-        return NOT_MET if self.high < minimum or self.low > maximum else CANNOT_BE_TOLD
+        is_outside = self.high < minimum or self.low > maximum
+        return NOT_MET if is_outside else CANNOT_BE_TOLD
 
     def half_width(self) -> float:
         """Half-width of the interval. Infinite without an interval."""
-        return math.inf if self.low is None or self.high is None else (self.high - self.low) / 2
+        if self.low is None or self.high is None:
+            return math.inf
+        return (self.high - self.low) / 2
 
 
 def limits(size_bytes: int) -> tuple[float, float]:

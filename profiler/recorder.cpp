@@ -74,7 +74,8 @@ bool has_root(Function function) {
 
 /// Returns `peer` if the function has a root or a peer, else -1.
 std::int32_t peer_of(Function function, std::int32_t peer) {
-  return has_root(function) || function == Function::send || function == Function::recv ? peer : -1;
+  const bool has_peer = has_root(function) || function == Function::send || function == Function::recv;
+  return has_peer ? peer : -1;
 }
 
 /// Returns the in-place flags. In place means that both buffers are the same. If one buffer has only this rank's data,

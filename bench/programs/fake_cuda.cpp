@@ -289,7 +289,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) {
   static const bool is_busy = number_from("BUSBW_PRETENDED_BUSY", 0) != 0;
-  return is_busy || !has_nccl_ended() ? cudaErrorNotReady : cudaSuccess;
+  const bool has_ended = !is_busy && has_nccl_ended();
+  return has_ended ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 /// Fails for a captured stream, as in CUDA.

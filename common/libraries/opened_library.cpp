@@ -36,7 +36,8 @@ std::string OpenedLibrary::name_text() const { return fmt::format("NCCL {} ({})"
 
 std::string file_containing(const void* address) {
   Dl_info info{};
-  return dladdr(address, &info) && info.dli_fname ? info.dli_fname : "";
+  const bool is_found = dladdr(address, &info) != 0 && info.dli_fname != nullptr;
+  return is_found ? info.dli_fname : "";
 }
 
 std::vector<std::string> wheel_libraries(const std::filesystem::path& environment) {

@@ -88,8 +88,11 @@ class VariableReader {
 /// Returns the variable of a collective, such as BUSBW_FASTPATH_ALL_REDUCE.
 std::string variable_of(Collective collective) {
   std::string variable = fmt::format("BUSBW_FASTPATH_{}", name(collective));
-  std::ranges::transform(variable, variable.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+  const auto to_upper_case = [](char c) {
+    const bool is_lower_case = c >= 'a' && c <= 'z';
+    return is_lower_case ? static_cast<char>(c - 'a' + 'A') : c;
+  };
+  std::ranges::transform(variable, variable.begin(), to_upper_case);
   return variable;
 }
 

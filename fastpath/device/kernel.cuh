@@ -11,7 +11,7 @@ namespace busbw::fastpath {
 /// communicators can run at the same time (docs/explanation/fast-path.md). `exchange` for up to four ranks is limited
 /// to 64 registers per thread and spills a few bytes. All other kernels use up to 128 registers.
 template <int kMax, Method kMethod>
-inline constexpr int kMinBlocksPerMultiprocessor = kMax <= 4 && kMethod == Method::exchange ? 2 : 1;
+inline constexpr int kMinBlocksPerMultiprocessor = (kMax <= 4 && kMethod == Method::exchange) ? 2 : 1;
 
 /// Runs one operation on one rank. The last tag is stored in GPU memory, one copy for each of kMaxBlocks blocks, and
 /// the kernel advances it. So a replayed graph continues from the lane's current tag. Between kernels all copies are

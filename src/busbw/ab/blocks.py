@@ -105,8 +105,10 @@ class Measurement:
     def system_facts(self, name: str) -> SystemFacts:
         """Returns the facts of the system that a finished block ran on. Without a row or a record, all are unstated."""
         path = self.record(name)
-        table = busbw_records.table_of(records.read(path)) if path.exists() else None
-        return system_facts(table, table.rows[0]) if table and table.rows else SystemFacts()
+        if not path.exists():
+            return SystemFacts()
+        table = busbw_records.table_of(records.read(path))
+        return system_facts(table, table.rows[0]) if table.rows else SystemFacts()
 
     def _job(self, side: SideSpec, record: Path, extra_flags: tuple[str, ...]) -> Job:
         arguments = (*self.flags, *side.flags, *extra_flags)

@@ -51,7 +51,7 @@ def command(
     """
     path = folder.absolute()
     inherited_names = dict(inherited_variables(environment))
-    variables = [
-        word for name, value in environment for word in ("-e", name if name in inherited_names else f"{name}={value}")
-    ]
+    variables = []
+    for name, value in environment:
+        variables += ["-e", name if name in inherited_names else f"{name}={value}"]
     return [*runner_command, "-v", f"{path}:{path}", *variables, image, program]

@@ -82,12 +82,17 @@ def parse_side(option: str, text: str) -> SideSpec:
 
 def _shown_text(text: str, words: list[str]) -> str:
     """Returns the words of a side as the user wrote them, or quoted again if a value may be secret."""
-    pairs = [(name, value) for name, equals, value in (word.partition("=") for word in words) if equals]
-    if not any(may_be_secret(name, value) for name, value in pairs):
+    if not any(_may_set_secret(word) for word in words):
         return " ".join(text.split())
     return " ".join(_shown_word(word) for word in words)
 
 
-def _shown_word(word: str) -> str:
+def _may_set_secret(word: str) -> bool:
     name, equals, value = word.partition("=")
-    return f"{name}={REDACTED}" if equals and may_be_secret(name, value) else shlex.quote(word)
+    return bool(equals) and may_be_secret(name, value)
+
+
+def _shown_word(word: str) -> str:
+    if _may_set_secret(word):
+        return f"{word.partition('=')[0]}={REDACTED}"
+    return shlex.quote(word)

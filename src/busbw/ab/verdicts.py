@@ -76,7 +76,9 @@ def _time_us(block: Block, point: PointKey, quantity: TimeQuantity) -> float:
     if point not in block:
         return math.nan
     time = block[point].device_time_us if quantity == "device_time_us" else median_us(block[point])
-    return time if time and time > 0 else math.nan
+    if time is None or time <= 0:
+        return math.nan
+    return time
 
 
 def judge(
