@@ -12,8 +12,9 @@ namespace busbw::fastpath {
 inline std::optional<int> parse_number_in_range(std::string_view text, int min, int max) {
   const bool has_only_digits = text.find_first_not_of("0123456789") == text.npos;
   const auto number = parse_integer(text);
-  if (!has_only_digits || !number || *number < min || *number > max) return std::nullopt;
-  return static_cast<int>(*number);
+  if (!has_only_digits || !number) return std::nullopt;
+  const bool is_in_range = *number >= min && *number <= max;
+  return is_in_range ? std::optional(static_cast<int>(*number)) : std::nullopt;
 }
 
 }  // namespace busbw::fastpath

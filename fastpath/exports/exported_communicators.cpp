@@ -198,8 +198,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t
   if (nccl == nullptr || nccl->comm_get_async_error == nullptr) return report_missing_function("ncclCommGetAsyncError");
   const ncclResult_t result = nccl->comm_get_async_error(comm, asyncError);
   const FastCommunicator* fast = CommunicatorRegistry::instance().find(comm);
-  if (result == ncclSuccess && *asyncError == ncclSuccess && fast != nullptr && fast->verifier &&
-      fast->verifier->has_found_wrong())
-    *asyncError = ncclInternalError;
+  const bool has_found_wrong = fast != nullptr && fast->verifier && fast->verifier->has_found_wrong();
+  if (has_found_wrong && result == ncclSuccess && *asyncError == ncclSuccess) *asyncError = ncclInternalError;
   return result;
 }

@@ -51,6 +51,7 @@ def parse_side(option: str, text: str) -> SideSpec:
     remaining_words = iter(words)
     for word in remaining_words:
         name, equals, value = word.partition("=")
+        follows_flag = bool(flags) and flags[-1].startswith("-")
         if name in {"--preload", "--image"}:
             if not equals:
                 value = next(remaining_words, "")
@@ -64,7 +65,7 @@ def parse_side(option: str, text: str) -> SideSpec:
             raise UsageError(f"{option}: `busbw ab` sets {name} for each block", remedy="remove it")
         elif _ASSIGNMENT.match(word):
             environment[name] = value
-        elif word.startswith("-") or (flags and flags[-1].startswith("-")):  # a flag, or the value of the flag before
+        elif word.startswith("-") or follows_flag:  # a flag, or the value of the flag before
             flags.append(word)
         else:
             raise UsageError(

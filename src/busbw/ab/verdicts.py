@@ -120,19 +120,18 @@ def judge(
             )
         if point in noisy:
             verdict, reason = ChangeVerdict.UNCLEAR, "A differed from itself here in the noise measurement."
-        results.append(
-            SizeResult(
-                point=point,
-                a=_figures(point, quadruples, "A"),
-                b=_figures(point, quadruples, "B"),
-                speedup=None if interval is None else math.exp(interval.estimate),
-                interval=None if interval is None else (math.exp(interval.low), math.exp(interval.high)),
-                compared=quantity,
-                basis="blocks",
-                verdict=verdict,
-                reason=reason,
-            )
+        result = SizeResult(
+            point=point,
+            a=_figures(point, quadruples, "A"),
+            b=_figures(point, quadruples, "B"),
+            speedup=None if interval is None else math.exp(interval.estimate),
+            interval=None if interval is None else (math.exp(interval.low), math.exp(interval.high)),
+            compared=quantity,
+            basis="blocks",
+            verdict=verdict,
+            reason=reason,
         )
+        results.append(result)
     # More quadruples do not help a point that lacks a time in one of them, because the test uses all quadruples.
     incomplete = frozenset(points) - frozenset(measured) if quadruples else frozenset()
     return AbVerdicts(tuple(results), judged.level, noisy | incomplete)

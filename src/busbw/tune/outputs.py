@@ -61,8 +61,9 @@ def tuner_file(
         variables = dict(winner.setting)
         algorithm = _ALGORITHMS.get(variables.get("NCCL_ALGO", "").lower())
         protocol = _PROTOCOLS.get(variables.get("NCCL_PROTO", "").lower())
-        other_variables = variables.keys() - {"NCCL_ALGO", "NCCL_PROTO"}
-        if collective not in _COLLECTIVES or not algorithm or not protocol or other_variables:
+        has_other_variables = bool(variables.keys() - {"NCCL_ALGO", "NCCL_PROTO"})
+        is_complete = collective in _COLLECTIVES and algorithm and protocol
+        if has_other_variables or not is_complete:
             text = " ".join(f"{name}={value}" for name, value in winner.setting)
             omitted.append(
                 f"{text} at {size_text(winner.size_bytes)} is not in the tuner file, because it needs an algorithm "
