@@ -293,11 +293,7 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
             note = f"{start.variant} failed at {case}, with exit code {error.exit_code}"
             if note not in results.notes:
                 results.notes.append(note)
-        new_records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
-        if start.variant in (NCCL, NCCL_REGISTERED) and not results.facts:
-            results.read_facts(new_records)
-        for record in new_records:
-            record.write_text("")  # the samples would fill the disk; the file stays, because record names count files
+        take_facts_and_empty_records(folder, start.variant, results)
         took_s = time.monotonic() - start_s
         longest_start_s = max(longest_start_s, took_s)
         print(
@@ -306,6 +302,18 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
             file=sys.stderr,
         )
     return ExitCode.GOOD
+
+
+def take_facts_and_empty_records(folder: Path, variant: str, results: Results) -> None:
+    """Reads the facts from a record of NCCL, if they are not known yet. Then empties the new records of the folder.
+
+    The samples would fill the disk. The empty files stay, because the names of records count the files.
+    """
+    new_records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
+    if variant in (NCCL, NCCL_REGISTERED) and not results.facts:
+        results.read_facts(new_records)
+    for record in new_records:
+        record.write_text("")
 
 
 def argument_error(arguments: argparse.Namespace) -> str:

@@ -10,7 +10,7 @@
 namespace busbw::profiler {
 namespace {
 
-// NCCL's member of type `NameType`: a text, or a number in version 1.
+// Returns a member of type `NameType` for the functions of names.hpp: a text, or a number in version 1.
 std::string_view name_or_number(const char* name) { return name == nullptr ? std::string_view() : name; }
 std::uint8_t name_or_number(std::uint8_t number) { return number; }
 

@@ -82,10 +82,10 @@ def judge_quadruples(
     minus the number in which it is slower. A change is reported if the lead in a row and in its neighbor reaches a
     limit for the same side. A row in no pair needs only its own lead.
 
-    The order of the sides in each quadruple is random. If the sides do not differ, exchanging A and B in a quadruple is
-    as probable as not. The exchange flips the signs of the quadruple in all table rows. A relabeling is such an
-    exchange in any number of quadruples. So all relabelings together are the distribution under chance. They preserve
-    the correlation of sizes, drifts, bursts and the modes of the machine.
+    The order of the sides in each quadruple is random. If the sides do not differ, the opposite order would only have
+    flipped the signs of the quadruple's differences, in all table rows. A relabeling flips the signs of any number of
+    whole quadruples. All relabelings are equally probable then, so the leads of all relabelings are the distribution
+    under chance. Relabelings preserve the correlation of sizes, drifts, bursts and the modes of the machine.
 
     The limit is the smallest lead for which at most `alpha` of all relabelings report any change. The limit is larger
     if the intervals would otherwise have a level below `_MIN_LEVEL`.
@@ -99,7 +99,8 @@ def judge_quadruples(
     """
     quadruples, rows = differences.shape
     paired = {row for pair in neighbors for row in pair}
-    pairs = [*neighbors, *((row, row) for row in range(rows) if row not in paired)]
+    pairs_with_itself = [(row, row) for row in range(rows) if row not in paired]
+    pairs = [*neighbors, *pairs_with_itself]
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
     if limit > quadruples or rows == 0:
         return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
