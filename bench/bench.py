@@ -26,7 +26,7 @@ from gpu_programs import version_text
 ROUNDS = 9
 OVERHEAD_PAIRS = 31  # some runs take up to five times longer, because both threads share a core
 MPI_ROUNDS = 5
-MPI_SIZES = (1 << 20, 64 << 20, 4)  # first and last size in bytes, factor
+MPI_SIZES = (1 << 20, 64 << 20, 4)  # first and last size in bytes, and the factor between sizes
 HERE = Path(__file__).parent
 FIGURES = HERE.parent / "build" / "bench-results"
 """Folder of raw figures, which git ignores."""
@@ -56,8 +56,9 @@ def rows_of(program: Path, flags: list[str]) -> list[dict[str, Any]]:
 def overhead(programs: Path, build: Path) -> dict[str, Any]:
     """Compares the engine with a bare loop: 8-byte all-reduce of 2 ranks on the same backend, alternating."""
     iterations = 200_000
-    # Each entry runs one side and returns its time per operation in us.
     flags = ["-t", "2", "-b", "8", "-e", "8", "-n", str(iterations), "-w", "20000", "-c", "0", "--placement", "out"]
+    # Each entry runs one side and returns its time per operation.
+    # Each entry runs one side and returns its time per operation.
     measure_us: dict[str, Callable[[], float]] = {
         "bare": lambda: float(run([str(build / "bare_loop"), "2", str(iterations)])),
         "engine": lambda: float(rows_of(programs / "all_reduce_perf", flags)[0]["time_us"]),
@@ -106,7 +107,7 @@ def check_speed(build: Path) -> dict[str, Any]:
 
 
 def output_cost(programs: Path, build: Path) -> dict[str, Any]:
-    """Measures the time to write 1,000 sizes with all samples, relative to the time to measure them."""
+    """Measures the time to write 1,000 sizes with all samples, relative to the time of their measurement."""
     with tempfile.TemporaryDirectory() as folder:
         costs_s = [float(run([str(build / "output_cost"), f"{folder}/{i}.jsonl"])) for i in range(ROUNDS)]
     flags = ["-t", "4", "-b", "4K", "-e", "4000K", "-i", "4K", "-c", "0"]
@@ -201,11 +202,11 @@ def as_table(results: dict[str, Any]) -> str:
 
 
 def cpu_name() -> str:
-    """Returns the name of the processor from /proc/cpuinfo."""
+    """Returns the name of the processor from /proc/cpuinfo, or the architecture if the file has no name."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
-    return platform.processor()
+    return platform.machine()
 
 
 def main() -> int:

@@ -10,11 +10,12 @@ that are too large for it.
 import argparse
 import datetime
 import os
-import platform
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
+
+from bench import cpu_name
 
 RESULTS = Path(__file__).parent / "results" / "fastpath-forward.md"
 LIMIT_NS = 50.0
@@ -30,7 +31,7 @@ ways alternated for 201 rounds of 20,000 calls each. Figures are ns per call: th
 The last column is the added cost by round; the target is less than {limit:.0f} ns.
 
 - `ncclSignal` represents all functions that the fast path does not have. Such a call is a jump.
-- `ncclSend` represents operations that the fast path never executes. In a group it notes them.
+- `ncclSend` represents operations that the fast path never executes. In a group it records such calls.
 - `ncclAllReduce` is a function of the fast path. At 8 GiB no table selects the fast path.
 - No GPU is used. A fake CUDA has two devices in the host's memory (`bench/programs/fake_cuda.cpp`), so communicators of
   two ranks have a fast path.
@@ -67,14 +68,6 @@ FORWARD_ONLY_CALLS = [Call("one", "ncclReduce", "any"), Call("one", "ncclAllRedu
 """Calls that are measured if the library was built without CUDA and so never has a fast path."""
 
 
-def processor_name() -> str:
-    """Returns the name of the processor from /proc/cpuinfo."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
 def require_delegation(program: Path, nccl: Path, library: Path) -> None:
     """Requires a fast path that delegates the call; otherwise the figures would mean something else."""
     with tempfile.TemporaryDirectory() as folder:
@@ -102,9 +95,9 @@ def measure_rows(build: Path) -> list[str]:
     for call, line in zip(calls, done.stdout.splitlines(), strict=True):
         # After function and situation: lower quartile, median and upper quartile of direct, delegated and added ns.
         figures_ns = [float(word) for word in line.split()[2:]]
-        quartiles = (figures_ns[:3], figures_ns[3:6], figures_ns[6:])
-        cells = [f"{median:.1f} [{low:.1f}, {high:.1f}]" for low, median, high in quartiles]
-        added_ns = figures_ns[7]
+        direct, delegated, added = figures_ns[:3], figures_ns[3:6], figures_ns[6:]
+        cells = [f"{median:.1f} [{low:.1f}, {high:.1f}]" for low, median, high in (direct, delegated, added)]
+        _, added_ns, _ = added
         table_rows.append(f"| `{call.function}` | {call.description} | {' | '.join(cells)} |")
         print(table_rows[-1], "good" if added_ns < LIMIT_NS * call.calls else "over the limit")
     return table_rows
@@ -121,7 +114,7 @@ def main() -> None:
     RESULTS.write_text(
         PAGE.format(
             date=datetime.datetime.now(datetime.timezone.utc).date(),
-            processor=processor_name(),
+            processor=cpu_name(),
             cores=os.cpu_count(),
             load=os.getloadavg()[0],
             limit=LIMIT_NS,

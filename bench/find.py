@@ -10,6 +10,7 @@ The page shows all results of the file, also those of earlier calls.
 """
 
 import argparse
+import math
 import sys
 import time
 from collections import defaultdict
@@ -59,22 +60,13 @@ FAULTS = (
     "dead",
     "none",
 )
-_SHARE = 0.2
+"""Faults in the order of the page. Those of `draw_fault`, and "two": two faults at the same time."""
+_SLOW_SHARE = 0.2
 """Share of slow iterations of an intermittent NIC."""
 _GROUP_SIZES: dict[Layout, tuple[int, ...]] = {"rail": (4, 8, 16, 32), "leaf-spine": (2, 4, 8, 16)}
-"""Nodes of a group of the fabrics."""
-_NODE_KINDS = {
-    "gpu",
-    "gpu-ports",
-    "nvlink",
-    "nic",
-    "nic-send",
-    "nic-receive",
-    "node",
-    "intermittent",
-    "failover",
-    "dead",
-}
+"""Numbers of nodes below one leaf switch, by layout."""
+_NETWORK_FAULTS = ("rail", "leaf", "uplink", "one-uplink")
+"""Faults outside of the nodes. The rules name only nodes, so each node that they name is wrong."""
 
 
 class Score(Struct, frozen=True):
@@ -208,7 +200,8 @@ def measure(case: Case) -> Score:
 def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, list[SimulatedFault], Noise]:
     """Returns fabric, faults and noise of a seed."""
     random = np.random.default_rng([seed, nodes, sum(map(ord, fault))])
-    layout: Layout = "rail" if random.random() < 0.6 or nodes < 16 else "leaf-spine"
+    is_rail_layout = random.random() < 0.6 or nodes < 16
+    layout: Layout = "rail" if is_rail_layout else "leaf-spine"
     sizes = [size for size in _GROUP_SIZES[layout] if size * 3 <= nodes]
     fabric = Fabric(
         nodes=nodes,
@@ -227,7 +220,7 @@ def draw(fault: str, slowdown: float, nodes: int, seed: int) -> tuple[Fabric, li
         second_kind = str(random.choice(["nic-send", "gpu", "node" if nodes > 4 else "gpu"]))
         first = draw_fault("nic", slowdown, fabric, random)
         second = draw_fault(second_kind, slowdown, fabric, random)
-        while second.place[0] == first.place[0]:  # two faults of one node
+        while second.place[0] == first.place[0]:  # the two faults must be on different nodes
             second = draw_fault(second_kind, slowdown, fabric, random)
         return fabric, [first, second], noise
     return fabric, [draw_fault(fault, slowdown, fabric, random)], noise
@@ -247,12 +240,15 @@ def draw_fault(fault: str, slowdown: float, fabric: Fabric, random: np.random.Ge
         "one-uplink": (leaf, int(random.integers(fabric.uplinks))),
         "nvlink": (node, nic, int((nic + 1 + random.integers(fabric.gpus - 1)) % fabric.gpus)),
     }
-    kind = {"intermittent": "nic", "dead": "nic"}.get(fault, fault)
+    if fault == "dead":
+        slowdown = math.inf
+    elif not has_slowdown(fault):
+        slowdown = 2.0  # failover: two NICs share one port
     return SimulatedFault(
-        kind=kind,
+        kind={"intermittent": "nic", "dead": "nic"}.get(fault, fault),
         place=places.get(fault, (node, nic)),
-        slowdown=float("inf") if fault == "dead" else (slowdown or 2.0),
-        share=_SHARE if fault == "intermittent" else 1.0,
+        slowdown=slowdown,
+        share=_SLOW_SHARE if fault == "intermittent" else 1.0,
     )
 
 
@@ -291,18 +287,20 @@ def truth_of(fault: SimulatedFault, fabric: Fabric) -> list[NamedPart]:
 def find_result(
     fault: str, truth: list[list[NamedPart]], findings: Iterable[NamedPart], undecided: Iterable[NamedPart]
 ) -> str:
-    """Returns how a search did. Right: all faults are named, and nothing else."""
+    """Returns the result of a search. Right: all faults are named, and nothing else."""
     named = [_without_figures(finding) for finding in findings]
-    if not all(any(part in names for names in truth) for part in named):
+    faulty_parts = [part for same_hardware in truth for part in same_hardware]
+    if any(part not in faulty_parts for part in named):
         return "wrong"
     open_parts = list(undecided)
     if fault == "failover":
         # No flow can show which of the two NICs failed: both share one port.
         pair = truth[0]
         return "right" if all(part in named or part in open_parts for part in pair) else "missed"
-    if all(any(part in named for part in names) for names in truth):
-        return "undecided" if open_parts else "right"
-    return "undecided" if open_parts else "missed"
+    if open_parts:
+        return "undecided"
+    is_each_fault_named = all(any(part in named for part in same_hardware) for same_hardware in truth)
+    return "right" if is_each_fault_named else "missed"
 
 
 def _without_figures(part: NamedPart) -> NamedPart:
@@ -311,20 +309,19 @@ def _without_figures(part: NamedPart) -> NamedPart:
 
 
 def baseline_result(fault: str, faults: list[SimulatedFault], accused: frozenset[int]) -> str:
-    """Returns how a rule did, which can only name nodes. Right: exactly the nodes with a fault."""
+    """Returns the result of a rule, which can only name nodes. Right: exactly the nodes with a fault."""
     if not faults:
         return "wrong" if accused else "right"
     if not accused:
         return "missed"
-    if fault in _NODE_KINDS or fault == "two":
-        nodes = {simulated_fault.place[0] for simulated_fault in faults}
-    elif fault == "pair":
-        nodes = set(faults[0].place)
-    else:
-        return "wrong"  # the fault is in the network, and the rule accuses nodes
+    if fault in _NETWORK_FAULTS:
+        return "wrong"
+    if fault == "pair":  # one of the two nodes suffices
+        return "right" if accused <= set(faults[0].place) else "wrong"
+    nodes = {simulated_fault.place[0] for simulated_fault in faults}
     if not accused <= nodes:
         return "wrong"
-    return "right" if accused == nodes or fault == "pair" else "missed"
+    return "right" if accused == nodes else "missed"
 
 
 def page_lines(scores: list[Score]) -> Iterator[str]:
@@ -372,10 +369,9 @@ def page_lines(scores: list[Score]) -> Iterator[str]:
         ]
         yield "| " + " | ".join([*headings, *(f"{method}: right / wrong" for method in methods)]) + " |"
         yield "| --- " * (len(headings) + len(methods)) + "|"
-        for fault, slowdown in sorted(
-            ((fault, slowdown) for _, fault, slowdown in rows), key=lambda row: (FAULTS.index(row[0]), row[1])
-        ):
-            yield _row(fault, slowdown, rows[nodes, fault, slowdown], methods)
+        for key in sorted(rows, key=lambda row: (FAULTS.index(row[1]), row[2])):
+            _, fault, slowdown = key
+            yield _row(fault, slowdown, rows[key], methods)
 
 
 def _row(fault: str, slowdown: float, by_method: dict[str, list[Score]], methods: list[str]) -> str:

@@ -26,6 +26,10 @@ MAX_CHEAP_NODES = 64
 """Larger clusters have a quarter of the searches, because each takes about a second."""
 _SLOW_SHARE = 0.3
 """Share of slow runs of a node that is slow now and then."""
+_DISTURBANCE = 0.4
+"""Mean logarithm of the slow-down of a run that is slow for another reason."""
+_DISTURBANCE = 0.4
+"""Mean logarithm of the slow-down of a run that is slow for another reason."""
 
 
 class Shape(NamedTuple):
@@ -114,12 +118,14 @@ def simulate(case: Case, seed: int) -> tuple[list[GroupRun], set[str]]:
         first = random.integers(shape.nodes)
         neighbors = (first + np.arange(count)) % shape.nodes
         nodes = neighbors if shape.placement == "neighbors" else random.choice(shape.nodes, count, replace=False)
-        log_time = np.log(slowdown) if np.isin(slow, nodes).any() and random.random() < share else 0.0
+        is_slow = np.isin(slow, nodes).any() and random.random() < share
         scatter = random.normal(0, noise)
         is_disturbed = random.random() < disturbed_share
-        log_time += scatter + is_disturbed * random.exponential(0.4)
+        disturbance = is_disturbed * random.exponential(_DISTURBANCE)
+        log_slowdown = (np.log(slowdown) if is_slow else 0.0) + (scatter + disturbance)
+        usual_us = 5000 * count**0.1  # grows slowly with the number of nodes
         point: tuple[Hashable, int] = ("sum", 1 << 30)
-        times_us = {point: float(5000 * count**0.1 * np.exp(log_time))}
+        times_us = {point: float(usual_us * np.exp(log_slowdown))}
         runs.append(GroupRun(nodes=frozenset(f"n{node}" for node in nodes), configuration=count, times_us=times_us))
     return runs, {f"n{node}" for node in slow}
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from datetime import datetime, timezone
 
+from busbw.errors import ExitCode
+
 _SEARCH = ["find", "--simulate", "1024x8", "--fault", "nic:3/5:2.0"]
 _COMMAND = "import sys; from busbw.cli.entry_point import main; sys.exit(main())"
 _RUNS = 3
@@ -32,9 +34,8 @@ def _run_search() -> resource.struct_rusage:
     process = subprocess.Popen([sys.executable, "-c", _COMMAND, *_SEARCH], stdout=subprocess.DEVNULL, env=environment)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    found = 5
-    if process.returncode != found:
-        raise RuntimeError(f"the search ended with exit code {process.returncode} instead of {found}")
+    if process.returncode != ExitCode.SLOWER_THAN_DEMANDED:  # the search must find the simulated fault
+        raise RuntimeError(f"the search ended with exit code {process.returncode} and did not find the fault")
     return usage
 
 

@@ -53,7 +53,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs of one side, and the words before and after them."""
+    """Programs of one side, and the words before and after the program in its command line."""
 
     folder: Path
     suffix: str = ""
@@ -180,27 +180,26 @@ def compare_tables(name: str, theirs: str, ours: str) -> Comparison:
 
 def key_paths(value: Any, path: str = "") -> set[str]:
     """Returns the paths of all keys in a document: {"config.devices[].rank", ...}."""
+    paths = {path} if path else set()
     if isinstance(value, dict):
-        nested = (key_paths(entry, f"{path}.{name}" if path else name) for name, entry in value.items())
-        return set().union(*nested, {path} - {""})
-    if isinstance(value, list):
-        containers = (entry for entry in value if isinstance(entry, (dict, list)))
-        return set().union({path}, *(key_paths(entry, f"{path}[]") for entry in containers))
-    return {path}
+        for name, entry in value.items():
+            paths |= key_paths(entry, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for entry in value:
+            if isinstance(entry, (dict, list)):
+                paths |= key_paths(entry, f"{path}[]")
+    return paths
 
 
 def compare_documents(name: str, theirs: Any, ours: Any) -> Comparison:
-    """Compares the keys of two JSON files. Of a key that is missing, the keys below it are not listed."""
+    """Compares the keys of two JSON files. If a key is missing, the keys below it are not listed."""
     their_keys, our_keys = key_paths(theirs), key_paths(ours)
+    return Comparison(f"JSON of {name}", topmost_keys(their_keys - our_keys), topmost_keys(our_keys - their_keys))
 
-    def topmost(keys: set[str]) -> list[str]:
-        return sorted(
-            key
-            for key in keys
-            if not any(key != other and key.startswith((f"{other}.", f"{other}[]")) for other in keys)
-        )
 
-    return Comparison(f"JSON of {name}", topmost(their_keys - our_keys), topmost(our_keys - their_keys))
+def topmost_keys(keys: set[str]) -> list[str]:
+    """Returns the keys that are not below another one of the keys, sorted."""
+    return sorted(key for key in keys if not any(key.startswith((f"{other}.", f"{other}[]")) for other in keys))
 
 
 def summary_forms(text: str) -> list[str]:

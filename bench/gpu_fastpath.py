@@ -53,22 +53,32 @@ from busbw.fastpath.table import METHODS
 
 REDUCING = ("all_reduce", "reduce_scatter")
 COLLECTIVES = tuple(METHODS)
-"""Collectives that divide the printed size into one share for each rank."""
+"""Collectives of the fast path."""
 DTYPES = ("half", "bfloat16", "float")
 LAUNCHES = ("graph", "stream")
 REGISTERED = "-R 2"
 """Flag for registered buffers: NCCL's symmetric windows."""
 SHARE_BYTES = 16
 """Minimum share of a rank in nccl-tests and busbw. Calls with smaller shares move no data."""
+
+
+class Band(NamedTuple):
+    """Band of sizes with its flags."""
+
+    first_size: str
+    last_size: str
+    iteration_flags: tuple[str, ...]
+    graph_launches: str  # of each captured graph (-G)
+
+
 BANDS = {
-    "small": (("8", "16M"), ("-w", "20", "-n", "200"), "2"),
-    "large": (("32M", "1G"), ("-w", "2", "-n", "20"), "1"),
-    "whole": (("8", "1G"), ("-w", "5", "-n", "50"), "2"),
+    "small": Band("8", "16M", ("-w", "20", "-n", "200"), "2"),
+    "large": Band("32M", "1G", ("-w", "2", "-n", "20"), "1"),
+    "whole": Band("8", "1G", ("-w", "5", "-n", "50"), "2"),
 }
-"""First and last size, iteration flags, and launches of each captured graph (-G). `whole` replaces both others if a
-start takes longer than its measurement."""
-TRIAL = (("8", "4K"), ("-w", "1", "-n", "4"), "0")
-"""Sizes, iteration flags and graph launches of --trial, a test of this program."""
+"""`whole` replaces both others if a start takes longer than its measurement."""
+TRIAL = Band("8", "4K", ("-w", "1", "-n", "4"), "0")
+"""Band of --trial, a test of this program."""
 
 
 class Variant(NamedTuple):
@@ -127,7 +137,7 @@ def plan_starts(stages: Sequence[Stage], variants: dict[str, Variant], rounds: i
 
 def min_size(collective: str, first_size: str, rank_flags: Sequence[str]) -> str:
     """Returns the first size of the sweep at which every rank has data to send, not below `first_size`."""
-    ranks = prod(int(word) for word in rank_flags if word.isdigit())
+    ranks = prod(int(word) for word in rank_flags if word.isdigit())  # of flags such as --processes 2 -g 4
     if collectives()[collective].size == "whole" or not first_size.isdigit():
         return first_size
     size_bytes = int(first_size)
@@ -138,10 +148,10 @@ def min_size(collective: str, first_size: str, rank_flags: Sequence[str]) -> str
 
 def engine_flags(configuration: Configuration, band: str, rank_flags: Sequence[str], *, trial: bool) -> tuple[str, ...]:
     """Returns the engine flags for one start."""
-    (minimum, maximum), iterations, graph_launches = TRIAL if trial else BANDS[band]
-    first_size = min_size(configuration.collective, minimum, rank_flags)
-    sweep = ("-b", first_size, "-e", maximum, "-f", "2", *iterations)
-    graph_flags = ("-G", graph_launches) if configuration.launch == "graph" and not trial else ()
+    sizes = TRIAL if trial else BANDS[band]
+    first_size = min_size(configuration.collective, sizes.first_size, rank_flags)
+    sweep = ("-b", first_size, "-e", sizes.last_size, "-f", "2", *sizes.iteration_flags)
+    graph_flags = ("-G", sizes.graph_launches) if configuration.launch == "graph" and not trial else ()
     return (*rank_flags, "-d", configuration.dtype, *sweep, *graph_flags, "-T", "60")
 
 
@@ -234,7 +244,7 @@ class Results:
         }
 
     def write(self, results: Path, variants: dict[str, Variant]) -> str:
-        """Writes figures and page, with the variants of this call first and those of earlier calls after them.
+        """Writes figures and page. The variants of this call come first, then those of earlier calls.
 
         Returns the page. `results` is the output path without suffix.
         """
@@ -264,7 +274,8 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
     begin_s, longest_start_s = time.monotonic(), 0.0
     for index, start in enumerate(starts):
         start_s = time.monotonic()
-        if start_s - begin_s + longest_start_s > arguments.budget_s:
+        expected_end_s = start_s + longest_start_s
+        if expected_end_s - begin_s > arguments.budget_s:
             results.notes.append(
                 f"The time of --budget-s was over: {len(starts) - index} of {len(starts)} starts were left out."
             )
@@ -282,11 +293,7 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
             note = f"{start.variant} failed at {case}, with exit code {error.exit_code}"
             if note not in results.notes:
                 results.notes.append(note)
-        new_records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
-        if start.variant in (NCCL, NCCL_REGISTERED) and not results.facts:
-            results.read_facts(new_records)
-        for record in new_records:
-            record.write_text("")  # the samples would fill the disk; the file stays, because record names count files
+        take_facts_and_empty_records(folder, start.variant, results)
         took_s = time.monotonic() - start_s
         longest_start_s = max(longest_start_s, took_s)
         print(
@@ -295,6 +302,18 @@ def measure(arguments: argparse.Namespace, variants: dict[str, Variant], results
             file=sys.stderr,
         )
     return ExitCode.GOOD
+
+
+def take_facts_and_empty_records(folder: Path, variant: str, results: Results) -> None:
+    """Reads the facts from a record of NCCL, if they are not known yet. Then empties the new records of the folder.
+
+    The samples would fill the disk. The empty files stay, because the names of records count the files.
+    """
+    new_records = [path for path in folder.glob("*.jsonl") if path.stat().st_size]
+    if variant in (NCCL, NCCL_REGISTERED) and not results.facts:
+        results.read_facts(new_records)
+    for record in new_records:
+        record.write_text("")
 
 
 def argument_error(arguments: argparse.Namespace) -> str:

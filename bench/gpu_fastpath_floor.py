@@ -84,4 +84,6 @@ def floor_of(machine: str) -> Floor | None:
     """Returns the floor for a machine text such as "4 x NVIDIA H200". None if its limits are unknown."""
     count, _, device = machine.partition(" x ")
     hardware = HARDWARE.get(device)
-    return Floor(int(count), hardware) if hardware and count.isdigit() and int(count) > 1 else None
+    if hardware is None or not count.isdigit() or int(count) < 2:
+        return None
+    return Floor(int(count), hardware)

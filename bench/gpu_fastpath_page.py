@@ -27,7 +27,7 @@ NCCL_REGISTERED, OURS_REGISTERED = "NCCL -R 2", "fast path -R 2"
 REGISTERED = (NCCL_REGISTERED, OURS_REGISTERED)
 """Variants with buffers in symmetric windows, which are compared only with each other."""
 MAX_RATIO_TO_NCCL, MAX_RATIO_TO_BEST = 1.02, 1.03
-"""Maximum ratio of the fast path's time to that of NCCL and of the best peer."""
+"""Maximum ratio of the fast path's time to NCCL's time, and to the best peer's."""
 MAX_TIME_US = {
     "all_reduce": {1 << 10: 2.8, 16 << 10: 3.4, 64 << 10: 4.7, 256 << 10: 6.5, 1 << 20: 12.5, 4 << 20: 28.0},
     "all_gather": {1 << 10: 2.8, 16 << 10: 3.3, 64 << 10: 4.0, 256 << 10: 5.5, 1 << 20: 7.0, 4 << 20: 14.0},
@@ -77,7 +77,8 @@ class Ratio(NamedTuple):
         """Returns "met", "missed" or "cannot be told" for a maximum ratio. A single round never counts as missed."""
         if self.median <= limit:
             return "met"
-        return "missed" if self.minimum > limit and self.rounds > 1 else "cannot be told"
+        is_missed = self.minimum > limit and self.rounds > 1
+        return "missed" if is_missed else "cannot be told"
 
     @property
     def text(self) -> str:
@@ -108,7 +109,7 @@ class Verdict(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One size and placement: medians over the rounds, and ratios of the fast path to the others."""
+    """One size and placement: medians over the rounds, and ratios of the fast path to other variants."""
 
     size_bytes: int
     medians_us: dict[str, float]  # by variant
@@ -302,10 +303,11 @@ def page(
             all_verdicts += table_verdicts
             if line := extremes_row(case, placement, own_figures):
                 extremes.append(line)
-            rows = [line for line in lines[2:] if line.split(" | ")[0].removeprefix("| ") in shown_sizes]
-            if rows and placement == "in_place":
+            head_lines, row_lines = lines[:2], lines[2:]
+            shown_lines = [line for line in row_lines if first_cell(line) in shown_sizes]
+            if shown_lines and placement == "in_place":
                 title = f"{case.collective}, {case.dtype}, in place: {timed}, {rounds_text(own_figures)}"
-                parts += ["", f"## {title}", "", *lines[:2], *rows]
+                parts += ["", f"## {title}", "", *head_lines, *shown_lines]
     head = [
         f"# The fast path compared with its peers: {machine_line(facts)}",
         "",
@@ -327,6 +329,11 @@ def page(
         f"The tables below show the sizes {sizes.replace(',', ', ')} in place.",
     ]
     return "\n".join([*head, *parts]) + "\n"
+
+
+def first_cell(line: str) -> str:
+    """Returns the first cell of a line of a table: the size of a row."""
+    return line.split(" | ")[0].removeprefix("| ")
 
 
 def checks_sentence(figures: Sequence[Figure]) -> str:

@@ -171,17 +171,7 @@ def main() -> int:
     code = ExitCode.GOOD
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        results: dict[str, Any] = {
-            "provenance": provenance(ours, gpus, folder),
-            "gpus": gpus,
-            "notes": arguments.note,
-            "their_processes": "processes under mpirun" if arguments.mpirun else "threads, -t",
-            "large_flags": list(CHECK_FLAGS),
-            "wall_s": {},
-            "repeatability": [],
-            "rows": [],
-            "left_out": budget.left_out,
-        }
+        results = empty_results(arguments, provenance(ours, gpus, folder), gpus, budget)
         if earlier and (different := differences(earlier, results)):
             parser.error(f"--add-to {arguments.add_to}: different {', '.join(different)}; measure without it")
         try:
@@ -201,16 +191,39 @@ def main() -> int:
             code = ExitCode.INTERRUPTED
         results["rows"] = collection.rows()
         has_new_rows = json.dumps(results["rows"]) != earlier_rows
-        if not has_new_rows and not any(results["wall_s"].values()) and not results["repeatability"]:
+        has_other_parts = any(results["wall_s"].values()) or bool(results["repeatability"])
+        if not has_new_rows and not has_other_parts:
             reason = budget.left_out[-1] if budget.left_out else "no program gave a row"
             print(f"nothing was measured, so nothing was written; last skipped: {reason}", file=sys.stderr)
             return code or ExitCode.ENVIRONMENT
         if earlier:
-            for name in ("wall_s", "repeatability"):
-                results[name] = results[name] or earlier[name]
-            results["notes"] = [*earlier["notes"], *results["notes"]]
+            add_earlier_parts(results, earlier)
     write_results(arguments.results, results)
     return code
+
+
+def empty_results(
+    arguments: argparse.Namespace, provenance: dict[str, Any], gpus: int, budget: Budget
+) -> dict[str, Any]:
+    """Returns results without figures. They share the list of skipped parts with the budget."""
+    return {
+        "provenance": provenance,
+        "gpus": gpus,
+        "notes": arguments.note,
+        "their_processes": "processes under mpirun" if arguments.mpirun else "threads, -t",
+        "large_flags": list(CHECK_FLAGS),
+        "wall_s": {},
+        "repeatability": [],
+        "rows": [],
+        "left_out": budget.left_out,
+    }
+
+
+def add_earlier_parts(results: dict[str, Any], earlier: dict[str, Any]) -> None:
+    """Adds the notes of an earlier call, and its figures of the parts that were not measured now."""
+    for name in ("wall_s", "repeatability"):
+        results[name] = results[name] or earlier[name]
+    results["notes"] = [*earlier["notes"], *results["notes"]]
 
 
 def write_results(path: Path, results: dict[str, Any]) -> None:

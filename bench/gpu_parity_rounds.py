@@ -96,17 +96,21 @@ class Comparison:
 
 
 def parse_comparisons(text: str) -> list[Comparison]:
-    """Parses a text such as "g,t:all:latency:5". Raises ArgumentTypeError with the allowed words."""
+    """Parses WAYS:COLLECTIVES:BANDS:ROUNDS, such as "g,t:all:latency:5", to all combinations of their words.
+
+    Raises ArgumentTypeError with the allowed words.
+    """
     fields = text.split(":")
     if len(fields) != 4 or not fields[3].isdigit() or int(fields[3]) < 1:
         raise argparse.ArgumentTypeError(f"{text}: expected WAYS:COLLECTIVES:BANDS:ROUNDS, such as g:all:latency:5")
-    modes, bands = fields[0].split(","), fields[2].split(",")
-    collectives = (COLLECTIVES if fields[1] == "all" else fields[1]).split(",")
+    modes_text, collectives_text, bands_text, rounds_text = fields
+    modes, bands = modes_text.split(","), bands_text.split(",")
+    collectives = (COLLECTIVES if collectives_text == "all" else collectives_text).split(",")
     for words, allowed in ((modes, LAUNCH_FLAGS), (collectives, COLLECTIVES.split(",")), (bands, BANDS)):
         for word in words:
             if word not in allowed:
                 raise argparse.ArgumentTypeError(f"{text}: {word}: allowed are {', '.join(allowed)}")
-    rounds = int(fields[3])
+    rounds = int(rounds_text)
     return [Comparison(*names, rounds) for names in itertools.product(modes, collectives, bands)]
 
 
@@ -132,7 +136,10 @@ def nearness_to_verdict(row: dict[str, Any]) -> float | None:
     if not verdict.by_median or verdict.verdict() != CANNOT_BE_TOLD:
         return None
     half_width = verdict.by_median.half_width()
-    return 1.0 if math.isinf(half_width) else min(1.0, _DECIDING_HALF_WIDTH / half_width) ** 2
+    if math.isinf(half_width):
+        return 1.0
+    # The number of rounds that the interval needs grows with the square of its half-width.
+    return min(1.0, _DECIDING_HALF_WIDTH / half_width) ** 2
 
 
 class RowCollection:
@@ -159,8 +166,9 @@ class RowCollection:
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns the rows by launch mode and collective in order of their first row, then by size and placement."""
-        groups = list(dict.fromkeys(key[:2] for key in self._rows))
-        return [self._rows[key] for key in sorted(self._rows, key=lambda key: (groups.index(key[:2]), key[2:]))]
+        groups = list(dict.fromkeys(key[:2] for key in self._rows))  # launch mode and collective
+        keys = sorted(self._rows, key=lambda key: (groups.index(key[:2]), key[2:]))
+        return [self._rows[key] for key in keys]
 
     def undecided(self, comparison: Comparison, *, trial: bool) -> tuple[Comparison, float] | None:
         """Returns the comparison limited to its undecided sizes, and the sum of their nearness to a verdict.
@@ -177,7 +185,9 @@ class RowCollection:
             if nearness is not None:
                 sizes.append(size)
                 nearness_sum += nearness
-        return (replace(comparison, sizes=(min(sizes), max(sizes))), nearness_sum) if sizes else None
+        if not sizes:
+            return None
+        return replace(comparison, sizes=(min(sizes), max(sizes))), nearness_sum
 
 
 _Key = tuple[str, str, str]

@@ -46,16 +46,21 @@ class Estimate:
             return CANNOT_BE_TOLD
         if minimum <= self.low and self.high <= maximum:
             return MET
-        return NOT_MET if self.high < minimum or self.low > maximum else CANNOT_BE_TOLD
+        is_outside = self.high < minimum or self.low > maximum
+        return NOT_MET if is_outside else CANNOT_BE_TOLD
 
     def half_width(self) -> float:
         """Half-width of the interval. Infinite without an interval."""
-        return math.inf if self.low is None or self.high is None else (self.high - self.low) / 2
+        if self.low is None or self.high is None:
+            return math.inf
+        return (self.high - self.low) / 2
 
 
 def limits(size_bytes: int) -> tuple[float, float]:
     """Returns the minimum and maximum ratio of a size."""
-    return (1 - LARGE_MARGIN, 1 + LARGE_MARGIN) if size_bytes >= LARGE_BYTES else (0.0, 1 + SMALL_MARGIN)
+    if size_bytes >= LARGE_BYTES:
+        return 1 - LARGE_MARGIN, 1 + LARGE_MARGIN
+    return 0.0, 1 + SMALL_MARGIN
 
 
 def estimate_by_median(ours: Sequence[float], theirs: Sequence[float]) -> Estimate | None:
@@ -115,7 +120,7 @@ def evaluate_row(row: dict[str, Any]) -> RowVerdict:
 def agrees_with_itself(times_us: Sequence[float], size_bytes: int) -> bool | None:
     """True if a program's own rounds agree within the limit. None for fewer than two rounds or a time of 0.
 
-    If they do not, the limit cannot be required of the other program.
+    If its own rounds disagree, the limit cannot be required of the other program.
     """
     if len(times_us) < 2 or min(times_us) <= 0:
         return None

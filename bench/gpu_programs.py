@@ -29,7 +29,7 @@ class CompletedRun:
 
     wall_s: float
     times_us: dict[tuple[int, str], list[float]]  # by size and placement: the column `time` of each cycle (-N)
-    records: list[dict[str, Any]] = field(default_factory=list)  # lines of the record; empty without one
+    records: list[dict[str, Any]] = field(default_factory=list)  # lines of the record; empty without a record
 
 
 def environment() -> dict[str, str]:
@@ -116,7 +116,7 @@ class NcclTests:
     def command(self, collective: str, rank_flags: list[str], flags: list[str]) -> list[str]:
         """Returns the command line. `rank_flags` is busbw's flag for the number of GPUs with its value.
 
-        nccl-tests has no --processes. MPI starts its processes; without MPI, threads replace them.
+        nccl-tests has no --processes. MPI starts its processes. Without MPI, threads replace the processes.
         """
         program = str(self.folder / f"{collective}_perf")
         if rank_flags[0] != "--processes":

@@ -4,8 +4,8 @@
     python bench/gpu_tables.py half --programs .venv/bin --results build/bench-results/h200-x4-half
 
 ten: algbw of ten collectives from 1 MiB to 16 GiB by a factor of 4, as in a report on a server of eight H200s.
-half: time of all-reduce and all-gather of halves in place with CUDA graphs (-G 1), one process a GPU, 1 KiB to 1 GiB,
-as the NCCL columns of a page on ND H100 v5.
+half: time of all-reduce and all-gather of halves in place, 1 KiB to 1 GiB, with CUDA graphs (-G 1) and one process for
+each GPU, as in the NCCL columns of a page on ND H100 v5.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import gzip
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_programs import BusbwPrograms, machine_line, provenance, run, size_text, without_paths
 
@@ -33,35 +33,20 @@ TEN = [
     "scatter",
     "sendrecv",
 ]
-TABLES: dict[str, dict[str, Any]] = {
-    "ten": {
-        "collectives": TEN,
-        "ranks": "-g",
-        "flags": ["-b", "1M", "-e", "16G", "-f", "4", "-n", "10", "-w", "2", "-c", "0"],
-        "trial": ["-b", "64K", "-e", "1M", "-f", "4", "-n", "2", "-c", "0"],
-    },
-    "half": {
-        "collectives": ["all_reduce", "all_gather"],
-        "ranks": "--processes",
-        "flags": ["-d", "half", "-G", "1", "-b", "1K", "-e", "1G", "-f", "2", "-w", "20", "-n", "200", "-c", "0"],
-        "trial": ["-d", "half", "-b", "1K", "-e", "64K", "-f", "2", "-n", "20", "-c", "0"],
-    },
-}
-"""The published tables. `ranks` is the flag for the number of GPUs, `trial` replaces `flags` on the host backend."""
 RUN_TIMEOUT_S = 120.0
 
 Rows = dict[str, dict[tuple[int, str], dict[str, Any]]]
 """Row records by collective, then by requested size and placement."""
 
 
-def measure(ours: BusbwPrograms, table: dict[str, Any], gpus: int, folder: Path) -> tuple[Rows, list[str]]:
+def measure(ours: BusbwPrograms, table: PublishedTable, gpus: int, folder: Path) -> tuple[Rows, list[str]]:
     """Measures all collectives. Returns the rows of each, and all record lines without paths."""
     rows: Rows = {}
     lines = []
-    for collective in table["collectives"]:
-        flags = table["trial" if ours.backend == "host" else "flags"]
-        record = folder / f"{collective}.jsonl"
-        completed = run(ours.command(collective, [table["ranks"], str(gpus)], flags), RUN_TIMEOUT_S, record)
+    flags = table.trial_flags if ours.backend == "host" else table.flags
+    for collective in table.collectives:
+        command = ours.command(collective, [table.rank_flag, str(gpus)], flags)
+        completed = run(command, RUN_TIMEOUT_S, folder / f"{collective}.jsonl")
         lines += [json.dumps(without_paths(line), separators=(",", ":")) for line in completed.records]
         row_records = [record for record in completed.records if record["kind"] == "row"]
         rows[collective] = {(row["requested_bytes"], row["placement"]): row for row in row_records}
@@ -106,6 +91,39 @@ def table_line(size_bytes: int, values: Sequence[float | None]) -> str:
     return f"| {size_text(size_bytes)} | {' | '.join(cells)} |"
 
 
+class PublishedTable(NamedTuple):
+    """A published table and the flags that repeat it."""
+
+    title: str
+    collectives: list[str]
+    rank_flag: str
+    """Flag for the number of GPUs."""
+    flags: list[str]
+    trial_flags: list[str]
+    """Flags on the host backend, in a test of this program."""
+    make_table: Callable[[Rows], list[str]]
+
+
+TABLES = {
+    "ten": PublishedTable(
+        title="Ten collectives",
+        collectives=TEN,
+        rank_flag="-g",
+        flags=["-b", "1M", "-e", "16G", "-f", "4", "-n", "10", "-w", "2", "-c", "0"],
+        trial_flags=["-b", "64K", "-e", "1M", "-f", "4", "-n", "2", "-c", "0"],
+        make_table=ten_table,
+    ),
+    "half": PublishedTable(
+        title="Halves in CUDA graphs",
+        collectives=["all_reduce", "all_gather"],
+        rank_flag="--processes",
+        flags=["-d", "half", "-G", "1", "-b", "1K", "-e", "1G", "-f", "2", "-w", "20", "-n", "200", "-c", "0"],
+        trial_flags=["-d", "half", "-b", "1K", "-e", "64K", "-f", "2", "-n", "20", "-c", "0"],
+        make_table=half_table,
+    ),
+}
+
+
 def main() -> None:
     """Measures, and writes the page and the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -121,10 +139,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         facts = provenance(ours, gpus, Path(scratch))
         rows, lines = measure(ours, table, gpus, Path(scratch))
-    title = {"ten": "Ten collectives", "half": "Halves in CUDA graphs"}[arguments.table]
-    page = [f"# {title}: {machine_line(facts)}", ""]
-    page += [f"Every program with `{table['ranks']} {gpus} {' '.join(table['flags'])}`.", ""]
-    page += {"ten": ten_table, "half": half_table}[arguments.table](rows)
+    page = [f"# {table.title}: {machine_line(facts)}", ""]
+    page += [f"Every program with `{table.rank_flag} {gpus} {' '.join(table.flags)}`.", ""]
+    page += table.make_table(rows)
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     with gzip.open(f"{arguments.results}.jsonl.gz", "wt") as file:
         file.write("\n".join([json.dumps({"kind": "provenance", **facts}), *lines]) + "\n")

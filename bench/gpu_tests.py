@@ -107,7 +107,7 @@ def names_fault(row: dict[str, Any], fault: str) -> bool:
 
 
 def faults_lines(runs: list[list[dict[str, Any]]]) -> list[str]:
-    """Returns the paragraph on the rows with an injected fault. Empty if no row has one."""
+    """Returns the paragraph on the rows with an injected fault. Empty if no row has a fault."""
     injected = detected = 0
     for records in runs:
         arguments = records[0]["args"]

@@ -1,7 +1,7 @@
 """Measures the run store with a million rows: `python bench/store.py [ROWS] [FOLDER]`.
 
-It writes runs of 125 rows (25 sizes, 5 types, both placements) as records, indexes them, and times whole commands, from
-the start of Python to the last line.
+It writes runs of 125 rows (25 sizes, 5 types, both placements) as records, and indexes the runs. Then it times whole
+commands, from the start of Python to the last line.
 """
 
 import itertools

@@ -10,15 +10,16 @@
 namespace busbw::profiler {
 namespace {
 
-std::string_view text(const char* value) { return value == nullptr ? std::string_view() : value; }
-std::uint8_t text(std::uint8_t number) { return number; }
+// Returns a member of type `NameType` for the functions of names.hpp: a text, or a number in version 1.
+std::string_view name_or_number(const char* name) { return name == nullptr ? std::string_view() : name; }
+std::uint8_t name_or_number(std::uint8_t number) { return number; }
 
 template <class NameType, class RemovedMembers>
 Task task_of(const Collective<NameType, RemovedMembers>& event, int rank) {
   Task task{.peer = event.root,
             .rank = rank,
-            .algorithm = algorithm_of(text(event.algorithm)),
-            .protocol = protocol_of(text(event.protocol)),
+            .algorithm = algorithm_of(name_or_number(event.algorithm)),
+            .protocol = protocol_of(name_or_number(event.protocol)),
             .channels = event.channels,
             .send = event.send,
             .receive = event.receive};
@@ -37,12 +38,12 @@ Task task_of(const Transfer<NameType>& event, int rank) {
 
 template <class Event>
 Call call_of(const Event& event) {
-  return {.function = function_of(text(event.function)),
-          .datatype = datatype_of(text(event.datatype)),
+  return {.function = function_of(name_or_number(event.function)),
+          .datatype = datatype_of(name_or_number(event.datatype)),
           .count = event.count};
 }
 
-/// Version 4.
+/// Starts a task that has no event of its call, as in version 4.
 template <class Event>
 void* start_task(void* context, void* plan, const Event& event, int rank) {
   const Task task = task_of(event, rank);
@@ -50,7 +51,7 @@ void* start_task(void* context, void* plan, const Event& event, int rank) {
   return Recorder::instance().start_task(context, plan, call_of(event), task);
 }
 
-/// Versions 1 to 3.
+/// In versions 1 to 3, `init` reports no communicator, so each task identifies its communicator.
 template <class Event>
 void* start_task(void* context, void* plan, const WithCommunicator<Event>& event, int rank) {
   Recorder::instance().identify(context, {.id = event.id, .name = event.name, .rank = rank});
@@ -80,6 +81,16 @@ int start_event(void* context, void** handle, EventDescriptor* event) {
   return 0;
 }
 
+/// Returns the call of an event that reports a call itself.
+template <class Event>
+Call reported_call_of(const Event& event) {
+  Call call = call_of(event);
+  call.stream = event.stream;
+  call.is_captured = event.is_captured;
+  return call;
+}
+
+/// Versions 5 to 7, which report calls and their tasks as separate events.
 template <int version>
 int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
   Recorder& recorder = Recorder::instance();
@@ -87,19 +98,15 @@ int start_event_of_call(void* context, void** handle, DescriptorV5* event) {
   void* plan = nullptr;
   switch (event->type) {
     case kGroupCall: *handle = recorder.start_group(event->group_call.depth > 1); return 0;
-    case kCollectiveCall:
-    case kTransferCall: {
-      // The peer of a transfer follows with its task.
-      const bool is_collective = event->type == kCollectiveCall;
-      const CollectiveCall& collective = event->collective_call;
-      const TransferCall& transfer = event->transfer_call;
-      Call call = is_collective ? call_of(collective) : call_of(transfer);
-      call.root = is_collective ? collective.root : -1;
-      call.stream = is_collective ? collective.stream : transfer.stream;
-      call.is_captured = is_collective ? collective.is_captured : transfer.is_captured;
+    case kCollectiveCall: {
+      Call call = reported_call_of(event->collective_call);
+      call.root = event->collective_call.root;
       *handle = recorder.start_call(context, event->parent, call);
       return 0;
     }
+    case kTransferCall:  // without the peer, which follows with the task
+      *handle = recorder.start_call(context, event->parent, reported_call_of(event->transfer_call));
+      return 0;
     case kCollective:
       task = task_of(event->collective, event->rank);
       plan = event->collective.plan;

@@ -8,7 +8,7 @@ namespace busbw::profiler {
 /// Allows the program to set an observer. `mask`: NCCL's mask of wanted events, which all communicators share.
 void allow_observation(int* mask) noexcept;
 
-/// Reports a task to the observer, if the program has set one.
+/// Reports a task to the observer, if the program has set an observer.
 void report(const Task&) noexcept;
 
 }  // namespace busbw::profiler

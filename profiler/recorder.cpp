@@ -1,5 +1,5 @@
-// Writes what NCCL reports to records of the trace file. A handle for NCCL is the address of a record, plus a tag with
-// the kind of the event.
+// Writes NCCL's reports to records of the trace file. A handle for NCCL is the address of a record, plus a tag with the
+// kind of the event. The handle of a group or a plan is only a tag, because the thread's state describes it.
 #include "profiler/recorder.hpp"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ using trace::OperationRecord;
 
 // Low bits of a handle. They are free because records are aligned to 64 bytes.
 enum Tag : unsigned {
-  kNoTag = 0,             // communicator
+  kNoTag = 0,  // communicator
   kExplicitGroupTag = 1,  // calls between ncclGroupStart and ncclGroupEnd of the program
   kImplicitGroupTag = 2,  // calls that NCCL makes within one call of the program
   kPlanTag = 3,
@@ -74,7 +74,8 @@ bool has_root(Function function) {
 
 /// Returns `peer` if the function has a root or a peer, else -1.
 std::int32_t peer_of(Function function, std::int32_t peer) {
-  return has_root(function) || function == Function::send || function == Function::recv ? peer : -1;
+  const bool has_peer = has_root(function) || function == Function::send || function == Function::recv;
+  return has_peer ? peer : -1;
 }
 
 /// Returns the in-place flags. In place means that both buffers are the same. If one buffer has only this rank's data,
@@ -145,7 +146,7 @@ trace::TraceFile* Recorder::create_file(int interface, const void* caller) {
 
 void* Recorder::add_communicator(const Membership& membership, int interface, const void* caller, int* mask) noexcept {
   trace::TraceFile* const file = open(interface, caller);
-  // NCCL has one mask for all communicators, and other threads may read it now. So each call stores the same value.
+  // NCCL has one mask for all communicators, and other threads may read it now. Each call stores the same value.
   *mask = file == nullptr ? 0 : mask_;
   if (file == nullptr) return nullptr;
   const std::uint32_t index = communicators_.fetch_add(1, std::memory_order_relaxed);

@@ -103,11 +103,13 @@ class Recorder {
   /// Takes a record for one launch of a graph that contains the captured call.
   trace::OperationRecord* take_replay(const trace::OperationRecord& captured) noexcept;
   std::uint32_t next_group() noexcept;
-  /// Adds an operation to the group of `first`, or makes the operation the first one. Only the second operation gives
-  /// the group a number.
+  /// Adds an operation to the group of `first`, or makes the operation the first of a group. Only the second operation
+  /// gives the group a number.
   void join_group(trace::OperationRecord*& first, trace::OperationRecord&) noexcept;
   std::uint16_t stream_number(const void* stream) noexcept;
+  /// Adds the members that only the task has: NCCL's choices, the peer, and the in-place flags.
   void complete(trace::OperationRecord&, const Task&) noexcept;
+  /// Returns the time since the start of the trace, at least 1.
   std::uint64_t now_ns() const noexcept;
 
   std::atomic<trace::TraceFile*> file_{nullptr};

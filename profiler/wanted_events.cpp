@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <initializer_list>
 #include <memory>
@@ -15,16 +16,17 @@
 namespace busbw::profiler {
 namespace {
 
-// First version in which NCCL stamps the phases of a kernel as soon as a plugin asks for its device times. Small
+// NCCL 2.31.2. Since this version NCCL also stamps the phases of a kernel if a plugin asks for its device times. Small
 // collectives then take up to 13 % longer.
-constexpr int kCostlyDeviceTimes = 23102;
+constexpr int kFirstVersionWithCostlyDeviceTimes = 23102;
 
 /// Returns the value of a variable. If the variable is unset, returns the first of `choices`.
 std::string read_choice(Environment environment, const char* variable, std::initializer_list<const char*> choices) {
   const std::string value = nonempty_variable(environment, variable).value_or(*choices.begin());
   for (const char* const each : choices)
     if (value == each) return value;
-  throw UsageError(fmt::format("{}: unknown value {}; set it to on or off", variable, printable_value(value)));
+  throw UsageError(fmt::format("{}: unknown value {}; set it to one of {}", variable, printable_value(value),
+                               fmt::join(choices, ", ")));
 }
 
 }  // namespace
@@ -42,7 +44,8 @@ int nccl_version_of(const void* address) {
 
 int wanted_events(Environment environment, int interface, int nccl_version) {
   const std::string device_times = read_choice(environment, "BUSBW_TRACE_DEVICE_TIMES", {"auto", "on", "off"});
-  const bool are_cheap = nccl_version != 0 ? nccl_version < kCostlyDeviceTimes : interface < 7;
+  // If the version is unknown, the interface decides: NCCL 2.31 introduced version 7.
+  const bool are_cheap = nccl_version != 0 ? nccl_version < kFirstVersionWithCostlyDeviceTimes : interface < 7;
   // Before version 4, NCCL gives the times at which a thread of the host noticed the kernel.
   const bool has_device_times = interface >= 4 && (device_times == "on" || (device_times == "auto" && are_cheap));
   const bool has_network = read_choice(environment, "BUSBW_TRACE_NETWORK", {"off", "on"}) == "on";

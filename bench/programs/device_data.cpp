@@ -105,7 +105,8 @@ bool measure_all(std::size_t bytes) {
 
 int main(int argc, char** argv) {
   try {
-    return measure_all((argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 4096) << 20) ? 0 : 1;
+    const std::size_t mib = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 4096;
+    return measure_all(mib << 20) ? 0 : 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "device_data: {}\n", error.what());
     return 3;

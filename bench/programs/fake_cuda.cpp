@@ -1,6 +1,6 @@
 // Fake CUDA runtime for a machine without a GPU: devices that are connected by NVLink and use the host's memory.
-// Kernels do not run. It serves to measure the cost of the fast path's host code, and to test how the fast path queues
-// kernels and manages memory, and which settings the engine chooses.
+// Kernels do not run. A benchmark measures the cost of the fast path's host code with this library. Tests check how the
+// fast path queues kernels and manages memory, and which settings the engine chooses.
 //
 // BUSBW_PRETENDED_DEVICES: number of devices [default: 2].
 // BUSBW_PRETENDED_MIB: memory of each device [default: 4096].
@@ -145,7 +145,10 @@ class DeviceMemory {
   cudaError_t allocate(void** memory, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     std::size_t& allocated_bytes = allocated_bytes_[current_device];
-    if (allocated_bytes + bytes > limit_bytes_) return last_error = cudaErrorMemoryAllocation;
+    if (allocated_bytes + bytes > limit_bytes_) {
+      last_error = cudaErrorMemoryAllocation;
+      return last_error;
+    }
     if (const cudaError_t error = allocate_host(memory, bytes); error != cudaSuccess) return error;
     allocated_bytes += bytes;
     blocks_[*memory] = {current_device, bytes};
@@ -286,7 +289,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) {
   static const bool is_busy = number_from("BUSBW_PRETENDED_BUSY", 0) != 0;
-  return is_busy || !has_nccl_ended() ? cudaErrorNotReady : cudaSuccess;
+  const bool has_ended = !is_busy && has_nccl_ended();
+  return has_ended ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 /// Fails for a captured stream, as in CUDA.

@@ -1,6 +1,6 @@
 // Fake NCCL for measuring the cost of delegated calls, with all ranks in one thread or one rank per process.
-// Communicators know their rank and size. All-gathers in a group gather data, because the fast path sets up its cliques
-// with them. All other operations do nothing.
+// Communicators know their rank and size. All-gathers in a group gather data, which the fast path needs to set up its
+// cliques. All other operations do nothing.
 //
 // BUSBW_PRETENDED_MEETING: folder through which ranks of several processes gather.
 // BUSBW_PRETENDED_NCCL: reported version, such as 21803 for 2.18.3.
@@ -82,8 +82,11 @@ void write_file(const std::string& name, const GatherCall& from) {
 
 /// Waits for a rank's contribution and reads it.
 void read_file(const std::string& name, const GatherCall& to, int rank) {
-  std::FILE* file = nullptr;
-  while (!(file = std::fopen(name.c_str(), "r"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::FILE* file = std::fopen(name.c_str(), "r");
+  while (file == nullptr) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    file = std::fopen(name.c_str(), "r");
+  }
   const std::size_t size = std::fread(to.all + static_cast<std::size_t>(rank) * to.bytes, 1, to.bytes, file);
   std::fclose(file);
   if (size != to.bytes) std::abort();
@@ -96,6 +99,13 @@ void gather_from_processes(const char* folder) {
     write_file(file_path(folder, gather, call.rank), call);
     for (int rank = 0; rank < call.ranks; ++rank) read_file(file_path(folder, gather, rank), call, rank);
   }
+}
+
+/// Gathers among the ranks of this process. The open group has the call of every rank.
+void gather_in_process() {
+  for (const GatherCall& from : pending_gathers)
+    for (const GatherCall& to : pending_gathers)
+      std::memmove(to.all + static_cast<std::size_t>(from.rank) * from.bytes, from.own, from.bytes);
 }
 
 /// File of BUSBW_PRETENDED_NCCL_LOG. Null if it is unset.
@@ -171,14 +181,18 @@ void start_profiler(const ncclComm& communicator) {
   if (profiler()) profiler()->init(&context, &wanted_events, "a", 1, 1, communicator.ranks, communicator.rank, nullptr);
 }
 
-/// Reports an all-reduce to the plugin, if it wants that.
+/// Returns an element of a list that is separated by commas.
+std::string element_of_list(std::string list, int index) {
+  for (int i = 0; i < index; ++i) list.erase(0, list.find(',') + 1);
+  return list.substr(0, list.find(','));
+}
+
+/// Reports an all-reduce to the plugin, if the plugin has requested collectives.
 void report_to_profiler(const ncclComm& communicator, void* recv) {
   constexpr int kCollective = 2;
   const char* const algorithms = std::getenv("BUSBW_PRETENDED_ALGORITHMS");
   if (!algorithms) return;
-  std::string algorithm = algorithms;
-  for (int rank = 0; rank < communicator.rank; ++rank) algorithm.erase(0, algorithm.find(',') + 1);
-  algorithm.erase(std::min(algorithm.find(','), algorithm.size()));
+  const std::string algorithm = element_of_list(algorithms, communicator.rank);
   const bool is_wanted = profiler() && (wanted_events & kCollective);
   if (operation_log()) {
     std::fprintf(operation_log(), is_wanted ? "profiled\n" : "not profiled\n");
@@ -294,16 +308,18 @@ ncclResult_t ncclGroupStart() {
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  if (--group_depth == 0 && !group_streams.empty()) log_launches();
-  if (group_depth == 0 && transfer_communicator)
-    std::exchange(transfer_communicator, nullptr)->peers->add_operation(std::exchange(transfer_peers, {}));
-  if (const char* const folder = pending_gathers.empty() ? nullptr : std::getenv("BUSBW_PRETENDED_MEETING")) {
-    gather_from_processes(folder);
-    pending_gathers.clear();
+  --group_depth;
+  if (group_depth == 0 && !group_streams.empty()) log_launches();
+  if (group_depth == 0 && transfer_communicator) {
+    transfer_communicator->peers->add_operation(transfer_peers);
+    transfer_communicator = nullptr;
+    transfer_peers.clear();
   }
-  for (const GatherCall& from : pending_gathers)
-    for (const GatherCall& to : pending_gathers)
-      std::memmove(to.all + static_cast<std::size_t>(from.rank) * from.bytes, from.own, from.bytes);
+  const char* const folder = std::getenv("BUSBW_PRETENDED_MEETING");
+  if (folder != nullptr)
+    gather_from_processes(folder);
+  else
+    gather_in_process();
   pending_gathers.clear();
   return std::exchange(has_nonblocking, false) ? ncclInProgress : ncclSuccess;
 }

@@ -34,12 +34,12 @@ class FakePeers {
       : prefix_(std::getenv("BUSBW_PRETENDED_JOB") + ("/" + name)), rank_(rank), ranks_(ranks) {
     static int join_count = 0;
     die_if_requested("join", ++join_count);
-    create_file(path_of(rank), std::getenv("BUSBW_RANK"));
+    create_file(join_path(rank), std::getenv("BUSBW_RANK"));
   }
   /// True if all ranks have joined.
   bool have_joined() const {
     for (int rank = 0; rank < ranks_; ++rank)
-      if (!exists(path_of(rank))) return false;
+      if (!exists(join_path(rank))) return false;
     return true;
   }
   /// Adds an operation of this rank with peers, each of which adds an operation with this rank.
@@ -54,18 +54,19 @@ class FakePeers {
   /// started on all its peers.
   bool have_finished() {
     for (; !operations_.empty(); operations_.pop_front()) {
-      for (const auto& [peer, number] : operations_.front()) create_file(path_of(rank_, peer, number), "");
+      for (const auto& [peer, number] : operations_.front()) create_file(operation_path(rank_, peer, number), "");
       for (const auto& [peer, number] : operations_.front())
-        if (is_link_dead(peer) || !exists(path_of(peer, rank_, number))) return false;
+        if (is_link_dead(peer) || !exists(operation_path(peer, rank_, number))) return false;
     }
     return true;
   }
 
  private:
-  std::string path_of(int rank) const { return prefix_ + "-" + std::to_string(rank); }
+  /// Path of the file that says that `rank` has joined. It contains the rank's number in the job.
+  std::string join_path(int rank) const { return prefix_ + "-" + std::to_string(rank); }
   /// Path of the file that says that operation `number` of `rank` with `peer` has started.
-  std::string path_of(int rank, int peer, int number) const {
-    return path_of(rank) + "-" + std::to_string(peer) + "-" + std::to_string(number);
+  std::string operation_path(int rank, int peer, int number) const {
+    return join_path(rank) + "-" + std::to_string(peer) + "-" + std::to_string(number);
   }
   static bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
   /// Writes a file that other processes see only as a whole.
@@ -78,7 +79,7 @@ class FakePeers {
     const char* const links = std::getenv("BUSBW_PRETENDED_DEAD_LINKS");
     if (!links) return false;
     std::string peer_of_job;
-    std::ifstream(path_of(peer)) >> peer_of_job;
+    std::ifstream(join_path(peer)) >> peer_of_job;
     const std::string own = std::getenv("BUSBW_RANK");
     const std::string list = std::string(" ") + links + " ";
     return list.find(" " + own + "-" + peer_of_job + " ") != list.npos ||

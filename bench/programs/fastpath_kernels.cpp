@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -152,18 +153,16 @@ void run_graphs(const std::vector<Gpu>& gpus) {
 std::optional<float> expected_value(const Benchmark& benchmark, int rank, int ranks, std::size_t element) {
   const std::size_t part_elements = benchmark.part_bytes / sizeof(__half);
   const std::size_t part = element / part_elements;
-  float sum = 0;
-  for (int peer = 0; peer < ranks; ++peer) sum += value_of(peer, element);
   switch (benchmark.collective) {
-    default: break;
-    case Collective::reduce_scatter:
-      if (part != index_of(rank)) return std::nullopt;
-      break;
     case Collective::all_gather: return value_of(static_cast<int>(part), element);
     case Collective::alltoall:
       return value_of(static_cast<int>(part), index_of(rank) * part_elements + element % part_elements);
     case Collective::broadcast: return value_of(0, element);
+    default: break;
   }
+  if (benchmark.collective == Collective::reduce_scatter && part != index_of(rank)) return std::nullopt;
+  float sum = 0;
+  for (int peer = 0; peer < ranks; ++peer) sum += value_of(peer, element);
   return sum;
 }
 
@@ -197,12 +196,14 @@ void capture_graph(Gpu& gpu, const Operation& operation, int rank, int operation
 /// Returns the shortest time of a graph over three runs, after one warm-up run.
 float min_graph_time_ms(const std::vector<Gpu>& gpus) {
   float min_time_ms = 1e30f;
-  for (int run = 0; run < 4; ++run) {
+  constexpr int kTimedRuns = 3;
+  for (int run = 0; run <= kTimedRuns; ++run) {
     run_graphs(gpus);
-    // The GPU that was launched last did not wait for the launches of the others.
+    // The GPU that was launched last did not wait for other launches.
     float time_ms = 0;
     check(cudaEventElapsedTime(&time_ms, gpus.back().begin, gpus.back().end), "time");
-    if (run > 0) min_time_ms = std::min(min_time_ms, time_ms);
+    const bool is_warm_up = run == 0;
+    if (!is_warm_up) min_time_ms = std::min(min_time_ms, time_ms);
   }
   return min_time_ms;
 }
@@ -227,8 +228,9 @@ int main(int argc, char** argv) {
   benchmark.part_bytes = bytes / parts;
   benchmark.whole_bytes = benchmark.part_bytes * parts;
   benchmark.alltoall_output_offset = bytes + 4096;
-  // As in the library: 2^18 cells, divided by the number of ranks, rounded up to a power of two.
-  benchmark.max_cells = (1 << 18) / (ranks <= 2 ? 2 : ranks <= 4 ? 4 : 8);
+  // As in the library: 2^18 cells for all ranks together, with their number rounded up to a power of two.
+  const auto rounded_ranks = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
+  benchmark.max_cells = (1 << 18) / rounded_ranks;
 
   std::vector<Gpu> gpus;
   for (int rank = 0; rank < ranks; ++rank) gpus.push_back(allocate_gpu(benchmark, rank, ranks));

@@ -31,11 +31,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRepetitions = 7;
+// NCCL delays the ranks of a root with more ranks than this, so that they do not all connect at once.
 constexpr int kRanksWithoutDelay = 256;  // NCCL_UID_STAGGER_THRESHOLD
 constexpr double kRanksPerSecond = 7000;  // NCCL_UID_STAGGER_RATE
-constexpr std::int32_t kBootstrapSocket = 1;
+constexpr std::int32_t kBootstrapSocket = 1;  // NCCL's kind of socket
 
 using Address = std::array<char, 28>;  // a sockaddr_in6, of which IPv4 uses the first 16 bytes
+using RingAddress = std::array<char, 128>;  // an Address, padded with zeros
 
 /// Contents of a unique id.
 struct Root {
@@ -51,7 +53,7 @@ struct Contact {
   std::int32_t roots;
   std::int32_t offset;
   Address own_address;  // the root connects to it
-  std::array<char, 128> ring_address;  // the root passes it to the previous rank
+  RingAddress ring_address;  // the root passes it to the previous rank
 };
 static_assert(sizeof(Contact) == 176);
 
@@ -101,27 +103,30 @@ class Rank {
     return std::chrono::duration<double>(is_delayed ? number_at_root() / kRanksPerSecond : 0);
   }
 
-  void contact(const std::vector<Root>& roots) const {
-    contact(roots, root_, rank_);
-    // A root passes on the first rank of the next root, too.
+  /// Sends this rank's address to its root. The first rank of a root follows the last rank of the previous root. So it
+  /// also sends its address to the previous root.
+  void send_contacts(const std::vector<Root>& roots) const {
+    send_contact(roots, root_, rank_);
     if (roots.size() > 1 && number_at_root() == 0) {
       const int previous_rank = (rank_ + distribution_.ranks - 1) % distribution_.ranks;
-      contact(roots, (root_ + distribution_.roots - 1) % distribution_.roots, previous_rank + 1);
+      send_contact(roots, (root_ + distribution_.roots - 1) % distribution_.roots, previous_rank + 1);
     }
   }
 
-  void receive_next() const {
+  /// Receives the address of the next rank from the root.
+  void receive_next_address() const {
     const int socket = accept(listener_, nullptr, nullptr);
     require(socket >= 0, "accept");
-    receive<std::uint64_t>(socket);
-    receive<std::int32_t>(socket);
-    if (receive<std::int32_t>(socket) != 128) throw std::runtime_error("the root sent another message; use NCCL 2.30");
-    receive<std::array<char, 128>>(socket);
+    receive<std::uint64_t>(socket);  // magic
+    receive<std::int32_t>(socket);  // kind of the socket
+    const auto message_bytes = receive<std::int32_t>(socket);
+    if (message_bytes != sizeof(RingAddress)) throw std::runtime_error("the root sent another message; use NCCL 2.30");
+    receive<RingAddress>(socket);
     close(socket);
   }
 
  private:
-  void contact(const std::vector<Root>& roots, int root, int rank) const {
+  void send_contact(const std::vector<Root>& roots, int root, int rank) const {
     const Root& called = roots[static_cast<std::size_t>(root)];
     Contact message{.rank = rank,
                     .ranks = distribution_.ranks,
@@ -163,7 +168,7 @@ std::vector<Root> make_roots(GetUniqueId get_unique_id, int count) {
   return roots;
 }
 
-/// Returns the time in ms until every rank knows the next one.
+/// Returns the time in ms until every rank knows the address of the next rank.
 double connect_ranks(const std::vector<Root>& roots, Distribution distribution) {
   const unsigned thread_count = std::max(1U, std::thread::hardware_concurrency() / 2);
   std::vector<std::vector<std::unique_ptr<Rank>>> slices(thread_count);
@@ -179,9 +184,9 @@ double connect_ranks(const std::vector<Root>& roots, Distribution distribution) 
       threads.emplace_back([&] {
         for (const auto& rank : slice) {
           std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(rank->delay()));
-          rank->contact(roots);
+          rank->send_contacts(roots);
         }
-        for (const auto& rank : slice) rank->receive_next();
+        for (const auto& rank : slice) rank->receive_next_address();
       });
   }
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -26,19 +26,30 @@ constexpr int kRounds = 41;
 constexpr int kOperations = 2000;  // per round; few, so that all rounds stay below the size limit
 constexpr int kChannels = 4;
 
-void operate(const PluginTable<FifthInit>& plugin, void* context, bool has_kernels) {
+// NCCL's numbers of types and states of events.
+constexpr std::uint64_t kPlan = 1 << 0;
+constexpr std::uint64_t kCollective = 1 << 1;
+constexpr std::uint64_t kKernelChannel = 1 << 6;
+constexpr std::uint64_t kGroupCall = 1 << 8;
+constexpr std::uint64_t kCollectiveCall = 1 << 9;
+constexpr int kKernelChannelStop = 22;
+constexpr int kGroupStartEnded = 23;
+constexpr int kGroupEndStarted = 24;
+
+/// Calls the plugin as NCCL does for one all-reduce.
+void report_operation(const PluginTable<FifthInit>& plugin, void* context, bool has_kernels) {
   void *group = nullptr, *call = nullptr, *plan = nullptr, *task = nullptr;
-  GroupCallDescriptor group_call{.type = 1 << 8, .depth = 1};
+  GroupCallDescriptor group_call{.type = kGroupCall, .depth = 1};
   plugin.start(context, &group, &group_call);
-  plugin.state(group, 23, nullptr);
+  plugin.state(group, kGroupStartEnded, nullptr);
   CollectiveCallDescriptor collective_call{
-      .type = 1 << 9, .parent = group, .function = "AllReduce", .count = 256, .datatype = "ncclFloat32"};
+      .type = kCollectiveCall, .parent = group, .function = "AllReduce", .count = 256, .datatype = "ncclFloat32"};
   plugin.start(context, &call, &collective_call);
   plugin.stop(call);
-  plugin.state(group, 24, nullptr);
-  CollectiveDescriptor<std::uint64_t> plan_event{.type = 1 << 0};
+  plugin.state(group, kGroupEndStarted, nullptr);
+  CollectiveDescriptor<std::uint64_t> plan_event{.type = kPlan};
   plugin.start(context, &plan, &plan_event);
-  CollectiveDescriptor<std::uint64_t> collective{.type = 1 << 1,
+  CollectiveDescriptor<std::uint64_t> collective{.type = kCollective,
                                                  .parent = call,
                                                  .function = "AllReduce",
                                                  .send = context,
@@ -53,12 +64,13 @@ void operate(const PluginTable<FifthInit>& plugin, void* context, bool has_kerne
   plugin.stop(task);
   plugin.stop(plan);
   plugin.stop(group);
-  for (std::uint64_t channel = 0; has_kernels && channel < kChannels; ++channel) {
+  if (!has_kernels) return;
+  for (std::uint64_t channel = 0; channel < kChannels; ++channel) {
     void* kernel = nullptr;
-    KernelDescriptor<std::uint64_t> event{.type = 1 << 6, .parent = task, .timer = 1000 - channel};
+    KernelDescriptor<std::uint64_t> event{.type = kKernelChannel, .parent = task, .timer = 1000 - channel};
     plugin.start(context, &kernel, &event);
     std::uint64_t end_ns = 2000 + channel;
-    plugin.state(kernel, 22, &end_ns);
+    plugin.state(kernel, kKernelChannelStop, &end_ns);
     plugin.stop(kernel);
   }
 }
@@ -87,7 +99,8 @@ int main(int argument_count, char** arguments) {
             for (int round = 0; round < kRounds; ++round) {
               barrier.arrive_and_wait();
               const auto start = std::chrono::steady_clock::now();
-              for (int operation = 0; operation < kOperations; ++operation) operate(*plugin, context, has_kernels);
+              for (int operation = 0; operation < kOperations; ++operation)
+                report_operation(*plugin, context, has_kernels);
               const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
               times_ns[static_cast<std::size_t>(thread * kRounds + round)] = time.count() / kOperations;
             }

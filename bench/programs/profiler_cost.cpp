@@ -40,6 +40,7 @@ enum class Variant { none, none_again, ignored, answered, recorded };
 constexpr std::array kVariants{Variant::none, Variant::none_again, Variant::ignored, Variant::answered,
                                Variant::recorded};
 constexpr std::array kNames{"none", "none", "ignored", "answered", "recorded"};
+constexpr int kWarmUpRounds = 3;
 constexpr int kRounds = 61;
 constexpr int kOperations = 1000;  // per round and variant
 
@@ -75,9 +76,10 @@ int init(void** context, std::uint64_t id, int* mask, const char* name, int node
 
 int finalize(void*) { return 0; }
 
-void choose(Variant chosen) {
-  variant = chosen;
-  const bool has_events = chosen != Variant::none && chosen != Variant::none_again;
+/// Sets the variant of the next operations. No rank may be within an operation.
+void select_variant(Variant selected) {
+  variant = selected;
+  const bool has_events = selected != Variant::none && selected != Variant::none_again;
   std::atomic_ref(*events_mask.load()).store(has_events ? wanted_events.load() : 0);
 }
 
@@ -112,7 +114,7 @@ struct Nccl {
 /// Times per operation in us by variant and round.
 using Times = std::array<std::array<double, kRounds>, kVariants.size()>;
 
-/// `times`: written by rank 0. All ranks of a round start together, so that the time of each is that of all.
+/// Runs all rounds of one rank. Rank 0 writes `times`: all ranks start together, so its time is the time of all ranks.
 void run_rank(const Nccl& nccl, ncclUniqueId id, int rank, int ranks, std::size_t bytes, std::barrier<>& barrier,
               Times& times) {
   require(cudaSetDevice(rank));
@@ -123,12 +125,12 @@ void run_rank(const Nccl& nccl, ncclUniqueId id, int rank, int ranks, std::size_
   require(cudaMalloc(&buffer, bytes));
   require(cudaMemset(buffer, 0, bytes));
   require(cudaStreamCreate(&stream));
-  for (int round = -3; round < kRounds; ++round)  // the first three rounds are not counted
-    for (std::size_t turn = 0; turn < kVariants.size(); ++turn) {
-      // Each variant follows each other one, so that a drift of the machine meets all.
-      const std::size_t number = (turn + static_cast<std::size_t>(round + 3)) % kVariants.size();
+  for (int round = -kWarmUpRounds; round < kRounds; ++round)
+    for (std::size_t position = 0; position < kVariants.size(); ++position) {
+      // Each round starts with the next variant, so that a drift of the machine affects all variants alike.
+      const std::size_t number = (position + static_cast<std::size_t>(round + kWarmUpRounds)) % kVariants.size();
       barrier.arrive_and_wait();
-      if (rank == 0) choose(kVariants[number]);
+      if (rank == 0) select_variant(kVariants[number]);
       barrier.arrive_and_wait();
       const auto start = std::chrono::steady_clock::now();
       for (int operation = 0; operation < kOperations; ++operation)
@@ -138,7 +140,7 @@ void run_rank(const Nccl& nccl, ncclUniqueId id, int rank, int ranks, std::size_
       if (rank == 0 && round >= 0) times[number][static_cast<std::size_t>(round)] = time.count() / kOperations;
     }
   barrier.arrive_and_wait();
-  if (rank == 0) choose(Variant::none);
+  if (rank == 0) select_variant(Variant::none);
   barrier.arrive_and_wait();
   require(nccl.destroy(comm));
 }

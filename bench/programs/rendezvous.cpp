@@ -1,5 +1,5 @@
-// Measures the rendezvous of a job's many processes over loopback. A few forked processes simulate them: a member is a
-// thread that acts as one process of the job, with its own connections. PROCESSES is the number of forked processes.
+// Measures the rendezvous of a job's many processes over loopback. A member is a thread that acts as one process of the
+// job, with its own connections. A few forked processes contain the members; PROCESSES is their number.
 // Prints JSON with the times of the first member, which runs alone in this process, and its peak memory.
 //
 //   rendezvous MEMBERS PROCESSES
@@ -14,6 +14,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -32,9 +33,10 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 
 /// Peak memory of this process, in bytes.
 std::size_t peak_bytes() {
+  constexpr std::string_view kPeakKey = "VmHWM:";
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+    if (line.starts_with(kPeakKey)) return std::strtoull(line.c_str() + kPeakKey.size(), nullptr, 10) * 1024;  // KiB
   return 0;
 }
 
@@ -78,7 +80,7 @@ void run_member(int member, int members, int port, double start_s, Figures& figu
   team->barrier();
 }
 
-/// Runs the members `first`, `first` + `step`, ... of one process and returns the figures of the first one.
+/// Runs the members `first`, `first` + `step`, ... of one process. Returns the figures of member `first`.
 Figures run_process(int first, int step, int members, int port, double start_s) {
   std::vector<Figures> figures(static_cast<std::size_t>(members));
   std::vector<std::thread> threads;

@@ -21,8 +21,8 @@ class CollectiveObserver {
   ~CollectiveObserver() = default;
 };
 
-/// Function of the plugin that sets the observer of the process; null ends the observation. Without an observer
-/// NCCL reports no events. Has no effect in a recorded process.
+/// Function of the plugin that sets the observer of the process. Null ends the observation, but a thread may still be
+/// in a call of the old observer. Without an observer NCCL reports no events. Has no effect in a recorded process.
 inline constexpr const char* kSetCollectiveObserver = "busbw_set_collective_observer";
 using SetCollectiveObserver = void(CollectiveObserver*);
 

@@ -56,7 +56,7 @@ void load_symbol(void* library, const char* name, Function& function) {
 
 }  // namespace
 
-/// NVML functions; null if the library lacks one. GPU handles are pointers, results are ints.
+/// NVML functions; null if the library lacks the function. GPU handles are pointers, results are ints.
 struct NvmlFunctions {
   void* library;
   int (*init)() = nullptr;
@@ -135,7 +135,8 @@ std::optional<int> NvmlGpu::nvlinks() const {
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     unsigned state = 0;
     if (nvml_->nvlink_state(handle_, link, &state) != kSuccess) continue;
-    active = active.value_or(0) + (state == kLinkActive ? 1 : 0);
+    const int added = state == kLinkActive ? 1 : 0;
+    active = active.value_or(0) + added;
   }
   return active;
 }
@@ -155,7 +156,7 @@ std::optional<std::int64_t> NvmlGpu::process_bytes() const {
   const auto end = processes.begin() + std::min(count, kMaxListedProcesses);
   const auto own_pid = static_cast<unsigned>(getpid());
   auto own_process = std::ranges::find(processes.begin(), end, own_pid, &GpuProcess::pid);
-  // In a container, NVML may report other process numbers. A single process is then taken as this one.
+  // In a container, NVML may report other process numbers. A single process is then taken as this process.
   if (own_process == end && count == 1) own_process = processes.begin();
   if (own_process == end || own_process->used_bytes == kNotAvailable) return std::nullopt;
   return static_cast<std::int64_t>(own_process->used_bytes);
@@ -176,8 +177,8 @@ std::optional<std::string> Nvml::driver_version() const {
 
 std::optional<NvmlGpu> Nvml::gpu(const std::string& bus_id) const {
   void* handle = nullptr;
-  if (!is_available() || !functions()->gpu_by_bus_id || functions()->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess)
-    return std::nullopt;
+  if (!is_available() || !functions()->gpu_by_bus_id) return std::nullopt;
+  if (functions()->gpu_by_bus_id(bus_id.c_str(), &handle) != kSuccess) return std::nullopt;
   return NvmlGpu(functions(), handle);
 }
 

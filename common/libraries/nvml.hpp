@@ -30,7 +30,7 @@ class NvmlGpu {
   /// True if the two GPUs can read and write each other's memory over NVLink.
   bool is_joined_by_nvlink(const NvmlGpu& peer) const;
   /// Bytes of the GPU's memory that this process uses. The process must be running on the GPU. In a container, NVML may
-  /// report other process numbers; if it lists one process, that is taken as this one.
+  /// report other process numbers. If NVML lists only one process, it is taken as this process.
   std::optional<std::int64_t> process_bytes() const;
 
  private:

@@ -12,8 +12,8 @@
 namespace busbw {
 namespace {
 
-// Versions of NCCL have the form 2804 up to 2.8.4, and 20906 from 2.9.6 on. Smaller numbers, and those between, belong
-// to other libraries.
+// NCCL reports its versions up to 2.8.4 in the form 2804, and its versions from 2.9.6 on in the form 20906. All other
+// numbers belong to other libraries.
 constexpr int kFirstOldVersion = 2000;
 constexpr int kLastOldVersion = 2999;
 constexpr int kFirstNewVersion = 20900;
@@ -21,7 +21,8 @@ constexpr int kFirstNewVersion = 20900;
 }  // namespace
 
 void* OpenedLibrary::find(const char* function, int since) const noexcept {
-  return is_nccl_version(version) && version < since ? nullptr : dlsym(handle, function);
+  const bool is_too_old = is_nccl_version(version) && version < since;
+  return is_too_old ? nullptr : dlsym(handle, function);
 }
 
 void OpenedLibrary::read_version(std::string_view setting) {
@@ -35,7 +36,8 @@ std::string OpenedLibrary::name_text() const { return fmt::format("NCCL {} ({})"
 
 std::string file_containing(const void* address) {
   Dl_info info{};
-  return dladdr(address, &info) && info.dli_fname ? info.dli_fname : "";
+  const bool is_found = dladdr(address, &info) != 0 && info.dli_fname != nullptr;
+  return is_found ? info.dli_fname : "";
 }
 
 std::vector<std::string> wheel_libraries(const std::filesystem::path& environment) {

@@ -18,7 +18,6 @@ using Ancestors = std::vector<Ancestor>;
 /// for example because it is outside the container. Only tests pass another `proc`.
 Ancestors ancestors_of(long pid, const std::filesystem::path& proc = "/proc");
 
-/// Returns the ancestors of this process.
 Ancestors process_ancestors();
 
 }  // namespace busbw

@@ -11,7 +11,8 @@ using Environment = std::optional<std::string> (*)(const char* variable);
 /// Returns the value, or nothing if the variable is unset or empty. Job scripts often leave empty variables behind.
 inline std::optional<std::string> nonempty_variable(Environment environment, const char* variable) {
   auto value = environment(variable);
-  return value && !value->empty() ? value : std::nullopt;
+  if (value && value->empty()) return std::nullopt;
+  return value;
 }
 
 /// Returns the value of a variable of this process, or nothing if it is unset.

@@ -52,7 +52,6 @@ Endpoint endpoint_of(const std::string& text, int port);
 Descriptor listen_at(const Endpoint& endpoint);
 /// Like `listen_at`, on all addresses of this host, with IPv6 if the host supports it.
 Descriptor listen_everywhere(int port);
-/// Returns the local address of a socket.
 Endpoint local_endpoint(const Descriptor& socket);
 /// Returns the address of the peer, or nothing if the socket is no longer connected.
 std::optional<Endpoint> remote_endpoint(const Descriptor& socket);

@@ -15,7 +15,9 @@ std::size_t raise_open_file_limit(std::size_t needed_count) {
   if (limit.rlim_cur >= needed_count) return limit.rlim_cur;
   const rlim_t soft_limit = limit.rlim_cur;
   limit.rlim_cur = std::min<rlim_t>(needed_count, limit.rlim_max);
-  return limit.rlim_cur > soft_limit && setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : soft_limit;
+  const bool can_raise = limit.rlim_cur > soft_limit;
+  if (!can_raise || setrlimit(RLIMIT_NOFILE, &limit) != 0) return soft_limit;
+  return limit.rlim_cur;
 }
 
 }  // namespace busbw

@@ -29,11 +29,13 @@ std::vector<int> allowed_processors() {
 
 std::optional<std::string> oversubscription_warning(int ranks, int processors, std::string_view host) {
   if (processors == 0 || ranks <= processors) return std::nullopt;
+  const std::string on_host = host.empty() ? "" : fmt::format(" on {}", host);
+  const char* const there = host.empty() ? "" : "there ";
+  const char* const plural = processors == 1 ? "" : "s";
   return fmt::format(
-      "{} ranks{}{} share {} processor{}, so times include waiting for a turn; use at most {} rank{} {}to time the "
+      "{} ranks{} share {} processor{}, so times include waiting for a turn; use at most {} rank{} {}to time the "
       "communication alone",
-      ranks, host.empty() ? "" : " on ", host, processors, processors == 1 ? "" : "s", processors,
-      processors == 1 ? "" : "s", host.empty() ? "" : "there ");
+      ranks, on_host, processors, plural, processors, plural, there);
 }
 
 }  // namespace busbw

@@ -1,5 +1,5 @@
 #pragma once
-// Processors that a process may use, and the warning for ranks that share them.
+// Processors that a process may use, and the warning for ranks that share processors.
 #include <optional>
 #include <string>
 #include <string_view>

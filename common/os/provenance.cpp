@@ -40,12 +40,15 @@ constexpr std::string_view kSecretWords[] = {"TOKEN",      "SECRET", "PASS", "PW
 constexpr std::string_view kSecretEndings[] = {"_PAT"};
 
 bool is_allowed(std::string_view variable) {
-  // OMPI_MCA_ variables contain lower-case names, so compare secret words in upper case.
+  // OMPI_MCA_ variables contain lower-case names, so secret words are compared in upper case.
   std::string upper_case(variable);
   std::ranges::transform(upper_case, upper_case.begin(), [](unsigned char letter) { return std::toupper(letter); });
-  return std::ranges::any_of(kAllowedPrefixes, [&](auto prefix) { return variable.starts_with(prefix); }) &&
-         std::ranges::none_of(kSecretWords, [&](auto word) { return upper_case.find(word) != upper_case.npos; }) &&
-         std::ranges::none_of(kSecretEndings, [&](auto ending) { return upper_case.ends_with(ending); });
+  const bool has_secret_word =
+      std::ranges::any_of(kSecretWords, [&](auto word) { return upper_case.find(word) != upper_case.npos; }) ||
+      std::ranges::any_of(kSecretEndings, [&](auto ending) { return upper_case.ends_with(ending); });
+  const bool has_allowed_prefix =
+      std::ranges::any_of(kAllowedPrefixes, [&](auto prefix) { return variable.starts_with(prefix); });
+  return has_allowed_prefix && !has_secret_word;
 }
 
 // The same as in src/busbw/secret_variables.py.

@@ -1,5 +1,5 @@
 #pragma once
-// Ticks of 100 ms, the unit in which waits for other processes are limited, and a timer that counts them.
+// Ticks of 100 ms, and a timer that counts ticks. Limits of waits for other processes are numbers of ticks.
 #include <cstdint>
 
 #include "common/os/descriptor.hpp"
@@ -30,7 +30,6 @@ class TickLimit {
  public:
   /// Starts the limit. Throws EnvironmentError if the system cannot create a timer.
   explicit TickLimit(double limit_s);
-  /// Starts the limit again.
   void restart();
   /// True if the limit has passed since the last start.
   bool has_passed();
@@ -41,7 +40,6 @@ class TickLimit {
   std::uint64_t elapsed_ticks_ = 0;
 };
 
-/// Sleeps one tick.
 void sleep_tick();
 
 /// Converts seconds to whole ticks. Values above 1e7 s count as 1e7 s, so that the result fits an int.

@@ -34,7 +34,7 @@ pid_t start_shell(const std::string& command, const ShellSettings& settings) {
   sigemptyset(&default_signals);
   for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) sigaddset(&default_signals, signal);
   posix_spawnattr_setsigdefault(&attributes, &default_signals);
-  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setpgroup(&attributes, 0);  // a new group, if the flag requests that
   const int group_flag = settings.has_own_group ? POSIX_SPAWN_SETPGROUP : 0;
   posix_spawnattr_setflags(&attributes,
                            static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group_flag));

@@ -1,4 +1,5 @@
-// Finds the name that a misspelled word probably means: a name with few different letters, or the only longer one.
+// Finds the name that a misspelled word probably means: a name with few different letters, or the
+// only name that begins with the word.
 #include "common/support/near_miss.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +20,8 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// Returns the number of letters to insert, delete, replace or swap with their neighbor (optimal string alignment).
+/// Returns the number of letters to insert, delete, replace or swap with their neighbor, to make `b` from `a` (optimal
+/// string alignment). distance[i][j] is the number for the first i letters of `a` and the first j letters of `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> distance(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -30,8 +32,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
       }
       const std::size_t replaced = distance[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
       distance[i][j] = std::min({distance[i - 1][j] + 1, distance[i][j - 1] + 1, replaced});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        distance[i][j] = std::min(distance[i][j], distance[i - 2][j - 2] + 1);
+      const bool is_swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (is_swap) distance[i][j] = std::min(distance[i][j], distance[i - 2][j - 2] + 1);
     }
   }
   return distance[a.size()][b.size()];

@@ -10,7 +10,7 @@ namespace {
 /// Maximum length of a value in a message: longer than usual names, paths and addresses.
 constexpr std::size_t kMaxBytes = 200;
 
-/// True for the UTF-8 encoding of a C1 control character (U+0080 to U+009F). Some terminals execute these.
+/// True for the UTF-8 encoding of a C1 control character (U+0080 to U+009F). Some terminals execute such characters.
 bool is_c1_control(unsigned char first, unsigned char second) {
   return first == 0xc2 && second >= 0x80 && second < 0xa0;
 }

@@ -7,8 +7,8 @@ namespace busbw {
 
 std::string process_ranks_text(int process, int ranks_per_process) {
   const int first = process * ranks_per_process;
-  return ranks_per_process == 1 ? fmt::format("rank {}", first)
-                                : fmt::format("ranks {} to {}", first, first + ranks_per_process - 1);
+  if (ranks_per_process == 1) return fmt::format("rank {}", first);
+  return fmt::format("ranks {} to {}", first, first + ranks_per_process - 1);
 }
 
 }  // namespace busbw

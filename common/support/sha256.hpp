@@ -30,7 +30,6 @@ class Sha256 {
   std::uint64_t added_bytes_ = 0;
 };
 
-/// Returns the hash of `text`.
 Digest sha256(std::string_view text);
 
 /// Returns the HMAC-SHA-256 (RFC 2104), which proves knowledge of the key without revealing it.

@@ -126,7 +126,8 @@ void TraceFile::create_file(const std::filesystem::path& directory, const std::s
   std::error_code directory_error;
   std::filesystem::create_directories(directory, directory_error);  // open reports a failure
   // Containers with a common host name may have processes with equal numbers.
-  for (int copy = 1; !file_.is_open() && copy <= 1000; ++copy) {
+  constexpr int kMaxCopies = 1000;
+  for (int copy = 1; !file_.is_open() && copy <= kMaxCopies; ++copy) {
     const std::string suffix = copy == 1 ? "" : fmt::format("-{}", copy);
     path_ = directory / fmt::format("{}-{}{}.trace", file_name_text(host), pid_, suffix);
     file_ = Descriptor(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
@@ -137,17 +138,14 @@ void TraceFile::create_file(const std::filesystem::path& directory, const std::s
 
 void TraceFile::map_file() {
   mapped_bytes_ = round_up(kHeaderBytes + max_records_ * kRecordBytes, page_bytes());
-  if (!reserve_space(file_.number(), 0, kHeaderBytes)) {
+  const auto remove_after_failed = [this](std::string_view action) {
     const int error = errno;
     unlink(path_.c_str());
-    throw file_error("reserve space for", error);
-  }
+    return file_error(action, error);
+  };
+  if (!reserve_space(file_.number(), 0, kHeaderBytes)) throw remove_after_failed("reserve space for");
   void* const base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0);
-  if (base == MAP_FAILED) {
-    const int error = errno;
-    unlink(path_.c_str());
-    throw file_error("map", error);
-  }
+  if (base == MAP_FAILED) throw remove_after_failed("map");
   base_ = static_cast<std::byte*>(base);
 }
 
@@ -201,11 +199,12 @@ void TraceFile::close() noexcept {
   // replaces them before the file is cut.
   const std::uint64_t used_bytes = kHeaderBytes + used_records * kRecordBytes;
   const std::size_t kept_bytes = round_up(used_bytes, page_bytes());
-  const bool is_replaced =
-      kept_bytes == mapped_bytes_ || mmap(base_ + kept_bytes, mapped_bytes_ - kept_bytes, PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
-  // If cutting fails, the file only keeps unused space.
-  [[maybe_unused]] const int result = is_replaced ? ftruncate(file_.number(), static_cast<off_t>(used_bytes)) : 0;
+  const std::size_t unused_bytes = mapped_bytes_ - kept_bytes;
+  // If replacing or cutting fails, the file only keeps unused space.
+  if (unused_bytes > 0 && mmap(base_ + kept_bytes, unused_bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+    return;
+  [[maybe_unused]] const int result = ftruncate(file_.number(), static_cast<off_t>(used_bytes));
 }
 
 }  // namespace busbw::trace

@@ -1,6 +1,6 @@
 #pragma once
-// Writer of one trace file (format.hpp). Threads take records without locks. The file is mapped, and its disk space is
-// reserved ahead of use, so that a full disk loses records and never raises SIGBUS in the recorded job.
+// Writer of one trace file (format.hpp). Threads take records without locks. The file is mapped. Its disk space is
+// reserved ahead of use, so that a full disk only loses records, and does not raise SIGBUS in the recorded job.
 #include <sys/types.h>
 
 #include <atomic>
@@ -81,7 +81,7 @@ class TraceFile {
   // Steps of the constructor.
   void create_file(const std::filesystem::path& directory, const std::string& host);
   void map_file();
-  /// `action`: "create", for the message.
+  /// Returns the error for a failed action, such as "create". `error`: errno.
   EnvironmentError file_error(std::string_view action, int error) const;
   /// Returns the memory of the next record, or null if it has no disk space or the limit is reached.
   void* take_slot() noexcept;

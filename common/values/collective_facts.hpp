@@ -1,5 +1,5 @@
 #pragma once
-// Facts of a collective. CMake generates those of all from src/busbw/collectives.toml, as
+// Facts of a collective. CMake generates the facts of all collectives from src/busbw/collectives.toml, as
 // common/values/collectives.inc. src/busbw/collectives.py explains the fields.
 #include <array>
 #include <string_view>

@@ -31,10 +31,11 @@ std::optional<double> size_unit_bytes(std::string_view suffix) {
   std::ranges::transform(unit, unit.begin(), [](unsigned char letter) { return std::toupper(letter); });
   if (unit.size() == 3 && unit.ends_with("IB")) unit.resize(1);
   if (unit.ends_with('B')) unit.pop_back();
-  const std::size_t power = std::string_view("KMGT").find(unit);
   if (unit.empty()) return 1;
-  if (unit.size() > 1 || power == std::string_view::npos) return std::nullopt;
-  return std::ldexp(1.0, 10 * (static_cast<int>(power) + 1));
+  const std::size_t index = std::string_view("KMGT").find(unit);
+  if (unit.size() > 1 || index == std::string_view::npos) return std::nullopt;
+  const int power_of_two = 10 * (static_cast<int>(index) + 1);
+  return std::ldexp(1.0, power_of_two);
 }
 
 }  // namespace
@@ -67,7 +68,8 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   }
   const auto value = parse_digits(digits, base);
   if (!value || *value > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
-  return negative ? -static_cast<std::int64_t>(*value) : static_cast<std::int64_t>(*value);
+  const auto magnitude = static_cast<std::int64_t>(*value);
+  return negative ? -magnitude : magnitude;
 }
 
 std::optional<double> parse_number(std::string_view text) {

@@ -10,22 +10,21 @@ namespace {
 struct DtypeFacts {
   std::string_view name;
   std::size_t size_bytes;
-  bool is_float;
 };
 
 constexpr std::array<DtypeFacts, kDtypes.size()> kDtypeFacts{{
-    {"int8", 1, false},
-    {"uint8", 1, false},
-    {"int32", 4, false},
-    {"uint32", 4, false},
-    {"int64", 8, false},
-    {"uint64", 8, false},
-    {"half", 2, true},
-    {"float", 4, true},
-    {"double", 8, true},
-    {"bfloat16", 2, true},
-    {"f8e4m3", 1, true},
-    {"f8e5m2", 1, true},
+    {"int8", 1},
+    {"uint8", 1},
+    {"int32", 4},
+    {"uint32", 4},
+    {"int64", 8},
+    {"uint64", 8},
+    {"half", 2},
+    {"float", 4},
+    {"double", 8},
+    {"bfloat16", 2},
+    {"f8e4m3", 1},
+    {"f8e5m2", 1},
 }};
 constexpr std::array<std::string_view, kRedops.size()> kRedopNames{"sum", "prod", "max", "min", "avg", "mulsum"};
 
@@ -48,6 +47,5 @@ std::optional<Dtype> dtype_of(std::string_view name) { return find_by_name(kDtyp
 std::optional<Redop> redop_of(std::string_view name) { return find_by_name(kRedops, name); }
 
 std::size_t size_bytes(Dtype type) { return facts(type).size_bytes; }
-bool is_float(Dtype type) { return facts(type).is_float; }
 
 }  // namespace busbw

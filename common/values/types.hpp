@@ -33,7 +33,5 @@ std::optional<Redop> redop_of(std::string_view name);
 
 /// Returns the size of one element in bytes: 1, 2, 4 or 8.
 std::size_t size_bytes(Dtype);
-/// True for floating-point types.
-bool is_float(Dtype);
 
 }  // namespace busbw

@@ -57,7 +57,10 @@ void MethodLog::log_message(std::string_view message) noexcept try {
 }
 
 void MethodLog::write(std::string_view message) {
-  if (destination_ == "stderr") return print_stderr("busbw fastpath", message);
+  if (destination_ == "stderr") {
+    print_stderr("busbw fastpath", message);
+    return;
+  }
   const std::string line = printable(message) + "\n";
   const std::string path = expand_process_id(destination_);
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

@@ -19,7 +19,8 @@ MethodConfig MethodSelector::select_config(Collective collective, int ranks, std
   }
   const Method method = settings_.forced->method;
   const bool has_needed_windows = in_windows || method != Method::direct;
-  return supports(collective, method) && has_needed_windows ? *settings_.forced : delegated;
+  if (!has_needed_windows || !supports(collective, method)) return delegated;
+  return *settings_.forced;
 }
 
 bool MethodSelector::may_use_fast_path(int ranks) const noexcept {

@@ -7,13 +7,14 @@
 
 namespace busbw::fastpath {
 
-/// Returns the integer that the text consists of. Nothing if it is outside `min` to `max`, or the text has leading
-/// zeros or anything but digits.
+/// Returns the integer that the text consists of. Nothing if the integer is outside `min` to `max`, or if the text has
+/// leading zeros or other characters than digits.
 inline std::optional<int> parse_number_in_range(std::string_view text, int min, int max) {
+  const bool has_only_digits = text.find_first_not_of("0123456789") == text.npos;
   const auto number = parse_integer(text);
-  if (text.find_first_not_of("0123456789") != text.npos || !number || *number < min || *number > max)
-    return std::nullopt;
-  return static_cast<int>(*number);
+  if (!has_only_digits || !number) return std::nullopt;
+  const bool is_in_range = *number >= min && *number <= max;
+  return is_in_range ? std::optional(static_cast<int>(*number)) : std::nullopt;
 }
 
 }  // namespace busbw::fastpath

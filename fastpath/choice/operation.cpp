@@ -42,6 +42,14 @@ Slices divided_buffer(const void* data, std::size_t bytes, int ranks) {
   return make_slices(data, length, length, bytes);
 }
 
+/// Returns the cells of a full slice if the ranks divide a buffer of `cells`. A full slice consists of whole lines. The
+/// last slices may be shorter or empty.
+std::int64_t divided_slice_cells(std::int64_t cells, int ranks) {
+  const std::int64_t cells_of_one_line_per_rank = std::int64_t{ranks} * kCellsOfLine;
+  const std::int64_t lines_per_rank = (cells + cells_of_one_line_per_rank - 1) / cells_of_one_line_per_rank;
+  return lines_per_rank * kCellsOfLine;
+}
+
 /// Returns an operation with the fields that every method has. The caller sets its buffers and its grid.
 Operation make_partial_operation(const CollectiveCall& call, const MethodConfig& config) {
   Operation operation;
@@ -79,8 +87,9 @@ std::size_t size_bytes(const CollectiveCall& call, int ranks) noexcept {
 bool is_in_place(const CollectiveCall& call, int rank) noexcept {
   const CollectiveFacts& facts = facts_of(call.collective);
   const std::size_t own_offset = static_cast<std::size_t>(rank) * call.bytes;
-  return static_cast<const char*>(call.send) + (facts.sends_shares ? own_offset : 0) ==
-         static_cast<const char*>(call.receive) + (facts.receives_shares ? own_offset : 0);
+  const auto* const own_input = static_cast<const char*>(call.send) + (facts.sends_shares ? own_offset : 0);
+  const auto* const own_output = static_cast<const char*>(call.receive) + (facts.receives_shares ? own_offset : 0);
+  return own_input == own_output;
 }
 
 Operation make_operation(const CollectiveCall& call, const MethodConfig& config, int rank, int ranks, int max_cells) {
@@ -119,26 +128,24 @@ Operation make_direct_operation(const CollectiveCall& call, const MethodConfig& 
   const auto call_cells = static_cast<std::int64_t>(call.bytes / kCellBytes);
   const CollectiveFacts& facts = facts_of(call.collective);
   const bool is_divided = !facts.sends_shares && !facts.receives_shares;
-  // If the ranks divide the buffer, each slice consists of whole lines. The last slices may be shorter or empty.
-  // Otherwise a slice is the call's data of one rank.
-  const std::int64_t max_slice_cells =
-      is_divided ? (call_cells + ranks * kCellsOfLine - 1) / (ranks * kCellsOfLine) * kCellsOfLine : call_cells;
+  // If the ranks do not divide the buffer, a slice is the call's data of one rank.
+  const std::int64_t max_slice_cells = is_divided ? divided_slice_cells(call_cells, ranks) : call_cells;
   const std::int64_t total_cells = is_divided ? call_cells : ranks * call_cells;
   const std::int64_t first_cell = std::min(total_cells, rank * max_slice_cells);
   transfer.cells = std::min(max_slice_cells, total_cells - first_cell);
-  const std::int64_t slice_offset = first_cell * kCellBytes;  // in bytes
+  const std::int64_t slice_offset_bytes = first_cell * kCellBytes;
   if (facts.receives_shares) {
     transfer.sources[transfer.source_count++] = static_cast<const char*>(call.send);
   } else {
     for (int source = 0; source < ranks; ++source)
-      transfer.sources[transfer.source_count++] = peers.send[source] + slice_offset;
+      transfer.sources[transfer.source_count++] = peers.send[source] + slice_offset_bytes;
   }
   if (facts.sends_shares) {
     transfer.targets[transfer.target_count++] = static_cast<char*>(call.receive);
   } else {
     // Each rank starts with itself, so that the ranks do not all write to the same GPU at the same time.
     for (int distance = 0; distance < ranks; ++distance) {
-      char* const target = peers.receive[(rank + distance) % ranks] + slice_offset;
+      char* const target = peers.receive[(rank + distance) % ranks] + slice_offset_bytes;
       const bool is_in_place = facts.receives_shares && target == call.send;
       if (!is_in_place) transfer.targets[transfer.target_count++] = target;
     }

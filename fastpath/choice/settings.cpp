@@ -22,9 +22,10 @@ std::optional<MethodConfig> parse_method_config(std::string_view text) {
   const auto comma = text.find(',');
   const auto method = method_named(text.substr(0, comma));
   if (!method) return std::nullopt;
+  const bool needs_numbers = *method != Method::nccl;
   const bool has_numbers = comma != text.npos;
-  if (*method == Method::nccl && !has_numbers) return MethodConfig{.method = Method::nccl};
-  if (*method == Method::nccl || !has_numbers) return std::nullopt;
+  if (has_numbers != needs_numbers) return std::nullopt;
+  if (!needs_numbers) return MethodConfig{.method = Method::nccl};
   const auto numbers = text.substr(comma + 1);
   const auto second_comma = numbers.find(',');
   if (second_comma == numbers.npos) return std::nullopt;
@@ -87,8 +88,11 @@ class VariableReader {
 /// Returns the variable of a collective, such as BUSBW_FASTPATH_ALL_REDUCE.
 std::string variable_of(Collective collective) {
   std::string variable = fmt::format("BUSBW_FASTPATH_{}", name(collective));
-  std::ranges::transform(variable, variable.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+  const auto to_upper_case = [](char c) {
+    const bool is_lower_case = c >= 'a' && c <= 'z';
+    return is_lower_case ? static_cast<char>(c - 'a' + 'A') : c;
+  };
+  std::ranges::transform(variable, variable.begin(), to_upper_case);
   return variable;
 }
 

@@ -12,8 +12,8 @@
 
 namespace busbw::fastpath {
 
-/// Mode of a collective. off: every call is delegated to NCCL. verify: as on, but each result is also checked against
-/// one that is computed from all ranks' inputs.
+/// Mode of a collective. off: every call is delegated to NCCL. verify: as on, but a kernel also computes each result
+/// from all ranks' inputs and compares both results.
 enum class Mode { off, on, verify };
 
 /// Values of the BUSBW_FASTPATH variables (docs/reference/environment.md). Immutable after they are read.

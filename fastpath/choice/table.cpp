@@ -21,7 +21,7 @@
 namespace busbw::fastpath {
 namespace {
 
-constexpr std::size_t kMaxTextBytes = 1 << 20;
+constexpr std::size_t kMaxTextBytes = 1 << 20;  // far above any table
 /// Upper limit of the last range of a list.
 constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
 
@@ -104,8 +104,9 @@ Table::Table(std::vector<RangeList> lists) : lists_(std::move(lists)) {
     if (!windows.has_window_lines) windows.ranges = other_buffers.ranges;
   }
   for (RangeList& list : lists_) {
-    list.ranges.push_back({kNoEnd, {}});
+    list.ranges.push_back({.up_to_bytes = kNoEnd, .config = {}});  // delegates all larger sizes
     for (std::size_t bit_width = 0; bit_width < list.first_index.size(); ++bit_width) {
+      // The smallest size of this bit width. A range that ends before it contains no size of this bit width.
       const std::size_t min_size = bit_width == 0 ? 0 : std::size_t{1} << (bit_width - 1);
       const auto first = std::ranges::lower_bound(list.ranges, min_size, {}, &Range::up_to_bytes);
       list.first_index[bit_width] = static_cast<std::uint16_t>(first - list.ranges.begin());

@@ -106,7 +106,7 @@ class Table {
 };
 
 /// Returns the default table for GPUs of this major compute capability (9 for sm_90). Empty if the library has no table
-/// for them. `nvls_is_off` selects the table for NCCL without NVLS, if there is a separate one.
+/// for these GPUs. `nvls_is_off` selects the table for NCCL without NVLS, if the library has a separate one.
 std::string_view default_table_text(int compute_capability_major, bool nvls_is_off);
 
 }  // namespace busbw::fastpath

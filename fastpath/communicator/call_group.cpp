@@ -21,17 +21,8 @@ bool is_verified(const PendingCall& pending) {
   return pending.fast_communicator->verifier && pending.fast_communicator->clique->verifies(pending.call.collective);
 }
 
-/// Queues calls and the checks of their results. `calls` has at most one call of each communicator, because a verifier
-/// has memory for the inputs of one call. First NCCL gathers the inputs of all calls in one group. Then each call is
-/// queued, followed by its check.
-ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) {
-  for (const PendingCall& pending : calls) {
-    if (!is_verified(pending)) continue;
-    const FastCommunicator& fast = *pending.fast_communicator;
-    if (fast.clique->begin_ordered(pending.stream) != cudaSuccess ||
-        fast.verifier->queue_wait_for_previous_check(pending.stream) != cudaSuccess)
-      return ncclUnhandledCudaError;
-  }
+/// Queues the gathers of the inputs of all verified calls, in one group of NCCL.
+ncclResult_t queue_gathers(const std::vector<PendingCall>& calls, const RealNccl& nccl) {
   ncclResult_t result = nccl.group_start();
   try {
     for (const PendingCall& pending : calls)
@@ -41,7 +32,21 @@ ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const R
     print_stderr("libbusbw_nccl.so", error.what());
     result = ncclUnhandledCudaError;
   }
-  if (const ncclResult_t ended = nccl.group_end(); result == ncclSuccess) result = ended;
+  const ncclResult_t ended = nccl.group_end();
+  return result == ncclSuccess ? ended : result;
+}
+
+/// Queues calls and the checks of their results. `calls` has at most one call of each communicator, because a verifier
+/// has memory for the inputs of one call.
+ncclResult_t queue_verified_calls(const std::vector<PendingCall>& calls, const RealNccl& nccl) {
+  for (const PendingCall& pending : calls) {
+    if (!is_verified(pending)) continue;
+    const FastCommunicator& fast = *pending.fast_communicator;
+    if (fast.clique->begin_ordered(pending.stream) != cudaSuccess ||
+        fast.verifier->queue_wait_for_previous_check(pending.stream) != cudaSuccess)
+      return ncclUnhandledCudaError;
+  }
+  ncclResult_t result = queue_gathers(calls, nccl);
   for (const PendingCall& pending : calls) {
     if (result == ncclSuccess) result = queue_call(pending);
     if (result != ncclSuccess || !is_verified(pending)) continue;
@@ -72,9 +77,10 @@ class StreamEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Joins the streams of each communicator that has fast-path calls in the group: later work on any of its streams waits
-/// for the work that is already queued on all of them. NCCL does the same at the start and the end of a group.
-/// `only_mixed`: joins only those of communicators that also have calls delegated to NCCL.
+/// Joins the streams of each communicator that has fast-path calls in the group: later work on each of these streams
+/// waits for the work that is already queued on all these streams. NCCL does the same at the start and the end of a
+/// group.
+/// `only_mixed`: joins only the streams of communicators that also have calls delegated to NCCL.
 void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
   struct Streams {
     int device = -1;  // of the fast-path calls; -1 if the communicator has none
@@ -99,9 +105,9 @@ void join_streams(const std::vector<StreamUse>& stream_uses, bool only_mixed) {
   }
 }
 
-/// Reorders calls: the first call of each GPU, then the second of each GPU, and so on. If all calls of one GPU came
-/// first, they could fill its limited queue and block this thread, while its first kernel waits for another GPU's
-/// kernel.
+/// Reorders calls: the first call of each GPU, then the second call of each GPU, and so on. If all calls of one GPU
+/// came first, they could fill that GPU's limited queue and block this thread. The queue's first kernel would then wait
+/// for a kernel of another GPU, which this thread has not launched.
 std::vector<PendingCall> interleave_by_device(const std::vector<PendingCall>& calls) {
   std::map<int, std::size_t> device_call_counts;
   std::vector<std::pair<std::size_t, const PendingCall*>> calls_with_position;  // position among the calls of the GPU
@@ -194,6 +200,7 @@ ncclResult_t CallGroup::before_end() noexcept try {
 ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept {
   if (nesting_depth_ > 0) --nesting_depth_;
   if (nesting_depth_ > 0) return result;
+  // Takes the contents first, so that the next group starts empty also after an early return.
   const auto group_streams = has_several_streams_ ? std::exchange(stream_uses_, {}) : std::vector<StreamUse>();
   clear_streams();
   auto pending_calls = std::exchange(pending_calls_, {});
@@ -216,7 +223,8 @@ ncclResult_t CallGroup::end(ncclResult_t result, const RealNccl& nccl) noexcept 
   if (result == ncclSuccess) result = queue_group_calls(pending_calls, group_streams, nccl);
   for (const auto& fast_communicator : finalized_communicators)
     if (result == ncclSuccess) result = fast_communicator->finish();
-  return result == ncclSuccess && is_in_progress ? ncclInProgress : result;
+  if (result != ncclSuccess) return result;
+  return is_in_progress ? ncclInProgress : ncclSuccess;
 }
 
 ncclResult_t record_window(const WindowRegistration& registration, const RealNccl& nccl) noexcept try {
@@ -266,7 +274,8 @@ ncclResult_t queue_calls(const std::vector<PendingCall>& calls, const RealNccl& 
       const bool is_later = std::any_of(first_calls.begin(), first_calls.end(), [&](const PendingCall& first) {
         return first.fast_communicator == pending.fast_communicator;
       });
-      (is_later ? later_calls : first_calls).push_back(pending);
+      std::vector<PendingCall>& destination = is_later ? later_calls : first_calls;
+      destination.push_back(pending);
     }
     if (const ncclResult_t result = queue_verified_calls(first_calls, nccl); result != ncclSuccess) return result;
     remaining = std::move(later_calls);

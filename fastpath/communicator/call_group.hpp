@@ -1,6 +1,6 @@
 #pragma once
-// Calls of a thread between ncclGroupStart and ncclGroupEnd. NCCL processes its own calls in the real ncclGroupEnd. The
-// fast path keeps its calls until then and queues them after NCCL has launched its kernels.
+// Calls of a thread between ncclGroupStart and ncclGroupEnd. The real ncclGroupEnd launches the kernels of NCCL's own
+// calls. The fast path keeps its calls until then, and queues them after NCCL's kernels.
 #include <nccl.h>
 
 #include <memory>

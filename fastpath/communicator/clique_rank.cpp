@@ -24,7 +24,7 @@ CliqueRank::~CliqueRank() {
   const ScopedDevice device(device_);
   const ScopedRelaxedCapture relaxed_capture;
   if (cudaDeviceSynchronize() == cudaSuccess) return;
-  cudaGetLastError();  // clears the error, so that the program does not find it
+  cudaGetLastError();  // clears the error, so that the program's next query does not return it
   // Kernels may still run, so their memory must not be reused.
   scratch_->leak();
   reservation_.leak();
@@ -57,7 +57,7 @@ void CliqueRank::drain_windows() noexcept {
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
   // A kernel that waits for a peer checks the abort flag about every ten milliseconds and advances its tags when it
-  // exits. Calls have finished when their tags reach the last one. The number of queued graph replays is unknown, so
+  // exits. Calls have finished when their tags reach last_tag(). The number of queued graph replays is unknown, so
   // graphs count as finished if their tags stay unchanged for kUnchangedPolls polls.
   using Tags = std::array<std::uint64_t, kMaxBlocks>;
   const auto queue_copy_of_tags = [&](LaneKind lane, Tags& tags) {
@@ -73,7 +73,8 @@ void CliqueRank::drain_windows() noexcept {
     if (cudaStreamSynchronize(stream) != cudaSuccess) break;
     const bool calls_have_ended = *std::min_element(call_tags.begin(), call_tags.end()) >= last_tag();
     if (calls_have_ended && graph_order_.has_no_captures()) break;
-    unchanged_polls = calls_have_ended && graph_tags == previous_graph_tags ? unchanged_polls + 1 : 0;
+    const bool is_unchanged = calls_have_ended && graph_tags == previous_graph_tags;
+    unchanged_polls = is_unchanged ? unchanged_polls + 1 : 0;
     previous_graph_tags = graph_tags;
     std::this_thread::sleep_for(kPollInterval);
   }

@@ -46,7 +46,7 @@ std::uint64_t random_tags_begin() {
   return random >> 2;
 }
 
-/// Number of gathers in the setup of a communicator. Each gathers the capabilities of all ranks on all ranks.
+/// Number of gathers in the setup of a communicator. Each one gathers the capabilities of all ranks on every rank.
 constexpr int kGatherRounds = 3;
 
 /// Setup of one rank. A rank is refused if it gets no fast path. A refused rank still takes part in all gathers,
@@ -100,7 +100,8 @@ class RankSetup {
     });
     if (own_capabilities_.cells > 0 && selector_->may_use_fast_path(ranks_))
       context_.pool.prepare(device_, Scratch::bytes_for(ranks_, own_capabilities_.cells));
-    if (own_capabilities_.process == std::array<std::uint64_t, 2>{}) own_capabilities_.host = {};
+    const bool has_process_id = own_capabilities_.process != std::array<std::uint64_t, 2>{};
+    if (!has_process_id) own_capabilities_.host = {};
   }
 
   /// Second round: allocates memory of the common size and fills in its address.
@@ -250,19 +251,20 @@ void report_refusal_to_peers(const std::vector<ncclComm_t>& communicators, const
     char* all_ranks;
     char* own_rank;
   };
-  const auto check = [](ncclResult_t result) {
+  const auto require_success = [](ncclResult_t result) {
     if (result != ncclSuccess) throw EnvironmentError("NCCL cannot inform the other ranks that there is no fast path");
   };
   std::vector<RefusalBuffers> buffers;
   for (const ncclComm_t communicator : communicators) {
     int ranks = 0, rank = 0;
-    check(nccl.comm_count(communicator, &ranks));
+    require_success(nccl.comm_count(communicator, &ranks));
     if (ranks < 2 || ranks > kMaxRanks) continue;
-    check(nccl.comm_user_rank(communicator, &rank));
+    require_success(nccl.comm_user_rank(communicator, &rank));
     // The memory stays without a valid layout version, so the other ranks refuse. It is never freed, because this
     // process cannot wait for the gathers.
     void* memory = nullptr;
-    check(nccl.mem_alloc == nullptr ? ncclInvalidUsage : nccl.mem_alloc(&memory, sizeof(RankCapabilities) * kMaxRanks));
+    require_success(nccl.mem_alloc == nullptr ? ncclInvalidUsage
+                                              : nccl.mem_alloc(&memory, sizeof(RankCapabilities) * kMaxRanks));
     auto* const all_ranks = static_cast<char*>(memory);
     buffers.push_back({communicator, all_ranks, all_ranks + sizeof(RankCapabilities) * static_cast<std::size_t>(rank)});
   }

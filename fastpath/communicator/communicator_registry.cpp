@@ -35,8 +35,9 @@ ncclResult_t FastCommunicator::finish() noexcept {
                  fmt::format("rank {}: waiting for queued operations: {}", clique->rank(), cudaGetErrorString(error)));
     return ncclUnhandledCudaError;
   }
-  // If another thread has aborted the communicator meanwhile, NCCL's communicator may already be destroyed.
-  return clique->is_aborted() && !was_aborted ? ncclInternalError : ncclSuccess;
+  // Another thread has aborted the communicator, so NCCL's communicator may already be destroyed.
+  const bool was_aborted_meanwhile = clique->is_aborted() && !was_aborted;
+  return was_aborted_meanwhile ? ncclInternalError : ncclSuccess;
 }
 
 void FastCommunicator::report_mismatches() {

@@ -106,13 +106,15 @@ cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueWaitForCa
   StreamCapture capture;
   if (const cudaError_t error = query_capture(stream, capture); error != cudaSuccess) return error;
   if (const auto entry = captures_.find(capture.id); entry != captures_.end()) {
-    // Also needed on the stream of the last operation, because the program may have changed the stream's dependencies.
+    // The new operation must depend on the last operation. Even the stream of the last operation may lack this
+    // dependency, because the program can change a stream's dependencies.
     const cudaGraphNode_t last = entry->second.last;
-    return last == nullptr || capture.has_predecessor(last) ? cudaSuccess : add_dependency(stream, last);
+    if (last == nullptr || capture.has_predecessor(last)) return cudaSuccess;
+    return add_dependency(stream, last);
   }
-  if (!are_graphs_ordered_) are_graphs_ordered_ = read_graphs_are_ordered();
+  if (!are_graphs_ordered_.has_value()) are_graphs_ordered_ = read_graphs_are_ordered();
   cudaGraphNode_t wait_node = nullptr;
-  if (*are_graphs_ordered_) {
+  if (are_graphs_ordered_.value()) {
     start_ordering_calls(queue_wait_for_calls);
     // A node without predecessors, so that the graph's work before its first operation does not wait.
     if (const cudaError_t error = cudaGraphAddEventWaitNode(&wait_node, capture.graph, nullptr, 0, order_event_);
@@ -120,7 +122,7 @@ cudaError_t GraphOrder::begin_captured(cudaStream_t stream, const QueueWaitForCa
       return error;
     if (const cudaError_t error = add_dependency(stream, wait_node); error != cudaSuccess) return error;
   }
-  captures_[capture.id] = {wait_node, nullptr};
+  captures_[capture.id] = {.last = wait_node};
   has_no_captures_.store(false, std::memory_order_release);
   if (captures_.size() > kMaxCaptures) captures_.erase(captures_.begin());
   return cudaSuccess;
@@ -131,7 +133,7 @@ cudaError_t GraphOrder::end_captured(cudaStream_t stream) {
   if (const cudaError_t error = query_capture(stream, capture); error != cudaSuccess) return error;
   CaptureNodes& nodes = captures_[capture.id];
   const cudaGraphNode_t previous_last = std::exchange(nodes.last, capture.last_predecessor());
-  if (!*are_graphs_ordered_) return cudaSuccess;
+  if (!are_graphs_ordered_.value()) return cudaSuccess;
   // The node that records the event moves behind the new last operation.
   if (nodes.record != nullptr) return replace_dependency(capture.graph, nodes.record, previous_last, nodes.last);
   return cudaGraphAddEventRecordNode(&nodes.record, capture.graph, &nodes.last, 1, order_event_);

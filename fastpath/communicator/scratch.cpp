@@ -13,7 +13,7 @@ constexpr std::size_t kTagsBytes = kMaxBlocks * sizeof(std::uint64_t);
 
 /// True if NVLink connects this device with the peer's GPU. CUDA reports native atomic operations on peer memory over
 /// NVLink but not over PCI Express. CUDA does not list GPUs that are hidden from this process, so NVML is queried for
-/// them.
+/// these GPUs.
 bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& peer, const Nvml& nvml) {
   int peer_device = 0;
   if (cudaDeviceGetByPCIBusId(&peer_device, peer.bus_id.data()) != cudaSuccess)
@@ -31,9 +31,8 @@ bool is_linked(int device, const RankCapabilities& own, const RankCapabilities& 
 bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device, const Nvml& nvml) {
   const RankCapabilities& own = ranks[static_cast<std::size_t>(rank)];
   bool are_all_linked = true;
-  for (int peer = 0; peer < static_cast<int>(ranks.size()); ++peer)
-    are_all_linked =
-        are_all_linked && (peer == rank || is_linked(device, own, ranks[static_cast<std::size_t>(peer)], nvml));
+  for (int peer = 0; are_all_linked && peer < static_cast<int>(ranks.size()); ++peer)
+    if (peer != rank) are_all_linked = is_linked(device, own, ranks[static_cast<std::size_t>(peer)], nvml);
   cudaGetLastError();  // clears the error of a failed query
   return are_all_linked;
 }
@@ -89,7 +88,7 @@ void ScratchPool::prepare(int device, std::size_t bytes) {
 }
 
 ScratchMemory ScratchPool::take(int device, std::size_t bytes) {
-  // The memory in the pool must be freed before more is allocated. Otherwise the GPU's budget would be exceeded.
+  // Memory of other sizes in the pool is freed before more is allocated. Otherwise the GPU's budget would be exceeded.
   const std::lock_guard allocation_lock(allocation_mutex(device));
   {
     const std::lock_guard lock(mutex_);

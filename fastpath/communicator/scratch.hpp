@@ -37,7 +37,7 @@ bool are_linked(const std::vector<RankCapabilities>& ranks, int rank, int device
 /// - Freeing and closing may wait for all work on the GPU. That work may in turn wait for this thread's next call.
 ///
 /// No peer writes into memory in the pool, because the rank has received all cells. An exception is a peer that aborts
-/// and then starts another call.
+/// and then starts another call. Its cells have tags that no later communicator expects (clique_setup.cpp).
 class ScratchPool {
  public:
   /// Prepares take() with the same arguments. Unless the pool has memory of that size, closes unused memory of other

@@ -11,7 +11,7 @@ namespace busbw::fastpath {
 /// communicators can run at the same time (docs/explanation/fast-path.md). `exchange` for up to four ranks is limited
 /// to 64 registers per thread and spills a few bytes. All other kernels use up to 128 registers.
 template <int kMax, Method kMethod>
-inline constexpr int kMinBlocksPerMultiprocessor = kMax <= 4 && kMethod == Method::exchange ? 2 : 1;
+inline constexpr int kMinBlocksPerMultiprocessor = (kMax <= 4 && kMethod == Method::exchange) ? 2 : 1;
 
 /// Runs one operation on one rank. The last tag is stored in GPU memory, one copy for each of kMaxBlocks blocks, and
 /// the kernel advances it. So a replayed graph continues from the lane's current tag. Between kernels all copies are
@@ -47,9 +47,9 @@ __global__ void __launch_bounds__(kMaxThreads, (kMinBlocksPerMultiprocessor<kMax
 /// Returns the kernel for this number of ranks: there are versions with registers for 2, 4 or 8 ranks.
 template <class Work, Method kMethod>
 auto kernel_for(int ranks) {
-  return ranks <= 2   ? run_operation<2, Work, kMethod>
-         : ranks <= 4 ? run_operation<4, Work, kMethod>
-                      : run_operation<8, Work, kMethod>;
+  if (ranks <= 2) return run_operation<2, Work, kMethod>;
+  if (ranks <= 4) return run_operation<4, Work, kMethod>;
+  return run_operation<8, Work, kMethod>;
 }
 
 /// Loads the kernel onto the current device. Reading its attributes has this effect.
@@ -62,7 +62,7 @@ void preload_kernel(int ranks) {
 /// Queues the kernel of an operation.
 template <class Work, Method kMethod>
 cudaError_t launch_kernel(const Work& work, const Grid& grid, const Lane& lane, cudaStream_t stream) {
-  // Early start: supported since compute capability 9.0.
+  // The kernel may start before the previous one of the stream has ended, if the GPU supports that.
   cudaLaunchAttribute early_start{};
   early_start.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early_start.val.programmaticStreamSerializationAllowed = 1;

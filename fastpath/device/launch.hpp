@@ -14,8 +14,8 @@ namespace busbw::fastpath {
 struct Lane {
   char* slots_of[kMaxRanks] = {};          ///< the lane's slots at each rank, as addresses for this rank's GPU
   std::uint64_t* tags = nullptr;           ///< last tag used, stored once for each of kMaxBlocks blocks
-  /// Number of slots for each peer, region and parity of the tag, which is also the maximum number of cells that a step
-  /// sends to a peer. The same on every rank.
+  /// Number of slots for each peer, region and parity of the tag. A step sends at most this number of cells to a peer.
+  /// The same on every rank.
   int cells = 0;
   bool starts_early = false;  ///< the GPU can start a kernel before the previous one has ended
   const std::uint32_t* aborted = nullptr;  ///< flag in host memory: not 0 if the communicator is aborted

@@ -71,9 +71,9 @@ class PeerTransport {
       fence();
 #pragma unroll
       for (int peer = 0; peer < kMax; ++peer)
-        if (peer < ranks_ && peer != rank_) put(peer, 0, 0, tag, Cell{});
+        if (peer < ranks_ && peer != rank_) put(peer, kFirstRegion, /*batch_index=*/0, tag, Cell{});
       Cell cells[kMax];
-      arrived = take(0, 0, tag, cells);
+      arrived = take(kFirstRegion, /*batch_index=*/0, tag, cells);
       fence();
     }
     return __syncthreads_and(arrived ? 1 : 0) != 0;
@@ -97,9 +97,9 @@ class PeerTransport {
   __device__ __forceinline__ std::size_t offset_of_slot(int region, int batch_index, std::uint64_t tag,
                                                         int source) const {
     const auto parity_and_region = static_cast<std::size_t>(tag & 1) * kRegions + static_cast<std::size_t>(region);
-    return (parity_and_region * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source)) *
-               bytes_of_source() +
-           static_cast<std::size_t>(batch_index * threads() + thread_) * kCellBytes;
+    const auto source_index = parity_and_region * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(source);
+    const auto cell_index = static_cast<std::size_t>(batch_index * threads() + thread_);
+    return source_index * bytes_of_source() + cell_index * kCellBytes;
   }
 
   __device__ bool is_aborted() const {

@@ -1,6 +1,6 @@
 #pragma once
 // Launchers of the collectives that reduce, as templates over the element type (Float16, Bfloat16 or Float32 of
-// reduction.cuh). kernels_*.cu instantiate them.
+// reduction.cuh). kernels_*.cu instantiate the templates.
 #include "fastpath/device/kernel.cuh"
 #include "fastpath/device/reduction.cuh"
 

@@ -1,6 +1,6 @@
-// NCCL's collectives as programs call them. run() sends a call to the fast path or to the real NCCL, as the method that
-// choice/method_selector.hpp selects requires. delegate() always calls the real NCCL, for operations without a fast
-// path. Both tell the open group of delegated calls, because fast-path calls of the group are ordered relative to them.
+// NCCL's collectives as programs call them. run() sends a call to the fast path, or to the real NCCL if the selected
+// method is `nccl` (choice/method_selector.hpp). delegate() always calls the real NCCL, for operations without a fast
+// path. Both report delegated calls to the open group, which orders the fast-path calls relative to these.
 #include <nccl.h>
 
 #include <exception>
@@ -98,8 +98,12 @@ std::optional<ncclResult_t> try_fast_path(ncclComm_t communicator, const std::op
   const MethodConfig config = fast->clique->select_config_for_call(*call);
   const CliqueRank& clique = *fast->clique;
   if (log().is_on())
-    log().log_operation({call->collective, name(call->element), size_bytes(*call, clique.ranks()), clique.ranks(),
-                         is_in_place(*call, clique.rank()), config});
+    log().log_operation({.collective = call->collective,
+                         .type = name(call->element),
+                         .size_bytes = size_bytes(*call, clique.ranks()),
+                         .ranks = clique.ranks(),
+                         .in_place = is_in_place(*call, clique.rank()),
+                         .config = config});
   if (config.method == Method::nccl) {
     record_delegated(communicator, stream);
     return std::nullopt;
@@ -127,7 +131,7 @@ ncclResult_t run(const std::optional<CollectiveCall>& call, ncclResult_t (*RealN
   return (nccl->*function)(arguments..., communicator, stream);
 }
 
-/// Calls a function of the real library as run() does. The operation has no fast path.
+/// Like run(), for an operation without a fast path: always calls the function of the real library.
 template <class... Types, class... Arguments>
 ncclResult_t delegate(ncclResult_t (*RealNccl::*function)(Types...), const char* name, ncclComm_t communicator,
                       cudaStream_t stream, Arguments... arguments) noexcept try {

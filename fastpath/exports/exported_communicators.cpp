@@ -31,7 +31,8 @@ bool is_blocking(const ncclConfig_t* config) {
 /// group. `result` is NCCL's result. Returns the result for the program.
 ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int count, bool is_blocking,
                              const RealNccl& nccl) noexcept try {
-  if (settings().all_off() || (result != ncclSuccess && result != ncclInProgress)) return result;
+  const bool has_failed = result != ncclSuccess && result != ncclInProgress;
+  if (settings().all_off() || has_failed) return result;
   if (!is_blocking || result == ncclInProgress) {
     log().log_message("a communicator is delegated to NCCL, because it is non-blocking (config.blocking = 0)");
     // A communicator that was destroyed without calling this library may have had the same handle.
@@ -39,13 +40,13 @@ ncclResult_t finish_creation(ncclResult_t result, ncclComm_t* communicators, int
       for (int i = 0; i < count; ++i) CommunicatorRegistry::instance().remove(communicators[i]);
     return result;
   }
-  std::vector<ncclComm_t> ready;
-  for (int i = 0; i < count; ++i) {
-    if (CallGroup::is_open())
-      CallGroup::of_this_thread().add_new_communicator(&communicators[i]);
-    else if (communicators[i] != nullptr)  // null: this rank takes no part in the split
-      ready.push_back(communicators[i]);
+  if (CallGroup::is_open()) {
+    for (int i = 0; i < count; ++i) CallGroup::of_this_thread().add_new_communicator(&communicators[i]);
+    return result;
   }
+  std::vector<ncclComm_t> ready;
+  for (int i = 0; i < count; ++i)
+    if (communicators[i] != nullptr) ready.push_back(communicators[i]);  // null: this rank takes no part in the split
   return ready.empty() ? result : CommunicatorRegistry::instance().add(ready, nccl);
 } catch (const std::exception& error) {
   print_stderr("libbusbw_nccl.so", error.what());
@@ -87,7 +88,7 @@ FASTPATH_EXPORT ncclResult_t ncclGroupEnd() {
   return group.end(prepared == ncclSuccess ? result : prepared, *nccl);
 }
 
-// NCCL ends the group without running its calls.
+// NCCL ends the group without running the group's calls.
 FASTPATH_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->group_simulate_end == nullptr) return report_missing_function("ncclGroupSimulateEnd");
@@ -150,7 +151,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksLi
   return finish_creation(result, newcomm, 1, was_added && is_blocking(config), *nccl);
 }
 
-// The queued operations have run when this returns, or when the group ends.
+// The queued operations have run when this function returns, or, within a group, when the group ends.
 FASTPATH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const RealNccl* nccl = real_nccl();
   if (nccl == nullptr || nccl->comm_finalize == nullptr) return report_missing_function("ncclCommFinalize");
@@ -197,8 +198,7 @@ FASTPATH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t
   if (nccl == nullptr || nccl->comm_get_async_error == nullptr) return report_missing_function("ncclCommGetAsyncError");
   const ncclResult_t result = nccl->comm_get_async_error(comm, asyncError);
   const FastCommunicator* fast = CommunicatorRegistry::instance().find(comm);
-  if (result == ncclSuccess && *asyncError == ncclSuccess && fast != nullptr && fast->verifier &&
-      fast->verifier->has_found_wrong())
-    *asyncError = ncclInternalError;
+  const bool has_found_wrong = fast != nullptr && fast->verifier && fast->verifier->has_found_wrong();
+  if (has_found_wrong && result == ncclSuccess && *asyncError == ncclSuccess) *asyncError = ncclInternalError;
   return result;
 }

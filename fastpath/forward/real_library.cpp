@@ -65,7 +65,8 @@ void* open_required(const std::string& file) {
 
 void* open_first_real(const LibrarySearch& search) {
   if (!search.required_file.empty()) return open_required(search.required_file);
-  if (void* const handle = search.use_loaded ? open_loaded() : nullptr) return handle;
+  if (search.use_loaded)
+    if (void* const handle = open_loaded()) return handle;
   std::vector<std::string> files;
   if (!search.engine_library.empty()) files.push_back(search.engine_library);
   files.insert(files.end(), search.wheel_files.begin(), search.wheel_files.end());

@@ -36,9 +36,9 @@ const RealNccl* real_nccl() noexcept {
   if (!loaded) return nullptr;
   load_functions(*library, *loaded);
   const RealNccl* other_thread_nccl = nullptr;
-  return process_nccl.compare_exchange_strong(other_thread_nccl, loaded.get(), std::memory_order_acq_rel)
-             ? loaded.release()
-             : other_thread_nccl;
+  if (!process_nccl.compare_exchange_strong(other_thread_nccl, loaded.get(), std::memory_order_acq_rel))
+    return other_thread_nccl;
+  return loaded.release();
 }
 
 }  // namespace busbw::fastpath

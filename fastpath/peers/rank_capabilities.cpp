@@ -31,23 +31,24 @@ std::string refusal_reason(const std::vector<RankCapabilities>& ranks) {
   if (ranks.size() > kMaxRanks) return fmt::format("{} ranks are more than the supported {}", ranks.size(), kMaxRanks);
   const RankCapabilities& first = ranks.front();
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const RankCapabilities& own = ranks[rank];
-    if (own.layout_version != kLayoutVersion) return fmt::format("rank {} has another version of this library", rank);
-    if (own.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", rank);
-    if (own.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", rank);
-    if (own.gpu != first.gpu || own.capability_major != first.capability_major)
-      return fmt::format("the GPUs differ: {} on rank 0, {} on rank {}", text(first.gpu), text(own.gpu), rank);
-    if (own.selector_hash != first.selector_hash)
+    const RankCapabilities& current = ranks[rank];
+    if (current.layout_version != kLayoutVersion)
+      return fmt::format("rank {} has another version of this library", rank);
+    if (current.host == std::array<std::uint64_t, 2>{}) return fmt::format("rank {} cannot identify its host", rank);
+    if (current.host != first.host) return fmt::format("ranks 0 and {} are on different hosts", rank);
+    if (current.gpu != first.gpu || current.capability_major != first.capability_major)
+      return fmt::format("the GPUs differ: {} on rank 0, {} on rank {}", text(first.gpu), text(current.gpu), rank);
+    if (current.selector_hash != first.selector_hash)
       return fmt::format("ranks 0 and {} have different tables or BUSBW_FASTPATH variables; use the same on every rank",
                          rank);
     for (std::size_t other = 0; other < rank; ++other)
-      if (ranks[other].bus_id == own.bus_id)
-        return fmt::format("ranks {} and {} share GPU {}", other, rank, text(own.bus_id));
-    if (own.needs_nccl != 0)
+      if (ranks[other].bus_id == current.bus_id)
+        return fmt::format("ranks {} and {} share GPU {}", other, rank, text(current.bus_id));
+    if (current.needs_nccl != 0)
       return fmt::format(
           "rank {} sets NCCL_LAUNCH_ORDER_IMPLICIT, NCCL_CHECK_MODE or NCCL_CHECK_POINTERS, which only NCCL supports",
           rank);
-    if (own.cells <= 0)
+    if (current.cells <= 0)
       return fmt::format("rank {} has no scratch memory left for another communicator; raise BUSBW_FASTPATH_MIB", rank);
   }
   return {};

@@ -21,7 +21,8 @@ const Window* Windows::find(const void* buffer, std::size_t bytes) const noexcep
   if (first_after == windows_.begin()) return nullptr;
   const Window& window = *std::prev(first_after);
   const auto offset = static_cast<std::size_t>(begin - window.own);
-  return bytes <= window.bytes && offset <= window.bytes - bytes ? &window : nullptr;
+  const bool contains_buffer = bytes <= window.bytes && offset <= window.bytes - bytes;
+  return contains_buffer ? &window : nullptr;
 }
 
 std::optional<PeerBuffers> Windows::peer_buffers(const CollectiveCall& call, int ranks) const noexcept {

@@ -45,7 +45,7 @@ BUSBW_HOST_DEVICE void write_cell(char* address, const Cell& cell) {
 #endif
 }
 
-/// Moves the cells of a thread. Loads kCellsInFlight cells of every source before it stores the first one.
+/// Moves the cells of a thread. Loads kCellsInFlight cells of every source before it stores the first cell.
 template <int kSources, int kTargets, int kCellsInFlight, class Reduction>
 BUSBW_HOST_DEVICE void move_cells(const DirectTransfer& transfer, const Reduction& reduction, int thread, int threads) {
   for (std::int64_t first = thread; first < transfer.cells; first += std::int64_t{kCellsInFlight} * threads) {

@@ -25,7 +25,7 @@ GridLimits grid_limits(int max_blocks, int max_threads_per_block, int max_cells)
       std::clamp(max_threads_per_block, kWarpThreads, kMaxThreads) / kWarpThreads, warps_with_slots);
   const std::int64_t max_block_count =
       std::clamp<std::int64_t>(max_blocks, 1, std::min<std::int64_t>(kMaxBlocks, warps_with_slots / warps_per_block));
-  return {warps_with_slots, warps_per_block, max_block_count};
+  return {.warps_with_slots = warps_with_slots, .warps_per_block = warps_per_block, .max_block_count = max_block_count};
 }
 
 }  // namespace
@@ -43,8 +43,11 @@ Grid grid_for(std::size_t bytes, int max_blocks, int max_threads_per_block, int 
   const std::int64_t batch = divide_round_up(cell_groups, steps * max_warps);
   const std::int64_t warps = divide_round_up(cell_groups, steps * batch);
   const std::int64_t blocks = divide_round_up(warps, warps_per_block);
-  return {static_cast<int>(blocks), static_cast<int>(divide_round_up(warps, blocks)) * kWarpThreads,
-          static_cast<int>(batch), static_cast<int>(steps)};
+  const std::int64_t used_warps_per_block = divide_round_up(warps, blocks);
+  return {.blocks = static_cast<int>(blocks),
+          .threads = static_cast<int>(used_warps_per_block) * kWarpThreads,
+          .batch = static_cast<int>(batch),
+          .steps = static_cast<int>(steps)};
 }
 
 Grid direct_grid(std::int64_t cells, int max_blocks, int max_threads_per_block, int max_cells) {
@@ -53,7 +56,10 @@ Grid direct_grid(std::int64_t cells, int max_blocks, int max_threads_per_block, 
       grid_limits(max_blocks, max_threads_per_block, max_cells);
   const std::int64_t blocks =
       std::clamp<std::int64_t>(divide_round_up(cells, warps_per_block * kWarpThreads), 1, max_block_count);
-  return {static_cast<int>(blocks), static_cast<int>(warps_per_block) * kWarpThreads, 1, kDirectSteps};
+  return {.blocks = static_cast<int>(blocks),
+          .threads = static_cast<int>(warps_per_block) * kWarpThreads,
+          .batch = 1,
+          .steps = kDirectSteps};
 }
 
 }  // namespace busbw::fastpath

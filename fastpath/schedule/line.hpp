@@ -1,8 +1,8 @@
 #pragma once
 // Layout of a user's bytes in the lines that are sent to a peer. A line has 128 bytes, in 8 cells of 16 bytes. The last
 // cell holds 8 bytes of data and the 8-byte tag, so a line carries 120 bytes of data. Eight neighboring threads
-// transfer it with one instruction, one cell each. The protocol assumes these properties of
-// the hardware, which CUDA's memory model does not promise:
+// transfer a line with one instruction, one cell each. The protocol assumes these properties of the hardware, which
+// CUDA's memory model does not promise:
 //
 //   - A line that a warp writes with one instruction to 128 aligned bytes arrives as a whole. NCCL's LL128 assumes this
 //     for NVLink. It does not hold for PCI Express.

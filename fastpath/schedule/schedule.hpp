@@ -1,8 +1,8 @@
 #pragma once
-// Schedules for the exchange of data between ranks, as code for one thread of one rank. The kernels run them.
+// Schedules for the exchange of data between ranks, as code for one thread of one rank. The kernels run this code.
 //
 // They are templates over a Fabric and a Work. A Fabric transports cells to peers. A Work maps cells to the user's
-// buffers and reduces them. The GPU therefore runs the same code that the model in tests/fastpath checks on the host
+// buffers and reduces cells. The GPU therefore runs the same code that the model in tests/fastpath checks on the host
 // under weakly ordered memory.
 //
 // Terms:
@@ -53,7 +53,9 @@ struct Cell {
   std::uint64_t high = 0;
 };
 
-/// Number of slot regions, which are separate sets of slots. Region 1 is for the second half of two_shot.
+/// Slot regions, which are separate sets of slots. The second one is for the second half of two_shot.
+inline constexpr int kFirstRegion = 0;
+inline constexpr int kResultRegion = 1;
 inline constexpr int kRegions = 2;
 
 /// Begins a step: sends a batch of cells to every peer. `index` is the index of the first cell.
@@ -64,7 +66,7 @@ BUSBW_HOST_DEVICE void send_batch(Fabric& fabric, Work& work, std::int64_t index
     work.load(index, cells);
     BUSBW_UNROLL
     for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
-      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 0, batch_index, tag, cells[peer]);
+      if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, kFirstRegion, batch_index, tag, cells[peer]);
   }
 }
 
@@ -80,7 +82,7 @@ BUSBW_HOST_DEVICE void exchange(Fabric& fabric, Work& work, std::uint64_t first_
     for (int batch_index = 0; batch_index < fabric.batch(); ++batch_index, index += fabric.threads()) {
       Cell cells[Fabric::kMaxRanks];
       work.load_own(index, cells);
-      if (!fabric.take(0, batch_index, tag, cells)) return;
+      if (!fabric.take(kFirstRegion, batch_index, tag, cells)) return;
       work.store(index, cells);
     }
   }
@@ -99,26 +101,26 @@ BUSBW_HOST_DEVICE void two_shot(Fabric& fabric, Work& work, std::uint64_t first_
     for (int batch_index = 0; batch_index < fabric.batch(); ++batch_index, index += fabric.threads()) {
       Cell cells[Fabric::kMaxRanks];
       work.load_own(index, cells);
-      if (!fabric.take(0, batch_index, tag, cells)) return;
+      if (!fabric.take(kFirstRegion, batch_index, tag, cells)) return;
       const Cell result = work.reduce(cells);
       BUSBW_UNROLL
       for (int peer = 0; peer < Fabric::kMaxRanks; ++peer)
-        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, 1, batch_index, tag, result);
+        if (peer < fabric.ranks() && peer != fabric.rank()) fabric.put(peer, kResultRegion, batch_index, tag, result);
       work.keep(index, result);
     }
     index = first_index;
     for (int batch_index = 0; batch_index < fabric.batch(); ++batch_index, index += fabric.threads()) {
       Cell cells[Fabric::kMaxRanks];
-      if (!fabric.take(1, batch_index, tag, cells)) return;
+      if (!fabric.take(kResultRegion, batch_index, tag, cells)) return;
       work.store_others(index, cells);
     }
   }
 }
 
 /// Runs `direct`: ranks read and write each other's buffers between two barriers. Until a rank enters the first
-/// barrier, its earlier work may use its buffers. Until all ranks enter the second one, peers may access them. A block
-/// waits only for the same block of the other ranks. That is enough: a running block shows that its rank's earlier work
-/// has ended, and a kernel ends with its last block. Uses the tags first_tag and first_tag + 1.
+/// barrier, its earlier work may use its buffers. Until all ranks enter the second one, peers may access its buffers. A
+/// block waits only for the same block of the other ranks. That is enough: a running block shows that its rank's
+/// earlier work has ended, and a kernel ends with its last block. Uses the tags first_tag and first_tag + 1.
 template <class Fabric, class Work>
 BUSBW_HOST_DEVICE void direct(Fabric& fabric, Work& work, std::uint64_t first_tag) {
   if (!fabric.barrier(first_tag)) return;

@@ -20,6 +20,25 @@ struct Slices {
 
 namespace slices {
 
+/// Reads as many units as fit between `position` and `end`, and moves `position` behind the last one. Byte `offset` of
+/// the slice becomes the lowest byte of `value`.
+template <class Unit>
+BUSBW_HOST_DEVICE void read_units(const char* slice, std::int64_t offset, std::int64_t end, std::int64_t& position,
+                                  std::uint64_t& value) {
+  constexpr std::int64_t kUnitBytes = sizeof(Unit);
+  for (; position + kUnitBytes <= end; position += kUnitBytes)
+    value |= static_cast<std::uint64_t>(*reinterpret_cast<const Unit*>(slice + position)) << (8 * (position - offset));
+}
+
+/// Writes as many units as fit between `position` and `end`, and moves `position` behind the last one.
+template <class Unit>
+BUSBW_HOST_DEVICE void write_units(char* slice, std::int64_t offset, std::int64_t end, std::int64_t& position,
+                                   std::uint64_t value) {
+  constexpr std::int64_t kUnitBytes = sizeof(Unit);
+  for (; position + kUnitBytes <= end; position += kUnitBytes)
+    *reinterpret_cast<Unit*>(slice + position) = static_cast<Unit>(value >> (8 * (position - offset)));
+}
+
 /// Returns the eight bytes at `offset` of a slice of `length` bytes, with zeros beyond its end. Not inlined, because it
 /// is long and rarely used.
 BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::int64_t offset, std::int64_t length,
@@ -27,17 +46,9 @@ BUSBW_HOST_DEVICE_CALLED std::uint64_t read_in_pieces(const char* slice, std::in
   std::uint64_t value = 0;
   const std::int64_t end = offset + 8 < length ? offset + 8 : length;
   std::int64_t position = offset;
-  if (granule >= 4)
-    for (; position + 4 <= end; position += 4)
-      value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint32_t*>(slice + position))
-               << (8 * (position - offset));
-  if (granule >= 2)
-    for (; position + 2 <= end; position += 2)
-      value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint16_t*>(slice + position))
-               << (8 * (position - offset));
-  for (; position < end; ++position)
-    value |= static_cast<std::uint64_t>(*reinterpret_cast<const std::uint8_t*>(slice + position))
-             << (8 * (position - offset));
+  if (granule >= 4) read_units<std::uint32_t>(slice, offset, end, position, value);
+  if (granule >= 2) read_units<std::uint16_t>(slice, offset, end, position, value);
+  read_units<std::uint8_t>(slice, offset, end, position, value);
   return value;
 }
 
@@ -46,16 +57,9 @@ BUSBW_HOST_DEVICE_CALLED void write_in_pieces(char* slice, std::int64_t offset, 
                                               std::uint64_t value) {
   const std::int64_t end = offset + 8 < length ? offset + 8 : length;
   std::int64_t position = offset;
-  if (granule >= 4)
-    for (; position + 4 <= end; position += 4)
-      *reinterpret_cast<std::uint32_t*>(slice + position) =
-          static_cast<std::uint32_t>(value >> (8 * (position - offset)));
-  if (granule >= 2)
-    for (; position + 2 <= end; position += 2)
-      *reinterpret_cast<std::uint16_t*>(slice + position) =
-          static_cast<std::uint16_t>(value >> (8 * (position - offset)));
-  for (; position < end; ++position)
-    *reinterpret_cast<std::uint8_t*>(slice + position) = static_cast<std::uint8_t>(value >> (8 * (position - offset)));
+  if (granule >= 4) write_units<std::uint32_t>(slice, offset, end, position, value);
+  if (granule >= 2) write_units<std::uint16_t>(slice, offset, end, position, value);
+  write_units<std::uint8_t>(slice, offset, end, position, value);
 }
 
 /// Returns the bytes of a slice. Negative if the buffer ends before the slice.

@@ -36,7 +36,12 @@ using ReducingWorks = WorkList<WorkEntry<Collective::all_reduce, Method::exchang
 /// Calls `visit` with the entry for the collective and the method. Returns false if the list has none.
 template <class... Entries, class Visit>
 bool visit_work(WorkList<Entries...>, Collective collective, Method method, const Visit& visit) {
-  return ((Entries::kCollective == collective && Entries::kMethod == method && (visit(Entries{}), true)) || ...);
+  const auto visit_if_wanted = [&](auto entry) {
+    const bool is_wanted = entry.kCollective == collective && entry.kMethod == method;
+    if (is_wanted) visit(entry);
+    return is_wanted;
+  };
+  return (visit_if_wanted(Entries{}) || ...);
 }
 
 }  // namespace busbw::fastpath

@@ -47,7 +47,7 @@ class Verifier {
   /// streams share the buffer for inputs.
   cudaError_t queue_wait_for_previous_check(cudaStream_t stream);
   /// Queues the gather of all ranks' inputs. Call it before the operation, because an operation in place overwrites its
-  /// input, and inside of the NCCL group if there is one.
+  /// input. If the caller opens an NCCL group for several gathers, call it within that group.
   ncclResult_t queue_gather(const RealNccl& nccl, const CollectiveCall& call, cudaStream_t stream);
   /// Queues the check of the operation for which queue_gather() was called last. Call it after the operation.
   cudaError_t queue_check(const CollectiveCall& call, cudaStream_t stream);

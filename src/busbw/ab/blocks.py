@@ -42,7 +42,7 @@ class BlockEndedError(BusbwError):
 
 
 def _documented_exit_code(code: int) -> int:
-    """Maps the engine's exit code to a documented one. A crash is RANK_LOST, unknown codes become ENVIRONMENT.
+    """Maps the engine's exit code to a documented exit code. A crash is RANK_LOST, unknown codes become ENVIRONMENT.
 
     129 means that SIGHUP came before the engine handled signals. The result is then 143 (SIGTERM), which the engine
     returns for a SIGHUP that it handles.
@@ -73,19 +73,18 @@ class Measurement:
         """
         record_path = self.record(name)
         self.check_interrupt()
-        code = local.submit(
-            local.render(self._job(side, record_path, extra_flags)), LaunchCallbacks(lambda _line: None, lambda: None)
-        )
+        launch_plan = local.render(self._job(side, record_path, extra_flags))
+        code = local.submit(launch_plan, LaunchCallbacks(lambda _line: None, lambda: None))
         self.check_interrupt()
         exit_code = _documented_exit_code(code)
         block_text = f"the block {name} ({side.description})"
         if crash := crash_message([ExitStatus(code)], [f"the engine of {block_text}"]):
             raise BlockEndedError(crash, exit_code=exit_code)
         if code not in (ExitCode.GOOD, ExitCode.WRONG_DATA):
+            record_text = f" and its record {os.path.relpath(record_path)}" if record_path.exists() else ""
             raise BlockEndedError(
                 f"the engine ended with exit code {code} in {block_text}",
-                remedy="see its messages above"
-                + (f" and its record {os.path.relpath(record_path)}" if record_path.exists() else ""),
+                remedy=f"see its messages above{record_text}",
                 exit_code=exit_code,
             )
         return block_of(record_path)
@@ -104,10 +103,12 @@ class Measurement:
         return self.folder / f"{name}.jsonl"
 
     def system_facts(self, name: str) -> SystemFacts:
-        """Returns the facts of the system that a finished block ran on. All are unstated without a row or a record."""
+        """Returns the facts of the system that a finished block ran on. Without a row or a record, all are unstated."""
         path = self.record(name)
-        table = busbw_records.table_of(records.read(path)) if path.exists() else None
-        return system_facts(table, table.rows[0]) if table and table.rows else SystemFacts()
+        if not path.exists():
+            return SystemFacts()
+        table = busbw_records.table_of(records.read(path))
+        return system_facts(table, table.rows[0]) if table.rows else SystemFacts()
 
     def _job(self, side: SideSpec, record: Path, extra_flags: tuple[str, ...]) -> Job:
         arguments = (*self.flags, *side.flags, *extra_flags)
@@ -135,5 +136,5 @@ def block_of(path: Path) -> Block:
 
 
 def median_us(figure: Figure) -> float:
-    """Median time of the iterations; the slowest rank determines each. NaN if the figure has no time."""
+    """Median time of the iterations; the slowest rank determines each. NaN if the figure has no time above 0."""
     return sampled_median_us(figure) or figure.time_us or math.nan

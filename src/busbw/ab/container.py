@@ -17,7 +17,7 @@ _RUNTIMES = {"podman": ("--device", "nvidia.com/gpu=all"), "docker": ("--gpus", 
 
 
 def runner(*, has_gpus: bool) -> list[str]:
-    """Returns the user's command (CONTAINER_VARIABLE), or one that shares network, IPC and GPUs with the container.
+    """Returns the user's command (CONTAINER_VARIABLE), or a command that gives the container network, IPC and GPUs.
 
     Raises:
         BusbwError: No container program is installed.
@@ -36,7 +36,7 @@ def runner(*, has_gpus: bool) -> list[str]:
 def inherited_variables(environment: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Returns the variables that the container inherits from its runner: secrets, which no command line may show.
 
-    The runner does not get the others, because a variable such as LD_PRELOAD would change the runner itself.
+    The runner does not get the other variables. One such as LD_PRELOAD would change the runner itself.
     """
     return tuple((name, value) for name, value in environment if may_be_secret(name, value))
 
@@ -51,7 +51,7 @@ def command(
     """
     path = folder.absolute()
     inherited_names = dict(inherited_variables(environment))
-    variables = [
-        word for name, value in environment for word in ("-e", name if name in inherited_names else f"{name}={value}")
-    ]
+    variables = []
+    for name, value in environment:
+        variables += ["-e", name if name in inherited_names else f"{name}={value}"]
     return [*runner_command, "-v", f"{path}:{path}", *variables, image, program]

@@ -7,7 +7,7 @@ interim analysis of a sequential test. Each look may give a false alarm, so the 
 from collections.abc import Callable
 
 FIRST_LOOK = 12
-"""Quadruples before the first look. With fewer, a permutation test cannot reach the level of one look, 0.1 %."""
+"""Quadruples before the first look. A permutation test of fewer than 11 cannot reach the level of one look, 0.1 %."""
 MAX_QUADRUPLES = 192
 """Default maximum: the last look."""
 RUN_ALPHA = 0.005

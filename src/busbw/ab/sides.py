@@ -51,8 +51,10 @@ def parse_side(option: str, text: str) -> SideSpec:
     remaining_words = iter(words)
     for word in remaining_words:
         name, equals, value = word.partition("=")
+        follows_flag = bool(flags) and flags[-1].startswith("-")
         if name in {"--preload", "--image"}:
-            value = value if equals else next(remaining_words, "")
+            if not equals:
+                value = next(remaining_words, "")
             if not value:
                 raise UsageError(f"{option}: {name} has no value", remedy=f"give {name} VALUE")
             if name == "--image":
@@ -63,7 +65,7 @@ def parse_side(option: str, text: str) -> SideSpec:
             raise UsageError(f"{option}: `busbw ab` sets {name} for each block", remedy="remove it")
         elif _ASSIGNMENT.match(word):
             environment[name] = value
-        elif word.startswith("-") or (flags and flags[-1].startswith("-")):  # a flag, or the value of the flag before
+        elif word.startswith("-") or follows_flag:  # a flag, or the value of the flag before
             flags.append(word)
         else:
             raise UsageError(
@@ -71,7 +73,9 @@ def parse_side(option: str, text: str) -> SideSpec:
                 remedy="give KEY=VALUE, --preload LIBRARY, --image IMAGE or an engine flag",
             )
     if preloads and image:  # paths in the image cannot be checked here
-        environment["LD_PRELOAD"] = ":".join([*preloads, *filter(None, [environment.get("LD_PRELOAD")])])
+        if earlier_preloads := environment.get("LD_PRELOAD"):
+            preloads.append(earlier_preloads)
+        environment["LD_PRELOAD"] = ":".join(preloads)
     elif preloads:
         environment |= engine.preload_variables(option, preloads, environment)
     return SideSpec(_shown_text(text, words), tuple(environment.items()), tuple(flags), image)
@@ -79,12 +83,17 @@ def parse_side(option: str, text: str) -> SideSpec:
 
 def _shown_text(text: str, words: list[str]) -> str:
     """Returns the words of a side as the user wrote them, or quoted again if a value may be secret."""
-    pairs = [(name, value) for name, equals, value in (word.partition("=") for word in words) if equals]
-    if not any(may_be_secret(name, value) for name, value in pairs):
+    if not any(_may_set_secret(word) for word in words):
         return " ".join(text.split())
     return " ".join(_shown_word(word) for word in words)
 
 
-def _shown_word(word: str) -> str:
+def _may_set_secret(word: str) -> bool:
     name, equals, value = word.partition("=")
-    return f"{name}={REDACTED}" if equals and may_be_secret(name, value) else shlex.quote(word)
+    return bool(equals) and may_be_secret(name, value)
+
+
+def _shown_word(word: str) -> str:
+    if _may_set_secret(word):
+        return f"{word.partition('=')[0]}={REDACTED}"
+    return shlex.quote(word)

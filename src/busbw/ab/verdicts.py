@@ -54,7 +54,7 @@ def select_quantity(points: Sequence[PointKey], quadruples: Sequence[Quadruple])
     """Selects the compared time: the device time if every block has it at every point, otherwise the median.
 
     The device time is measured over many operations. The time of a single operation includes about 1 us for its CUDA
-    event, for A and for B, which hides differences between short operations.
+    event. This share is the same for A and B, and hides differences between short operations.
     """
     blocks = [block for quadruple in quadruples for block in quadruple.blocks]
     figures = [block[point] for block in blocks for point in points if point in block]
@@ -76,7 +76,9 @@ def _time_us(block: Block, point: PointKey, quantity: TimeQuantity) -> float:
     if point not in block:
         return math.nan
     time = block[point].device_time_us if quantity == "device_time_us" else median_us(block[point])
-    return time if time and time > 0 else math.nan
+    if time is None or time <= 0:
+        return math.nan
+    return time
 
 
 def judge(
@@ -118,19 +120,18 @@ def judge(
             )
         if point in noisy:
             verdict, reason = ChangeVerdict.UNCLEAR, "A differed from itself here in the noise measurement."
-        results.append(
-            SizeResult(
-                point=point,
-                a=_figures(point, quadruples, "A"),
-                b=_figures(point, quadruples, "B"),
-                speedup=None if interval is None else math.exp(interval.estimate),
-                interval=None if interval is None else (math.exp(interval.low), math.exp(interval.high)),
-                compared=quantity,
-                basis="blocks",
-                verdict=verdict,
-                reason=reason,
-            )
+        result = SizeResult(
+            point=point,
+            a=_figures(point, quadruples, "A"),
+            b=_figures(point, quadruples, "B"),
+            speedup=None if interval is None else math.exp(interval.estimate),
+            interval=None if interval is None else (math.exp(interval.low), math.exp(interval.high)),
+            compared=quantity,
+            basis="blocks",
+            verdict=verdict,
+            reason=reason,
         )
+        results.append(result)
     # More quadruples do not help a point that lacks a time in one of them, because the test uses all quadruples.
     incomplete = frozenset(points) - frozenset(measured) if quadruples else frozenset()
     return AbVerdicts(tuple(results), judged.level, noisy | incomplete)

@@ -195,7 +195,7 @@ class Decision:
 def decide_size(
     size: int, best: MethodConfig | None, in_graphs: FinalComparison, launched: FinalComparison
 ) -> Decision:
-    """Takes the fast path if it is at least as fast as NCCL in graphs and within MAX_LAUNCHED_RATIO one by one.
+    """Takes the fast path if it is at least as fast as NCCL in graphs, and within MAX_LAUNCHED_RATIO otherwise.
 
     Args:
         size: Size in bytes.
@@ -219,7 +219,7 @@ def ranges(
 ) -> list[TableRange]:
     """Returns the lines of a table from the config of each size. None as a config delegates the size to NCCL.
 
-    A size between two measured sizes uses the config of the larger one. `notes` are comments by size.
+    A size between two measured sizes uses the config of the larger size. `notes` are comments by size.
     """
     lines = []
     for size in sorted(configs):
@@ -232,7 +232,7 @@ def ranges(
 
 
 def summary(title: str, decisions: Sequence[Decision]) -> str:
-    """One sentence about the decisions for one collective and number of ranks. `title` names them."""
+    """One sentence about the decisions for one collective and number of ranks, named by `title`."""
     taken = [decision for decision in decisions if decision.config]
     if not taken:
         return f"{title}: NCCL at every size"

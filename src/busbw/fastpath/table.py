@@ -185,14 +185,17 @@ def _parse_ranks(text: str) -> tuple[int, int]:
 def is_method_config(text: str) -> bool:
     """True if the text is a valid value of `METHOD_VARIABLE`."""
     method, *numbers = text.split(",")
-    if method == NCCL or len(numbers) != 2:
-        return method == NCCL and not numbers
+    if method == NCCL:
+        return not numbers
+    is_fast_method = any(method in methods for methods in _ALL_METHODS.values())
+    if not is_fast_method or len(numbers) != 2:
+        return False
     try:
         _parse_number("blocks", numbers[0], 1, MAX_BLOCKS)
         _parse_threads(numbers[1])
     except UsageError:
         return False
-    return any(method in methods for methods in _ALL_METHODS.values())
+    return True
 
 
 def _has_windows_word(collective: str, words: list[str]) -> bool:
@@ -266,7 +269,9 @@ def default_name(compute_capability: str, environment: Mapping[str, str]) -> str
     """
     name_without_nvls = f"{compute_capability}{_WITHOUT_NVLS}"
     nvls_is_off = environment.get(_NVLS_VARIABLE) == "0"
-    return name_without_nvls if nvls_is_off and name_without_nvls in default_names() else compute_capability
+    if nvls_is_off and name_without_nvls in default_names():
+        return name_without_nvls
+    return compute_capability
 
 
 def default_text(name: str) -> str:

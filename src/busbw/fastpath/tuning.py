@@ -220,7 +220,7 @@ class TableTuner:
             figures = block_of(measurement.record(label))
             return self._times_by_size(collective, label, figures, checked=checked)
         self.on_progress(f"{self.target.title(collective)}: {block.replace('-', ' ')}")
-        for suffix in ("jsonl", "log"):
+        for suffix in ("jsonl", "log"):  # an interrupted start left these files incomplete
             (self.folder / f"{label}.{suffix}").unlink(missing_ok=True)
         if table is not None:
             replace_file(self.folder / f"{label}.table", table.encode())
@@ -285,18 +285,18 @@ class TableTuner:
         if setting is None:
             return SideSpec("NCCL", (("BUSBW_FASTPATH", "off"),))
         file_stem = (self.folder / f"{collective}-{block}").absolute()
-        method_value = (
-            f"{setting.method},{setting.blocks},{setting.threads}" if isinstance(setting, MethodConfig) else ""
-        )
-        table_value = "" if isinstance(setting, MethodConfig) else f"{file_stem}.table"
         variables = {
             "BUSBW_FASTPATH": "on",
             f"BUSBW_FASTPATH_{collective.upper()}": "on",
             "BUSBW_FASTPATH_LOG": f"{file_stem}.log",
-            # An empty variable counts as unset.
-            METHOD_VARIABLE: method_value,
-            TABLE_VARIABLE: table_value,
+            # An empty variable counts as unset, and hides a variable of the user.
+            METHOD_VARIABLE: "",
+            TABLE_VARIABLE: "",
         }
+        if isinstance(setting, MethodConfig):
+            variables[METHOD_VARIABLE] = f"{setting.method},{setting.blocks},{setting.threads}"
+        else:
+            variables[TABLE_VARIABLE] = f"{file_stem}.table"
         return SideSpec(block, tuple(variables.items()), ("--library", str(self.target.library)))
 
     def _measurement(self, collective: str, *, launched: bool = False) -> Measurement:

@@ -1,4 +1,4 @@
-"""The three bands of sizes that are judged separately, because different factors limit them.
+"""The three bands of sizes. Each band is judged separately, because each is limited by another factor.
 
 Latency limits small messages, and link bandwidth limits large messages. At the sizes between them, the library's choice
 of algorithm counts most. A mean over all sizes would mix these factors. A yardstick is a set of ranges that a run is
@@ -37,7 +37,7 @@ def find_plateau_start(curve: Sequence[tuple[int, float]]) -> int | None:
 
 
 def band_of(size_bytes: int, plateau_start_bytes: int | None) -> BandName:
-    """Returns the band of a size. `plateau_start_bytes` is the smallest size of the plateau; None without one."""
+    """Returns the band of a size. `plateau_start_bytes` is the smallest size of the plateau; None without a plateau."""
     if size_bytes <= LATENCY_BYTES:
         return "latency"
     if plateau_start_bytes is not None and size_bytes >= plateau_start_bytes:

@@ -28,13 +28,13 @@ _MIN_SIZES = 3
 _DIP_LOSS = 0.15
 """Minimum share of busbw lost at a dip or cliff. Repeated runs on an idle machine do not lose that much at one size."""
 _SINGLE_DIP_TEXT = "only one size: a disturbance during its measurement"
-"""Likely cause of a dip at one size, if it is the only one."""
+"""Likely cause of a dip, if only one size dips."""
 _STEP_EXCESS = 0.25
 """Minimum excess of the growth exponent of time over its neighbors at a switch of protocol."""
 
 
 class Fit(Struct, kw_only=True, frozen=True):
-    """Parameters of the postal model and the error of the fit."""
+    """Parameters of the postal model, and the error of the fit."""
 
     latency_us: float
     bandwidth_gbps: float
@@ -109,6 +109,7 @@ class _Terms(NamedTuple):
 
 def _fit_weighted(terms: _Terms, weights: Sequence[float]) -> tuple[float, float]:
     """Returns latency and time per byte by weighted least squares. The latency is not negative."""
+    # Weighted sums, in the order of the members of _Terms.
     sum_x, sum_y, sum_xx, sum_xy, sum_yy = (sum(map(mul, weights, values)) for values in terms)
     determinant = sum_xx * sum_yy - sum_xy * sum_xy
     if determinant <= 1e-12 * sum_xx * sum_yy:  # all sizes are almost equal, so only one parameter can be fitted
@@ -146,7 +147,7 @@ def features(points: Points, bus_factor: float) -> tuple[CurveFeature, ...]:
 
 
 def _explain_dips_together(curve_features: list[CurveFeature]) -> list[CurveFeature]:
-    """Corrects the likely cause of single dips if several sizes dip: one disturbance does not explain them."""
+    """Corrects the likely cause of single dips if several sizes dip: one disturbance explains only one dip."""
     dip_count = len({feature.size_bytes for feature in curve_features if feature.kind == "dip"})
     if dip_count < 2:
         return curve_features
@@ -191,8 +192,10 @@ def _describe_fall(size: int, busbw: float, max_busbw: float, busbw_at_larger: S
         kind = "dip"
         evidence += f", {number_text(max(busbw_at_larger))} again at larger ones"
         if still_low:
-            likely = f"{len(still_low) + 1} sizes: a poor choice of algorithm or protocol "
-            likely += "(NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
+            likely = (
+                f"{len(still_low) + 1} sizes: a poor choice of algorithm or protocol "
+                "(NCCL_DEBUG_SUBSYS=TUNING shows NCCL's)"
+            )
         else:
             likely = f"{_SINGLE_DIP_TEXT}, or a poor choice of protocol"
     return CurveFeature(kind=kind, size_bytes=size, depth=1 - busbw / max_busbw, evidence=evidence, likely=likely)

@@ -1,7 +1,7 @@
 """Run-to-run variation: random difference between two starts of the same command, by launch mode.
 
-The samples of one run do not show this variation, but repeated runs do. A comparison of two single runs takes it from
-VARIATIONS.
+The samples of one run do not show this variation, but repeated runs do. So a comparison of two single runs allows for
+the variation in VARIATIONS.
 """
 
 from typing import Literal
@@ -63,7 +63,8 @@ def launch_mode_of(table: Table) -> LaunchMode:
         return "host"
     if table.is_in_graph:
         return "graph"
-    return "one thread" if (table.gpus_per_thread or 1) > 1 else "one each"
+    has_several_gpus = table.gpus_per_thread is not None and table.gpus_per_thread > 1
+    return "one thread" if has_several_gpus else "one each"
 
 
 def variation_factor(launch_mode: LaunchMode, size_bytes: int) -> float:

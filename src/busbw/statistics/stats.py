@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 
-_RELABELINGS = 20_000
+_RANDOM_RELABELINGS = 20_000
 """Number of random relabelings (see `judge_quadruples`), if there are too many relabelings to enumerate.
 
 An estimated probability of 0.1 % then has an error of about a quarter."""
@@ -82,29 +82,31 @@ def judge_quadruples(
     minus the number in which it is slower. A change is reported if the lead in a row and in its neighbor reaches a
     limit for the same side. A row in no pair needs only its own lead.
 
-    The order of the sides in each quadruple is random. If the sides do not differ, exchanging A and B in a quadruple is
-    as probable as not. The exchange flips the signs of the quadruple in all table rows. A relabeling is such an
-    exchange in any number of quadruples. So all relabelings together are the distribution under chance. They preserve
-    the correlation of sizes, drifts, bursts and the modes of the machine.
+    The order of the sides in each quadruple is random. If the sides do not differ, the opposite order would only have
+    flipped the signs of the quadruple's differences, in all table rows. A relabeling flips the signs of any number of
+    whole quadruples. All relabelings are equally probable then, so the leads of all relabelings are the distribution
+    under chance. Relabelings preserve the correlation of sizes, drifts, bursts and the modes of the machine.
 
     The limit is the smallest lead for which at most `alpha` of all relabelings report any change. The limit is larger
     if the intervals would otherwise have a level below `_MIN_LEVEL`.
 
     Args:
-        differences: One matrix row per quadruple and one column per table row, from `quadruple_difference`, with the
-            sign of B minus A.
+        differences: Logarithms of the ratio of both sides, with one matrix row per quadruple and one column per table
+            row. The intervals have the same sign.
         neighbors: Pairs of columns that must agree. A column in no pair is tested alone.
         alpha: Probability of reporting any change if the sides do not differ.
         seed: Seed of the random relabelings.
     """
     quadruples, rows = differences.shape
     paired = {row for pair in neighbors for row in pair}
-    pairs = [*neighbors, *((row, row) for row in range(rows) if row not in paired)]
+    pairs_with_itself = [(row, row) for row in range(rows) if row not in paired]
+    pairs = [*neighbors, *pairs_with_itself]
     limit = max(_chance_limit(np.sign(differences), pairs, alpha, seed), _interval_limit(quadruples))
     if limit > quadruples or rows == 0:
         return QuadrupleTest((None,) * rows, (False,) * rows, 0.0, quadruples)
-    # Number of quadruples in which a side with a lead of `limit` is faster: faster - slower = limit. This holds without
-    # ties. With ties (difference 0), fewer suffice for this lead, so the intervals are stricter than the limit.
+    # A row's interval excludes zero if one side is faster in at least this number of quadruples. Without ties this is a
+    # lead of `limit`, because faster - slower = limit and faster + slower = quadruples. With ties (difference 0) fewer
+    # suffice for such a lead, so the intervals are stricter than the limit.
     min_faster_count = math.ceil((quadruples + limit) / 2)
     low_index = quadruples - min_faster_count  # index of the lower bound in the sorted differences
     ordered = np.sort(differences, axis=0)
@@ -112,11 +114,15 @@ def judge_quadruples(
         Interval(float(np.median(ordered[:, row])), float(ordered[low_index, row]), float(ordered[-1 - low_index, row]))
         for row in range(rows)
     )
-    # 1 or -1 if the interval is above or below zero, 0 if it contains zero.
-    signs = [int(interval.low > 0) - int(interval.high < 0) for interval in intervals]
-    agreeing = {row for pair in pairs if signs[pair[0]] * signs[pair[1]] > 0 for row in pair}
+    agreeing_pairs = [pair for pair in pairs if _show_same_change(intervals[pair[0]], intervals[pair[1]])]
+    changed_rows = {row for pair in agreeing_pairs for row in pair}
     level = _level(low_index, quadruples)
-    return QuadrupleTest(intervals, tuple(row in agreeing for row in range(rows)), level, quadruples)
+    return QuadrupleTest(intervals, tuple(row in changed_rows for row in range(rows)), level, quadruples)
+
+
+def _show_same_change(first: Interval, second: Interval) -> bool:
+    """True if both intervals exclude zero on the same side."""
+    return (first.low > 0 and second.low > 0) or (first.high < 0 and second.high < 0)
 
 
 def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float, seed: int) -> int:
@@ -138,7 +144,7 @@ def _chance_limit(signs: Matrix, pairs: Sequence[tuple[int, int]], alpha: float,
         np.maximum(max_common_leads, common_leads, out=max_common_leads)
     counts = np.bincount(np.rint(max_common_leads).astype(np.int64), minlength=quadruples + 2)
     reached = counts[::-1].cumsum()[::-1]  # by lead: number of relabelings with at least this lead
-    # Random relabelings need not include the measured labeling, which is then added.
+    # All relabelings together include the measured one. Random relabelings may not, so the measured one is added.
     added = 0 if len(relabelings) == 2**quadruples else 1
     allowed = np.flatnonzero((reached + added) / (len(relabelings) + added) <= alpha)
     return int(allowed[0]) if len(allowed) else quadruples + 1
@@ -150,16 +156,16 @@ def _relabelings(quadruples: int, seed: int) -> NDArray[np.float32]:
         numbers = np.arange(2**quadruples)
         bits = (numbers[:, None] >> np.arange(quadruples)) & 1
     else:
-        bits = np.random.default_rng(seed).integers(0, 2, size=(_RELABELINGS, quadruples))
+        bits = np.random.default_rng(seed).integers(0, 2, size=(_RANDOM_RELABELINGS, quadruples))
     return (2 * bits - 1).astype(np.float32)
 
 
 def _level(low_index: int, quadruples: int) -> float:
     """Returns the confidence level of the median's interval from sorted difference `low_index` to `-1 - low_index`.
 
-    Each difference is above or below the median with equal probability, so their number is binomially distributed.
-    scipy.special has this distribution too, and takes a third of the import time of scipy.stats. Both are slow to
-    import, and most commands load this module without computing an interval.
+    Each difference is below the median with probability 1/2, so the number of those below is binomially distributed.
+    The import is local, because scipy is slow to import and most commands compute no interval. scipy.special has this
+    distribution, and takes a third of the import time of scipy.stats.
     """
     from scipy import special
 
@@ -221,8 +227,8 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
     centered = log_medians - log_medians.mean()
     sum_of_squares = float(centered @ centered)
     correlation = float(centered[1:] @ centered[:-1]) / sum_of_squares if sum_of_squares else 0.0
-    # In a first-order autoregressive process with correlation r of neighbors, (1 + r) / (1 - r) multiplies the variance
-    # of the mean and divides the number of effective observations.
+    # Assumes a first-order autoregressive process. If neighbors have the correlation r, the factor (1 + r) / (1 - r)
+    # multiplies the variance of the mean and divides the number of effective observations.
     inflation = (1 + correlation) / (1 - correlation) if 0 < correlation < 1 else 1.0
     variance_of_mean = sum_of_squares / (stretches - 1) / stretches * inflation
     low, median, high = np.log(np.quantile(values, [0.25, 0.5, 0.75]))
@@ -232,8 +238,8 @@ def stretch_summary(times_us: Sequence[float]) -> SampleSummary | None:
 def mean_difference(a: SampleSummary, b: SampleSummary, *, alpha: float) -> Interval:
     """Returns the logarithm of B's speed over A's, with the interval of Welch's test.
 
-    The summaries are of log times, so this is A's mean minus B's. `judge_quadruples` has the opposite sign. The
-    interval is extended by the rounding error: equal printed figures agree only to their last digit.
+    The summaries are of log times, so this is A's mean minus B's. The interval is extended by the rounding error,
+    because equal printed figures agree only to their last digit.
     """
     from scipy import special
 
@@ -261,6 +267,7 @@ def rounding_bounds(value: float) -> tuple[float, float]:
 
 def half_digit(value: float) -> float:
     """Returns half of one unit in the last printed place of a figure: 0.005 for 1.23."""
-    text = f"{value!r}".removesuffix(".0")
-    mantissa, _, exponent = text.partition("e")
-    return 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+    mantissa, _, exponent = repr(value).removesuffix(".0").partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    last_place = int(exponent or 0) - decimals
+    return 0.5 * 10.0**last_place

@@ -5,8 +5,8 @@ A knob is one tunable factor. A setting is a group of environment variables, and
 formats the files.
 """
 
-from busbw.tune.confirm import ConfirmedCandidate, TuningResult, confirm
-from busbw.tune.knobs import Candidate, Knob, default_candidates, load_knobs, parse_knobs
+from busbw.tune.confirm import TuningResult, confirm
+from busbw.tune.knobs import Candidate, default_candidates, load_knobs, parse_knobs
 from busbw.tune.outputs import TUNER_FIELDS, TUNER_FORMAT, Winner, environment_file, tuner_file
 from busbw.tune.screen import ScreenedCandidate, screen, with_settings
 
@@ -14,8 +14,6 @@ __all__ = [
     "TUNER_FIELDS",
     "TUNER_FORMAT",
     "Candidate",
-    "ConfirmedCandidate",
-    "Knob",
     "ScreenedCandidate",
     "TuningResult",
     "Winner",

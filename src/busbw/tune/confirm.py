@@ -46,30 +46,26 @@ def confirm(
     rules: SessionRules,
     on_progress: Callable[[str], None] = lambda _text: None,
 ) -> TuningResult:
-    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next one.
+    """Compares the best candidates by A/B sessions, the best first. Adopted settings extend side A of the next session.
 
     Stops after a session that was interrupted or failed.
     """
     promising = [entry for entry in screened if entry.best_gain >= MIN_GAIN]
-    promising.sort(key=lambda entry: -entry.best_gain)
+    best = sorted(promising, key=lambda entry: entry.best_gain, reverse=True)[:max_candidates]
     tuning = TuningResult()
-    for number, entry in enumerate(promising[:max_candidates], start=1):
+    for number, entry in enumerate(best, start=1):
         candidate = entry.candidate
         if dict(tuning.adopted).keys() & dict(candidate.setting).keys():
             continue  # an adopted candidate, with a larger gain in screening, sets the same variable
         folder = measurement.folder / f"confirm-{number:02}"
         folder.mkdir()
         current_side = with_settings(base, tuning.adopted)
-        description = f"confirming {candidate.text} ({number} of {min(max_candidates, len(promising))})"
-
-        def progress(state: SessionState, description: str = description) -> None:
-            on_progress(f"{description}: {state.activity}, quadruple {len(state.quadruples) + 1}")
-
+        description = f"confirming {candidate.text} ({number} of {len(best)})"
         session = Session(
             replace(measurement, folder=folder),
             (current_side, with_settings(current_side, candidate.setting)),
             rules,
-            on_progress=progress,
+            on_progress=_progress_callback(description, on_progress),
         )
         comparison = session.run()
         decision = _adopt_if_faster(tuning, candidate, comparison)
@@ -78,6 +74,15 @@ def confirm(
             tuning.exit_code = session.state.exit_code
             break
     return tuning
+
+
+def _progress_callback(description: str, on_progress: Callable[[str], None]) -> Callable[[SessionState], None]:
+    """Returns the callback of a session, which passes its progress to `on_progress` as text."""
+
+    def report(state: SessionState) -> None:
+        on_progress(f"{description}: {state.activity}, quadruple {len(state.quadruples) + 1}")
+
+    return report
 
 
 def _adopt_if_faster(tuning: TuningResult, candidate: Candidate, comparison: Comparison) -> str:

@@ -61,8 +61,9 @@ def tuner_file(
         variables = dict(winner.setting)
         algorithm = _ALGORITHMS.get(variables.get("NCCL_ALGO", "").lower())
         protocol = _PROTOCOLS.get(variables.get("NCCL_PROTO", "").lower())
-        other_variables = variables.keys() - {"NCCL_ALGO", "NCCL_PROTO"}
-        if collective not in _COLLECTIVES or not algorithm or not protocol or other_variables:
+        has_other_variables = bool(variables.keys() - {"NCCL_ALGO", "NCCL_PROTO"})
+        is_complete = collective in _COLLECTIVES and algorithm and protocol
+        if has_other_variables or not is_complete:
             text = " ".join(f"{name}={value}" for name, value in winner.setting)
             omitted.append(
                 f"{text} at {size_text(winner.size_bytes)} is not in the tuner file, because it needs an algorithm "
@@ -79,7 +80,7 @@ def tuner_file(
 def _covered_range(size_bytes: int, measured_sizes: Sequence[int]) -> tuple[int, int]:
     """Returns the range of a size in bytes: between the geometric means with its neighbors.
 
-    The range of the smallest size begins at this size. That of the largest ends there.
+    The range of the smallest size begins at this size. The range of the largest size ends at that size.
     """
     index = measured_sizes.index(size_bytes)
     is_last = index + 1 == len(measured_sizes)

@@ -65,6 +65,7 @@ def screen(
         candidate_side = with_settings(base, entry.candidate.setting)
         entry.excluded = _rejection_reason(measurement, candidate_side, f"proof-{number:03}")
     usable = [entry for entry in screened if not entry.excluded]
+    # Side 0 is the base, side 1 the first usable candidate.
     sides = [base, *(with_settings(base, entry.candidate.setting) for entry in usable)]
     log_speedups: list[_LogSpeedups] = [{} for _ in usable]
     for round_number in range(1, rounds + 1):

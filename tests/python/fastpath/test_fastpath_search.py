@@ -80,7 +80,7 @@ def test_neighbors_are_untried_and_within_the_limits() -> None:
 def test_kernels_of_three_communicators_fit() -> None:
     """For any combination: no block takes more than half of a multiprocessor's 65536 registers."""
     kernel = (ROOT / "fastpath" / "device" / "kernel.cuh").read_text()
-    assert "kMax <= 4 && kMethod == Method::exchange ? 2 : 1" in " ".join(kernel.split())
+    assert "(kMax <= 4 && kMethod == Method::exchange) ? 2 : 1" in " ".join(kernel.split())
     allowed = 0
     for method in METHODS_IN_WINDOWS["all_reduce"]:
         for ranks in range(2, 9):
