@@ -4,7 +4,7 @@
 
 namespace busbw {
 
-/// Bandwidths in bytes per second; 1e9 bytes per second are nccl-tests' GB/s.
+/// Bandwidths in bytes per second. nccl-tests' GB/s are 1e9 bytes per second.
 struct Bandwidth {
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace busbw {
@@ -14,11 +15,19 @@ constexpr int kPoisonSource = -1;
 
 constexpr const char* kReceiveBuffer = "receive buffer";
 
-/// The four guards. Each has its own seed.
-enum class Guard : std::uint64_t { before_send, after_send, before_recv, after_recv };
+struct Guard {
+  std::byte* memory;
+  DataStream stream;  // different for each guard and each check
+  std::string name;
+};
 
-std::uint64_t guard_seed(const RankCase& rank_case, Guard guard) {
-  return rank_case.seed * 4 + static_cast<std::uint64_t>(guard);
+/// The guards of the send region and of the receive region.
+std::array<Guard, 4> guards_of(const RankCase& rank_case, std::span<std::byte> send, std::span<std::byte> recv) {
+  const std::uint64_t first_seed = rank_case.seed * 4;
+  return {{{send.data() - kGuardBytes, guard_stream(first_seed), "guard before the send buffer"},
+           {send.data() + send.size(), guard_stream(first_seed + 1), "guard after the send buffer"},
+           {recv.data() - kGuardBytes, guard_stream(first_seed + 2), "guard before the receive buffer"},
+           {recv.data() + recv.size(), guard_stream(first_seed + 3), "guard after the receive buffer"}}};
 }
 
 }  // namespace
@@ -40,14 +49,8 @@ DataStream Checker::poison_stream(const RankCase& rank_case) const {
 void Checker::prepare(const RankCase& rank_case, Placement placement) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   const auto recv = buffers_.recv_region(placement);
-  const auto send = buffers_.send_region();
-  const auto fill_guard = [&](std::byte* memory, Guard guard) {
-    communicator_.fill(memory, guard_stream(guard_seed(rank_case, guard)), 0, kGuardBytes);
-  };
-  fill_guard(send.data() - kGuardBytes, Guard::before_send);
-  fill_guard(send.data() + send.size(), Guard::after_send);
-  fill_guard(recv.data() - kGuardBytes, Guard::before_recv);
-  fill_guard(recv.data() + recv.size(), Guard::after_recv);
+  for (const Guard& guard : guards_of(rank_case, buffers_.send_region(), recv))
+    communicator_.fill(guard.memory, guard.stream, 0, kGuardBytes);
   communicator_.fill(recv.data(), poison_stream(rank_case), 0, recv.size() / element_bytes);
   for (const Segment& segment : send_segments(rank_case))
     communicator_.fill(buffers_.send_data(placement) + segment.offset * element_bytes, stream_of(rank_case, segment),
@@ -71,27 +74,23 @@ RankCheckResult Checker::verify_result(const RankCase& rank_case, Placement plac
 void Checker::verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& check_result) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   const auto recv = buffers_.recv_region(placement);
-  const std::size_t result_start =
-      static_cast<std::size_t>(buffers_.recv_data(placement) - recv.data()) / element_bytes;
+  const std::size_t result_begin = result_start(rank_case, placement);
+  const std::size_t result_end = result_begin + rank_case.shape.recv_count;
   Mismatches mismatches;
   // In place, the result may lie within the send data. The rest of the send data must stay unchanged.
-  compare_untouched(rank_case, placement, 0, result_start, mismatches);
-  for (const Segment& segment : expected_segments(rank_case))
-    if (segment.source == Segment::Source::untouched)
-      compare_untouched(rank_case, placement, result_start + segment.offset,
-                        result_start + segment.offset + segment.count, mismatches);
-  compare_untouched(rank_case, placement, result_start + rank_case.shape.recv_count, recv.size() / element_bytes,
-                    mismatches);
+  compare_untouched(rank_case, placement, 0, result_begin, mismatches);
+  for (const Segment& segment : expected_segments(rank_case)) {
+    if (segment.source != Segment::Source::untouched) continue;
+    const std::size_t segment_begin = result_begin + segment.offset;
+    compare_untouched(rank_case, placement, segment_begin, segment_begin + segment.count, mismatches);
+  }
+  compare_untouched(rank_case, placement, result_end, recv.size() / element_bytes, mismatches);
   add_wrong_elements(mismatches, rank_case.dtype, kReceiveBuffer, check_result);
-  const auto send = buffers_.send_region();
-  compare_guard(send.data() - kGuardBytes, guard_seed(rank_case, Guard::before_send), "guard before the send buffer",
-                check_result);
-  compare_guard(send.data() + send.size(), guard_seed(rank_case, Guard::after_send), "guard after the send buffer",
-                check_result);
-  compare_guard(recv.data() - kGuardBytes, guard_seed(rank_case, Guard::before_recv), "guard before the receive buffer",
-                check_result);
-  compare_guard(recv.data() + recv.size(), guard_seed(rank_case, Guard::after_recv), "guard after the receive buffer",
-                check_result);
+  for (const Guard& guard : guards_of(rank_case, buffers_.send_region(), recv)) {
+    Mismatches guard_mismatches;
+    communicator_.compare(guard.memory, guard.stream, 0, kGuardBytes, 0, guard_mismatches);
+    add_wrong_elements(guard_mismatches, Dtype::uint8, guard.name + ", byte", check_result);
+  }
 }
 
 Segments Checker::send_segments(const RankCase& rank_case) const {
@@ -104,24 +103,27 @@ Segments Checker::expected_segments(const RankCase& rank_case) const {
                                                 communicator_.size(), rank_case.root);
 }
 
+std::size_t Checker::result_start(const RankCase& rank_case, Placement placement) const {
+  const std::ptrdiff_t offset_bytes = buffers_.recv_data(placement) - buffers_.recv_region(placement).data();
+  return static_cast<std::size_t>(offset_bytes) / size_bytes(rank_case.dtype);
+}
+
 void Checker::compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
                                 Mismatches& mismatches) {
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   std::byte* const region = buffers_.recv_region(placement).data();
-  const auto position_of = [&](const std::byte* address) {
-    return static_cast<std::size_t>(address - region) / element_bytes;
-  };
-  const std::size_t result_start = position_of(buffers_.recv_data(placement));
   const auto compare = [&](std::size_t begin, std::size_t end, const DataStream& stream, std::uint64_t first) {
-    // Indices count from the result. Those before it wrap around and become negative in `add_wrong_elements`.
-    communicator_.compare(region + begin * element_bytes, stream, first, end - begin, begin - result_start, mismatches);
+    // The index of a wrong element counts from the start of the result. An index before the result wraps around here,
+    // and its conversion in `add_wrong_elements` makes it negative.
+    const std::size_t first_index = begin - result_start(rank_case, placement);
+    communicator_.compare(region + begin * element_bytes, stream, first, end - begin, first_index, mismatches);
   };
   const auto compare_poison = [&](std::size_t begin, std::size_t end) {
     compare(begin, end, poison_stream(rank_case), begin);
   };
   if (placement == Placement::out_of_place) return compare_poison(from, to);
-  // In place, this region also holds the send data: compare its segments, with poison between them.
-  const std::size_t send_start = position_of(buffers_.send_data(placement));
+  // In place, this region also holds the send data: compare its segments, and the poison between them.
+  const std::size_t send_start = static_cast<std::size_t>(buffers_.send_data(placement) - region) / element_bytes;
   std::size_t compared_end = from;
   for (const Segment& segment : send_segments(rank_case)) {
     const std::size_t segment_start = send_start + segment.offset;
@@ -132,13 +134,6 @@ void Checker::compare_untouched(const RankCase& rank_case, Placement placement, 
     compared_end = end;
   }
   compare_poison(compared_end, to);
-}
-
-void Checker::compare_guard(std::byte* guard, std::uint64_t seed, const std::string& buffer,
-                            RankCheckResult& check_result) {
-  Mismatches mismatches;
-  communicator_.compare(guard, guard_stream(seed), 0, kGuardBytes, 0, mismatches);
-  add_wrong_elements(mismatches, Dtype::uint8, buffer + ", byte", check_result);
 }
 
 void Checker::add_wrong_elements(const Mismatches& mismatches, Dtype dtype, const std::string& buffer,

@@ -3,9 +3,8 @@
 //
 // - Expected data: a data stream (verify/data_stream.hpp). ReductionValues makes the stream of reduced data, and
 //   FloatReduction or IntegerReduction (verify/) computes each element.
-// - Comparison: Communicator::compare, which calls compare_host (verify/host_data.hpp) for ranks in host memory, and
-// first
-//   launch_compare (backends/nccl/kernels/device_data.cu) for GPUs.
+// - Comparison: Communicator::compare, which calls compare_host (verify/host_data.hpp) for ranks in host memory. For
+//   GPUs it first calls launch_compare (backends/nccl/kernels/device_data.cu), and compare_host only if data differs.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,7 +19,7 @@ namespace busbw {
 /// Wrong elements that a rank found.
 struct RankCheckResult {
   std::uint64_t wrong_elements = 0;
-  std::vector<WrongElement> first_wrong;  // the first of them, at most Mismatches::kKept
+  std::vector<WrongElement> first_wrong;  // the first wrong elements, at most Mismatches::kKept
 
   /// See HasMembers: the result is sent to rank 0.
   static auto members(auto& self) { return std::tie(self.wrong_elements, self.first_wrong); }
@@ -39,7 +38,8 @@ struct RankCase {
 /// Checker of one rank. Call prepare(), the operation, verify_result() and verify_untouched() in this order.
 class Checker {
  public:
-  /// `world_rank`: this rank in the job, for the wrong elements. All other arguments must outlive the checker.
+  /// `world_rank`: number of this rank in the job, which wrong elements state. All other arguments must outlive the
+  /// checker.
   Checker(Communicator& communicator, const CaseBuffers& buffers, ReductionValues& values, int world_rank)
       : communicator_(communicator), buffers_(buffers), values_(values), world_rank_(world_rank) {}
 
@@ -59,11 +59,12 @@ class Checker {
   /// Returns the data stream of the segment's source.
   DataStream stream_of(const RankCase& rank_case, const Segment& segment);
   DataStream poison_stream(const RankCase& rank_case) const;
-  /// Compares elements `from` to `to` of the receive region, which the operation must not change: with the send data if
-  /// it lies there (in place), otherwise with poison.
+  /// Position of the result in the receive region, in elements. Above 0 only in place.
+  std::size_t result_start(const RankCase& rank_case, Placement placement) const;
+  /// Compares elements `from` to `to` of the receive region, which the operation must not change. In place, some of
+  /// them are send data. All others are poison.
   void compare_untouched(const RankCase& rank_case, Placement placement, std::size_t from, std::size_t to,
                          Mismatches& mismatches);
-  void compare_guard(std::byte* guard, std::uint64_t seed, const std::string& buffer, RankCheckResult& check_result);
   void add_wrong_elements(const Mismatches& mismatches, Dtype dtype, const std::string& buffer,
                           RankCheckResult& check_result);
 

@@ -12,8 +12,8 @@ double monotonic_s();
 /// Nanoseconds of Unix time.
 std::uint64_t unix_time_ns();
 
-/// Returns at `time_s` of that clock: sleeps for most of the time, then polls. Calls `check`, which may throw, at least
-/// ten times per second.
+/// Returns when monotonic_s() reaches `time_s`. Sleeps for most of the time, then polls. Calls `check`, which may
+/// throw, at least ten times per second.
 void wait_until_s(double time_s, const std::function<void()>& check);
 
 /// Time of day in the formats of tables, records and file names.

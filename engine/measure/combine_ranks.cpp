@@ -57,12 +57,13 @@ RankArrivals first_arrivals(std::span<const RankReport> ranks, double operations
 }
 
 RankArrivals typical_arrivals(std::span<const RankReport> ranks) {
-  const auto has_delay = [](const RankReport& rank) { return rank.samples.start_delay.has_value(); };
-  if (!std::ranges::all_of(ranks, has_delay)) return {};
-  const auto delay_s = [](const RankReport& rank) { return rank.samples.start_delay->median_s; };
-  const double first_s = delay_s(*std::ranges::min_element(ranks, {}, delay_s));
   RankArrivals result;
-  for (const RankReport& rank : ranks) result.arrivals_s.push_back(delay_s(rank) - first_s);
+  for (const RankReport& rank : ranks) {
+    if (!rank.samples.start_delay) return {};
+    result.arrivals_s.push_back(rank.samples.start_delay->median_s);
+  }
+  const double first_s = std::ranges::min(result.arrivals_s);
+  for (double& arrival_s : result.arrivals_s) arrival_s -= first_s;
   for (const RankReport& rank : ranks) {
     const auto& bounds_s = rank.samples.start_delay->median_ci95_s;
     if (!bounds_s) return {.arrivals_s = result.arrivals_s, .bounds_s = {}};
@@ -75,7 +76,7 @@ CheckResult combine_check_results(std::span<const RankReport> ranks, const std::
   CheckResult result{.state = CheckResult::State::checked, .policy = policy};
   for (const RankReport& rank : ranks) {
     result.wrong_elements += rank.check_result.wrong_elements;
-    result.wrong_ranks += rank.check_result.wrong_elements > 0;
+    if (rank.check_result.wrong_elements > 0) ++result.wrong_ranks;
     for (const WrongElement& wrong : rank.check_result.first_wrong)
       if (result.first_wrong.size() < Mismatches::kKept) result.first_wrong.push_back(wrong);
   }

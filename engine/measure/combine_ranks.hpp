@@ -18,14 +18,14 @@ double combine_ranks(std::span<const double> times_s, RankAverage average);
 
 /// Host-clock time of each rank per operation.
 std::vector<double> rank_times_s(std::span<const RankReport> ranks);
-/// Part of rank_times_s() that each rank spent issuing.
+/// Part of rank_times_s() that each rank spent on issuing operations.
 std::vector<double> rank_launch_times_s(std::span<const RankReport> ranks);
 /// Device time of each rank per operation. Empty if a rank has none.
 std::vector<double> rank_device_times_s(std::span<const RankReport> ranks);
 
 /// Arrival of each rank at an iteration, in seconds after the first rank.
 struct RankArrivals {
-  std::vector<double> arrivals_s;                     // [rank]; empty if unknown
+  std::vector<double> arrivals_s;                   // [rank]; empty if unknown
   std::vector<std::pair<double, double>> bounds_s;  // [rank]: 95 % interval of arrivals_s; empty if unknown
 };
 

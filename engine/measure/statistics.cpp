@@ -14,9 +14,10 @@ constexpr double kTailProbability = 0.025;  // outside a 95 % interval, on each 
 constexpr std::size_t kMaxExactSamples = 1000;
 constexpr double kNormalQuantile = 1.959964;  // quantile 0.975
 
-/// Nearest-rank percentile.
+/// Nearest-rank percentile, for `percent` from 1 to 100.
 double percentile(const std::vector<double>& sorted, std::size_t percent) {
-  return sorted[std::min(sorted.size() - 1, (sorted.size() * percent + 99) / 100 - 1)];
+  const std::size_t rank = (sorted.size() * percent + 99) / 100;  // rounded up
+  return sorted[rank - 1];
 }
 
 double median_of(const std::vector<double>& sorted) {
@@ -27,24 +28,22 @@ double median_of(const std::vector<double>& sorted) {
 }  // namespace
 
 std::optional<std::pair<std::size_t, std::size_t>> median_ci95_positions(std::size_t samples) {
-  // Each of n samples is below the true median with probability 1/2. So the number of samples below it has the
-  // distribution Binomial(n, 1/2).
+  // Each of n samples is below the true median with probability 1/2. So the number X of samples below the median has
+  // the distribution Binomial(n, 1/2).
   const auto n = static_cast<double>(samples);
   if (samples > kMaxExactSamples) {
     const auto low = static_cast<std::size_t>(std::floor((n - kNormalQuantile * std::sqrt(n)) / 2));
     return std::pair{low, samples + 1 - low};
   }
-  // Finds the largest position k with P(Binomial(n, 1/2) < k) <= 2.5 %.
+  // Finds the largest position with P(X < position) <= 2.5 %. Each P(X = k) follows from that of k - 1. The formula
+  // with std::lgamma is no alternative: ranks are threads, and that function writes a global variable.
   std::size_t position = 0;
-  double probability_below = 0;
-  // Logarithm of P(Binomial(n, 1/2) = k), from that of k - 1. std::lgamma would write a global variable, and ranks are
-  // threads.
-  double log_probability = -n * std::log(2.0);
-  for (std::size_t k = 0; k <= samples; ++k) {
-    probability_below += std::exp(log_probability);
-    if (probability_below > kTailProbability) break;
-    position = k + 1;
-    log_probability += std::log(static_cast<double>(samples - k) / static_cast<double>(position));
+  double log_probability = -n * std::log(2.0);             // of X = position
+  double probability_up_to = std::exp(log_probability);  // of X <= position
+  while (probability_up_to <= kTailProbability) {
+    log_probability += std::log(static_cast<double>(samples - position) / static_cast<double>(position + 1));
+    ++position;
+    probability_up_to += std::exp(log_probability);
   }
   if (position == 0) return std::nullopt;
   return std::pair{position, samples + 1 - position};

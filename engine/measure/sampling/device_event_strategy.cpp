@@ -13,15 +13,15 @@ namespace {
 // the batch also needs a minimum number of iterations.
 constexpr double kMinQueriedBatchS = 20e-3;
 constexpr std::size_t kMinQueriedIterations = 4;
-// Graphs are launched and read one by one until there are this many samples.
-constexpr std::size_t kGraphSamples = 100'000;
+// Each sampled launch of a graph is waited for. After this many samples, further launches would only take time.
+constexpr std::size_t kMaxGraphSamples = 100'000;
 
 }  // namespace
 
 std::size_t sampled_launches(const IterationRunner& runner) {
-  const std::size_t enough = std::max<std::size_t>(1, kGraphSamples / runner.iterations());
-  const auto launches = static_cast<std::size_t>(runner.settings().graph_launches);
-  return runner.uses_graphs() ? std::min(launches, enough) : 1;
+  if (!runner.uses_graphs()) return 1;
+  const std::size_t max_launches = std::max<std::size_t>(1, kMaxGraphSamples / runner.iterations());
+  return std::min(static_cast<std::size_t>(runner.settings().graph_launches), max_launches);
 }
 
 void DeviceEventStrategy::sample(Samples& batch) {

@@ -14,6 +14,7 @@ constexpr std::size_t kGraphNodesPerOperation = 25;
 // One timestamp before and one after all iterations.
 constexpr std::size_t kOuterTimestamps = 2;
 
+/// Capacity that is left after `used`, at least 0.
 std::size_t remaining(std::size_t capacity, std::size_t used) { return capacity <= used ? 0 : capacity - used; }
 
 }  // namespace

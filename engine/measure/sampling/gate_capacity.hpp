@@ -13,8 +13,8 @@ struct BatchCalls {
   std::size_t iterations;
 };
 
-/// Capacity of a closed gate for a batch. Each rank first issues one operation that ends when the last rank has opened
-/// its gate. The capacity does not include this operation.
+/// Capacity of a closed gate for a batch. Each rank first issues one untimed operation, which ends when the last rank
+/// has opened its gate. All results leave room for this operation.
 class GateCapacity {
  public:
   /// `capacity` is Gate::capacity.

@@ -84,10 +84,13 @@ void GatedEventStrategy::complete(Samples& samples) {
   Gate* const gate = usable_gate();
   if (!gate) return;
   const GateCapacity capacity = capacity_of(*gate);
-  const std::size_t graph_iterations = capacity.fits_graph() ? runner_.iterations() : 0;
-  const std::size_t max_count = runner_.uses_graphs() ? graph_iterations : capacity.iterations();
+  std::size_t max_count = capacity.iterations();
+  if (runner_.uses_graphs()) {
+    if (!capacity.fits_graph()) return;
+    runner_.batch_graph();  // capture it before the gate is closed
+    max_count = runner_.iterations();
+  }
   if (max_count == 0) return;
-  if (runner_.uses_graphs()) runner_.batch_graph();
   runner_.communicator().timestamps()->reset(2);
   std::size_t done = 0;
   for (std::size_t group = 0; group < kMaxGatedGroups && done < runner_.iterations(); ++group) {

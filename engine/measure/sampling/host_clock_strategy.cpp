@@ -15,10 +15,11 @@ constexpr std::size_t kMaxDelayIterations = 100;
 }  // namespace
 
 void HostClockStrategy::sample(Samples& batch) {
+  const bool measures_delay = total_ == TotalTime::from_samples;
   timestamps_.reset(runner_.iterations());
-  if (total_ == TotalTime::from_samples) delay_communicator_.reserve(runner_.iterations());
+  if (measures_delay) delay_communicator_.reserve(runner_.iterations());
   runner_.align_ranks();
-  IterationRunner& runner = total_ == TotalTime::from_samples ? delay_runner_ : runner_;
+  IterationRunner& runner = measures_delay ? delay_runner_ : runner_;
   runner.run_with_timestamps(timestamps_, runner_.iterations());
   runner_.communicator().synchronize();
 
@@ -35,7 +36,7 @@ void HostClockStrategy::sample(Samples& batch) {
     batch.total += {.elapsed_s = total_s, .issue_s = total_s, .operations = runner_.operations_per_batch()};
 }
 
-void HostClockStrategy::complete(Samples& batch) {
+void HostClockStrategy::complete(Samples& samples) {
   if (total_ == TotalTime::separate) {
     const std::size_t count = std::min(runner_.iterations(), kMaxDelayIterations);
     timestamps_.reset(count);
@@ -44,7 +45,7 @@ void HostClockStrategy::complete(Samples& batch) {
   }
   if (delay_communicator_.delays_s().empty()) return;
   const Statistics delay = summarize(delay_communicator_.delays_s());
-  batch.start_delay = StartDelay{.median_s = delay.median_s, .median_ci95_s = delay.median_ci95_s};
+  samples.start_delay = StartDelay{.median_s = delay.median_s, .median_ci95_s = delay.median_ci95_s};
 }
 
 }  // namespace busbw

@@ -9,8 +9,9 @@ namespace busbw {
 
 /// An operation that waits for all ranks ends on all of them at about the same moment. So the delay from the end of one
 /// iteration to the start of the next one is the rank's arrival, and ranks on different machines need no common clock.
-/// Of other operations, such as a broadcast, it is only the rank's own pause. Reading the clock for it is invisible in
-/// iterations that also give the total time (at least 10 us). Shorter ones are repeated for it, untimed.
+/// With other operations, such as a broadcast, this start delay is only the rank's own pause. If iterations also give
+/// the total time (TotalTime::from_samples), they are so long that they can measure the start delay as well. Shorter
+/// iterations are repeated without being timed, to measure the start delay.
 class HostClockStrategy final : public SamplingStrategy {
  public:
   HostClockStrategy(IterationRunner& runner, TotalTime total)
@@ -20,8 +21,8 @@ class HostClockStrategy final : public SamplingStrategy {
         delay_communicator_(runner.communicator(), clock_),
         delay_runner_(runner, delay_communicator_) {}
   void sample(Samples& batch) override;
-  /// Adds the start delay of all batches. `batch` has no samples.
-  void complete(Samples& batch) override;
+  /// Adds the start delay of all batches.
+  void complete(Samples& samples) override;
 
  private:
   IterationRunner& runner_;

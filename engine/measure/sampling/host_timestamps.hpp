@@ -13,9 +13,12 @@ namespace busbw {
 class HostTimestamps final : public Timestamps {
  public:
   void reset(std::size_t count) override { times_s_.assign(count, 0); }
-  void set(std::size_t index) override { latest_s_ = times_s_[index] = monotonic_s(); }
+  void set(std::size_t index) override {
+    times_s_[index] = monotonic_s();
+    latest_s_ = times_s_[index];
+  }
   double seconds_between(std::size_t from, std::size_t to) const override { return times_s_[to] - times_s_[from]; }
-  /// Returns the latest timestamp in seconds of the monotonic clock. Nothing if it was taken before.
+  /// Returns the latest timestamp in seconds of the monotonic clock. Nothing if an earlier call has returned it.
   std::optional<double> take_latest_s() { return std::exchange(latest_s_, std::nullopt); }
 
  private:

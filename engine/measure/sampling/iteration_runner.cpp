@@ -90,7 +90,7 @@ double IterationRunner::run_with_timestamps(IterationTimestamps& timestamps, std
       run_iteration(iteration);
       continue;
     }
-    communicator_.flush();  // the timestamp is not part of the time
+    communicator_.flush();  // the host time begins after the timestamp is issued
     const double start_s = monotonic_s();
     run_iteration(iteration);
     timed_s += monotonic_s() - start_s;
@@ -102,21 +102,24 @@ double IterationRunner::run_with_timestamps(IterationTimestamps& timestamps, std
 }
 
 HostTiming IterationRunner::time_batch() {
-  if (uses_graphs()) batch_graph();
-  const auto launches = static_cast<std::size_t>(settings_.graph_launches);
+  const std::size_t launches = uses_graphs() ? static_cast<std::size_t>(settings_.graph_launches) : 1;
+  if (uses_graphs()) batch_graph();  // captures the graph before the timed part
   align_ranks();
   const double start_s = monotonic_s();
-  for (std::size_t launch = 0; launch < launches; ++launch) {
-    if (launch % kProgressStride == 0) world_.enter(Phase::timing);
-    batch_graph_->issue();
+  if (uses_graphs()) {
+    for (std::size_t launch = 0; launch < launches; ++launch) {
+      if (launch % kProgressStride == 0) world_.enter(Phase::timing);
+      batch_graph_->issue();
+    }
+  } else {
+    run_batch();
   }
-  if (!uses_graphs()) run_batch();
   communicator_.flush();
   const double issued_s = monotonic_s();
   communicator_.synchronize();
   return {.elapsed_s = monotonic_s() - start_s,
           .issue_s = issued_s - start_s,
-          .operations = std::max<std::size_t>(1, launches) * operations_per_batch()};
+          .operations = launches * operations_per_batch()};
 }
 
 std::unique_ptr<OperationGraph> IterationRunner::capture(const std::function<void()>& operations) {

@@ -15,8 +15,8 @@
 namespace busbw {
 namespace {
 
-/// Minimum number of batches of each series if there are several. The series take turns, so that a slow change of the
-/// machine's speed affects all of them.
+/// Minimum number of rounds if there are several series. A round is one batch of each series, so that a slow change of
+/// the machine's speed affects all series.
 constexpr int kMinComparedRounds = 2;
 
 void enter(Team& world, Communicator& communicator, Phase phase) {
@@ -66,11 +66,12 @@ double warm_up(IterationRunner& runner, std::vector<AlgorithmChoice>& algorithms
   return iteration_s;
 }
 
-/// Decides from the longest iteration of all ranks, because ranks without data to move have shorter ones. All ranks get
-/// the same decision.
-VisibleOverhead decide_overhead(const IterationRunner& runner, double iteration_s) {
-  for (const double rank_s : gather_values(runner.world(), iteration_s)) iteration_s = std::max(iteration_s, rank_s);
-  return broadcast_value(runner.world(), visible_overhead(runner, iteration_s));
+/// Rank 0 decides for all ranks, from the longest iteration of all ranks. Ranks without data to move have shorter ones.
+VisibleOverhead decide_overhead(const IterationRunner& runner, double own_iteration_s) {
+  const std::vector<double> all_iterations_s = gather_values(runner.world(), own_iteration_s);
+  VisibleOverhead overhead = VisibleOverhead::none;
+  if (runner.world().rank() == 0) overhead = visible_overhead(runner, std::ranges::max(all_iterations_s));
+  return broadcast_value(runner.world(), overhead);
 }
 
 /// Applies the stopping rule after each batch. Rank 0 decides for all ranks if the row has enough samples.
@@ -142,7 +143,7 @@ class SeriesSampler {
 
  private:
   /// Selects the strategy again, from the time of the first batch, because iterations of the warm-up may be slower. If
-  /// the strategy changes, the batch counts as warm-up and another one is run.
+  /// the strategy changes, the samples of this batch are discarded and another batch is run.
   Samples run_first_batch() {
     Samples batch = run_batch(runner_, *strategy_, overhead_);
     if (overhead_ == VisibleOverhead::launches) return batch;

@@ -26,8 +26,8 @@ struct Series {
   BackgroundActivity* activity = nullptr;   // null: none
 };
 
-/// Samples series that are compared with each other: their batches alternate, at least two of each if there are
-/// several. All ranks call it. Returns the reason that ended the first series. All arguments must outlive the call.
+/// Samples series that are compared with each other: their batches alternate. Several series have at least two batches
+/// each. All ranks call it. Returns the reason that ended the first series. All arguments must outlive the call.
 StopReason sample_series(Team& world, Communicator& communicator, std::span<const Series> series,
                          const RunSettings& settings);
 

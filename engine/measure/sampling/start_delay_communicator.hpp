@@ -16,7 +16,7 @@ class StartDelayCommunicator final : public ObservingCommunicator {
   StartDelayCommunicator(Communicator& inner, HostTimestamps& timestamps)
       : ObservingCommunicator(inner), timestamps_(timestamps) {}
 
-  /// Makes room for the delays of further timestamps, so that no memory is allocated while time is measured.
+  /// Allocates memory for the delays of further timestamps, so that none is allocated while time is measured.
   void reserve(std::size_t timestamps) { delays_s_.resize(count_ + timestamps); }
   /// Delays so far in seconds, one per timestamp that an operation followed.
   std::span<const double> delays_s() const { return std::span(delays_s_).first(count_); }
