@@ -1,7 +1,7 @@
 #pragma once
-// Defines tile and block, of which the data streams of all checks consist. A tile is a table of element values. A
-// stream is a sequence of blocks; each block is a contiguous part of the tile, with a pseudo-random start that is
-// computed here. Host code and GPU kernels share this arithmetic.
+// Defines tiles and blocks, the parts of all data streams. A tile is a table of element values. A stream is a sequence
+// of blocks. Each block is a contiguous part of the tile, and this file computes its pseudo-random start. Host code and
+// GPU kernels share this arithmetic.
 #include <cstddef>
 #include <cstdint>
 

@@ -21,7 +21,7 @@ struct DataStream {
   std::size_t element_bytes = 1;
   std::uint64_t seed = 0;
 
-  /// Pointer to the element at `position`. The rest of its block follows.
+  /// Pointer to the element at `position`. The rest of the element's block follows.
   const std::byte* at(std::uint64_t position) const;
 };
 

@@ -58,11 +58,11 @@ bool gives_mean_in(double x, int contributors, int ranks, double mean) {
   const double sum = contributors * x;
   const double inverse_in_t = to_double(round_to<T>(1.0 / ranks));
   const double inverse_in_compute = to_double(round_to<Compute>(1.0 / ranks));
-  return round_through<T, Compute>(sum / ranks) == mean && round_through<T, Compute>(sum * inverse_in_t) == mean &&
-         round_through<T, Compute>(sum * inverse_in_compute) == mean &&
-         contributors * round_through<T, Compute>(x / ranks) == mean &&
-         contributors * round_through<T, Compute>(x * inverse_in_t) == mean &&
-         contributors * round_through<T, Compute>(x * inverse_in_compute) == mean;
+  for (const double average : {sum / ranks, sum * inverse_in_t, sum * inverse_in_compute})
+    if (round_through<T, Compute>(average) != mean) return false;
+  for (const double share : {x / ranks, x * inverse_in_t, x * inverse_in_compute})
+    if (contributors * round_through<T, Compute>(share) != mean) return false;
+  return true;
 }
 
 /// As gives_mean_in, for every type that libraries compute in: T, double, float, and half for 8-bit types. Computing in
@@ -84,7 +84,8 @@ double make_candidate(std::size_t i, int ranks) {
     return to_double(T::from_bits(static_cast<std::uint8_t>(i + 1)));
   } else {
     constexpr FloatLimits kLimit = kLimits<T>;
-    const double significand = to_double(round_to<T>(1 + static_cast<double>(random_bits(i, 0) >> 11) * 0x1p-53));
+    const double from_0_to_1 = static_cast<double>(random_bits(i, 0) >> 11) * 0x1p-53;  // the upper 53 bits
+    const double significand = to_double(round_to<T>(1 + from_0_to_1));
     const int binades = std::ilogb(ranks) + 1;  // ranks < 2^binades
     // If 1/ranks is normal, the mean of a number with at least this exponent is normal, too.
     const int min_exponent = kLimit.min_exponent + binades;
@@ -93,8 +94,8 @@ double make_candidate(std::size_t i, int ranks) {
     // If 1/ranks is subnormal, it has few significant bits. Half of the candidates are then small numbers, because only
     // they can have a unique average: their mean has few bits, too.
     const bool is_large = has_normal_inverse || i % 2 == 0;
-    const int exponent_offset = static_cast<int>(
-        map_below(random_bits(i, 1), is_large ? static_cast<unsigned>(max_exponent - min_exponent + 1) : 4));
+    const auto exponent_count = static_cast<unsigned>(is_large ? max_exponent - min_exponent + 1 : 4);
+    const int exponent_offset = static_cast<int>(map_below(random_bits(i, 1), exponent_count));
     const int exponent = is_large ? min_exponent + exponent_offset : -1 - exponent_offset;
     return significand * power_of_two(exponent);
   }
@@ -102,32 +103,37 @@ double make_candidate(std::size_t i, int ranks) {
 
 }  // namespace averages
 
-/// Finds numbers with unique averages for `ranks` ranks, with the best precision that at least kMinNumbers of them
-/// reach. At least one number exists for each of 1 .. 65,536 ranks (docs/explanation/correctness.md).
+/// Finds numbers with unique averages for `ranks` ranks, with the best precision that at least kMinNumbers numbers
+/// reach. For each of 1 .. 65,536 ranks, at least one number is found (docs/explanation/correctness.md).
 template <class T>
 ExactAverages find_exact_averages(int ranks) {
   constexpr FloatLimits kLimit = kLimits<T>;
   constexpr std::size_t kCandidates = sizeof(T) == 1 ? 127 : 1024;  // an 8-bit type has 127 positive bit patterns
   constexpr std::size_t kMinNumbers = 4;
-  // Candidates with unique averages, from the best list to the worst. `normal` and `subnormal_for_two_ranks` have only
-  // numbers that two ranks can hold. `subnormal` has all with an average above zero, `zero` the others.
-  ExactAverages normal{{}, AveragePrecision::normal};
-  ExactAverages subnormal_for_two_ranks{{}, AveragePrecision::subnormal};
-  ExactAverages subnormal{{}, AveragePrecision::subnormal};
+  // Candidates with unique averages, from the best list to the worst. The names tell which averages a list has. The
+  // first two lists have only numbers that two ranks can hold.
+  ExactAverages normal_for_two_ranks{{}, AveragePrecision::normal};
+  ExactAverages nonzero_for_two_ranks{{}, AveragePrecision::subnormal};
+  ExactAverages nonzero{{}, AveragePrecision::subnormal};
   ExactAverages zero{{}, AveragePrecision::zero};
   for (std::size_t i = 0; i < kCandidates; ++i) {
     const double x = averages::make_candidate<T>(i, ranks);
     if (!(2 * x <= power_of_two(kLimit.max_exponent))) continue;  // also skips NaN
     const double mean = to_double(round_to<T>(x / ranks));
     if (!averages::has_unique_average<T>(x, 1, ranks, mean)) continue;
-    const bool allows_two_ranks = averages::has_unique_average<T>(x, 2, ranks, 2 * mean);
-    (mean == 0 ? zero : subnormal).numbers.push_back({x, allows_two_ranks});
-    if (allows_two_ranks && mean != 0) subnormal_for_two_ranks.numbers.push_back({x, allows_two_ranks});
-    if (allows_two_ranks && mean >= power_of_two(kLimit.min_exponent)) normal.numbers.push_back({x, allows_two_ranks});
+    const ExactAverage number{x, averages::has_unique_average<T>(x, 2, ranks, 2 * mean)};
+    if (mean == 0) {
+      zero.numbers.push_back(number);
+      continue;
+    }
+    nonzero.numbers.push_back(number);
+    if (!number.allows_two_ranks) continue;
+    nonzero_for_two_ranks.numbers.push_back(number);
+    if (mean >= power_of_two(kLimit.min_exponent)) normal_for_two_ranks.numbers.push_back(number);
   }
-  if (normal.numbers.size() >= kMinNumbers) return normal;
-  if (subnormal_for_two_ranks.numbers.size() >= kMinNumbers) return subnormal_for_two_ranks;
-  return subnormal.numbers.empty() ? zero : subnormal;
+  if (normal_for_two_ranks.numbers.size() >= kMinNumbers) return normal_for_two_ranks;
+  if (nonzero_for_two_ranks.numbers.size() >= kMinNumbers) return nonzero_for_two_ranks;
+  return nonzero.numbers.empty() ? zero : nonzero;
 }
 
 }  // namespace busbw

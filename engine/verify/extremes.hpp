@@ -22,7 +22,8 @@ auto extreme_in_slot(Redop op, int slot, int drawn_count, const DrawnValue& draw
     if (is_beyond(drawn_value(i), drawn_value(extreme))) extreme = i;
   }
   if (slot == 0) return drawn_value(extreme);
-  // Slot 0 and the slot of the extreme have exchanged their drawn values.
+  // Slot 0 and the slot of the extreme have exchanged their drawn values. With one drawn value, slot 0 is the only
+  // slot.
   const int drawn_slot = slot < drawn_count ? slot : 1 + (slot - drawn_count) % (drawn_count - 1);
   return drawn_value(drawn_slot == extreme ? 0 : drawn_slot);
 }

@@ -34,45 +34,32 @@ class FloatReduction {
   T contribution(int rank, std::size_t position) const {
     const int slot = slots_.slot_of(rank, position);
     const bool is_drawn = slot < slots_.drawn_count();
-    switch (op_) {
-      case Redop::max:
-      case Redop::min: return extreme_value(slot, position);
-      case Redop::prod: return round_to<T>(is_drawn ? drawn_factor(slot, position) : sign_filler(position));
-      case Redop::avg:
-        if (is_average_rounded_) return round_to<T>(is_drawn ? drawn_average_input(slot, position) : 0.0);
-        break;
-      case Redop::sum:
-      case Redop::mulsum: break;
-    }
+    if (op_ == Redop::max || op_ == Redop::min) return extreme_value(slot, position);
+    if (op_ == Redop::prod) return round_to<T>(is_drawn ? drawn_factor(slot, position) : sign_filler(position));
     if (!is_drawn) return T{};
+    if (is_average_rounded_) return round_to<T>(drawn_average_input(slot, position));
     return round_to<T>(static_cast<double>(drawn_integer(slot, position)) * power_of_two(scale_exponent(position)));
   }
 
   /// Result of the reduction at `position` of the tile.
   T reduced(std::size_t position) const {
     const int drawn_count = slots_.drawn_count();
-    switch (op_) {
-      case Redop::max:
-      case Redop::min: return extreme_value(0, position);
-      case Redop::prod: {
-        double product = (slots_.ranks() - drawn_count) % 2 == 0 ? 1 : sign_filler(position);
-        for (int slot = 0; slot < drawn_count; ++slot) product *= drawn_factor(slot, position);
-        return round_to<T>(product);
-      }
-      case Redop::avg:
-        if (is_average_rounded_) {
-          double sum = 0;
-          for (int slot = 0; slot < drawn_count; ++slot) sum += drawn_average_input(slot, position);
-          return round_to<T>(sum / slots_.ranks());
-        }
-        break;
-      case Redop::sum:
-      case Redop::mulsum: break;
+    if (op_ == Redop::max || op_ == Redop::min) return extreme_value(0, position);
+    if (op_ == Redop::prod) {
+      // The fillers are all 1 or all -1, so only an odd number of them has an effect.
+      double product = (slots_.ranks() - drawn_count) % 2 == 0 ? 1 : sign_filler(position);
+      for (int slot = 0; slot < drawn_count; ++slot) product *= drawn_factor(slot, position);
+      return round_to<T>(product);
+    }
+    if (is_average_rounded_) {
+      double sum = 0;
+      for (int slot = 0; slot < drawn_count; ++slot) sum += drawn_average_input(slot, position);
+      return round_to<T>(sum / slots_.ranks());
     }
     std::int64_t sum = 0;
     for (int slot = 0; slot < drawn_count; ++slot) {
-      const bool doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
-      sum += doubled ? 2 * drawn_integer(slot, position) : drawn_integer(slot, position);
+      const bool is_doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
+      sum += is_doubled ? 2 * drawn_integer(slot, position) : drawn_integer(slot, position);
     }
     const double divisor = op_ == Redop::avg ? slots_.ranks() : 1;
     return round_to<T>(static_cast<double>(sum) * power_of_two(scale_exponent(position)) / divisor);
@@ -101,16 +88,18 @@ class FloatReduction {
   /// Maximum number of drawn values per element. A type with few bits gets fewer, because their sum or product must be
   /// exact.
   static int max_drawn_count(Redop op, bool is_average_rounded) {
-    if (is_average_rounded) return 2;
+    if (is_average_rounded) return 2;  // see drawn_average_input
     if (op == Redop::max || op == Redop::min) return 8;
-    return op == Redop::prod || kLimit.significand_bits < 8 ? 4 : 8;
+    const bool has_few_bits = kLimit.significand_bits < 8;
+    return op == Redop::prod || has_few_bits ? 4 : 8;
   }
 
   /// For sum, mulsum and avg: a nonzero integer. The magnitudes of an element's integers, times the scalars of mulsum,
   /// sum to at most 2^significand_bits.
   std::int64_t drawn_integer(int slot, std::size_t position) const {
-    const std::uint64_t bound = (std::uint64_t{1} << kLimit.significand_bits) /
-                                static_cast<std::uint64_t>(slots_.drawn_count() * (op_ == Redop::mulsum ? 2 : 1));
+    const int max_scalar = op_ == Redop::mulsum ? 2 : 1;
+    const std::uint64_t bound =
+        (std::uint64_t{1} << kLimit.significand_bits) / static_cast<std::uint64_t>(slots_.drawn_count() * max_scalar);
     const std::uint64_t random = random_bits(position, static_cast<std::uint32_t>(slot));
     const auto magnitude = static_cast<std::int64_t>(1 + (random >> 1) % bound);
     return random & 1 ? -magnitude : magnitude;
@@ -133,10 +122,10 @@ class FloatReduction {
     const int bits = factor_bits(slot, position);
     const std::uint64_t random = random_bits(position, static_cast<std::uint32_t>(slot));
     const std::uint64_t significand = bits == 0 ? 1 : 1 + (random >> 1) % ((std::uint64_t{1} << bits) - 1);
-    const int min_exponent = -(-kLimit.min_exponent / drawn_count);
+    const int min_exponent = kLimit.min_exponent / drawn_count;
     const int max_exponent = kLimit.max_exponent / drawn_count - 1;
-    const std::uint64_t exponent_offset =
-        map_below(mix_bits(random), static_cast<std::uint64_t>(max_exponent - min_exponent + 1));
+    const auto exponent_count = static_cast<std::uint64_t>(max_exponent - min_exponent + 1);
+    const std::uint64_t exponent_offset = map_below(mix_bits(random), exponent_count);
     const double from_1_to_2 = static_cast<double>(significand) / static_cast<double>(std::bit_floor(significand));
     const double magnitude = from_1_to_2 * power_of_two(min_exponent + static_cast<int>(exponent_offset));
     return random & 1 ? -magnitude : magnitude;

@@ -25,17 +25,11 @@ class IntegerReduction {
   /// Input of `rank` at `position` of the tile.
   T contribution(int rank, std::size_t position) const {
     const int slot = slots_.slot_of(rank, position);
-    const int drawn_count = slots_.drawn_count();
-    switch (op_) {
-      case Redop::max:
-      case Redop::min: return extreme_value(slot, position);
-      case Redop::avg: return static_cast<T>(slot < drawn_count ? average_share(slot, position) : 0);
-      case Redop::prod:
-        return static_cast<T>(slot < drawn_count ? drawn_value(slot, position) | 1 : filler(slot, position));
-      case Redop::sum:
-      case Redop::mulsum: break;
-    }
-    return static_cast<T>(slot < drawn_count ? drawn_value(slot, position) : filler(slot, position));
+    const bool is_drawn = slot < slots_.drawn_count();
+    if (op_ == Redop::max || op_ == Redop::min) return extreme_value(slot, position);
+    if (op_ == Redop::avg) return static_cast<T>(is_drawn ? average_share(slot, position) : 0);
+    if (!is_drawn) return static_cast<T>(filler(slot, position));
+    return static_cast<T>(op_ == Redop::prod ? drawn_factor(slot, position) : drawn_value(slot, position));
   }
 
   /// Result of the reduction at `position` of the tile.
@@ -46,14 +40,14 @@ class IntegerReduction {
     if (op_ == Redop::avg) return static_cast<T>(input_sum(position) / static_cast<std::uint64_t>(ranks));
     if (op_ == Redop::prod) {
       std::uint64_t product = (ranks - drawn_count) % 2 == 0 ? 1 : filler(drawn_count, position);
-      for (int slot = 0; slot < drawn_count; ++slot) product *= drawn_value(slot, position) | 1;
+      for (int slot = 0; slot < drawn_count; ++slot) product *= drawn_factor(slot, position);
       return static_cast<T>(product);
     }
     std::uint64_t sum = 0;
     for (int slot = 0; slot < drawn_count; ++slot) {
       const std::uint64_t value = drawn_value(slot, position);
-      const bool doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
-      sum += doubled ? 2 * value : value;
+      const bool is_doubled = op_ == Redop::mulsum && slots_.rank_of(slot, position) % 2 == 1;
+      sum += is_doubled ? 2 * value : value;
     }
     return static_cast<T>(sum + filler_sum(position));
   }
@@ -75,6 +69,9 @@ class IntegerReduction {
   std::uint64_t drawn_value(int slot, std::size_t position) const {
     return random_bits(position, static_cast<std::uint32_t>(slot));
   }
+
+  /// For prod: an odd number, so that a change of another factor changes the product.
+  std::uint64_t drawn_factor(int slot, std::size_t position) const { return drawn_value(slot, position) | 1; }
 
   T extreme_value(int slot, std::size_t position) const {
     return extreme_in_slot(op_, slot, slots_.drawn_count(),

@@ -17,9 +17,9 @@ struct Mismatch {
   ElementBits got{};
 };
 
-/// Counts all mismatches and keeps the first kKept.
+/// Counts all mismatches and keeps the first ones.
 struct Mismatches {
-  static constexpr std::size_t kKept = 4;
+  static constexpr std::size_t kKept = 4;  // maximum size of `first`
   std::uint64_t count = 0;
   std::vector<Mismatch> first;
   /// Minimum number of elements that were wrong when the GPU compared them, but right when the host read them.

@@ -18,9 +18,9 @@ constexpr std::uint64_t random_bits(std::uint64_t position, std::uint32_t lane) 
 /// Unsigned integer type with the size of T, for the bits of an element.
 template <class T>
 struct BitsOf {
-  using type = std::conditional_t<sizeof(T) == 8, std::uint64_t,
-                                  std::conditional_t<sizeof(T) == 4, std::uint32_t,
-                                                     std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+  using UpTo16Bits = std::conditional_t<sizeof(T) == 1, std::uint8_t, std::uint16_t>;
+  using UpTo32Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, UpTo16Bits>;
+  using type = std::conditional_t<sizeof(T) == 8, std::uint64_t, UpTo32Bits>;
 };
 
 /// Converts `random` to a T. For a floating-point type the result is finite: neither infinity nor NaN.
@@ -32,8 +32,9 @@ constexpr T finite_value(std::uint64_t random) {
     constexpr int kFractionBits = kLimits<T>.significand_bits - 1;
     constexpr int kSignPosition = static_cast<int>(sizeof(T)) * 8 - 1;
     constexpr auto kMagnitude = static_cast<Bits>((Bits{1} << kSignPosition) - 1);
+    // True for IEEE 754's formats. f8e4m3 has numbers with the exponent that other formats reserve for infinity.
     constexpr bool kHasInfinity = kLimits<T>.min_exponent == 1 - kLimits<T>.max_exponent;
-    // Bit patterns from here on are infinity or NaN. A type without infinity (f8e4m3) has one NaN, with all bits set.
+    // Bit patterns from here on are infinity or NaN. A type without infinity has one NaN, with all bits set.
     constexpr auto kFirstNotFinite =
         static_cast<Bits>(kHasInfinity ? kMagnitude & ~((Bits{1} << kFractionBits) - 1) : kMagnitude);
     // Inverting the top bit of the exponent gives a number near 1.
