@@ -1,3 +1,4 @@
+// The neighbor's thread runs rounds of operations. Before the thread ends, all ranks agree on the number of rounds.
 #include "interference/neighbor.hpp"
 
 #include <algorithm>
@@ -9,12 +10,13 @@
 namespace busbw {
 namespace {
 
-/// Operations that a device gets before the thread waits for it, so that the wait is a small part of the time.
+/// Operations that a device gets before the thread waits for the device, so that the wait is a small part of the time.
 constexpr int kOperationsPerDeviceRound = 16;
 
 }  // namespace
 
-/// The neighbor's part of the buffers, which it shares with the measured operation.
+/// Restricts a communicator to the neighbor's part of the buffers. The part before `offset` belongs to the measured
+/// operation.
 class Neighbor::SlicedCommunicator final : public ObservingCommunicator {
  public:
   SlicedCommunicator(Communicator& inner, std::size_t offset)
@@ -48,8 +50,8 @@ Neighbor::Neighbor(const NeighborLoad& load, Backend& backend, Team& world, int 
 Neighbor::~Neighbor() {
   {
     const std::lock_guard lock(mutex_);
-    is_frozen_ = true;
-    max_rounds_ = begun_rounds_;
+    rounds_.is_frozen = true;
+    rounds_.limit = rounds_.begun;
   }
   changed_.notify_all();
   if (thread_.valid()) thread_.wait();
@@ -69,28 +71,25 @@ void Neighbor::prepare(std::uint64_t seed) {
 }
 
 void Neighbor::verify(RankCheckResult& check_result) {
-  RankCheckResult own = checker_->verify_result(rank_case(), Placement::out_of_place);
-  check_result.wrong_elements += own.wrong_elements;
-  for (WrongElement& wrong : own.first_wrong) {
+  RankCheckResult neighbor_result = checker_->verify_result(rank_case(), Placement::out_of_place);
+  check_result.wrong_elements += neighbor_result.wrong_elements;
+  for (WrongElement& wrong : neighbor_result.first_wrong) {
     wrong.place = "neighbor's " + wrong.place;
     if (check_result.first_wrong.size() < Mismatches::kKept) check_result.first_wrong.push_back(std::move(wrong));
   }
 }
 
 void Neighbor::start() {
-  begun_rounds_ = ended_rounds_ = 0;
-  is_frozen_ = has_failed_ = false;
-  max_rounds_.reset();
-  last_measured_round_.reset();
+  rounds_ = {};
   thread_ = std::async(std::launch::async, [this] { repeat(); });
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return begun_rounds_ > 1 || has_failed_; });
-  if (has_failed_) {
+  changed_.wait(lock, [this] { return rounds_.begun > 1 || rounds_.has_failed; });
+  if (rounds_.has_failed) {
     lock.unlock();
-    thread_.get();
+    thread_.get();  // throws the failure
   }
-  window_start_s_ = monotonic_s();
-  active_before_window_s_ = active_until(window_start_s_);
+  measured_start_s_ = monotonic_s();
+  active_before_measured_s_ = active_until(measured_start_s_);
 }
 
 void Neighbor::stop() {
@@ -98,17 +97,17 @@ void Neighbor::stop() {
   {
     const std::lock_guard lock(mutex_);
     const double now_s = monotonic_s();
-    activity_.measured_s += now_s - window_start_s_;
-    activity_.active_s += active_until(now_s) - active_before_window_s_;
-    is_frozen_ = true;
-    own_rounds = begun_rounds_;
-    last_measured_round_ = own_rounds;
+    activity_.measured_s += now_s - measured_start_s_;
+    activity_.active_s += active_until(now_s) - active_before_measured_s_;
+    rounds_.is_frozen = true;
+    own_rounds = rounds_.begun;
+    rounds_.last_measured = own_rounds;
   }
-  const std::vector<std::uint64_t> rounds = all_gather_values(*team_, own_rounds);
+  const std::uint64_t max_rounds = std::ranges::max(all_gather_values(*team_, own_rounds));
   {
     const std::lock_guard lock(mutex_);
-    max_rounds_ = *std::ranges::max_element(rounds);
-    activity_.operations += *max_rounds_ * static_cast<std::uint64_t>(operations_per_round_);
+    rounds_.limit = max_rounds;
+    activity_.operations += max_rounds * static_cast<std::uint64_t>(operations_per_round_);
   }
   changed_.notify_all();
   thread_.get();
@@ -128,7 +127,7 @@ void Neighbor::repeat() {
     on_failure_();
     {
       const std::lock_guard lock(mutex_);
-      has_failed_ = true;
+      rounds_.has_failed = true;
     }
     changed_.notify_all();
     throw;
@@ -144,12 +143,12 @@ void Neighbor::run_round() {
 bool Neighbor::begin_round() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !is_frozen_ || max_rounds_; });
-    if (max_rounds_ && begun_rounds_ >= *max_rounds_) return false;
-    ++begun_rounds_;
+    changed_.wait(lock, [this] { return !rounds_.is_frozen || rounds_.limit; });
+    if (rounds_.limit && rounds_.begun >= *rounds_.limit) return false;
+    ++rounds_.begun;
     round_start_s_ = monotonic_s();
   }
-  if (begun_rounds_ == 2) changed_.notify_all();
+  if (rounds_.begun == 2) changed_.notify_all();  // `start` waits for the second round
   return true;
 }
 
@@ -157,15 +156,16 @@ void Neighbor::end_round() {
   const std::lock_guard lock(mutex_);
   const double round_s = monotonic_s() - round_start_s_;
   ended_rounds_s_ += round_s;
-  ++ended_rounds_;
-  // The first round ends before the measured time, and rounds after the freeze begin after it.
-  if (ended_rounds_ == 1 || (last_measured_round_ && ended_rounds_ > *last_measured_round_)) return;
+  ++rounds_.ended;
+  const bool ends_before_measured_time = rounds_.ended == 1;
+  const bool begins_after_measured_time = rounds_.last_measured && rounds_.ended > *rounds_.last_measured;
+  if (ends_before_measured_time || begins_after_measured_time) return;
   activity_.measured_operations += static_cast<std::uint64_t>(operations_per_round_);
   activity_.measured_operations_s += round_s;
 }
 
 double Neighbor::active_until(double now_s) const {
-  const bool is_running = begun_rounds_ > ended_rounds_;
+  const bool is_running = rounds_.begun > rounds_.ended;
   return ended_rounds_s_ + (is_running ? now_s - round_start_s_ : 0);
 }
 

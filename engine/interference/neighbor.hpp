@@ -23,9 +23,9 @@ struct NeighborActivity {
   /// Part of the measured time with an issued and unfinished operation. It includes pauses of the thread and of the
   /// device, so it does not show the load.
   double active_s = 0;
-  std::uint64_t operations = 0;           // of all time; the same on all ranks
-  std::uint64_t measured_operations = 0;  // that overlap the measured time
-  double measured_operations_s = 0;       // from their beginning to their end
+  std::uint64_t operations = 0;           // all operations, measured or not; the same number on all ranks
+  std::uint64_t measured_operations = 0;  // operations that overlap the measured time
+  double measured_operations_s = 0;       // whole duration of the measured operations
 
   static auto members(auto& self) {
     return std::tie(self.measured_s, self.active_s, self.operations, self.measured_operations,
@@ -35,19 +35,20 @@ struct NeighborActivity {
 
 /// The neighbor of one rank. All ranks call its functions in the same order, in the ranks' own threads.
 ///
-/// All ranks run the same number of operations, so that none waits for one that never starts: `stop` freezes the
-/// counts, and all ranks run to the highest one.
+/// All ranks run the same number of operations, because an operation ends only if all ranks start it. So `stop` freezes
+/// the ranks' counts of operations, and each rank then continues to the highest count.
 class Neighbor final : public BackgroundActivity {
  public:
-  /// Connects the communicator. `color`: of the ranks that measure together. `measured`: communicator with the buffers;
-  /// those of the neighbor start at `offset` in both. `on_failure` is called in the neighbor's thread while its
-  /// exception is handled. All arguments except `color` must outlive this.
+  /// Connects the communicator. `color`: a number that ranks share if they belong to one measured communicator.
+  /// `measured`: communicator with the buffers. The neighbor uses both buffers from `offset` on. If the neighbor's
+  /// thread fails, it calls `on_failure` while it handles the exception. `load`, `backend`, `world` and `measured` must
+  /// outlive this.
   Neighbor(const NeighborLoad& load, Backend& backend, Team& world, int color, Communicator& measured,
            std::size_t offset, std::function<void()> on_failure);
-  /// Ends the thread. Operations that wait for other ranks end only if the job is aborted.
+  /// Waits for the end of the thread. Operations that wait for other ranks end only if the job is aborted.
   ~Neighbor() override;
 
-  /// Fills the buffers, runs one round of operations, which opens connections, and forgets earlier activity.
+  /// Forgets earlier activity, fills the buffers, and runs one round of operations, which opens connections.
   void prepare(std::uint64_t seed);
   /// Returns when one round of operations has finished and the next one has begun. Throws the error of the neighbor.
   void start() override;
@@ -60,13 +61,24 @@ class Neighbor final : public BackgroundActivity {
  private:
   class SlicedCommunicator;
 
+  /// Rounds since `start`. A round has the operations between two waits for the device.
+  struct Rounds {
+    std::uint64_t begun = 0;
+    std::uint64_t ended = 0;
+    bool has_failed = false;
+    bool is_frozen = false;                      // no round begins until `limit` is known
+    std::optional<std::uint64_t> last_measured;  // last round that began before the freeze
+    std::optional<std::uint64_t> limit;          // number of rounds that all ranks run
+  };
+
   RankCase rank_case() const;
+  /// Runs rounds in the neighbor's thread, up to the limit.
   void repeat();
-  /// Runs the operations between two waits for the device.
   void run_round();
+  /// Counts the round that begins now. Returns false if the limit is reached.
   bool begin_round();
   void end_round();
-  /// Seconds with an unfinished operation until now. Call it with the mutex locked.
+  /// Seconds with an unfinished operation, from any start to `now_s`. Call it with the mutex locked.
   double active_until(double now_s) const;
 
   const NeighborLoad& load_;
@@ -84,17 +96,14 @@ class Neighbor final : public BackgroundActivity {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t begun_rounds_ = 0;  // since `start`
-  std::uint64_t ended_rounds_ = 0;
-  std::optional<std::uint64_t> last_measured_round_;  // none until `stop` freezes the counts
-  bool is_frozen_ = false;                  // no round begins before the limit is known
-  std::optional<std::uint64_t> max_rounds_;
-  bool has_failed_ = false;
+  // Guarded by `mutex_` while the thread runs.
+  Rounds rounds_;
   double round_start_s_ = 0;
-  double ended_rounds_s_ = 0;
-  double window_start_s_ = 0;
-  double active_before_window_s_ = 0;
+  double ended_rounds_s_ = 0;  // total duration of all ended rounds
   NeighborActivity activity_;
+
+  double measured_start_s_ = 0;
+  double active_before_measured_s_ = 0;  // active_until(measured_start_s_)
   std::future<void> thread_;  // invalid while the neighbor does not run
 };
 

@@ -1,3 +1,4 @@
+// Loads that a rank runs alone, described as collectives: a matrix product and a copy.
 #include "interference/neighbor_load.hpp"
 
 #include <algorithm>
@@ -8,7 +9,8 @@
 namespace busbw {
 namespace {
 
-// Order of the matrix: one product takes about 0.5 ms on a data-center GPU, and about 0.2 ms on a core of a processor.
+// Order of the multiplied matrix: one product takes about 0.5 ms on a data-center GPU, and about 0.2 ms on a core of a
+// processor.
 constexpr std::size_t kDeviceOrder = 1024;
 constexpr std::size_t kHostOrder = 128;
 constexpr std::uint64_t kCopyBytes = std::uint64_t{64} << 20;  // more than the last-level cache of most GPUs
@@ -47,17 +49,13 @@ class Copy final : public Collective {
 std::optional<NeighborLoad> make_local_load(std::string_view name) {
   std::string lower(name);
   std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  NeighborLoad load{.is_local = true};
-  if (lower == kLocalLoads[0]) {
-    load.collective = std::make_shared<Matmul>();
-    load.bytes = kDeviceOrder * kDeviceOrder * sizeof(float);
-  } else if (lower == kLocalLoads[1]) {
-    load.collective = std::make_shared<Copy>();
-    load.bytes = kCopyBytes;
-  } else {
-    return std::nullopt;
-  }
-  return load;
+  if (lower == kMatmulLoad)
+    return NeighborLoad{.collective = std::make_shared<Matmul>(),
+                        .bytes = kDeviceOrder * kDeviceOrder * sizeof(float),
+                        .is_local = true};
+  if (lower == kCopyLoad)
+    return NeighborLoad{.collective = std::make_shared<Copy>(), .bytes = kCopyBytes, .is_local = true};
+  return std::nullopt;
 }
 
 }  // namespace busbw

@@ -19,11 +19,13 @@ struct NeighborLoad {
   bool is_local = false;    // each rank works alone, in a communicator of one rank
 };
 
-/// Returns the load "compute:matmul", a matrix product, or "memory:copy", a copy within the memory of each rank. Their
-/// operations move no data between ranks. The name may be in upper case. Nothing if there is no such load.
+/// Returns the load "compute:matmul", a matrix product, or "memory:copy", a copy within the memory of each rank. Both
+/// loads move no data between ranks. The name may be in upper case. Nothing if there is no load of this name.
 std::optional<NeighborLoad> make_local_load(std::string_view name);
 
+inline constexpr std::string_view kMatmulLoad = "compute:matmul";
+inline constexpr std::string_view kCopyLoad = "memory:copy";
 /// The names that `make_local_load` accepts.
-inline constexpr std::string_view kLocalLoads[]{"compute:matmul", "memory:copy"};
+inline constexpr std::string_view kLocalLoads[]{kMatmulLoad, kCopyLoad};
 
 }  // namespace busbw
