@@ -22,16 +22,17 @@ struct PatternCall {
 /// down to 16 bytes are those of nccl-tests.
 std::size_t elements_sent(const DistanceSpread& pattern, const PatternCall& call, int from, int to) {
   constexpr std::uint64_t kAlignBytes = 16;
+  const auto to_elements = [&](std::uint64_t bytes) { return bytes / kAlignBytes * kAlignBytes / call.element_bytes; };
   const int ranks = call.ranks;
   const std::uint64_t total_bytes = call.count * ranks * call.element_bytes;
-  if (ranks == 1) return total_bytes / kAlignBytes * kAlignBytes / call.element_bytes;
+  if (ranks == 1) return to_elements(total_bytes);
   const int distance = (to - from + ranks) % ranks;
   const auto total = static_cast<double>(total_bytes);
   const auto sum_of_distances = static_cast<double>(static_cast<std::size_t>(ranks) * (ranks - 1) / 2);
   const double even = total / static_cast<double>(ranks);
   const double by_distance = static_cast<double>(distance) * total / sum_of_distances;
   const double bytes = (1.0 - pattern.spread) * even + pattern.spread * by_distance;
-  return static_cast<std::uint64_t>(bytes) / kAlignBytes * kAlignBytes / call.element_bytes;
+  return to_elements(static_cast<std::uint64_t>(bytes));
 }
 
 std::size_t elements_sent(const ByteMatrix& pattern, const PatternCall& call, int from, int to) {
@@ -46,7 +47,7 @@ std::size_t elements_sent(const ReceiverShares& pattern, const PatternCall& call
   return elements_of_receiver(pattern, call.count, call.element_bytes, to);
 }
 
-/// Count argument of a call. Matrices determine their counts, so it is 0.
+/// Returns Shape::param_count for a requested `count`. A matrix determines all counts, so the result is 0.
 std::size_t param_count(const DistanceSpread&, std::size_t count, std::size_t element_bytes, int ranks) {
   return share_of(count, element_bytes, ranks);
 }
@@ -61,12 +62,12 @@ class Alltoallv final : public Collective {
 
   bool in_place_defined() const override { return false; }
   std::string rank_count_error(int ranks) const override {
-    if (const auto* shares = std::get_if<ReceiverShares>(&settings_.pattern))
-      if (std::ssize(shares->ends) != ranks)
-        return fmt::format("--skew: the shares are for {} ranks, a group has {}", shares->ends.size(), ranks);
-    if (const auto* counts = std::get_if<CountMatrix>(&settings_.pattern))
-      if (counts->elements.ranks != ranks)
-        return fmt::format("--skew: the file is for {} ranks, the run has {}", counts->elements.ranks, ranks);
+    const auto* const shares = std::get_if<ReceiverShares>(&settings_.pattern);
+    if (shares && std::ssize(shares->ends) != ranks)
+      return fmt::format("--skew: the shares are for {} ranks, a group has {}", shares->ends.size(), ranks);
+    const auto* const counts = std::get_if<CountMatrix>(&settings_.pattern);
+    if (counts && counts->elements.ranks != ranks)
+      return fmt::format("--skew: the file is for {} ranks, the run has {}", counts->elements.ranks, ranks);
     if (const auto* matrix = std::get_if<ByteMatrix>(&settings_.pattern)) return matrix_error(*matrix, ranks);
     return {};
   }
@@ -75,7 +76,7 @@ class Alltoallv final : public Collective {
     Shape shape;
     shape.param_count = std::visit(
         [&](const auto& pattern) { return param_count(pattern, count, element_bytes, ranks); }, settings_.pattern);
-    // The formula's pattern is the same for every rank up to rotation, so rank 0 represents all ranks.
+    // A DistanceSpread depends only on the distance between ranks, so rank 0 sends and receives as much as any rank.
     const int ranks_to_check = std::holds_alternative<DistanceSpread>(settings_.pattern) ? 1 : ranks;
     for (int rank = 0; rank < ranks_to_check; ++rank) {
       shape.send_count = std::max(shape.send_count, sent_before(shape, element_bytes, rank, ranks, ranks));

@@ -84,7 +84,7 @@ class Collective {
   bool reduces() const { return facts_.reduces; }
   /// True if the sweep has one row per operator of -o. sendrecv has one row per operator without using the operator.
   bool loops_over_redops() const { return facts_.redop != "never"; }
-  /// Text of the redop column if no operator is used.
+  /// Text of the redop column if the collective uses no operator.
   virtual std::string_view no_redop_name() const { return "none"; }
   bool has_root() const { return facts_.has_root; }
   /// True if no rank can finish before all ranks have started. Ranks then wait for the last one to arrive, so the rank
@@ -109,8 +109,7 @@ class Collective {
                                      int root) const = 0;
   /// Issues the operation on this rank.
   virtual void run(Communicator& communicator, const CollectiveCall& call) const = 0;
-  /// Maximum number of peers that a rank exchanges messages with, if nccl-tests passes this number to NCCL. Otherwise
-  /// nullopt.
+  /// Maximum number of peers that a rank exchanges messages with. Nullopt unless nccl-tests passes this number to NCCL.
   virtual std::optional<int> max_peers() const { return std::nullopt; }
   /// Number of operations that one `run` performs in sequence (2 for a ping-pong). Times are per operation.
   virtual int operations_per_run() const { return 1; }
@@ -139,16 +138,16 @@ class Collective {
 /// the GPU. The GPU waits for the gate, so the calls behind a closed gate must not fill the queue. A call with
 /// different data for every rank takes 48 bytes of the queue per rank (ncclDevWorkP2p).
 ///
-/// Over a network, a gate has a capacity of 8. It fits two timestamps and six calls of weight 1. With fewer than 2,048
-/// ranks, six calls take less than 6 * 48 * 2,048 bytes, which is 9/16 of the queue. With more ranks the weight is
-/// higher, so fewer calls fit, and the calls also take less than 9/16 of the queue.
+/// Over a network, a gate has a capacity of 8, enough for two timestamps and six calls of weight 1. With fewer than
+/// 2,048 ranks, six calls take less than 6 * 48 * 2,048 bytes, which is 9/16 of the queue. With more ranks the weight
+/// is higher. Then fewer calls fit behind the gate, and again they take less than 9/16 of the queue.
 constexpr int all_peers_call_weight(int ranks) { return 1 + ranks / 2048; }
 
 /// Returns the share of one rank, as nccl-tests computes it: `count` divided by the number of ranks, rounded down to a
 /// multiple of 16 bytes.
 constexpr std::size_t share_of(std::size_t count, std::size_t element_bytes, int ranks) {
-  const std::size_t aligned_elements = 16 / element_bytes;  // a power of two, so the mask rounds down
-  return (count / static_cast<std::size_t>(ranks)) & ~(aligned_elements - 1);
+  const std::size_t aligned_elements = 16 / element_bytes;
+  return count / static_cast<std::size_t>(ranks) / aligned_elements * aligned_elements;
 }
 
 }  // namespace busbw

@@ -7,7 +7,7 @@
 
 namespace busbw {
 
-/// One number for each rank that sends (row) and each rank that receives (column).
+/// One number for each pair of a sending rank (row) and a receiving rank (column).
 struct TrafficMatrix {
   int ranks = 0;
   std::vector<std::uint64_t> cells;  // in row-major order
@@ -18,7 +18,8 @@ struct TrafficMatrix {
 /// Reads a square matrix of whitespace-separated byte counts, multiplies it by `scale` and rounds down to 16 bytes.
 /// Throws UsageError with file, row and column.
 TrafficMatrix read_traffic_matrix(const std::string& path, double scale);
-/// Reads a square matrix of whitespace-separated whole numbers of elements, for --skew file:PATH. Throws as above.
+/// Reads a square matrix of whitespace-separated whole numbers of elements, for --skew file:PATH. Throws UsageError
+/// like read_traffic_matrix.
 TrafficMatrix read_count_matrix(const std::string& path);
 
 /// NCCL_TESTS_ALLTOALLV_SPREAD: 0 uniform, 1 in proportion to the distance between rank numbers.
@@ -51,11 +52,11 @@ struct AlltoallvSettings {
   bool print_summary = false;  // NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY
 };
 
-/// Settings of all such collectives.
+/// Settings of one program's collective. Each setting has an effect on the named collectives only.
 struct CollectiveSettings {
   AlltoallvSettings alltoallv;
   bool ping_pong = false;  // sendrecv measures half round trips between pairs instead of a ring
-  int rma_contexts = 0;    // ranks write into each other's buffers (-H), if above 0; see can_run_one_sided
+  int rma_contexts = 0;    // above 0: ranks write into each other's buffers (-H); see can_run_one_sided
 };
 
 }  // namespace busbw

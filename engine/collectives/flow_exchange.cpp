@@ -51,7 +51,7 @@ class FlowExchange final : public Collective {
   std::vector<int> receivers_;  // ranks that this rank sends to
   std::vector<int> senders_;    // ranks that this rank receives from
   std::set<int> busy_ranks_;    // ranks with flows between them and ranks other than this one
-  std::size_t max_received_;  // maximum number of flows to one rank
+  std::size_t max_received_;    // maximum number of flows to one rank of the round
 };
 
 }  // namespace
@@ -59,7 +59,10 @@ class FlowExchange final : public Collective {
 std::size_t max_flows_to_one_rank(std::span<const Flow> flows) {
   std::size_t max_count = 1;
   std::map<int, std::size_t> count_by_receiver;
-  for (const Flow& flow : flows) max_count = std::max(max_count, ++count_by_receiver[flow.receiver]);
+  for (const Flow& flow : flows) {
+    ++count_by_receiver[flow.receiver];
+    max_count = std::max(max_count, count_by_receiver[flow.receiver]);
+  }
   return max_count;
 }
 

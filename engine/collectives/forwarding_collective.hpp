@@ -1,5 +1,5 @@
 #pragma once
-// Base of collectives that change how another one is issued.
+// Base of collectives that change only how another collective is issued.
 #include <optional>
 #include <string>
 #include <string_view>

@@ -28,8 +28,8 @@ class Hypercube final : public Collective {
     const int rank = communicator.rank();
     std::byte* const own_share = call.recv + rank * share_bytes;
     if (own_share != call.send) communicator.copy(own_share, call.send, share_bytes);
-    for (int bit = 1; bit < communicator.size(); bit <<= 1) {
-      // This rank holds `bit` shares from first_own_share on, the peer holds `bit` from first_peer_share on.
+    for (int bit = 1; bit < communicator.size(); bit *= 2) {
+      // Before this step, this rank and its peer hold `bit` shares each, from first_own_share and first_peer_share on.
       const int first_own_share = rank & ~(bit - 1);
       const int first_peer_share = first_own_share ^ bit;
       const std::size_t count = call.count * bit;

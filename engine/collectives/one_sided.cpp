@@ -1,4 +1,4 @@
-// Derives the puts of each rank from the facts of its collective.
+// Derives each rank's puts from the facts of the collective: which data each rank has for each other rank.
 #include "collectives/one_sided.hpp"
 
 #include <fmt/format.h>
@@ -34,19 +34,24 @@ const CollectiveFacts& require_facts(const Collective& collective) {
 class OneSidedCollective final : public ForwardingCollective {
  public:
   OneSidedCollective(std::unique_ptr<Collective> inner, int contexts)
-      : ForwardingCollective(*inner), own_(std::move(inner)), facts_(require_facts(*own_)), contexts_(contexts) {}
+      : ForwardingCollective(*inner),
+        owned_inner_(std::move(inner)),
+        facts_(require_facts(*owned_inner_)),
+        contexts_(contexts) {}
 
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     if (call.count == 0) return;
     const int rank = communicator.rank();
     const int ranks = communicator.size();
     const auto share_bytes = static_cast<std::ptrdiff_t>(call.count * size_bytes(call.dtype));
-    // In place, the result of scatter is this rank's share of its send data, so its position differs between ranks.
-    const bool receives_in_send_data =
-        facts_.sends_shares && !facts_.receives_shares && call.recv == call.send + rank * share_bytes;
+    // In place, the result of scatter is this rank's share of the send data. So its position in the buffer differs
+    // between ranks.
+    const bool is_scatter = facts_.sends_shares && !facts_.receives_shares;
+    const bool receives_in_send_data = is_scatter && call.recv == call.send + rank * share_bytes;
     std::vector<Put> puts;
     std::vector<AwaitedPut> awaited;
     for (int peer = 0; peer < ranks; ++peer) {
+      // As Put requires, an address in this rank's buffer: the peer gets the data at the same offset of its own buffer.
       std::byte* destination = call.recv;
       if (facts_.receives_shares) destination += rank * share_bytes;
       if (receives_in_send_data) destination += (peer - rank) * share_bytes;
@@ -65,8 +70,8 @@ class OneSidedCollective final : public ForwardingCollective {
   }
 
  private:
-  /// Calls `on_chunk(first, count, context)` for each part of the `count` elements between two ranks. Both ranks
-  /// compute the same parts.
+  /// Calls `on_chunk(first, count, context)` for each chunk of the `count` elements between two ranks. Both ranks
+  /// compute the same chunks.
   template <class OnChunk>
   void for_each_chunk(int rank, int peer, std::size_t count, const OnChunk& on_chunk) const {
     if (!is_ring()) return on_chunk(std::size_t{0}, count, (rank + peer) % contexts_);
@@ -89,7 +94,7 @@ class OneSidedCollective final : public ForwardingCollective {
     return !is_ring() || to == (from + 1) % ranks;
   }
 
-  std::unique_ptr<Collective> own_;
+  std::unique_ptr<Collective> owned_inner_;
   const CollectiveFacts& facts_;
   int contexts_;
 };

@@ -34,7 +34,7 @@ std::vector<int> popularity_order(std::uint64_t seed, int ranks) {
   return order;
 }
 
-/// Shares in proportion to `weights`, which are in the order of popularity.
+/// Shares in proportion to `weights`. Weight i is that of the i-th rank in the order of popularity.
 ReceiverShares shares_of(const std::vector<double>& weights, std::uint64_t seed, int ranks) {
   std::vector<double> weight_of_rank(weights.size());
   const std::vector<int> order = popularity_order(seed, ranks);
@@ -72,8 +72,9 @@ std::size_t elements_of_receiver(const ReceiverShares& shares, std::size_t count
   if (start == end) return 0;
   const std::size_t block_elements = kBlockBytes / element_bytes;
   const std::size_t blocks = count / block_elements;
-  const auto elements_before = [&](std::uint64_t share) { return (blocks * share >> kShareBits) * block_elements; };
-  return (end == kWhole ? count : elements_before(end)) - elements_before(start);
+  const auto elements_before = [&](std::uint64_t share) { return ((blocks * share) >> kShareBits) * block_elements; };
+  const std::size_t end_element = end == kWhole ? count : elements_before(end);  // the last rank also gets the rest
+  return end_element - elements_before(start);
 }
 
 TrafficPattern parse_skew(std::string_view text, int ranks) {
@@ -91,20 +92,21 @@ TrafficPattern parse_skew(std::string_view text, int ranks) {
 
   constexpr std::string_view kSeed = ",seed=";
   const std::size_t comma = std::min(value.find(','), value.size());
+  const std::string_view parameter = value.substr(0, comma);
+  const std::string_view seed_option = value.substr(comma);  // ",seed=N", or empty
   std::uint64_t seed = 0;
-  if (comma < value.size()) {
-    const std::string_view option = value.substr(comma);
-    const auto number = option.starts_with(kSeed) ? parse_digits(option.substr(kSeed.size())) : std::nullopt;
-    if (!number) throw invalid_skew(fmt::format("{}:{},seed=N with a whole number N", kind, value.substr(0, comma)));
+  if (!seed_option.empty()) {
+    const auto number = seed_option.starts_with(kSeed) ? parse_digits(seed_option.substr(kSeed.size())) : std::nullopt;
+    if (!number) throw invalid_skew(fmt::format("{}:{},seed=N with a whole number N", kind, parameter));
     seed = *number;
   }
   if (kind == "zipf") {
-    const auto exponent = parse_number(value.substr(0, comma));
+    const auto exponent = parse_number(parameter);
     if (!exponent || *exponent > kMaxExponent)
       throw invalid_skew(fmt::format("an exponent from 0 to {}", kMaxExponent));
     return zipf_shares(*exponent, seed, ranks);
   }
-  const auto hot = parse_digits(value.substr(0, comma));
+  const auto hot = parse_digits(parameter);
   if (!hot || *hot < 1 || *hot > static_cast<std::uint64_t>(ranks))
     throw invalid_skew(fmt::format("hot:RANKS with 1 to {} ranks", ranks));
   return hot_shares(static_cast<int>(*hot), seed, ranks);

@@ -23,8 +23,8 @@ std::unique_ptr<Collective> make_collective(std::string_view name, const Collect
   const auto entry = std::ranges::find(entries, name, &CollectiveEntry::name);
   if (entry == entries.end()) return nullptr;
   auto collective = entry->make(settings);
-  return settings.rma_contexts > 0 ? make_one_sided(std::move(collective), settings.rma_contexts)
-                                   : std::move(collective);
+  if (settings.rma_contexts > 0) return make_one_sided(std::move(collective), settings.rma_contexts);
+  return collective;
 }
 
 Segments segments_from_every_rank(std::size_t count, int ranks) {

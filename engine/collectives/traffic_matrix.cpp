@@ -23,7 +23,7 @@ constexpr std::string_view kCountsSource = "--skew file:";
 /// Maximum count of a pair of ranks. Sums over 2^15 ranks of 8-byte elements fit into 64 bits.
 constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 44;
 
-/// The reason for which a cell is invalid, thrown by the parsers of cells.
+/// Thrown by the parsers of cells. Has the reason why a cell is invalid.
 struct InvalidCell {
   const char* reason;
 };
