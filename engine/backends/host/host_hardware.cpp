@@ -51,23 +51,32 @@ std::optional<std::uint64_t> read_first_number(const Path& file) {
   return lines.empty() ? std::nullopt : parse_leading_number(lines.front());
 }
 
+/// Names in the folder of a control group, which depend on the version of control groups.
+struct GroupFiles {
+  const char* limit;
+  const char* used;
+  std::string_view cached_key;  // in memory.stat
+};
+constexpr GroupFiles kVersion1Files{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
+constexpr GroupFiles kVersion2Files{"memory.max", "memory.current", "inactive_file "};
+
+std::uint64_t difference_or_zero(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
 /// Bytes that the control group at `folder` can still allocate. Nothing if it has no limit.
-std::optional<std::uint64_t> available_in_group_bytes(const Path& folder, bool version2) {
-  const auto limit_bytes = read_first_number(folder / (version2 ? "memory.max" : "memory.limit_in_bytes"));
-  const auto used_bytes = read_first_number(folder / (version2 ? "memory.current" : "memory.usage_in_bytes"));
+std::optional<std::uint64_t> available_in_group_bytes(const Path& folder, const GroupFiles& files) {
+  const auto limit_bytes = read_first_number(folder / files.limit);
+  const auto used_bytes = read_first_number(folder / files.used);
   if (!limit_bytes || !used_bytes) return std::nullopt;
   // Cached file pages count as used, but the kernel frees them on demand.
-  const auto cached_bytes =
-      read_keyed_number(folder / "memory.stat", version2 ? "inactive_file " : "total_inactive_file ");
-  const std::uint64_t occupied_bytes = *used_bytes - std::min(*used_bytes, cached_bytes.value_or(0));
-  return *limit_bytes - std::min(*limit_bytes, occupied_bytes);
+  const auto cached_bytes = read_keyed_number(folder / "memory.stat", files.cached_key);
+  return difference_or_zero(*limit_bytes, difference_or_zero(*used_bytes, cached_bytes.value_or(0)));
 }
 
 /// Minimum over `group`, a path from /proc/self/cgroup, and all its parents up to `mount`, the root of the hierarchy.
-std::uint64_t available_in_parents_bytes(const Path& mount, std::string_view group, bool version2) {
+std::uint64_t available_in_parents_bytes(const Path& mount, std::string_view group, const GroupFiles& files) {
   std::uint64_t min_bytes = std::numeric_limits<std::uint64_t>::max();
   for (Path path = Path(group).relative_path();; path = path.parent_path()) {
-    min_bytes = std::min(min_bytes, available_in_group_bytes(mount / path, version2).value_or(min_bytes));
+    min_bytes = std::min(min_bytes, available_in_group_bytes(mount / path, files).value_or(min_bytes));
     if (path.empty()) return min_bytes;
   }
 }
@@ -96,22 +105,23 @@ std::size_t available_memory_bytes(const Path& root) {
     // Commas around the list, so that a search for ",memory," matches whole names.
     const std::string controllers = "," + line.substr(colon1 + 1, colon2 - colon1 - 1) + ",";
     const std::string group = line.substr(colon2 + 1);
-    if (controllers == ",,")
-      min_bytes = std::min(min_bytes, available_in_parents_bytes(root / "sys/fs/cgroup", group, /*version2=*/true));
-    if (controllers.find(",memory,") != std::string::npos) {
-      min_bytes =
-          std::min(min_bytes, available_in_parents_bytes(root / "sys/fs/cgroup/memory", group, /*version2=*/false));
-    }
+    const bool is_version2 = controllers == ",,";
+    const bool is_version1_memory = controllers.find(",memory,") != std::string::npos;
+    if (is_version2)
+      min_bytes = std::min(min_bytes, available_in_parents_bytes(root / "sys/fs/cgroup", group, kVersion2Files));
+    if (is_version1_memory)
+      min_bytes = std::min(min_bytes, available_in_parents_bytes(root / "sys/fs/cgroup/memory", group, kVersion1Files));
   }
   return min_bytes;
 }
 
 std::size_t last_cache_bytes() {
+  constexpr std::size_t kUsualBytes = std::size_t{32} << 20;
   long bytes = 0;
 #ifdef _SC_LEVEL3_CACHE_SIZE
   bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : std::size_t{32} << 20;
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : kUsualBytes;
 }
 
 }  // namespace busbw

@@ -35,7 +35,7 @@ class HostLifecycle final : public CommunicatorLifecycle {
         : lifecycle_(lifecycle), team_(std::move(team)), communicator_(std::move(communicator)) {}
     int rank() const override { return communicator_->rank(); }
     void all_reduce() override {
-      // The data go through the backend's buffers, because ranks of other processes cannot read other memory.
+      // The data goes through the backend's buffers, the only memory that ranks of other processes can read.
       const std::size_t bytes = lifecycle_.input_.size() * sizeof(std::int32_t);
       std::byte* const send = communicator_->send_buffer().data();
       std::byte* const recv = communicator_->recv_buffer().data();
@@ -61,7 +61,8 @@ class HostLifecycle final : public CommunicatorLifecycle {
 
   ConnectTeam connect_;
   std::unique_ptr<Team> team_;  // team of the next communicator, from `rendezvous` until `create`
-  std::vector<std::int32_t> input_, result_;
+  std::vector<std::int32_t> input_;
+  std::vector<std::int32_t> result_;
 };
 
 }  // namespace
@@ -71,8 +72,9 @@ std::unique_ptr<CommunicatorLifecycle> make_host_lifecycle(ConnectTeam connect) 
 }
 
 std::string missing_host_lifecycle_call(LifecycleCall call) {
-  if (call != LifecycleCall::finalize && call != LifecycleCall::abort) return {};
-  return call == LifecycleCall::abort ? "the host backend has no abort; drop -a" : "the host backend has no finalize";
+  if (call == LifecycleCall::abort) return "the host backend has no abort; drop -a";
+  if (call == LifecycleCall::finalize) return "the host backend has no finalize";
+  return {};
 }
 
 }  // namespace busbw

@@ -14,7 +14,9 @@ constexpr std::size_t kPageBytes = 4096;
 
 std::size_t total_bytes(int ranks, std::size_t buffer_bytes, std::size_t front_bytes) {
   const std::size_t buffer_count = 2 * static_cast<std::size_t>(ranks);
-  if (buffer_bytes > (std::numeric_limits<std::size_t>::max() - front_bytes) / buffer_count - kPageBytes) {
+  const std::size_t address_space = std::numeric_limits<std::size_t>::max() - front_bytes;
+  const std::size_t max_buffer_bytes = address_space / buffer_count - kPageBytes;  // with space for rounding up
+  if (buffer_bytes > max_buffer_bytes) {
     throw EnvironmentError(
         fmt::format("{} buffers of {} bytes exceed the address space; use a smaller -e", buffer_count, buffer_bytes));
   }

@@ -58,8 +58,10 @@ Accumulator<T> combine(Accumulator<T> a, Accumulator<T> b) {
   } else if constexpr (Op == Redop::max || Op == Redop::min) {
     // Signed integers must be compared as signed.
     using Compared = std::conditional_t<std::is_integral_v<T>, T, Accumulator<T>>;
-    const auto x = static_cast<Compared>(a), y = static_cast<Compared>(b);
-    return Op == Redop::max ? (x < y ? b : a) : (y < x ? b : a);
+    const auto compared_a = static_cast<Compared>(a);
+    const auto compared_b = static_cast<Compared>(b);
+    const bool takes_b = Op == Redop::max ? compared_a < compared_b : compared_b < compared_a;
+    return takes_b ? b : a;
   } else {
     return static_cast<Accumulator<T>>(a + b);
   }
@@ -95,7 +97,8 @@ T finish(Accumulator<T> value, std::size_t ranks) {
 /// Copies a block; `from` is aligned to 16 bytes. Streaming stores also need an aligned destination.
 void store_block(std::byte* to, const std::byte* from, std::size_t bytes, WriteMode write_mode) {
 #ifdef __SSE2__
-  if (write_mode == WriteMode::streamed && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0) {
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && bytes % 16 == 0;
+  if (write_mode == WriteMode::streamed && is_aligned) {
     for (std::size_t offset = 0; offset < bytes; offset += 16) {
       const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + offset));
       _mm_stream_si128(reinterpret_cast<__m128i*>(to + offset), value);

@@ -10,7 +10,7 @@ namespace busbw {
 /// How results are written to memory.
 enum class WriteMode {
   cached,    // through the caches: for results that fit there, or that overwrite cache lines read just before
-  streamed,  // past the caches, if the processor can: does not read the cache lines that it overwrites
+  streamed,  // past the caches, if the processor can: the overwritten cache lines are not read first
 };
 
 /// Reduces elements `first` to `first + count` of all sources into the same elements of all destinations. Source i is

@@ -73,11 +73,13 @@ void SharedMemoryCommunicator::reduce_cooperatively(std::span<std::byte* const> 
   }
 }
 
-// Cached writes are better in two cases. In place, the cache lines to write were just read. If all touched data fits
-// into the cache, the next reader finds the result there.
+// Cached writes are better in two cases. In place, the rank has just read the cache lines that it writes. If all
+// touched data fits into the cache, the next reader finds the result there.
 WriteMode SharedMemoryCommunicator::write_mode_for(const std::byte* send, const std::byte* recv,
                                                    std::size_t touched_bytes) const {
-  return send == recv || touched_bytes <= cache_bytes_ ? WriteMode::cached : WriteMode::streamed;
+  const bool is_in_place = send == recv;
+  const bool fits_cache = touched_bytes <= cache_bytes_;
+  return is_in_place || fits_cache ? WriteMode::cached : WriteMode::streamed;
 }
 
 void SharedMemoryCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
@@ -117,13 +119,17 @@ void SharedMemoryCommunicator::reduce_scatter(const std::byte* send, std::byte* 
   leave_collective();
 }
 
-void SharedMemoryCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
-  const std::size_t bytes = send_count * size_bytes(dtype);
-  enter_collective(send, bytes, recv, bytes);
+void SharedMemoryCommunicator::collect_segments(const std::byte* send, std::byte* recv, std::size_t bytes) {
   for (std::size_t peer = 0; peer < world_ranks_.size(); ++peer) {
     // In place, this rank's segment is already in its place. It must not be written, because peers read it.
     if (recv + peer * bytes != send) copy_bytes(recv + peer * bytes, sources_[peer], bytes);
   }
+}
+
+void SharedMemoryCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
+  const std::size_t bytes = send_count * size_bytes(dtype);
+  enter_collective(send, bytes, recv, bytes);
+  collect_segments(send, recv, bytes);
   leave_collective();
 }
 
@@ -131,7 +137,8 @@ void SharedMemoryCommunicator::broadcast(const std::byte* send, std::byte* recv,
                                          int root) {
   const std::size_t bytes = count * size_bytes(dtype);
   enter_collective(send, rank_ == root ? bytes : 0, recv, bytes);
-  if (rank_ != root || send != recv) copy_bytes(recv, sources_[static_cast<std::size_t>(root)], bytes);
+  const bool has_result_in_place = rank_ == root && send == recv;
+  if (!has_result_in_place) copy_bytes(recv, sources_[static_cast<std::size_t>(root)], bytes);
   leave_collective();
 }
 
@@ -139,11 +146,7 @@ void SharedMemoryCommunicator::gather(const std::byte* send, std::byte* recv, st
                                       int root) {
   const std::size_t bytes = send_count * size_bytes(dtype);
   enter_collective(send, bytes, recv, bytes);
-  if (rank_ == root) {
-    for (std::size_t peer = 0; peer < world_ranks_.size(); ++peer) {
-      if (recv + peer * bytes != send) copy_bytes(recv + peer * bytes, sources_[peer], bytes);
-    }
-  }
+  if (rank_ == root) collect_segments(send, recv, bytes);
   leave_collective();
 }
 

@@ -11,11 +11,11 @@
 namespace busbw {
 
 /// If ranks are processes, memory that peers access must lie in the workspace. Either all ranks of a collective are in
-/// place or none.
+/// place or no rank is.
 class SharedMemoryCommunicator final : public HostMemoryCommunicator {
  public:
-  /// `world_ranks`: world rank of each rank of the communicator. `cache_bytes`: last-level cache. `layer`: of the
-  /// workspace. The workspace and `world` must outlive this.
+  /// `world_ranks`: world rank of each rank of the communicator. `cache_bytes`: size of the last-level
+  /// cache. `layer`: number of the layer (see Workspace). The workspace and `world` must outlive this.
   SharedMemoryCommunicator(const Workspace& workspace, const Team& world, std::vector<int> world_ranks, int rank,
                            std::size_t cache_bytes, int layer = 0);
 
@@ -47,6 +47,8 @@ class SharedMemoryCommunicator final : public HostMemoryCommunicator {
   void leave_collective();
   /// Reduces all sources into all `destinations`. The ranks divide the elements among themselves.
   void reduce_cooperatively(std::span<std::byte* const> destinations, std::size_t count, Dtype, Redop, WriteMode);
+  /// Copies the segments of all ranks, of `bytes` bytes each, to `recv` in rank order.
+  void collect_segments(const std::byte* send, std::byte* recv, std::size_t bytes);
   WriteMode write_mode_for(const std::byte* send, const std::byte* recv, std::size_t touched_bytes) const;
 
   const Workspace& workspace_;

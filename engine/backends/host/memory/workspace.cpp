@@ -6,33 +6,32 @@
 namespace busbw {
 namespace {
 
-std::size_t group_controls_bytes(int controls) {
-  return RankBuffers::page_aligned(static_cast<std::size_t>(controls) * sizeof(GroupControl));
-}
-std::size_t rank_controls_bytes(int controls) {
-  return RankBuffers::page_aligned(static_cast<std::size_t>(controls) * sizeof(RankControl));
+/// Bytes of an array of `count` control blocks, in whole pages.
+template <class Control>
+std::size_t array_bytes(int count) {
+  return RankBuffers::page_aligned(static_cast<std::size_t>(count) * sizeof(Control));
 }
 
 }  // namespace
 
 std::size_t Workspace::control_bytes(int ranks, int layers, int concurrent_layers) {
-  return group_controls_bytes(layers * ranks) + rank_controls_bytes(layers * ranks) +
+  return array_bytes<GroupControl>(layers * ranks) + array_bytes<RankControl>(layers * ranks) +
          static_cast<std::size_t>(concurrent_layers) * RankBuffers::page_aligned(Channels::bytes(ranks));
 }
 
 Workspace::Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing, int layers, int concurrent_layers)
     : rank_count_(ranks),
       buffers_(ranks, buffer_bytes, control_bytes(ranks, layers, concurrent_layers), sharing),
-      groups_(reinterpret_cast<GroupControl*>(buffers_.front())),
-      ranks_(reinterpret_cast<RankControl*>(buffers_.front() + group_controls_bytes(layers * ranks))) {
-  std::byte* memory = buffers_.front() + group_controls_bytes(layers * ranks) + rank_controls_bytes(layers * ranks);
+      group_controls_(reinterpret_cast<GroupControl*>(buffers_.front())),
+      rank_controls_(reinterpret_cast<RankControl*>(buffers_.front() + array_bytes<GroupControl>(layers * ranks))) {
+  for (int i = 0; i < layers * ranks; ++i) {
+    new (group_controls_ + i) GroupControl;
+    new (rank_controls_ + i) RankControl;
+  }
+  std::byte* memory = reinterpret_cast<std::byte*>(rank_controls_) + array_bytes<RankControl>(layers * ranks);
   for (int layer = 0; layer < concurrent_layers; ++layer) {
     channels_.emplace_back(memory, ranks);
     memory += RankBuffers::page_aligned(Channels::bytes(ranks));
-  }
-  for (int i = 0; i < layers * ranks; ++i) {
-    new (groups_ + i) GroupControl;
-    new (ranks_ + i) RankControl;
   }
 }
 

@@ -33,20 +33,20 @@ struct RankControl {
   alignas(64) std::array<std::array<std::byte, kStagingBytes>, 2> staging;
 };
 
-/// Shared memory of a job. `rank` is a world rank. In each layer, a rank belongs to one communicator at a time, so one
-/// control block per rank and layer is enough. The state of a communicator is stored at the world rank of its first
-/// rank.
+/// Shared memory of a job. A `rank` is a world rank. In each layer, a rank belongs to one communicator at a time, so
+/// one control block per rank and layer is enough. GroupControl number r is that of the communicator whose first rank
+/// is world rank r.
 class Workspace {
  public:
   /// Bytes that `ranks` ranks need in addition to their buffers.
   static std::size_t control_bytes(int ranks, int layers = 1, int concurrent_layers = 1);
 
-  /// `concurrent_layers`: number of layers, from layer 0 on, that may run operations at the same time. Each of them has
-  /// channels of its own. Later layers use the channels of the last of them.
+  /// `concurrent_layers`: number of layers, from layer 0 on, that may run operations at the same time. Each of these
+  /// layers has channels of its own. Later layers use the channels of the last concurrent layer.
   Workspace(int ranks, std::size_t buffer_bytes, Sharing sharing, int layers = 1, int concurrent_layers = 1);
 
-  GroupControl& group(int first_rank, int layer = 0) const { return groups_[layer * rank_count_ + first_rank]; }
-  RankControl& rank(int rank, int layer = 0) const { return ranks_[layer * rank_count_ + rank]; }
+  GroupControl& group(int first_rank, int layer = 0) const { return group_controls_[layer * rank_count_ + first_rank]; }
+  RankControl& rank(int rank, int layer = 0) const { return rank_controls_[layer * rank_count_ + rank]; }
   const Channels& channels(int layer = 0) const {
     return channels_[std::min(static_cast<std::size_t>(layer), channels_.size() - 1)];
   }
@@ -56,8 +56,8 @@ class Workspace {
  private:
   int rank_count_;
   RankBuffers buffers_;
-  GroupControl* groups_;
-  RankControl* ranks_;
+  GroupControl* group_controls_;
+  RankControl* rank_controls_;
   std::vector<Channels> channels_;
 };
 

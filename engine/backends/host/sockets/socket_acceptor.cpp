@@ -1,4 +1,5 @@
-// Accepts connections of lower ranks and authenticates each with the listener's token, while others are pending.
+// Accepts connections of lower ranks and authenticates each with the listener's token. Handshakes of several
+// connections proceed at the same time.
 #include "backends/host/sockets/socket_acceptor.hpp"
 
 #include <poll.h>
@@ -42,6 +43,7 @@ std::vector<SocketAcceptor::AcceptedConnection> SocketAcceptor::serve() {
   poll(polled.data(), polled.size(), -1);
   const std::size_t elapsed_ticks = ticker_.take_elapsed();
   std::vector<AcceptedConnection> accepted;
+  // Removes the connections that are now accepted or rejected.
   std::erase_if(pending_, [&](PendingConnection& pending) {
     bool is_rejected = false;
     try {
@@ -57,7 +59,7 @@ std::vector<SocketAcceptor::AcceptedConnection> SocketAcceptor::serve() {
     if (is_rejected) ++rejected_;
     return is_rejected;
   });
-  // After the others have been read, because a new connection may remove the oldest one.
+  // Pending connections are read before this call, because a new connection may remove the oldest one.
   accept_connections();
   return accepted;
 }
@@ -89,7 +91,8 @@ void SocketAcceptor::reject_oldest() {
 /// connection does not come from a lower rank.
 std::optional<int> SocketAcceptor::authenticate(PendingConnection& pending) const {
   while (const auto frame = pending.channel.receive(0)) {
-    if (frame->kind != (pending.handshake ? FrameKind::greeting : FrameKind::hello)) throw BrokenMessage();
+    const FrameKind expected_kind = pending.handshake ? FrameKind::greeting : FrameKind::hello;
+    if (frame->kind != expected_kind) throw BrokenMessage();
     if (!pending.handshake) {
       pending.handshake.emplace(frame->body);
       pending.channel.send(FrameKind::challenge, pending.handshake->challenge());

@@ -34,7 +34,7 @@ class SocketAcceptor {
   /// Secret of this listener. The team, which is authenticated, carries it to the lower ranks.
   const std::string& token() const { return token_; }
 
-  /// An authenticated connection of another rank, which sends no data before all ranks are connected.
+  /// An authenticated connection of another rank. The rank sends no data before all ranks are connected.
   struct AcceptedConnection {
     int rank = 0;
     Descriptor connection;
@@ -48,7 +48,7 @@ class SocketAcceptor {
  private:
   struct PendingConnection {
     TcpChannel channel;
-    std::optional<ServerHandshake> handshake = {};  // after the hello
+    std::optional<ServerHandshake> handshake = {};  // none before the peer's hello
     std::size_t ticks = 0;
   };
 

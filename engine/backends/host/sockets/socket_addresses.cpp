@@ -58,11 +58,17 @@ bool has_listed_prefix(std::string_view name, std::string_view prefixes) {
   }
 }
 
-/// Names for messages, without duplicates: "eth0, ib0".
-std::string names_text(std::span<const Interface> interfaces) {
+/// Names of the interfaces, each once. An interface with several addresses occurs several times in `interfaces`.
+std::vector<std::string> unique_names(std::span<const Interface> interfaces) {
   std::vector<std::string> names;
   for (const Interface& interface : interfaces)
     if (std::ranges::find(names, interface.name) == names.end()) names.push_back(interface.name);
+  return names;
+}
+
+/// Names for messages: "eth0, ib0".
+std::string names_text(std::span<const Interface> interfaces) {
+  const std::vector<std::string> names = unique_names(interfaces);
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -83,21 +89,25 @@ std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string
 }
 
 std::vector<std::string> port_names(std::span<const Interface> interfaces) {
-  for (const bool needs_hardware : {true, false}) {
-    std::vector<std::string> names;
-    for (const Interface& interface : interfaces)
-      if (!interface.address.is_loopback() && std::ranges::find(names, interface.name) == names.end() &&
-          (!needs_hardware || access(fmt::format("/sys/class/net/{}/device", interface.name).c_str(), F_OK) == 0))
-        names.push_back(interface.name);
-    if (!names.empty()) return names;
-  }
-  return {};
+  std::vector<Interface> outside_loopback;
+  for (const Interface& interface : interfaces)
+    if (!interface.address.is_loopback()) outside_loopback.push_back(interface);
+  const std::vector<std::string> all_names = unique_names(outside_loopback);
+  std::vector<std::string> hardware_names;
+  for (const std::string& name : all_names)
+    if (access(fmt::format("/sys/class/net/{}/device", name).c_str(), F_OK) == 0) hardware_names.push_back(name);
+  return hardware_names.empty() ? all_names : hardware_names;
+}
+
+void add_unless_known(std::vector<Interface>& interfaces, const Interface& added) {
+  const auto has_same_address = [&](const Interface& known) { return known.address.host() == added.address.host(); };
+  if (std::ranges::none_of(interfaces, has_same_address)) interfaces.push_back(added);
 }
 
 std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interfaces,
                                           std::span<const Interface> own_interfaces, bool same_host,
                                           std::span<const Interface> unreachable) {
-  const auto is_ours = [&](const Endpoint& address) {
+  const auto is_own_address = [&](const Endpoint& address) {
     return std::ranges::any_of(own_interfaces, [&](const Interface& own) { return is_same_ip(own.address, address); });
   };
   // Near addresses come first: loopback on the same host, a local subnet on another host.
@@ -111,8 +121,8 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
   std::vector<Endpoint> candidates;
   for (const Interface& peer_interface : peer_interfaces) {
     // An address that this host has as well, such as that of a bridge for containers, leads back to this host.
-    const bool leads_to_peer = same_host || !(peer_interface.address.is_loopback() || is_ours(peer_interface.address));
-    if (leads_to_peer) candidates.push_back(peer_interface.address);
+    const bool leads_to_this_host = peer_interface.address.is_loopback() || is_own_address(peer_interface.address);
+    if (same_host || !leads_to_this_host) candidates.push_back(peer_interface.address);
   }
   std::ranges::stable_partition(candidates, is_near);
   std::ranges::stable_partition(candidates, std::not_fn(was_unreachable));  // the more important criterion comes last

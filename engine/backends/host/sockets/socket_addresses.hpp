@@ -20,6 +20,9 @@ std::vector<Interface> select_interfaces(std::vector<Interface> all, std::string
 /// none has hardware, as in a container, all except loopback.
 std::vector<std::string> port_names(std::span<const Interface> interfaces);
 
+/// Adds an interface, unless `interfaces` has one with the same address.
+void add_unless_known(std::vector<Interface>& interfaces, const Interface& added);
+
 /// Returns the addresses of a peer to try, in order. `same_host`: the peer shares this process's loopback. On the same
 /// host, loopback comes first. On another host, addresses in a local subnet come first. Loopback is then left out, and
 /// so are addresses that this host has too: a container bridge, for example, has one address on every host.
@@ -28,7 +31,8 @@ std::vector<Endpoint> candidate_addresses(std::span<const Interface> peer_interf
                                           std::span<const Interface> own_interfaces, bool same_host,
                                           std::span<const Interface> unreachable = {});
 
-/// Returns the interfaces of a peer with the candidates that were tried before `reached`, which answered.
+/// Returns the interfaces of a peer that were tried without success: their addresses precede `reached`, which answered,
+/// in `candidates`.
 std::vector<Interface> unreachable_interfaces(std::span<const Interface> peer_interfaces,
                                               std::span<const Endpoint> candidates, const Endpoint& reached);
 

@@ -2,6 +2,7 @@
 #include "backends/host/sockets/socket_backend.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -53,11 +54,10 @@ std::size_t SocketBackend::work_bytes(int ranks) const {
 std::vector<std::pair<std::string, std::string>> SocketBackend::facts() const {
   std::vector<std::pair<std::string, std::string>> facts{{"transport", "tcp sockets"}};
   const std::lock_guard lock(mutex_);
-  std::string addresses_text;
+  std::vector<std::string> addresses;
   for (const Interface& interface : used_interfaces_)
-    addresses_text +=
-        fmt::format("{}{} ({})", addresses_text.empty() ? "" : ", ", interface.address.host(), interface.name);
-  if (!addresses_text.empty()) facts.emplace_back("transport_addresses", addresses_text);
+    addresses.push_back(fmt::format("{} ({})", interface.address.host(), interface.name));
+  if (!addresses.empty()) facts.emplace_back("transport_addresses", fmt::format("{}", fmt::join(addresses, ", ")));
   return facts;
 }
 
@@ -90,12 +90,7 @@ std::unique_ptr<Communicator> SocketBackend::connect(Team& world, Team& group) {
 
 void SocketBackend::add_used_interfaces(const std::vector<Interface>& interfaces) {
   const std::lock_guard lock(mutex_);
-  for (const Interface& interface : interfaces) {
-    const auto has_same_address = [&](const Interface& used) {
-      return interface.address.host() == used.address.host();
-    };
-    if (std::ranges::none_of(used_interfaces_, has_same_address)) used_interfaces_.push_back(interface);
-  }
+  for (const Interface& interface : interfaces) add_unless_known(used_interfaces_, interface);
 }
 
 }  // namespace busbw

@@ -19,8 +19,9 @@ namespace busbw {
 class SocketBackend final : public Backend {
  public:
   /// This process runs ranks `first_rank` to `first_rank + ranks - 1` of the job. `version` is the program's own
-  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it. `first_on_host`: number of
-  /// the first rank on its host, if each rank must use one network interface only, in turn; empty: ranks use all.
+  /// version. Reads BUSBW_SOCKET_IFNAME and throws UsageError if no interface matches it. `first_on_host`: if set, each
+  /// rank uses one network interface only, and the ranks of a host take them in turn. The value is the number of this
+  /// process's first rank among the ranks of its host. If empty, ranks use all interfaces.
   SocketBackend(int first_rank, int ranks, std::string version, std::optional<int> first_on_host = {});
 
   const BackendTraits& traits() const override { return kHostTraits; }

@@ -134,13 +134,13 @@ void SocketCommunicator::all_gather_ring(std::byte* all, const RankShares& share
 void SocketCommunicator::broadcast_tree(std::byte* data, std::size_t bytes, int root) {
   const int own_position = (rank_ - root + size()) % size();
   const auto rank_at = [&](int position) { return (position + root) % size(); };
-  int bit = 1;
-  while (bit < size() && (own_position & bit) == 0) bit *= 2;
+  int lowest_set_bit = 1;  // for the root, which has no set bit: the first power of two beyond all positions
+  while (lowest_set_bit < size() && (own_position & lowest_set_bit) == 0) lowest_set_bit *= 2;
   if (own_position != 0) {
-    exchange_.receive(rank_at(own_position - bit), data, bytes);
+    exchange_.receive(rank_at(own_position - lowest_set_bit), data, bytes);
     exchange_.finish_receives();
   }
-  for (bit /= 2; bit > 0; bit /= 2)
+  for (int bit = lowest_set_bit / 2; bit > 0; bit /= 2)
     if (own_position + bit < size()) exchange_.send(rank_at(own_position + bit), data, bytes);
   exchange_.finish();
 }
@@ -304,16 +304,18 @@ void SocketCommunicator::exchange(std::span<const Transfer> sends, std::span<con
   const auto is_skipped = [&](const Transfer& transfer) {
     return is_self(transfer) || exchange_.failed_peers().contains(transfer.peer);
   };
-  const auto own_send = std::ranges::find_if(sends, is_self);
-  const auto own_recv = std::ranges::find_if(recvs, is_self);
-  bool in_place = false;
+  const auto overlaps_receive = [&](const Transfer& send) {
+    return std::ranges::any_of(recvs, [&](const Transfer& recv) { return has_overlap(send, recv, element_bytes); });
+  };
   for (const Transfer& send : sends) {
     if (!is_skipped(send)) exchange_.send(send.peer, send.data, send.count * element_bytes, send.is_peer_busy);
-    for (const Transfer& recv : recvs) in_place |= has_overlap(send, recv, element_bytes);
   }
   for (const Transfer& recv : recvs) {
     if (!is_skipped(recv)) exchange_.receive(recv.peer, recv.data, recv.count * element_bytes, recv.is_peer_busy);
   }
+  const bool in_place = std::ranges::any_of(sends, overlaps_receive);
+  const auto own_send = std::ranges::find_if(sends, is_self);
+  const auto own_recv = std::ranges::find_if(recvs, is_self);
   // In place, data from this rank to itself is saved before anything is received, and stored after everything was sent.
   std::vector<std::byte> saved_data;
   const bool sends_to_itself = own_send != sends.end() && own_recv != recvs.end();

@@ -13,7 +13,7 @@ namespace busbw {
 
 /// Every element is reduced from all ranks' data in rank order, by one rank or by each rank that needs the result.
 /// Results therefore have the same bits on every rank, and the same as over shared memory. Either all ranks of a
-/// collective are in place or none.
+/// collective are in place or no rank is.
 class SocketCommunicator final : public HostMemoryCommunicator {
  public:
   /// Total bytes of work memory, in addition to the buffers.

@@ -35,7 +35,7 @@ ConnectResult connect_to_rank(std::span<const Endpoint> addresses, const std::st
     return false;
   };
   std::vector<std::string> outcomes(addresses.size());
-  const std::size_t first_round = addresses.size() == 1 ? 1 : 0;  // see kConnectTicks
+  const std::size_t first_round = addresses.size() == 1 ? 1 : 0;  // kConnectTicks explains the short first round
   for (std::size_t round = first_round; round < kConnectTicks.size(); ++round) {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       ConnectResult connected = connect_to(addresses[i], kConnectTicks[round], should_stop,

@@ -66,13 +66,13 @@ void SocketExchange::finish_in_place() {
   in_place_ = false;
 }
 
-bool SocketExchange::is_complete(const std::vector<FlowState>& flows) const {
-  return std::ranges::all_of(flows, [](const FlowState& flow) { return flow.done_bytes == flow.bytes; });
+bool SocketExchange::are_complete(const std::vector<FlowState>& flows) {
+  return std::ranges::all_of(flows, &FlowState::is_complete);
 }
 
 void SocketExchange::move_all_flows(bool finishes_sends) {
   idle_ticks_ = 0;
-  while (!is_complete(recvs_) || (finishes_sends && !is_complete(sends_))) {
+  while (!are_complete(recvs_) || (finishes_sends && !are_complete(sends_))) {
     if (team_.aborted()) throw JobAborted{};
     if (move_ready_flows()) {
       idle_ticks_ = 0;
@@ -102,18 +102,18 @@ std::size_t SocketExchange::receivable_bytes(const FlowState& recv) const {
   return std::less{}(limit, position) ? recv.done_bytes : static_cast<std::size_t>(limit - recv.data);
 }
 
-bool SocketExchange::is_next(const std::vector<FlowState>& flows, const FlowState& flow) const {
-  return !flow.previous || flows[*flow.previous].done_bytes == flows[*flow.previous].bytes;
+bool SocketExchange::is_next(const std::vector<FlowState>& flows, const FlowState& flow) {
+  return !flow.previous || flows[*flow.previous].is_complete();
 }
 
 bool SocketExchange::move_ready_flows() {
   bool has_moved = false;
   for (FlowState& send : sends_) {
-    if (send.ready && send.done_bytes < send.bytes && is_next(sends_, send))
+    if (send.ready && !send.is_complete() && is_next(sends_, send))
       has_moved |= move_flow(send, /*is_send=*/true, sendable_bytes(send));
   }
   for (FlowState& recv : recvs_) {
-    if (recv.ready && recv.done_bytes < recv.bytes && is_next(recvs_, recv))
+    if (recv.ready && !recv.is_complete() && is_next(recvs_, recv))
       has_moved |= move_flow(recv, /*is_send=*/false, receivable_bytes(recv));
   }
   return has_moved;
@@ -130,13 +130,14 @@ bool SocketExchange::move_flow(FlowState& flow, bool is_send, std::size_t limit_
     flow.ready = static_cast<std::size_t>(moved_bytes) == max_bytes;
     return true;
   }
-  if (moved_bytes < 0 && errno == EINTR) return true;
-  if (moved_bytes == 0 || errno != EAGAIN) {
-    handle_lost_peer(flow.peer, moved_bytes == 0 ? "it closed the connection" : std::strerror(errno));
-    return true;
+  const bool is_closed = moved_bytes == 0;
+  if (!is_closed && errno == EINTR) return true;
+  if (!is_closed && errno == EAGAIN) {
+    flow.ready = false;
+    return false;
   }
-  flow.ready = false;
-  return false;
+  handle_lost_peer(flow.peer, is_closed ? "it closed the connection" : std::strerror(errno));
+  return true;
 }
 
 void SocketExchange::wait() {
@@ -164,9 +165,10 @@ void SocketExchange::wait() {
 }
 
 void SocketExchange::give_up_stalled_peers() {
+  const int max_busy_ticks = (*max_idle_ticks_ * 3 + 1) / 2;  // 1.5 times the limit, rounded up
   std::set<int> stalled_peers;
   for (const FlowState* flow : polled_flows_) {
-    const int limit_ticks = flow->is_peer_busy ? (*max_idle_ticks_ * 3 + 1) / 2 : *max_idle_ticks_;
+    const int limit_ticks = flow->is_peer_busy ? max_busy_ticks : *max_idle_ticks_;
     if (idle_ticks_ >= limit_ticks) stalled_peers.insert(flow->peer);
   }
   if (stalled_peers.empty()) return;

@@ -48,9 +48,9 @@ class SocketExchange {
   void finish_in_place();
 
   /// From now on, gives up lost peers. After `idle_ticks` without data, gives up the awaited peers that are not busy.
-  /// After 1.5 x `idle_ticks`, gives up the busy ones too. By then, a busy peer has given up the peer that stalled it,
-  /// and moves data again. The flows of given up peers count as complete. Without this call, a rank waits for stalled
-  /// peers until the job is aborted.
+  /// After 1.5 x `idle_ticks`, gives up the busy peers too. By then, a busy peer should have given up the peer that
+  /// stalled it, and move data again. The flows of given up peers count as complete. Without this call, a rank waits
+  /// for stalled peers until the job is aborted.
   void give_up_after(int idle_ticks) { max_idle_ticks_ = idle_ticks; }
   /// Peers that were given up, with the reason. Add no flow with them.
   const std::map<int, std::string>& failed_peers() const { return failed_peers_; }
@@ -69,20 +69,23 @@ class SocketExchange {
     std::optional<FlowId> source;    // of a forwarded send: the receive that supplies its data
     bool is_peer_busy = false;
     bool ready = true;  // false after the socket moved fewer bytes than requested, until poll reports the socket
+
+    bool is_complete() const { return done_bytes == bytes; }
   };
 
   FlowState& add_flow(std::vector<FlowState>& flows, int peer, std::byte* data, std::size_t bytes);
   /// Moves bytes until all receives, and with `finishes_sends` all sends, are complete.
   void move_all_flows(bool finishes_sends);
-  bool is_complete(const std::vector<FlowState>& flows) const;
+  static bool are_complete(const std::vector<FlowState>& flows);
   /// Upper limit for `done_bytes` at this moment. The source limits a forwarded send. Data that is not yet sent limits
   /// an in-place receive.
   std::size_t sendable_bytes(const FlowState& send) const;
   std::size_t receivable_bytes(const FlowState& recv) const;
   /// True if all earlier flows with the same peer and direction are complete.
-  bool is_next(const std::vector<FlowState>& flows, const FlowState& flow) const;
-  /// True if any byte was moved.
+  static bool is_next(const std::vector<FlowState>& flows, const FlowState& flow);
+  /// Moves bytes of each flow that is ready. Returns true if another call may move more at once, without `wait`.
   bool move_ready_flows();
+  /// Moves bytes of one flow, up to `limit_bytes` in total. Returns like `move_ready_flows`.
   bool move_flow(FlowState& flow, bool is_send, std::size_t limit_bytes);
   /// Polls for at most one tick. Gives up peers of polled flows if nothing has moved for too long.
   void wait();

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "backends/host/sockets/socket_acceptor.hpp"
@@ -17,6 +16,10 @@
 
 namespace busbw {
 namespace {
+
+void throw_if_aborted(const Team& group) {
+  if (group.aborted()) throw JobAborted{};
+}
 
 bool is_loopback(const Interface& interface) { return interface.address.is_loopback(); }
 
@@ -37,33 +40,47 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
   for (const Bytes& encoded : all_gather_values(group, own_info.encoded()))
     members_.push_back(decode_peer_info(encoded));
 
-  const auto check_abort = [&] {
-    if (group.aborted()) throw JobAborted{};
-  };
-  std::optional<SocketAcceptor> acceptor(
-      std::in_place, rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
-  const auto listeners = all_gather_values(group, std::pair<int, std::string>(acceptor->port(), acceptor->token()));
-  // No deadlock: each rank accepts all lower ranks before it connects to higher ones, and rank 0 has none to accept.
+  std::vector<Listener> listeners;
+  {
+    SocketAcceptor acceptor(rank_, all_on_this_host(members_) ? ListenScope::this_host : ListenScope::all_addresses);
+    listeners = all_gather_values(group, Listener{acceptor.port(), acceptor.token()});
+    // No deadlock: rank 0 has no lower rank to accept. After ranks 0 to r have connected to their higher ranks, rank
+    // r + 1 has accepted all its lower ranks, and connects as well.
+    accept_lower_ranks(acceptor, group, pinned_interface);
+  }
+  connect_to_higher_ranks(listeners, group, pinned_interface);
+  // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
+  // that reads the frame would also read that data, and lose it.
+  group.barrier();
+}
+
+bool SocketMesh::is_on_this_host(int peer) const {
+  return members_[static_cast<std::size_t>(peer)].same_host(members_[static_cast<std::size_t>(rank_)]);
+}
+
+void SocketMesh::accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::string& pinned_interface) {
   const auto lower_ranks = std::span(connections_).first(static_cast<std::size_t>(rank_));
   while (!std::ranges::all_of(lower_ranks, &Descriptor::is_open)) {
-    check_abort();
-    for (auto& accepted : acceptor->serve()) {
-      const auto index = static_cast<std::size_t>(accepted.rank);
-      const bool is_pinned = !pinned_interface.empty() && !members_[index].same_host(own_info);
+    throw_if_aborted(group);
+    for (auto& accepted : acceptor.serve()) {
+      const bool is_pinned = !pinned_interface.empty() && !is_on_this_host(accepted.rank);
       if (is_pinned) bind_to_interface(accepted.connection, pinned_interface);
-      connections_[index] = std::move(accepted.connection);
+      connections_[static_cast<std::size_t>(accepted.rank)] = std::move(accepted.connection);
     }
   }
-  acceptor.reset();
+}
+
+void SocketMesh::connect_to_higher_ranks(std::span<const Listener> listeners, const Team& group,
+                                         const std::string& pinned_interface) {
   // Networks over which an earlier peer could not be reached. They are tried last, because a failed attempt takes long.
   std::vector<Interface> unreachable;
   for (int peer = rank_ + 1; peer < size(); ++peer) {
     const auto index = static_cast<std::size_t>(peer);
-    const auto& [port, token] = listeners[index];
     const std::vector<Interface>& interfaces = members_[index].interfaces;
-    auto addresses = candidate_addresses(interfaces, own_interfaces_, members_[index].same_host(own_info), unreachable);
-    for (Endpoint& address : addresses) address = endpoint_of(address.host(), port);
-    ConnectResult connected = connect_to_rank(addresses, token, rank_, check_abort, pinned_interface);
+    auto addresses = candidate_addresses(interfaces, own_interfaces_, is_on_this_host(peer), unreachable);
+    for (Endpoint& address : addresses) address = endpoint_of(address.host(), listeners[index].port);
+    ConnectResult connected =
+        connect_to_rank(addresses, listeners[index].token, rank_, [&] { throw_if_aborted(group); }, pinned_interface);
     if (!connected.socket.is_open())
       throw EnvironmentError(
           fmt::format("cannot reach {} over TCP: {}; open all ports between the hosts in the firewall, "
@@ -73,9 +90,6 @@ SocketMesh::SocketMesh(Team& group, int world_rank, std::span<const Interface> o
       std::ranges::copy(unreachable_interfaces(interfaces, addresses, *reached), std::back_inserter(unreachable));
     connections_[index] = std::move(connected.socket);
   }
-  // Without this barrier, a rank could send data right after the last frame of a handshake. The channel of the peer
-  // that reads the frame would also read that data, and lose it.
-  group.barrier();
 }
 
 std::vector<int> SocketMesh::world_ranks() const {
@@ -92,11 +106,9 @@ std::string SocketMesh::name_of(int peer) const {
 std::vector<Interface> SocketMesh::used_interfaces() const {
   std::vector<Interface> used_interfaces;
   for (const Descriptor& connection : connections_) {
-    const auto interface = connection.is_open() ? local_interface(connection, own_interfaces_) : std::nullopt;
-    const auto has_same_address = [&](const Interface& used) {
-      return interface->address.host() == used.address.host();
-    };
-    if (interface && std::ranges::none_of(used_interfaces, has_same_address)) used_interfaces.push_back(*interface);
+    if (!connection.is_open()) continue;  // this rank itself
+    const auto interface = local_interface(connection, own_interfaces_);
+    if (interface) add_unless_known(used_interfaces, *interface);
   }
   return used_interfaces;
 }

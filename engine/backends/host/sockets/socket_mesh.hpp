@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "backends/host/sockets/peer_info.hpp"
@@ -10,6 +11,8 @@
 #include "rendezvous/team/team.hpp"
 
 namespace busbw {
+
+class SocketAcceptor;
 
 /// Environment variable with a comma list of prefixes of interface names; see select_interfaces.
 inline constexpr std::string_view kInterfacesVariable = "BUSBW_SOCKET_IFNAME";
@@ -20,7 +23,8 @@ class SocketMesh {
  public:
   /// Connects all ranks of `group`; every member calls it. Each rank listens, accepts the lower ranks and then connects
   /// to the higher ones. `own_interfaces`: interfaces of this host. Throws EnvironmentError if a rank cannot be
-  /// reached, with its name, its host, the tried addresses and the remedy. Throws JobAborted if the team is aborted.
+  /// reached. The message has the rank, its host, the tried addresses and the remedy. Throws JobAborted if the team is
+  /// aborted.
   /// `pinned_interface`: the only interface for connections to other hosts; empty: any.
   SocketMesh(Team& group, int world_rank, std::span<const Interface> own_interfaces,
              const std::string& pinned_interface = {});
@@ -37,6 +41,20 @@ class SocketMesh {
   std::vector<Interface> used_interfaces() const;
 
  private:
+  /// Address of a rank's listener without the host, and the token that the listener requires.
+  struct Listener {
+    int port = 0;
+    std::string token;
+
+    static auto members(auto& self) { return std::tie(self.port, self.token); }
+  };
+
+  bool is_on_this_host(int peer) const;
+  void accept_lower_ranks(SocketAcceptor& acceptor, const Team& group, const std::string& pinned_interface);
+  /// `listeners`: of all ranks of the group.
+  void connect_to_higher_ranks(std::span<const Listener> listeners, const Team& group,
+                               const std::string& pinned_interface);
+
   std::vector<Interface> own_interfaces_;
   int rank_;
   std::vector<PeerInfo> members_;
