@@ -30,8 +30,8 @@ constexpr std::pair<const char*, const char*> kSettings[]{{"NCCL_PXN_DISABLE", "
 
 constexpr const char* kBlockingVariable = "NCCL_COMM_BLOCKING";
 
-/// True if a list with the syntax of NCCL_IB_HCA selects `name`. The list has prefixes of names: "mlx5_1:1,mlx5_2". A
-/// leading "=" means whole names, a leading "^" names to exclude. An empty list selects all names.
+/// True if a list with the syntax of NCCL_IB_HCA selects `name`. The list has prefixes of names with optional ports:
+/// "mlx5_1:1,mlx5_2". A leading "=" means whole names, a leading "^" names to exclude. An empty list selects all names.
 bool is_listed(std::string_view name, std::string_view list) {
   if (list.empty()) return true;
   const bool excludes = list.starts_with('^');
@@ -42,10 +42,10 @@ bool is_listed(std::string_view name, std::string_view list) {
   while (!list.empty()) {
     const std::string_view entry = list.substr(0, list.find(','));
     const std::string_view listed = entry.substr(0, entry.find(':'));
-    is_found = is_found || (is_exact ? name == listed : name.starts_with(listed));
+    if (is_exact ? name == listed : name.starts_with(listed)) is_found = true;
     list.remove_prefix(std::min(entry.size() + 1, list.size()));
   }
-  return is_found != excludes;
+  return excludes ? !is_found : is_found;
 }
 
 /// Names of the devices in `folder` that the list in `variable` selects, sorted by number: mlx5_2 before mlx5_10. A

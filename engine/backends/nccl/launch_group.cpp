@@ -245,7 +245,7 @@ void LaunchGroup::begin_nccl_group(OperationIssuer& leader_issuer) {
   ++nccl_group_depth_;
 }
 
-/// The depth is decremented first, because a group that fails to start has ended as well.
+/// The depth is decremented before the call, because a group has also ended if its operations fail to start.
 void LaunchGroup::end_nccl_group(OperationIssuer& leader_issuer) {
   --nccl_group_depth_;
   leader_issuer.end_nccl_group();

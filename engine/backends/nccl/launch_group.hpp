@@ -19,6 +19,7 @@ namespace busbw {
 /// One operation that a rank requests, in the order of its stream. A request fills whole cache lines, because it moves
 /// from one thread to another.
 struct alignas(64) IssueRequest {
+  /// Collectives come first: starts_in_nccl_group (launch_group.cpp) relies on this order.
   enum class Kind : std::uint8_t {
     all_reduce,
     reduce,
@@ -108,7 +109,7 @@ class LaunchGroup {
     int index_;
     OperationIssuer& issuer_;
     const Team& world_;
-    IssueRequest request_;  // the leader's request; other members use their queue
+    IssueRequest request_;  // the leader's request; other members use their queues
     std::uint64_t submitted_ = 0;    // number of submitted requests
     std::uint64_t issued_seen_ = 0;  // number of issued requests when this member last looked
   };

@@ -21,12 +21,20 @@ inline void check_cuda(cudaError_t error, std::string_view rank_text, const char
   throw EnvironmentError(device_error_message(rank_text, activity, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
+/// Returns the free bytes of the current device. Nothing if CUDA does not report them.
+inline std::optional<std::size_t> free_memory_bytes() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return std::nullopt;
+  return free;
+}
+
 /// Tries to make another device current in this thread, until destroyed. A failure leaves the current device as it is.
 class ScopedDevice {
  public:
   explicit ScopedDevice(int device) {
-    has_changed_ = cudaGetDevice(&previous_device_) == cudaSuccess && previous_device_ != device &&
-                   cudaSetDevice(device) == cudaSuccess;
+    if (cudaGetDevice(&previous_device_) != cudaSuccess || previous_device_ == device) return;
+    has_changed_ = cudaSetDevice(device) == cudaSuccess;
   }
   ~ScopedDevice() {
     if (has_changed_) cudaSetDevice(previous_device_);
@@ -49,10 +57,7 @@ class DeviceMemory {
     const cudaError_t error = cudaMalloc(&memory, bytes);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clears the error, which is reported here
-      std::size_t free = 0, total = 0;
-      const bool is_free_known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-      throw EnvironmentError(out_of_memory_message(rank_text, purpose, bytes,
-                                                   is_free_known ? std::optional<std::size_t>(free) : std::nullopt));
+      throw EnvironmentError(out_of_memory_message(rank_text, purpose, bytes, free_memory_bytes()));
     }
     check_cuda(error, rank_text, "allocating GPU memory");
     memory_ = static_cast<std::byte*>(memory);

@@ -74,9 +74,9 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
     nccl_error = fmt::format(": {}{}{}", library.call.get_error_string(result), message.empty() ? "" : ": ", message);
   }
   // NCCL may create a device communicator that does not meet all requirements.
-  const bool is_incomplete = (kernel_.needs_gin && device_comm_->ginContextCount == 0) ||
-                             (kernel_.needs_multimem && !device_comm_->lsaMultimem.mcBasePtr);
-  if (result != ncclSuccess || is_incomplete) {
+  const bool lacks_gin = kernel_.needs_gin && device_comm_->ginContextCount == 0;
+  const bool lacks_multimem = kernel_.needs_multimem && !device_comm_->lsaMultimem.mcBasePtr;
+  if (result != ncclSuccess || lacks_gin || lacks_multimem) {
     error = fmt::format(
         "{}: {} needs {}, and NCCL makes none{}; leave -D out, or run with NCCL_DEBUG=WARN to see NCCL's "
         "message",
@@ -87,7 +87,8 @@ DeviceComm::DeviceComm(const NcclLibrary& library, const NcclComm& comm, Team& g
 }
 
 std::string DeviceComm::kernel_error(int ranks) const {
-  if (const int reachable = library_.call.team_lsa(comm_.get()).nRanks; kernel_.needs_peer_memory && reachable != ranks)
+  const int reachable = library_.call.team_lsa(comm_.get()).nRanks;
+  if (kernel_.needs_peer_memory && reachable != ranks)
     return fmt::format(
         "{}: {} accesses the memory of all {} ranks, but this rank reaches only {}; use GPUs that "
         "reach each other (nvidia-smi topo -p2p r), or leave -D out",
@@ -113,14 +114,14 @@ void DeviceComm::run(const std::byte* send, std::byte* recv, std::size_t count, 
                      cudaStream_t stream) const {
   const WindowAddress send_address = buffers_.locate(send);
   const WindowAddress recv_address = buffers_.locate(recv);
-  const KernelArguments arguments{send_address.window,
-                                  send_address.offset_bytes,
-                                  recv_address.window,
-                                  recv_address.offset_bytes,
-                                  count,
-                                  dtype,
-                                  redop,
-                                  static_cast<unsigned>(ctas_)};
+  const KernelArguments arguments{.send_window = send_address.window,
+                                  .send_offset = send_address.offset_bytes,
+                                  .recv_window = recv_address.window,
+                                  .recv_offset = recv_address.offset_bytes,
+                                  .count = count,
+                                  .dtype = dtype,
+                                  .redop = redop,
+                                  .ctas = static_cast<unsigned>(ctas_)};
   const auto launch_kernel = [&] {
     switch (kernel_.kernel) {
       case DeviceKernel::all_reduce_lsa: return launch_all_reduce_lsa(arguments, *device_comm_, stream);

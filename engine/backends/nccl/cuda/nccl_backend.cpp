@@ -63,8 +63,9 @@ bool is_true_on_any_rank(Team& world, bool is_true) {
 
 class NcclBackend final : public Backend {
  public:
-  /// The plugin's variable is set before other threads start. Without later forks, `free_memory_queries_` create the
-  /// CUDA contexts in other threads while the library loads.
+  /// The order of the members matters. `algorithm_observer_` sets the profiler plugin's variable before other threads
+  /// start. Without later forks, `free_memory_queries_` create the CUDA contexts in other threads while the library
+  /// loads.
   NcclBackend(const NcclBackendConfig& config, const GpuSurvey& survey)
       : config_(config),
         algorithm_observer_(config.flags.reports_algorithms ? make_algorithm_observer(process_environment) : nullptr),
@@ -73,15 +74,9 @@ class NcclBackend final : public Backend {
         free_memory_queries_(start_free_memory_queries(config.forks ? std::vector<int>() : numbers_of(gpus_))),
         library_(load_nccl(config.library)),
         library_hash_(start_hash_of_file(library_.path)) {
-    if (config.forks) library_hash_.get();  // once, not in every fork
-    config_.flags.shares_gpus =
-        std::ranges::any_of(count_ranks_by_gpu(gpus_), [](const auto& ranks) { return ranks.second > 1; });
-    const std::string unmet =
-        unmet_requirement(flag_requirements(config_.flags, NCCL_VERSION_CODE), library_.version, library_.path,
-                          [&](const char* function) { return library_.find(function) != nullptr; });
-    if (!unmet.empty()) throw EnvironmentError(unmet);
-    if (const std::string disabled = disabled_by_environment(config.flags, process_environment); !disabled.empty())
-      throw EnvironmentError(disabled);
+    if (config.forks) library_hash_.get();  // start_hash_of_file allows no fork before
+    config_.flags.shares_gpus = count_ranks_by_gpu(gpus_).size() < gpus_.size();
+    require_flags();
     if (config_.flags.survives_losses && reads_config(library_)) {
       for (const auto& query : free_memory_queries_) query.wait();  // CUDA may read the environment until then
       forbid_blocking_communicators();
@@ -215,6 +210,16 @@ class NcclBackend final : public Backend {
   }
 
  private:
+  /// Throws EnvironmentError if the library or the environment does not support a flag.
+  void require_flags() const {
+    const std::string unmet =
+        unmet_requirement(flag_requirements(config_.flags, NCCL_VERSION_CODE), library_.version, library_.path,
+                          [&](const char* function) { return library_.find(function) != nullptr; });
+    if (!unmet.empty()) throw EnvironmentError(unmet);
+    const std::string disabled = disabled_by_environment(config_.flags, process_environment);
+    if (!disabled.empty()) throw EnvironmentError(disabled);
+  }
+
   /// Settings that all communicators of this rank have in common.
   NcclRankConfig rank_config_of(const Team& world) {
     const int index = world.rank() - config_.first_rank;

@@ -18,29 +18,29 @@ bool has_nccl_allocator(const NcclLibrary& library) { return library.call.mem_al
 constexpr int kFirstVersionWithDeviceWindows = 22800;
 constexpr int kFirstVersionWithNullWindow = 22900;
 
-/// True if NCCL has created a window. If it cannot, it returns null, or in 2.28 the handle of a local registration,
-/// which is not in GPU memory. In 2.27 every window is such a handle, so a missing window cannot be detected.
+/// True if NCCL has created a window. If NCCL cannot, it returns null, or in 2.28 the handle of a local registration.
+/// Such a handle is not in GPU memory, unlike a window. In 2.27 all windows are outside of GPU memory, so a missing
+/// window cannot be detected.
 bool is_window(const NcclLibrary& library, ncclWindow_t window) {
   const bool may_be_local_registration =
       library.version >= kFirstVersionWithDeviceWindows && library.version < kFirstVersionWithNullWindow;
-  if (!window || !may_be_local_registration) return window != nullptr;
+  if (!window) return false;
+  if (!may_be_local_registration) return true;
   cudaPointerAttributes attributes{};
   const bool is_on_device =
       cudaPointerGetAttributes(&attributes, window) == cudaSuccess && attributes.type == cudaMemoryTypeDevice;
-  cudaGetLastError();
+  cudaGetLastError();  // clears the error of a handle that is no CUDA pointer
   return is_on_device;
 }
 
-/// Throws the error of a failed allocation: too little memory if CUDA reports less than `bytes`, else `reason`.
+/// Throws the error of a failed allocation: `reason`, or too little memory if less than `bytes` are free or CUDA does
+/// not report the free memory.
 [[noreturn]] void throw_allocation_error(std::string_view rank_text, const char* purpose, std::size_t bytes,
                                          const std::string& reason) {
   cudaGetLastError();  // clears the error, which is reported here
-  std::size_t free = 0;
-  std::size_t total = 0;
-  const bool is_free_known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-  if (!is_free_known || free < bytes)
-    throw EnvironmentError(out_of_memory_message(rank_text, purpose, bytes,
-                                                 is_free_known ? std::optional<std::size_t>(free) : std::nullopt));
+  const std::optional<std::size_t> free_bytes = free_memory_bytes();
+  if (!free_bytes || *free_bytes < bytes)
+    throw EnvironmentError(out_of_memory_message(rank_text, purpose, bytes, free_bytes));
   throw EnvironmentError(
       fmt::format("{}: allocating {} of {} bytes failed: {}; run with NCCL_DEBUG=WARN to see NCCL's message", rank_text,
                   purpose, bytes, reason));

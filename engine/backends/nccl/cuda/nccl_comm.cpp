@@ -130,7 +130,8 @@ bool NcclComm::supports_puts() const {
 }
 
 void NcclComm::check_call(ncclResult_t result, const char* activity) const {
-  if (result != ncclInProgress || !survives_losses_) check(result, activity);
+  if (result == ncclInProgress && survives_losses_) return;  // finish_calls() waits for the end of the call
+  check(result, activity);
 }
 
 void NcclComm::check(ncclResult_t result, const char* activity) const {

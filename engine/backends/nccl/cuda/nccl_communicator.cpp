@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxTiles = 256;  // cached tiles (docs/explanation/correctness.md), of up to 128 KiB each
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
 constexpr unsigned kPollsPerAbortCheck = 64;
-constexpr double kJoinLimits = 2;  // time to join again, in limits of give_up_peers_after: less than -T
+constexpr double kJoinLimits = 2;  // time limit of `reconnect`, in limits of give_up_peers_after; shorter than -T
 
 // Operations that a rank may issue behind a closed gate without blocking. Two queues limit this number:
 // - A stream accepts about 1,024 launches before the next one blocks. An operation of NCCL needs a few launches: the

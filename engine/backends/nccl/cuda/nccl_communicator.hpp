@@ -29,14 +29,14 @@ class NcclCommunicator;
 struct NcclRankConfig {
   Device device;
   std::size_t buffer_bytes = 0;
-  bool null_stream = false;   // -y
+  bool null_stream = false;  // -y
   bool gate_enabled = true;  // false if launches block on any rank, so that a gate would deadlock
   NcclOptions flags;
   bool is_single_machine = true;  // the communicator has only ranks of this process and its forks
-  LaunchGroup* launch_group = nullptr;  // null: issues its operations itself
+  LaunchGroup* launch_group = nullptr;  // null: the rank issues its operations itself
   int group_index = 0;  // position in the launch group
   std::optional<NvmlGpu> nvml;  // none if NVML is absent
-  NcclCommunicator* first = nullptr;    // the rank's communicator with the buffers; null: this one
+  NcclCommunicator* first = nullptr;  // the rank's communicator that owns the buffers; null: the new one owns them
   LiveCommunicators* live_communicators = nullptr;  // owned by the backend
   AlgorithmObserver* algorithm_observer = nullptr;  // owned by the backend; null: algorithms stay unknown
 };

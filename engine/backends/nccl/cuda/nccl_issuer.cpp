@@ -18,8 +18,7 @@ namespace {
 // Polls of a device between two checks for asynchronous NCCL errors.
 constexpr unsigned kPollsPerAsyncCheck = 64;
 
-/// Converts a whole number to an element. The small float types hold their bits as an integer, so a cast would be
-/// wrong.
+/// Converts a whole number to an element. Small float types cannot be cast from a number, only rounded to.
 template <class T>
 T make_element(double value) {
   if constexpr (kIsFloat<T>) {
@@ -121,9 +120,10 @@ void NcclIssuer::run_kernel(const IssueRequest& request) {
 }
 
 void NcclIssuer::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
-  if (stall_limit_)
-    for (const auto transfers : {sends, recvs})
-      for (const Transfer& transfer : transfers) awaited_peers_.insert(transfer.peer);
+  if (stall_limit_) {
+    for (const Transfer& transfer : sends) awaited_peers_.insert(transfer.peer);
+    for (const Transfer& transfer : recvs) awaited_peers_.insert(transfer.peer);
+  }
   if (!comm_.get()) return give_up_awaited_peers();
   const ncclDataType_t type = nccl_type(dtype);
   issue_in_group([&] {
@@ -261,7 +261,10 @@ void NcclIssuer::abort_nccl_group() noexcept {
 bool NcclIssuer::has_finished() {
   std::optional<ScopedDevice> on_device;
   if (!resources_.stream) on_device.emplace(resources_.device);
-  if (stall_limit_ && !std::exchange(is_waiting_, true)) stall_limit_->restart();
+  if (stall_limit_ && !is_waiting_) {
+    is_waiting_ = true;
+    stall_limit_->restart();
+  }
   finish_calls();
   const cudaError_t state = cudaStreamQuery(resources_.stream);
   if (state == cudaErrorNotReady) {

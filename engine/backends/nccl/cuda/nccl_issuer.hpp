@@ -23,8 +23,8 @@ namespace busbw {
 struct RankResources {
   int device;
   std::string rank_text;  // "rank 3 on GPU 0000:0f:00"
-  int rank;           // in the communicator
-  int ranks;          // of the communicator
+  int rank;   // in the communicator
+  int ranks;  // of the communicator
   cudaStream_t stream;
   const std::vector<CudaEvent>& stamps;  // events that record the timestamps
   const NcclRegistration* registration;  // null without -R
@@ -48,7 +48,7 @@ class NcclIssuer final : public OperationIssuer {
   void recover() noexcept override;
 
   /// From now on, leaves the communicator if no operation of this rank ends within `limit_s`, or if NCCL reports an
-  /// error of a peer. Later exchanges then only give up their peers. Only if it survives losses.
+  /// error of a peer. Later exchanges then only give up their peers. Call it only if the communicator survives losses.
   void leave_after(double limit_s) {
     stall_limit_.emplace(limit_s);
     limit_s_ = limit_s;
@@ -106,13 +106,13 @@ class NcclIssuer final : public OperationIssuer {
   std::vector<AwaitedSignals> awaited_signals_;  // reused by `put`
   unsigned poll_count_ = 0;
   // For communicators that survive losses.
-  std::optional<TickLimit> stall_limit_;
+  std::optional<TickLimit> stall_limit_;  // set if the communicator survives losses
   double limit_s_ = 0;
   std::size_t last_closing_ = 0;            // number of the gate's last closing
   bool is_waiting_ = false;                 // no request since the last call of `has_finished`
   ncclResult_t call_error_ = ncclSuccess;   // for `finish_calls`
   std::set<int> awaited_peers_;             // of the operations since the stream was last empty
-  std::deque<std::size_t> pending_stamps_;  // timestamps since then that are not reached
+  std::deque<std::size_t> pending_stamps_;  // timestamps that the stream has not reached
   std::string leave_reason_;  // of the last time that this rank left its communicator
   std::map<int, std::string> failed_peers_;
   std::map<int, int> comm_ranks_;  // by the numbers of requests; empty: these numbers are those of the communicator

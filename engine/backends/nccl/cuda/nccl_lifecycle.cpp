@@ -53,7 +53,8 @@ class NcclLifecycle final : public CommunicatorLifecycle {
     elements_ = elements.size();
     check_cuda(cudaMemcpy(input_.data(), elements.data(), elements.size_bytes(), cudaMemcpyHostToDevice), rank_text_,
                "copying to the GPU");
-    check_cuda(cudaMemset(result_.data(), 0xff, elements.size_bytes()), rank_text_, "filling a buffer");
+    constexpr int kByteOfMinusOne = 0xff;
+    check_cuda(cudaMemset(result_.data(), kByteOfMinusOne, elements.size_bytes()), rank_text_, "filling a buffer");
     check_cuda(cudaDeviceSynchronize(), rank_text_, "filling a buffer");
   }
   std::vector<std::int32_t> result() override {
@@ -99,6 +100,7 @@ class NcclLifecycle final : public CommunicatorLifecycle {
     return communicator ? static_cast<Handle*>(communicator)->get() : nullptr;
   }
 
+  /// Throws like NcclComm::check, through an object without a communicator.
   void check(ncclResult_t result, const char* activity) const {
     NcclComm(library_, world_, rank_text_, live_communicators_, nullptr).check(result, activity);
   }

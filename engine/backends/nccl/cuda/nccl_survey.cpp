@@ -1,5 +1,5 @@
-// Surveys the GPUs: names, bus ids, free memory, peer access. If processes are forked later, a child process
-// does it and sends the result through a pipe, because CUDA does not survive a fork.
+// Surveys the GPUs: names, bus ids, free memory, peer access. If processes are forked later, a child process surveys
+// the GPUs and sends the result through a pipe, because CUDA does not survive a fork.
 #include "backends/nccl/cuda/nccl_survey.hpp"
 
 #include <cuda_runtime_api.h>
@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/gpus/gpu_absence.hpp"
 #include "backends/nccl/nccl_backend.hpp"
 #include "common/os/descriptor.hpp"
@@ -24,6 +25,8 @@
 
 namespace busbw {
 namespace {
+
+constexpr std::size_t kMaxGpus = 64;  // more than any machine has
 
 /// A GPU in the form that is sent through a pipe.
 struct PackedGpu {
@@ -36,8 +39,8 @@ struct PackedGpu {
 
 struct PackedSurvey {
   int count;  // number of GPUs; negative: a cudaError_t
-  PackedGpu gpus[64];
-  bool without_access[64][64];  // [i][j], i < j: GPUs i and j cannot access each other's memory
+  PackedGpu gpus[kMaxGpus];
+  bool lacks_access[kMaxGpus][kMaxGpus];  // [i][j], i < j: GPUs i and j cannot access each other's memory
 };
 
 /// True if two GPUs lack access in either direction. The query creates no CUDA context.
@@ -50,9 +53,8 @@ bool lacks_peer_access(int first, int second) {
 }
 
 std::optional<std::size_t> query_free_memory(int device) {
-  std::size_t free = 0, total = 0;
-  if (cudaSetDevice(device) != cudaSuccess || cudaMemGetInfo(&free, &total) != cudaSuccess) return std::nullopt;
-  return free;
+  if (cudaSetDevice(device) != cudaSuccess) return std::nullopt;
+  return free_memory_bytes();
 }
 
 /// Surveys the GPUs in this process. May initialize CUDA.
@@ -61,7 +63,7 @@ PackedSurvey survey_in_this_process(bool with_memory) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
     return {-static_cast<int>(error), {}, {}};
-  survey.count = std::min<int>(count, std::size(survey.gpus));
+  survey.count = std::min(count, static_cast<int>(kMaxGpus));
   std::vector<int> queried(static_cast<std::size_t>(with_memory ? survey.count : 0));
   std::iota(queried.begin(), queried.end(), 0);
   auto memory_queries = start_free_memory_queries(queried);
@@ -72,7 +74,7 @@ PackedSurvey survey_in_this_process(bool with_memory) {
     std::memcpy(gpu.name, properties.name, sizeof(gpu.name) - 1);
     gpu.compute_capability = 10 * properties.major + properties.minor;
     cudaDeviceGetPCIBusId(gpu.bus_id, sizeof(gpu.bus_id), i);
-    for (int other = 0; other < i; ++other) survey.without_access[other][i] = lacks_peer_access(other, i);
+    for (int other = 0; other < i; ++other) survey.lacks_access[other][i] = lacks_peer_access(other, i);
   }
   for (std::size_t i = 0; i < memory_queries.size(); ++i) {
     const auto free = memory_queries[i].get();
@@ -121,7 +123,9 @@ GpuSurvey survey_gpus(bool forks_follow) {
   const std::optional<PackedSurvey> packed =
       forks_follow ? survey_in_child() : survey_in_this_process(/*with_memory=*/false);
   if (!packed)
-    return {{}, "the child process that looks for GPUs sent no result; check the driver with nvidia-smi", true};
+    return {.gpus = {},
+            .no_gpu_reason = "the child process that looks for GPUs sent no result; check the driver with nvidia-smi",
+            .has_gpu_support = true};
   if (packed->count < 0) {
     const auto error = static_cast<cudaError_t>(-packed->count);
     GpuProbe probe{cudaGetErrorName(error), cudaGetErrorString(error), /*driver_version=*/0, /*runtime_version=*/0,
@@ -129,7 +133,7 @@ GpuSurvey survey_gpus(bool forks_follow) {
     // These queries do not initialize CUDA, so that later forks still work.
     if (cudaDriverGetVersion(&probe.driver_version) != cudaSuccess) probe.driver_version = 0;
     if (cudaRuntimeGetVersion(&probe.runtime_version) != cudaSuccess) probe.runtime_version = 0;
-    return {{}, no_gpu_message(probe), true};
+    return {.gpus = {}, .no_gpu_reason = no_gpu_message(probe), .has_gpu_support = true};
   }
   GpuSurvey survey;
   survey.has_gpu_support = true;
@@ -141,7 +145,7 @@ GpuSurvey survey_gpus(bool forks_follow) {
   }
   for (int i = 0; i < packed->count; ++i)
     for (int other = 0; other < i; ++other)
-      if (packed->without_access[other][i]) survey.pairs_without_access.emplace_back(other, i);
+      if (packed->lacks_access[other][i]) survey.pairs_without_access.emplace_back(other, i);
   if (survey.gpus.empty())
     survey.no_gpu_reason = no_gpu_message({"cudaErrorNoDevice", "", /*driver_version=*/1, /*runtime_version=*/1,
                                            process_environment("CUDA_VISIBLE_DEVICES")});

@@ -11,7 +11,7 @@ struct Gpu {
   int number;                               // CUDA's number in this process
   std::string name;                         // "NVIDIA H200"
   std::string bus_id;                       // "0000:0f:00"
-  std::optional<std::size_t> free_bytes;    // empty without `forks_follow`, or if CUDA reports none
+  std::optional<std::size_t> free_bytes;    // empty if unknown; without forks, NcclBackend queries it later
   std::optional<int> compute_capability{};  // 90 for 9.0
 };
 

@@ -7,18 +7,18 @@ namespace busbw {
 
 /// Result of the GPU probe and the settings that explain it.
 struct GpuProbe {
-  std::string error_name;              // CUDA's, such as "cudaErrorNoDevice"
+  std::string error_name;  // name of CUDA's error: "cudaErrorNoDevice"
   std::string error_text;
-  int driver_version = 0;              // CUDA version of the driver in CUDA's format: 12020; 0: no driver
-  int runtime_version = 0;             // CUDA version that this program was built with
+  int driver_version = 0;   // CUDA version of the driver in CUDA's format: 12020; 0: no driver
+  int runtime_version = 0;  // CUDA version that this program was built with
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES
 };
 
 /// One sentence with the reason why no GPU can be used, and the remedy.
 std::string no_gpu_message(const GpuProbe& probe);
 
-/// Continuation of a message that `visible_count` GPUs are too few, if `visible_devices` (CUDA_VISIBLE_DEVICES) names
-/// more; else empty.
+/// Continues a message that `visible_count` GPUs are too few. Empty unless `visible_devices` (CUDA_VISIBLE_DEVICES)
+/// names more GPUs.
 std::string visible_devices_hint(const std::optional<std::string>& visible_devices, int visible_count);
 
 /// "13.0" for 13000.

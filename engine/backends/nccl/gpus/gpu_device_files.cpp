@@ -14,9 +14,10 @@ int count_gpu_device_files(const std::filesystem::path& folder) {
   for (std::filesystem::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
     const std::string name = entry->path().filename();
-    const bool is_numbered = name.size() > kPrefix.size() && name.starts_with(kPrefix) &&
-                             name.find_first_not_of("0123456789", kPrefix.size()) == name.npos;
-    if (is_numbered) ++count;
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string number = name.substr(kPrefix.size());
+    const bool is_gpu = !number.empty() && number.find_first_not_of("0123456789") == number.npos;
+    if (is_gpu) ++count;
   }
   return count;
 }

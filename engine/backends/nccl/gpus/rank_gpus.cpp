@@ -13,7 +13,8 @@ namespace busbw {
 std::vector<Gpu> gpus_of_ranks(const std::vector<Gpu>& visible_gpus, const LocalRanks& ranks, Environment environment) {
   const int visible = static_cast<int>(visible_gpus.size());
   const bool may_share = environment(kSharedGpusVariable) == "1" && ranks.per_process <= visible;
-  if (ranks.first_device > visible - (may_share ? 1 : ranks.count))
+  const int needed_gpus = may_share ? 1 : ranks.count;
+  if (ranks.first_device > visible - needed_gpus)
     throw EnvironmentError(fmt::format(
         "GPUs {} to {} are needed for the local ranks, one each, but this process sees {}{}; use fewer ranks "
         "or processes (-t, -g, --processes), make more GPUs visible (CUDA_VISIBLE_DEVICES), or let processes share a "

@@ -1,3 +1,4 @@
+// Finds and loads the profiler plugin, and sorts NCCL's choices by the ranks that observe.
 #include "backends/nccl/profiler/algorithm_observer.hpp"
 
 #include <dlfcn.h>
@@ -48,7 +49,8 @@ AlgorithmObserver::AlgorithmObserver(const std::string& plugin) {
 }
 
 AlgorithmObserver::~AlgorithmObserver() {
-  // Without an observed rank there is no observer, and NCCL, which owns the mask, may be unloaded.
+  // If no rank observes, `end` has removed the observer. The plugin must then not be called: it writes NCCL's
+  // activation mask, and NCCL may be unloaded.
   if (!ranks_.empty()) set_observer_(nullptr);
 }
 
@@ -71,9 +73,11 @@ void AlgorithmObserver::on_collective(const EnqueuedCollective& collective) noex
   const AlgorithmChoice choice{lower_case_text(collective.algorithm), lower_case_text(collective.protocol),
                                collective.channels};
   const std::lock_guard lock(mutex_);
-  for (auto& [_, rank] : ranks_)
-    if (contains(rank.recv_buffer, collective.recv) || contains(rank.send_buffer, collective.recv))
-      if (std::ranges::find(rank.choices, choice) == rank.choices.end()) rank.choices.push_back(choice);
+  for (auto& [_, rank] : ranks_) {
+    const bool is_of_rank = contains(rank.recv_buffer, collective.recv) || contains(rank.send_buffer, collective.recv);
+    const bool is_known = std::ranges::find(rank.choices, choice) != rank.choices.end();
+    if (is_of_rank && !is_known) rank.choices.push_back(choice);
+  }
 }
 
 std::unique_ptr<AlgorithmObserver> make_algorithm_observer(Environment environment) {

@@ -20,7 +20,7 @@ inline constexpr const char* kProfilerVariable = "NCCL_PROFILER_PLUGIN";
 /// Returns the plugin that was installed with this program. Empty if none is found.
 std::string find_profiler_plugin();
 
-/// Any thread may call begin and end.
+/// Observes on behalf of several ranks. Any thread may call `begin` and `end`.
 class AlgorithmObserver final : private CollectiveObserver {
  public:
   /// Loads the plugin, and names it to NCCL by the variable. Create it before the first communicator, before forks and
@@ -32,7 +32,7 @@ class AlgorithmObserver final : private CollectiveObserver {
 
   /// Starts to observe the operations that write into these buffers of a rank. `rank`: address that identifies it.
   void begin(const void* rank, std::span<const std::byte> send_buffer, std::span<const std::byte> recv_buffer);
-  /// Ends it, and returns the distinct choices for these operations in their order.
+  /// Ends the observation of a rank. Returns the distinct choices for its operations in their order.
   std::vector<AlgorithmChoice> end(const void* rank);
 
  private:
@@ -44,7 +44,7 @@ class AlgorithmObserver final : private CollectiveObserver {
 
   SetCollectiveObserver* set_observer_ = nullptr;
   std::mutex mutex_;
-  std::map<const void*, ObservedRank> ranks_;  // this is the plugin's observer while there is one
+  std::map<const void*, ObservedRank> ranks_;  // if not empty, this object is the plugin's observer
 };
 
 /// Returns null if no plugin is found, or if `environment` names another profiler or lets the process be recorded.
