@@ -78,7 +78,7 @@ struct AwaitedPut {
 /// Reason why ranks cannot use Communicator::put.
 struct PutObstacle {
   std::string reason;  // with a remedy
-  bool is_of_machine = false;  // GPUs, network or their settings lack it; otherwise other flags exclude it
+  bool is_of_machine = false;  // true: the GPUs or the network cannot do puts; false: other flags exclude puts
 };
 
 /// Timestamps between the operations of one communicator, taken with the device's own clock.

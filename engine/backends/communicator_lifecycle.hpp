@@ -24,8 +24,11 @@ struct Creation {
   /// init, grow: the ranks of the new communicator. split, shrink: the ranks of the parent. The order of the ranks is
   /// that of the communicator.
   Team& team;
-  /// Number of ranks in the first part of the team. split: the first of the two new communicators. shrink: the ranks of
-  /// the new communicator. grow: the ranks of the parent. Not used by init.
+  /// Number of ranks in the first part of the team, which is:
+  /// - split: the first of the two new communicators
+  /// - shrink: the new communicator
+  /// - grow: the parent
+  /// Not used by init.
   int kept_ranks = 0;
   int roots = 1;  // init: number of unique ids
   bool shares = false;  // split, shrink: the new communicator shares resources with its parent
@@ -33,10 +36,11 @@ struct Creation {
 
   /// True if `rank` belongs to the new communicator, and so calls `create`.
   bool includes(int rank) const { return kind != CreationKind::shrink || rank < kept_ranks; }
-  /// Ranks of the team that are in the same communicator as `rank` after the creation, as first rank and end. After a
-  /// shrink, the ranks that do not belong to the new communicator form a range of their own.
+  /// Ranks of the team that are in the same communicator as `rank` after the creation: the first rank, and the end of
+  /// the range. After a shrink, the ranks outside of the new communicator form a range of their own.
   std::pair<int, int> members_of(int rank) const {
-    if (kind != CreationKind::split && kind != CreationKind::shrink) return {0, team.size()};
+    const bool divides_team = kind == CreationKind::split || kind == CreationKind::shrink;
+    if (!divides_team) return {0, team.size()};
     return rank < kept_ranks ? std::pair(0, kept_ranks) : std::pair(kept_ranks, team.size());
   }
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Base of communicators that observe the operations of another one.
+// Base of communicators that observe the operations of another communicator.
 #include <span>
 
 #include "backends/backend.hpp"
@@ -9,7 +9,7 @@ namespace busbw {
 
 /// One operation, as it is called.
 struct ObservedOperation {
-  trace::Function function;  // `other` for an exchange
+  trace::Function function;  // `other` for an exchange or a put
   const std::byte* send = nullptr;
   const std::byte* recv = nullptr;
   std::size_t count = 0;
@@ -74,7 +74,8 @@ class ObservingCommunicator : public Communicator {
     inner_.exchange(sends, recvs, dtype);
     end_operation();
   }
-  /// Traces have no kind for puts, so there is a `put_obstacle` unless a derived class does not record operations.
+  /// This class inherits the `put_obstacle` of Communicator, because traces have no kind for puts. So `put` runs only
+  /// in a communicator that records nothing: its user has checked the `put_obstacle` of the observed communicator.
   void put(std::span<const Put> puts, std::span<const AwaitedPut> awaited, Dtype dtype) override {
     begin_operation({.function = trace::Function::other, .dtype = dtype});
     inner_.put(puts, awaited, dtype);

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "backends/host/host_traits.hpp"
@@ -61,7 +60,7 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
   const int ranks = local_ranks(options, world);
   // As in nccl-tests, NCCL_TESTS_DEVICE gives the first GPU for each process. Without this variable, each process of a
   // node takes the GPUs after those of the previous process. After the last visible GPU, processes take GPU 0 again:
-  // they share GPUs, or a launcher shows each process only its own GPUs.
+  // they share GPUs, or a launcher makes only its own GPUs visible to each process.
   const int visible = std::max(1, static_cast<int>(survey.gpus.size()));
   const int own_first = world.local_rank * ranks % visible;
   NcclBackendConfig config{.ranks = {.count = ranks,
@@ -96,6 +95,27 @@ std::unique_ptr<Backend> make_nccl(const Options& options, const World& world, c
 constexpr BackendEntry kBackends[]{{kNcclTraits, "opening NCCL and its GPUs", survey_gpus, make_nccl},
                                    {kHostTraits, "opening the host backend", nullptr, make_host}};
 
+[[noreturn]] void throw_unknown_backend(const Options& options) {
+  std::vector<std::string_view> names;
+  for (const BackendEntry& entry : kBackends) names.push_back(entry.traits.name);
+  std::ranges::sort(names);
+  const std::string allowed = fmt::format("{} or auto", fmt::join(names, ", "));
+  names.push_back("auto");
+  throw options.flags.invalid_value("--backend", allowed + suggestion(options.backend, names));
+}
+
+/// Notes in `choice` why `auto` does not select a backend that can use no GPU.
+void note_missing_gpus(const GpuSurvey& survey, Environment environment, BackendChoice& choice) {
+  if (const auto request = gpu_request(environment))
+    choice.request_error = fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason);
+  if (survey.has_gpu_support)
+    choice.no_gpu_reason = survey.no_gpu_reason;
+  else if (survey.unusable_gpus > 0)
+    choice.unused_gpus_warning =
+        fmt::format("measured on the host, but this machine has {} GPU{}: {}", survey.unusable_gpus,
+                    survey.unusable_gpus == 1 ? "" : "s", survey.no_gpu_reason);
+}
+
 }  // namespace
 
 std::span<const BackendEntry> all_backends() { return kBackends; }
@@ -103,30 +123,19 @@ std::span<const BackendEntry> all_backends() { return kBackends; }
 BackendChoice choose_backend(const Options& options, bool forks_follow, Environment environment) {
   const bool is_auto = options.backend == "auto";
   BackendChoice choice;
-  std::set<std::string_view> names;
-  for (const BackendEntry& entry : all_backends()) {
-    names.insert(entry.traits.name);
+  for (const BackendEntry& entry : kBackends) {
     if (!is_auto && options.backend != entry.traits.name) continue;
     GpuSurvey survey = entry.survey ? entry.survey(forks_follow) : GpuSurvey{};
     const bool lacks_gpus = entry.survey && survey.gpus.empty();
-    if (!is_auto || !lacks_gpus) {
-      choice.entry = &entry;
-      choice.survey = std::move(survey);
-      return choice;
+    if (is_auto && lacks_gpus) {
+      note_missing_gpus(survey, environment, choice);
+      continue;
     }
-    if (const auto request = gpu_request(environment))
-      choice.request_error = fmt::format("GPUs are requested ({}), but {}", *request, survey.no_gpu_reason);
-    if (survey.has_gpu_support)
-      choice.no_gpu_reason = survey.no_gpu_reason;
-    else if (survey.unusable_gpus > 0)
-      choice.unused_gpus_warning =
-          fmt::format("measured on the host, but this machine has {} GPU{}: {}", survey.unusable_gpus,
-                      survey.unusable_gpus == 1 ? "" : "s", survey.no_gpu_reason);
+    choice.entry = &entry;
+    choice.survey = std::move(survey);
+    return choice;
   }
-  std::vector<std::string_view> candidates(names.begin(), names.end());
-  candidates.push_back("auto");
-  throw options.flags.invalid_value(
-      "--backend", fmt::format("{} or auto{}", fmt::join(names, ", "), suggestion(options.backend, candidates)));
+  throw_unknown_backend(options);
 }
 
 std::unique_ptr<Backend> make_backend(const BackendChoice& choice, const Options& options, const World& world) {

@@ -16,7 +16,7 @@ namespace busbw {
 /// One backend.
 struct BackendEntry {
   BackendTraits traits;
-  const char* opening;               // completes "while ...", for messages about `make`
+  const char* opening;                     // completes "while ...", for messages about `make`
   GpuSurvey (*survey)(bool forks_follow);  // null if the backend needs no GPU
   /// Makes the backend for the ranks of this process of the job. Throws UsageError or EnvironmentError if it cannot
   /// run.
