@@ -7,9 +7,8 @@ namespace {
 class AllGather final : public Collective {
  public:
   AllGather() : Collective(facts::all_gather) {}
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int ranks,
-                             int /*root*/) const override {
-    return segments_from_every_rank(shape.send_count, ranks);
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return segments_from_every_rank(shape.send_count, position.ranks);
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.all_gather(call.send, call.recv, call.count, call.dtype);

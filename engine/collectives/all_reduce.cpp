@@ -8,8 +8,7 @@ class AllReduce final : public Collective {
  public:
   AllReduce() : Collective(facts::all_reduce) {}
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int /*ranks*/,
-                             int /*root*/) const override {
+  Segments expected_segments(const Shape& shape, const RankPosition&) const override {
     return {{.count = shape.recv_count, .source = Segment::Source::reduced}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

@@ -9,10 +9,9 @@ class Alltoall final : public Collective {
   Alltoall() : Collective(facts::alltoall) {}
   bool in_place_defined() const override { return false; }
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int ranks,
-                             int /*root*/) const override {
-    Segments segments = segments_from_every_rank(shape.param_count, ranks);
-    for (Segment& segment : segments) segment.first = shape.param_count * rank;
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    Segments segments = segments_from_every_rank(shape.param_count, position.ranks);
+    for (Segment& segment : segments) segment.first = shape.param_count * position.rank;
     return segments;
   }
   int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }

@@ -76,28 +76,27 @@ class Alltoallv final : public Collective {
     Shape shape;
     shape.param_count = std::visit(
         [&](const auto& pattern) { return param_count(pattern, count, element_bytes, ranks); }, settings_.pattern);
+    const PatternCall call{shape.param_count, element_bytes, ranks};
     // A DistanceSpread depends only on the distance between ranks, so rank 0 sends and receives as much as any rank.
     const int ranks_to_check = std::holds_alternative<DistanceSpread>(settings_.pattern) ? 1 : ranks;
     for (int rank = 0; rank < ranks_to_check; ++rank) {
-      shape.send_count = std::max(shape.send_count, sent_before(shape, element_bytes, rank, ranks, ranks));
-      shape.recv_count = std::max(shape.recv_count, received_before(shape, element_bytes, rank, ranks, ranks));
+      shape.send_count = std::max(shape.send_count, sent_before(call, rank, ranks));
+      shape.recv_count = std::max(shape.recv_count, received_before(call, rank, ranks));
     }
     return shape;
   }
-  Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
-                         int /*root*/) const override {
-    return {{.count = sent_before(shape, element_bytes, rank, ranks, ranks), .source_rank = rank}};
+  Segments send_segments(const Shape& shape, const RankPosition& position) const override {
+    const PatternCall call{shape.param_count, position.element_bytes, position.ranks};
+    return {{.count = sent_before(call, position.rank, position.ranks), .source_rank = position.rank}};
   }
-  Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
-                             int /*root*/) const override {
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    const PatternCall call{shape.param_count, position.element_bytes, position.ranks};
     Segments segments;
     std::size_t offset = 0;
-    for (int source = 0; source < ranks; ++source) {
-      const std::size_t count = elements_sent(shape, element_bytes, source, rank, ranks);
-      segments.push_back({.offset = offset,
-                          .count = count,
-                          .source_rank = source,
-                          .first = sent_before(shape, element_bytes, source, rank, ranks)});
+    for (int source = 0; source < position.ranks; ++source) {
+      const std::size_t count = elements_sent(call, source, position.rank);
+      segments.push_back(
+          {.offset = offset, .count = count, .source_rank = source, .first = sent_before(call, source, position.rank)});
       offset += count;
     }
     segments.push_back({.offset = offset, .count = shape.recv_count - offset, .source = Segment::Source::untouched});
@@ -107,7 +106,7 @@ class Alltoallv final : public Collective {
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int ranks = communicator.size();
     const std::size_t element_bytes = size_bytes(call.dtype);
-    const Shape shape{.param_count = call.count};
+    const PatternCall pattern_call{call.count, element_bytes, ranks};
     std::vector<Transfer> sends, recvs;
     sends.reserve(ranks);
     recvs.reserve(ranks);
@@ -115,8 +114,8 @@ class Alltoallv final : public Collective {
     auto* send = const_cast<std::byte*>(call.send);
     std::byte* recv = call.recv;
     for (int peer = 0; peer < ranks; ++peer) {
-      const std::size_t sent_count = elements_sent(shape, element_bytes, communicator.rank(), peer, ranks);
-      const std::size_t received_count = elements_sent(shape, element_bytes, peer, communicator.rank(), ranks);
+      const std::size_t sent_count = elements_sent(pattern_call, communicator.rank(), peer);
+      const std::size_t received_count = elements_sent(pattern_call, peer, communicator.rank());
       if (sent_count > 0) sends.push_back({peer, send, sent_count});
       if (received_count > 0) recvs.push_back({peer, recv, received_count});
       send += sent_count * element_bytes;
@@ -135,21 +134,23 @@ class Alltoallv final : public Collective {
                                   shape.param_count * ranks * element_bytes, formula->spread);
     else
       summary.title = fmt::format("mode=skew nranks={}", ranks);
+    const PatternCall call{shape.param_count, element_bytes, ranks};
     for (int rank = 0; rank < ranks; ++rank)
-      summary.ranks.push_back({sent_before(shape, element_bytes, rank, ranks, ranks) * element_bytes,
-                               received_before(shape, element_bytes, rank, ranks, ranks) * element_bytes});
+      summary.ranks.push_back(
+          {sent_before(call, rank, ranks) * element_bytes, received_before(call, rank, ranks) * element_bytes});
     return summary;
   }
 
   std::optional<TrafficBalance> traffic_balance(const Shape& shape, std::size_t element_bytes,
                                                 int ranks) const override {
+    const PatternCall call{shape.param_count, element_bytes, ranks};
     TrafficBalance balance;
     for (int rank = 0; rank < ranks; ++rank) {
-      const std::size_t own = elements_sent(shape, element_bytes, rank, rank, ranks);
-      const std::size_t sent = sent_before(shape, element_bytes, rank, ranks, ranks);
-      const std::size_t received = received_before(shape, element_bytes, rank, ranks, ranks);
+      const std::size_t kept = elements_sent(call, rank, rank);  // the rank's data for itself
+      const std::size_t sent = sent_before(call, rank, ranks);
+      const std::size_t received = received_before(call, rank, ranks);
       balance.total_bytes += sent * element_bytes;
-      balance.busiest_bytes = std::max(balance.busiest_bytes, (std::max(sent, received) - own) * element_bytes);
+      balance.busiest_bytes = std::max(balance.busiest_bytes, (std::max(sent, received) - kept) * element_bytes);
     }
     return balance;
   }
@@ -168,21 +169,20 @@ class Alltoallv final : public Collective {
   }
 
   /// Number of elements that rank `from` sends to rank `to`.
-  std::size_t elements_sent(const Shape& shape, std::size_t element_bytes, int from, int to, int ranks) const {
-    const PatternCall call{shape.param_count, element_bytes, ranks};
+  std::size_t elements_sent(const PatternCall& call, int from, int to) const {
     return std::visit([&](const auto& pattern) { return busbw::elements_sent(pattern, call, from, to); },
                       settings_.pattern);
   }
   /// Elements that `rank` sends to the ranks before `end`.
-  std::size_t sent_before(const Shape& shape, std::size_t element_bytes, int rank, int end, int ranks) const {
+  std::size_t sent_before(const PatternCall& call, int rank, int end) const {
     std::size_t sum = 0;
-    for (int peer = 0; peer < end; ++peer) sum += elements_sent(shape, element_bytes, rank, peer, ranks);
+    for (int peer = 0; peer < end; ++peer) sum += elements_sent(call, rank, peer);
     return sum;
   }
   /// Elements that `rank` receives from the ranks before `end`.
-  std::size_t received_before(const Shape& shape, std::size_t element_bytes, int rank, int end, int ranks) const {
+  std::size_t received_before(const PatternCall& call, int rank, int end) const {
     std::size_t sum = 0;
-    for (int peer = 0; peer < end; ++peer) sum += elements_sent(shape, element_bytes, peer, rank, ranks);
+    for (int peer = 0; peer < end; ++peer) sum += elements_sent(call, peer, rank);
     return sum;
   }
 

@@ -8,9 +8,8 @@ class Broadcast final : public Collective {
  public:
   Broadcast() : Collective(facts::broadcast) {}
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int /*ranks*/,
-                             int root) const override {
-    return {{.count = shape.recv_count, .source_rank = root}};
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return {{.count = shape.recv_count, .source_rank = position.root}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.broadcast(call.send, call.recv, call.count, call.dtype, call.root);

@@ -39,11 +39,10 @@ Traffic Collective::traffic(const Shape& shape, std::size_t element_bytes, int r
           .bus_factor = has_equal_formulas ? 1 : factor_value(facts_.bus_factor, ranks) / algbw_factor};
 }
 
-Segments Collective::send_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                                   int root) const {
-  if (facts_.root == "source" && rank != root) return {};
+Segments Collective::send_segments(const Shape& shape, const RankPosition& position) const {
+  if (facts_.root == "source" && position.rank != position.root) return {};
   const auto source = reduces() ? Segment::Source::contribution : Segment::Source::moved;
-  return {{.count = shape.send_count, .source = source, .source_rank = rank}};
+  return {{.count = shape.send_count, .source = source, .source_rank = position.rank}};
 }
 
 }  // namespace busbw

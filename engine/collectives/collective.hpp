@@ -48,6 +48,14 @@ struct Segment {
 };
 using Segments = std::vector<Segment>;
 
+/// A rank in a call, and the arguments of the call that its segments depend on.
+struct RankPosition {
+  std::size_t element_bytes;
+  int rank;
+  int ranks;
+  int root;
+};
+
 /// Arguments of one operation on one rank.
 struct CollectiveCall {
   const std::byte* send = nullptr;
@@ -102,11 +110,11 @@ class Collective {
   /// True if algbw and busbw are defined. Otherwise do not call `traffic`.
   bool has_bandwidth() const { return !facts_.bus_factor.empty(); }
   Traffic traffic(const Shape& shape, std::size_t element_bytes, int ranks) const;
-  /// Contents of the data that `rank` sends. Empty if it sends nothing.
-  virtual Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const;
-  /// Expected result of `rank`. Covers Shape::recv_count elements; a rank that receives fewer has `untouched` ones.
-  virtual Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
-                                     int root) const = 0;
+  /// Contents of the data that the rank at `position` sends. Empty if the rank sends nothing.
+  virtual Segments send_segments(const Shape& shape, const RankPosition& position) const;
+  /// Expected result of the rank at `position`. Covers Shape::recv_count elements. A rank that receives fewer elements
+  /// has `untouched` ones at the end.
+  virtual Segments expected_segments(const Shape& shape, const RankPosition& position) const = 0;
   /// Issues the operation on this rank.
   virtual void run(Communicator& communicator, const CollectiveCall& call) const = 0;
   /// Maximum number of peers that a rank exchanges messages with. Nullopt unless nccl-tests passes this number to NCCL.

@@ -33,7 +33,7 @@ class FlowExchange final : public Collective {
     return {.send_count = count, .recv_count = count * max_received_, .param_count = count};
   }
   /// Not defined: flows are timed and not checked.
-  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     std::vector<Transfer> sends;
     std::vector<Transfer> recvs;

@@ -18,12 +18,11 @@ class ForwardingCollective : public Collective {
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override {
     return inner_.shape(count, element_bytes, ranks);
   }
-  Segments send_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks, int root) const override {
-    return inner_.send_segments(shape, element_bytes, rank, ranks, root);
+  Segments send_segments(const Shape& shape, const RankPosition& position) const override {
+    return inner_.send_segments(shape, position);
   }
-  Segments expected_segments(const Shape& shape, std::size_t element_bytes, int rank, int ranks,
-                             int root) const override {
-    return inner_.expected_segments(shape, element_bytes, rank, ranks, root);
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return inner_.expected_segments(shape, position);
   }
   std::optional<int> max_peers() const override { return inner_.max_peers(); }
   int operations_per_run() const override { return inner_.operations_per_run(); }

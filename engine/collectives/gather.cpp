@@ -8,10 +8,9 @@ class Gather final : public Collective {
  public:
   Gather() : Collective(facts::gather) {}
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int ranks,
-                             int root) const override {
-    if (rank != root) return {{.count = shape.recv_count, .source = Segment::Source::untouched}};
-    return segments_from_every_rank(shape.send_count, ranks);
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    if (position.rank != position.root) return {{.count = shape.recv_count, .source = Segment::Source::untouched}};
+    return segments_from_every_rank(shape.send_count, position.ranks);
   }
   int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

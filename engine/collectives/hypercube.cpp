@@ -18,9 +18,8 @@ class Hypercube final : public Collective {
     return fmt::format("nRanks {} is not a power of 2", ranks);
   }
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int /*rank*/, int ranks,
-                             int /*root*/) const override {
-    return segments_from_every_rank(shape.send_count, ranks);
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return segments_from_every_rank(shape.send_count, position.ranks);
   }
   int weighted_calls_per_run(int ranks) const override { return 1 + std::countr_zero(static_cast<unsigned>(ranks)); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

@@ -8,9 +8,8 @@ class Reduce final : public Collective {
  public:
   Reduce() : Collective(facts::reduce) {}
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                             int root) const override {
-    const auto source = rank == root ? Segment::Source::reduced : Segment::Source::untouched;
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    const auto source = position.rank == position.root ? Segment::Source::reduced : Segment::Source::untouched;
     return {{.count = shape.recv_count, .source = source}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

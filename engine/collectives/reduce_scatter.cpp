@@ -8,9 +8,8 @@ class ReduceScatter final : public Collective {
  public:
   ReduceScatter() : Collective(facts::reduce_scatter) {}
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                             int /*root*/) const override {
-    return {{.count = shape.recv_count, .source = Segment::Source::reduced, .first = shape.recv_count * rank}};
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return {{.count = shape.recv_count, .source = Segment::Source::reduced, .first = shape.recv_count * position.rank}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.reduce_scatter(call.send, call.recv, call.count, call.dtype, call.redop);

@@ -8,9 +8,8 @@ class Scatter final : public Collective {
  public:
   Scatter() : Collective(facts::scatter) {}
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                             int root) const override {
-    return {{.count = shape.recv_count, .source_rank = root, .first = shape.recv_count * rank}};
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return {{.count = shape.recv_count, .source_rank = position.root, .first = shape.recv_count * position.rank}};
   }
   int weighted_calls_per_run(int ranks) const override { return all_peers_call_weight(ranks); }
   void run(Communicator& communicator, const CollectiveCall& call) const override {

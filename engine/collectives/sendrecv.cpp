@@ -15,9 +15,9 @@ class Sendrecv : public Collective {
   std::optional<int> max_peers() const override { return 2; }
   bool synchronizes_all_ranks() const override { return false; }  // synchronizes neighbors only
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int ranks,
-                             int /*root*/) const override {
-    return {{.count = shape.recv_count, .source_rank = (rank - 1 + ranks) % ranks}};
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    const int previous = (position.rank - 1 + position.ranks) % position.ranks;
+    return {{.count = shape.recv_count, .source_rank = previous}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int ranks = communicator.size();
@@ -39,9 +39,8 @@ class PingPong final : public Sendrecv {
   int operations_per_run() const override { return 2; }
   int weighted_calls_per_run(int /*ranks*/) const override { return 2; }
 
-  Segments expected_segments(const Shape& shape, std::size_t /*element_bytes*/, int rank, int /*ranks*/,
-                             int /*root*/) const override {
-    return {{.count = shape.recv_count, .source_rank = peer_of(rank)}};
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return {{.count = shape.recv_count, .source_rank = peer_of(position.rank)}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int peer = peer_of(communicator.rank());

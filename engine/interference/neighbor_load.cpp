@@ -26,7 +26,7 @@ class Matmul final : public Collective {
  public:
   Matmul() : Collective(kMatmulFacts) {}
   /// The product is not checked: it moves no data.
-  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.square_matrix(reinterpret_cast<float*>(call.recv), reinterpret_cast<const float*>(call.send),
                                communicator.timestamps() ? kDeviceOrder : kHostOrder);
@@ -36,8 +36,8 @@ class Matmul final : public Collective {
 class Copy final : public Collective {
  public:
   Copy() : Collective(kCopyFacts) {}
-  Segments expected_segments(const Shape& shape, std::size_t, int rank, int, int) const override {
-    return {{.count = shape.recv_count, .source_rank = rank}};
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return {{.count = shape.recv_count, .source_rank = position.rank}};
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.copy(call.recv, call.send, call.count * size_bytes(call.dtype));

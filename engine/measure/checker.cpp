@@ -94,13 +94,11 @@ void Checker::verify_untouched(const RankCase& rank_case, Placement placement, R
 }
 
 Segments Checker::send_segments(const RankCase& rank_case) const {
-  return rank_case.collective.send_segments(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
-                                            communicator_.size(), rank_case.root);
+  return rank_case.collective.send_segments(rank_case.shape, rank_case.position_in(communicator_));
 }
 
 Segments Checker::expected_segments(const RankCase& rank_case) const {
-  return rank_case.collective.expected_segments(rank_case.shape, size_bytes(rank_case.dtype), communicator_.rank(),
-                                                communicator_.size(), rank_case.root);
+  return rank_case.collective.expected_segments(rank_case.shape, rank_case.position_in(communicator_));
 }
 
 std::size_t Checker::result_start(const RankCase& rank_case, Placement placement) const {

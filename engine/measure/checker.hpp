@@ -33,6 +33,10 @@ struct RankCase {
   Redop redop;
   int root;
   std::uint64_t seed;  // new for each check, so that stale data counts as wrong
+
+  RankPosition position_in(const Communicator& communicator) const {
+    return {size_bytes(dtype), communicator.rank(), communicator.size(), root};
+  }
 };
 
 /// Checker of one rank. Call prepare(), the operation, verify_result() and verify_untouched() in this order.

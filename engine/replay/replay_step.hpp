@@ -24,7 +24,7 @@ class ReplayDescription : public Collective {
   Shape shape(std::size_t count, std::size_t element_bytes, int ranks) const override;
   /// Maximum over the ranks. All ranks return it, because they must agree on how many calls fit behind a gate.
   int weighted_calls_per_run(int ranks) const override;
-  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator&, const CollectiveCall&) const override {}
 
  private:

@@ -57,8 +57,8 @@ std::span<std::byte> received_memory(const Communicator& communicator, const Ran
   const std::size_t element_bytes = size_bytes(rank_case.dtype);
   std::size_t first = std::numeric_limits<std::size_t>::max();
   std::size_t end = 0;
-  for (const Segment& segment : rank_case.collective.expected_segments(
-           rank_case.shape, element_bytes, communicator.rank(), communicator.size(), rank_case.root)) {
+  const RankPosition position = rank_case.position_in(communicator);
+  for (const Segment& segment : rank_case.collective.expected_segments(rank_case.shape, position)) {
     if (segment.source == Segment::Source::untouched || segment.count == 0) continue;
     first = std::min(first, segment.offset);
     end = std::max(end, segment.offset + segment.count);

@@ -197,7 +197,7 @@ inline std::vector<Labels> all_sends(const Collective& collective, const Shape& 
                                      int ranks, int root) {
   std::vector<Labels> sends;
   for (int rank = 0; rank < ranks; ++rank) {
-    Labels sent = labels_of(collective.send_segments(shape, element_bytes, rank, ranks, root), shape.send_count);
+    Labels sent = labels_of(collective.send_segments(shape, {element_bytes, rank, ranks, root}), shape.send_count);
     for (const Label& label : sent) {
       if (label.rank < 0) continue;  // not sent
       if (label.rank != rank || (label.source == Segment::Source::contribution) != collective.reduces())

@@ -35,7 +35,7 @@ TEST_CASE(
   CHECK(collective->in_place_defined());
   const Shape shape = collective->shape(10, 4, 3);
   for (int rank = 0; rank < 3; ++rank) {
-    const Segments expected = collective->expected_segments(shape, 4, rank, 3, -1);
+    const Segments expected = collective->expected_segments(shape, {4, rank, 3, -1});
     REQUIRE(expected.size() == 1);
     CHECK(expected[0].source == Segment::Source::reduced);
     CHECK(expected[0].count == 10);

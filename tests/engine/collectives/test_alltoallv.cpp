@@ -17,7 +17,7 @@ std::unique_ptr<Collective> with_matrix(int ranks, std::vector<std::uint64_t> by
 /// Elements from `source` to `destination`, taken from the segments that the destination expects.
 std::size_t elements(const Collective& collective, const Shape& shape, std::size_t element_bytes, int source,
                      int destination, int ranks) {
-  return collective.expected_segments(shape, element_bytes, destination, ranks, -1)
+  return collective.expected_segments(shape, {element_bytes, destination, ranks, -1})
       .at(static_cast<std::size_t>(source))
       .count;
 }
@@ -29,7 +29,7 @@ void check_exchange(const Collective& collective, const Shape& shape, std::size_
   for (int source = 0; source < ranks; ++source) {
     std::size_t sent = 0;
     for (int destination = 0; destination < ranks; ++destination) {
-      const Segments segments = collective.expected_segments(shape, element_bytes, destination, ranks, -1);
+      const Segments segments = collective.expected_segments(shape, {element_bytes, destination, ranks, -1});
       const Segment& segment = segments.at(static_cast<std::size_t>(source));
       REQUIRE(segment.source_rank == source);
       REQUIRE(segment.first == sent);
@@ -41,7 +41,7 @@ void check_exchange(const Collective& collective, const Shape& shape, std::size_
     REQUIRE(std::ranges::find_if(send, unknown) - send.begin() == static_cast<std::ptrdiff_t>(sent));
   }
   for (int rank = 0; rank < ranks; ++rank)
-    check_covers(collective.expected_segments(shape, element_bytes, rank, ranks, -1), shape.recv_count);
+    check_covers(collective.expected_segments(shape, {element_bytes, rank, ranks, -1}), shape.recv_count);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ TEST_CASE("broadcast: only the root sends, and no operator is named") {
   CHECK(collective->has_root());
   CHECK(collective->in_place_defined());
   const Shape shape = collective->shape(10, 4, 3);
-  CHECK(collective->send_segments(shape, 4, 0, 3, 2).empty());
-  CHECK(collective->send_segments(shape, 4, 2, 3, 2).size() == 1);
-  CHECK(collective->expected_segments(shape, 4, 0, 3, 2).at(0).source_rank == 2);
+  CHECK(collective->send_segments(shape, {4, 0, 3, 2}).empty());
+  CHECK(collective->send_segments(shape, {4, 2, 3, 2}).size() == 1);
+  CHECK(collective->expected_segments(shape, {4, 0, 3, 2}).at(0).source_rank == 2);
 }

@@ -14,6 +14,6 @@ TEST_CASE("gather: the root holds all shares, the others' receive buffers stay u
   CHECK(collective->in_place_defined());
   CHECK(collective->no_redop_name() == "none");
   const Shape shape = collective->shape(64, 4, 3);
-  CHECK(collective->expected_segments(shape, 4, 1, 3, 1).size() == 3);
-  CHECK(collective->expected_segments(shape, 4, 0, 3, 1).at(0).source == Segment::Source::untouched);
+  CHECK(collective->expected_segments(shape, {4, 1, 3, 1}).size() == 3);
+  CHECK(collective->expected_segments(shape, {4, 0, 3, 1}).at(0).source == Segment::Source::untouched);
 }

@@ -87,7 +87,7 @@ TEST_CASE("every collective: the expected segments cover the result without gaps
     const Shape shape = collective.shape(count, element_bytes, ranks);
     for (const int root : roots_to_try(collective, ranks))
       for (int rank = 0; rank < ranks; ++rank)
-        check_covers(collective.expected_segments(shape, element_bytes, rank, ranks, root), shape.recv_count);
+        check_covers(collective.expected_segments(shape, {element_bytes, rank, ranks, root}), shape.recv_count);
   });
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("every collective: the expected segments equal a simulation over all r
                            all_sends(collective, shape, element_bytes, ranks, root)};
       for (int rank = 0; rank < ranks; ++rank) {
         const auto expected =
-            labels_of(collective.expected_segments(shape, element_bytes, rank, ranks, root), shape.recv_count);
+            labels_of(collective.expected_segments(shape, {element_bytes, rank, ranks, root}), shape.recv_count);
         const Labels simulated = simulate(collective.name(), job, rank);
         const auto differ = std::ranges::mismatch(expected, simulated);
         if (differ.in1 == expected.end()) continue;

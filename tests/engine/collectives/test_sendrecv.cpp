@@ -38,12 +38,12 @@ TEST_CASE("ping-pong: each rank of a pair gets the other's data") {
     for (int rank = 0; rank < ranks; ++rank) {
       CAPTURE(ranks);
       CAPTURE(rank);
-      const Segments expected = collective->expected_segments(shape, 4, rank, ranks, -1);
+      const Segments expected = collective->expected_segments(shape, {4, rank, ranks, -1});
       check_covers(expected, shape.recv_count);
       const int peer = rank % 2 == 0 ? rank + 1 : rank - 1;
       CHECK(expected.at(0).source == Segment::Source::moved);
       CHECK(expected.at(0).source_rank == peer);
-      CHECK(collective->send_segments(shape, 4, peer, ranks, -1).at(0).first == expected.at(0).first);
+      CHECK(collective->send_segments(shape, {4, peer, ranks, -1}).at(0).first == expected.at(0).first);
     }
   }
 }

@@ -21,8 +21,8 @@ class ChangedAlltoall final : public Collective {
  public:
   explicit ChangedAlltoall(std::function<void(Communicator&, const CollectiveCall&)> change)
       : Collective(facts::alltoall), inner_(make_collective("alltoall", {})), change_(std::move(change)) {}
-  Segments expected_segments(const Shape& shape, std::size_t bytes, int rank, int ranks, int root) const override {
-    return inner_->expected_segments(shape, bytes, rank, ranks, root);
+  Segments expected_segments(const Shape& shape, const RankPosition& position) const override {
+    return inner_->expected_segments(shape, position);
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     change_(communicator, call);

@@ -46,7 +46,7 @@ class SleepingCommunicator final : public IdleCommunicator {
 class LateCollective final : public Collective {
  public:
   explicit LateCollective(int operations) : Collective(facts::all_reduce), operations_(operations) {}
-  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     communicator.copy(call.recv, call.send, call.count);
     slept_s_.push_back(sleep_for(kDelayS));

@@ -24,7 +24,7 @@ class Remembering final : public Collective {
  public:
   explicit Remembering(int operations_per_run = 1)
       : Collective(facts::all_reduce), operations_per_run_(operations_per_run) {}
-  Segments expected_segments(const Shape&, std::size_t, int, int, int) const override { return {}; }
+  Segments expected_segments(const Shape&, const RankPosition&) const override { return {}; }
   void run(Communicator&, const CollectiveCall& call) const override { calls_.push_back(call); }
   int operations_per_run() const override { return operations_per_run_; }
   const std::vector<CollectiveCall>& calls() const { return calls_; }
