@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "verify/host_data.hpp"
-
 namespace busbw {
 
 void HostMemoryCommunicator::square_matrix(float* product, const float* matrix, std::size_t order) {
@@ -14,20 +12,6 @@ void HostMemoryCommunicator::square_matrix(float* product, const float* matrix, 
     for (std::size_t inner = 0; inner < order; ++inner)
       for (std::size_t column = 0; column < order; ++column)
         product[row * order + column] += matrix[row * order + inner] * matrix[inner * order + column];
-}
-
-void HostMemoryCommunicator::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  copy_bytes(to, from, bytes);
-}
-
-void HostMemoryCommunicator::fill(std::byte* memory, const DataStream& stream, std::uint64_t first,
-                                  std::size_t elements) {
-  fill_host(memory, stream, first, elements);
-}
-
-void HostMemoryCommunicator::compare(const std::byte* memory, const DataStream& stream, std::uint64_t first,
-                                     std::size_t elements, std::uint64_t index_base, Mismatches& mismatches) {
-  compare_host(memory, stream, first, elements, index_base, mismatches);
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -5,8 +5,12 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "verify/host_data.hpp"
 
 namespace busbw {
+
+/// Copies bytes. The ranges must be equal or disjoint.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 /// Communicator of ranks with buffers in ordinary memory. Implements copy, fill and compare; derived classes implement
 /// the collectives. Operations are done when their call returns, so `synchronize` does not wait.
@@ -16,11 +20,15 @@ class HostMemoryCommunicator : public Communicator {
   int size() const override { return static_cast<int>(world_ranks_.size()); }
 
   void square_matrix(float* product, const float* matrix, std::size_t order) override;
-  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { copy_bytes(to, from, bytes); }
   void synchronize() override {}
-  void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override;
+  void fill(std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements) override {
+    fill_host(memory, stream, first, elements);
+  }
   void compare(const std::byte* memory, const DataStream& stream, std::uint64_t first, std::size_t elements,
-               std::uint64_t index_base, Mismatches&) override;
+               std::uint64_t index_base, Mismatches& mismatches) override {
+    compare_host(memory, stream, first, elements, index_base, mismatches);
+  }
 
  protected:
   /// `world_ranks`: world rank of each rank of the communicator. `rank`: this rank in the communicator.
@@ -32,8 +40,5 @@ class HostMemoryCommunicator : public Communicator {
   std::vector<int> world_ranks_;
   int rank_;
 };
-
-/// Copies bytes. The ranges must be equal or disjoint.
-void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace busbw

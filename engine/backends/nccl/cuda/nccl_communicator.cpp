@@ -135,40 +135,6 @@ void NcclCommunicator::submit(IssueRequest::Kind kind, const std::byte* send, st
   member_.submit();
 }
 
-void NcclCommunicator::all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) {
-  submit(IssueRequest::Kind::all_reduce, send, recv, count, dtype, redop);
-}
-
-void NcclCommunicator::reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop,
-                              int root) {
-  submit(IssueRequest::Kind::reduce, send, recv, count, dtype, redop, root);
-}
-
-void NcclCommunicator::reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype,
-                                      Redop redop) {
-  submit(IssueRequest::Kind::reduce_scatter, send, recv, recv_count, dtype, redop);
-}
-
-void NcclCommunicator::all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype) {
-  submit(IssueRequest::Kind::all_gather, send, recv, send_count, dtype);
-}
-
-void NcclCommunicator::broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) {
-  submit(IssueRequest::Kind::broadcast, send, recv, count, dtype, Redop::sum, root);
-}
-
-void NcclCommunicator::gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype dtype, int root) {
-  submit(IssueRequest::Kind::gather, send, recv, send_count, dtype, Redop::sum, root);
-}
-
-void NcclCommunicator::scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype dtype, int root) {
-  submit(IssueRequest::Kind::scatter, send, recv, recv_count, dtype, Redop::sum, root);
-}
-
-void NcclCommunicator::alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) {
-  submit(IssueRequest::Kind::alltoall, send, recv, count, dtype);
-}
-
 void NcclCommunicator::exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype dtype) {
   IssueRequest& request = member_.next_request();
   request.kind = IssueRequest::Kind::exchange;

@@ -58,14 +58,30 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   std::span<std::byte> send_buffer() override { return send_->span(); }
   std::span<std::byte> recv_buffer() override { return recv_->span(); }
 
-  void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop) override;
-  void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype, Redop, int root) override;
-  void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, Redop) override;
-  void all_gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype) override;
-  void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype, int root) override;
-  void gather(const std::byte* send, std::byte* recv, std::size_t send_count, Dtype, int root) override;
-  void scatter(const std::byte* send, std::byte* recv, std::size_t recv_count, Dtype, int root) override;
-  void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype) override;
+  void all_reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) override {
+    submit(IssueRequest::Kind::all_reduce, send, recv, count, dtype, redop);
+  }
+  void reduce(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop, int root) override {
+    submit(IssueRequest::Kind::reduce, send, recv, count, dtype, redop, root);
+  }
+  void reduce_scatter(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, Redop redop) override {
+    submit(IssueRequest::Kind::reduce_scatter, send, recv, count, dtype, redop);
+  }
+  void all_gather(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
+    submit(IssueRequest::Kind::all_gather, send, recv, count, dtype);
+  }
+  void broadcast(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
+    submit(IssueRequest::Kind::broadcast, send, recv, count, dtype, Redop::sum, root);
+  }
+  void gather(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
+    submit(IssueRequest::Kind::gather, send, recv, count, dtype, Redop::sum, root);
+  }
+  void scatter(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype, int root) override {
+    submit(IssueRequest::Kind::scatter, send, recv, count, dtype, Redop::sum, root);
+  }
+  void alltoall(const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype) override {
+    submit(IssueRequest::Kind::alltoall, send, recv, count, dtype);
+  }
   void exchange(std::span<const Transfer> sends, std::span<const Transfer> recvs, Dtype) override;
   bool give_up_peers_after(double limit_s) override;
   std::vector<std::pair<int, std::string>> failed_peers() const override {
@@ -116,7 +132,8 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void open() override { gate_.open(closings_); }
   std::size_t capacity() const override;
 
-  void submit(IssueRequest::Kind kind, std::size_t number = 0);  // its meaning depends on `kind`
+  /// Submits a request of a kind that needs at most a `number`, with the meaning of IssueRequest::count.
+  void submit(IssueRequest::Kind kind, std::size_t number = 0);
   void submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
               Redop redop = Redop::sum, int root = 0);
   /// Waits for the work that this rank's own thread has put into its stream.
