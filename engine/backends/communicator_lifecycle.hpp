@@ -1,7 +1,6 @@
 #pragma once
 // Interface for timing how communicators are created and ended. These communicators have no streams, gates or large
 // buffers, because their creation would add to the times. A backend makes one CommunicatorLifecycle for each rank.
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

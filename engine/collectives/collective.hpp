@@ -3,7 +3,6 @@
 // and call. Counts, sent data and traffic follow from the facts in src/busbw/collectives.toml.
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

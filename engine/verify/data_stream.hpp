@@ -22,7 +22,10 @@ struct DataStream {
   std::uint64_t seed = 0;
 
   /// Pointer to the element at `position`. The rest of the element's block follows.
-  const std::byte* at(std::uint64_t position) const;
+  const std::byte* at(std::uint64_t position) const {
+    const std::size_t element = block_start(seed, position / kBlockElements) + position % kBlockElements;
+    return tile->data() + element * element_bytes;
+  }
 };
 
 }  // namespace busbw

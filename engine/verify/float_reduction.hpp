@@ -2,7 +2,6 @@
 // Floating-point inputs and results of reductions. The inputs are such that no partial result is rounded, so that the
 // result has the same bits in any order of reduction, in the type or in a wider accumulator.
 // docs/explanation/correctness.md has the proofs, contribution_slots.hpp the slots.
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,6 @@
 #pragma once
 // Pseudo-random values as a pure function of their position, the same on every machine.
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

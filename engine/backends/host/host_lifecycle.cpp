@@ -2,7 +2,6 @@
 // call.
 #include "backends/host/host_lifecycle.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <utility>

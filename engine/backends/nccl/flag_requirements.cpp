@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <utility>
-
 #include "backends/nccl/gpus/rank_gpus.hpp"
 
 namespace busbw {

@@ -2,7 +2,6 @@
 // Backend for GPUs with NCCL, or with a library that has NCCL's interface. Every build has these functions; in a build
 // without CUDA they report that GPU support is absent.
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -123,7 +123,7 @@ std::span<const BackendEntry> all_backends() { return kBackends; }
 BackendChoice choose_backend(const Options& options, bool forks_follow, Environment environment) {
   const bool is_auto = options.backend == "auto";
   BackendChoice choice;
-  for (const BackendEntry& entry : kBackends) {
+  for (const BackendEntry& entry : all_backends()) {
     if (!is_auto && options.backend != entry.traits.name) continue;
     GpuSurvey survey = entry.survey ? entry.survey(forks_follow) : GpuSurvey{};
     const bool lacks_gpus = entry.survey && survey.gpus.empty();

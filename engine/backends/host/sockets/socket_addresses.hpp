@@ -1,6 +1,5 @@
 #pragma once
 // Selects the addresses that this host offers to its peers, and the order in which to try a peer's addresses.
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

@@ -2,7 +2,6 @@
 // RAII types and the error check for CUDA's runtime. In this directory, `rank_text` names a rank for error messages:
 // "rank 3 on GPU 0000:0f:00".
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <cstddef>
 #include <optional>

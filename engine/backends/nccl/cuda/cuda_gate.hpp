@@ -1,6 +1,8 @@
 #pragma once
 // Gate in one device's stream: work behind it waits until the host opens it. All ranks can then issue their operations
 // before any of them starts. The host numbers the closings of a gate (kernels/gate_kernel.hpp).
+#include <fmt/format.h>
+
 #include <new>
 #include <string>
 #include <utility>

@@ -5,14 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <future>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -72,7 +70,7 @@ class NcclBackend final : public Backend {
         gpus_(gpus_of_ranks(survey.gpus, config.ranks, process_environment)),
         pairs_without_access_(survey.pairs_without_access),
         free_memory_queries_(start_free_memory_queries(config.forks ? std::vector<int>() : numbers_of(gpus_))),
-        library_(load_nccl(config.library)),
+        library_(config.library),
         library_hash_(start_hash_of_file(library_.path)) {
     if (config.forks) library_hash_.get();  // start_hash_of_file allows no fork before
     config_.flags.shares_gpus = count_ranks_by_gpu(gpus_).size() < gpus_.size();

@@ -26,19 +26,19 @@ class NcclFunction;
 template <class Result, class... Arguments>
 class NcclFunction<Result (*)(Arguments...)> {
  public:
+  /// Loads the function, which NCCL has since version `since` (22800 for 2.28); 0: since every supported version.
+  NcclFunction(const OpenedLibrary& library, const char* name, int since = 0)
+      : function_(reinterpret_cast<Result (*)(Arguments...)>(library.find(name, since))) {
+    if (!function_) missing_error_ = missing_function_error(library, name);
+  }
   explicit operator bool() const { return function_ != nullptr; }
   Result operator()(Arguments... arguments) const {
     if (!function_) throw EnvironmentError(missing_error_);
     return function_(arguments...);
   }
-  /// Loads the function, which NCCL has since version `since` (22800 for 2.28); 0: since every supported version.
-  void load(const OpenedLibrary& library, const char* name, int since = 0) {
-    function_ = reinterpret_cast<Result (*)(Arguments...)>(library.find(name, since));
-    if (!function_) missing_error_ = missing_function_error(library, name);
-  }
 
  private:
-  Result (*function_)(Arguments...) = nullptr;
+  Result (*function_)(Arguments...);
   std::string missing_error_;
 };
 
@@ -71,69 +71,78 @@ struct CommProperties {
 };
 static_assert(sizeof(CommProperties) == 56);
 
-/// NCCL functions that the backend calls. load_nccl throws if one of kRequiredFunctions (open_library.cpp) is absent.
-/// Any other function may be absent.
+/// NCCL functions that the backend calls. open_nccl throws if one of kRequiredFunctions (open_library.cpp) is absent.
+/// Any other function may be absent. A number is the first NCCL version with the function.
 struct NcclFunctions {
-  NcclFunction<decltype(&::ncclGetVersion)> get_version;
-  NcclFunction<decltype(&::ncclGetUniqueId)> get_unique_id;
-  NcclFunction<decltype(&::ncclCommInitRank)> comm_init_rank;
-  NcclFunction<decltype(&::ncclCommDestroy)> comm_destroy;
-  NcclFunction<decltype(&::ncclCommAbort)> comm_abort;
-  NcclFunction<decltype(&::ncclCommGetAsyncError)> comm_get_async_error;
-  NcclFunction<decltype(&::ncclGetErrorString)> get_error_string;
-  NcclFunction<decltype(&::ncclGetLastError)> get_last_error;
-  NcclFunction<decltype(&::ncclGroupStart)> group_start;
-  NcclFunction<decltype(&::ncclGroupEnd)> group_end;
-  NcclFunction<decltype(&::ncclAllReduce)> all_reduce;
-  NcclFunction<decltype(&::ncclReduce)> reduce;
-  NcclFunction<decltype(&::ncclReduceScatter)> reduce_scatter;
-  NcclFunction<decltype(&::ncclAllGather)> all_gather;
-  NcclFunction<decltype(&::ncclBroadcast)> broadcast;
-  NcclFunction<decltype(&::ncclSend)> send;
-  NcclFunction<decltype(&::ncclRecv)> recv;
-  NcclFunction<decltype(&::ncclRedOpCreatePreMulSum)> redop_create_premulsum;
-  NcclFunction<decltype(&::ncclRedOpDestroy)> redop_destroy;
+  const OpenedLibrary& library;
+
+  NcclFunction<decltype(&::ncclGetVersion)> get_version{library, "ncclGetVersion"};
+  NcclFunction<decltype(&::ncclGetUniqueId)> get_unique_id{library, "ncclGetUniqueId"};
+  NcclFunction<decltype(&::ncclCommInitRank)> comm_init_rank{library, "ncclCommInitRank"};
+  NcclFunction<decltype(&::ncclCommDestroy)> comm_destroy{library, "ncclCommDestroy"};
+  NcclFunction<decltype(&::ncclCommAbort)> comm_abort{library, "ncclCommAbort"};
+  NcclFunction<decltype(&::ncclCommGetAsyncError)> comm_get_async_error{library, "ncclCommGetAsyncError"};
+  NcclFunction<decltype(&::ncclGetErrorString)> get_error_string{library, "ncclGetErrorString"};
+  NcclFunction<decltype(&::ncclGetLastError)> get_last_error{library, "ncclGetLastError"};
+  NcclFunction<decltype(&::ncclGroupStart)> group_start{library, "ncclGroupStart"};
+  NcclFunction<decltype(&::ncclGroupEnd)> group_end{library, "ncclGroupEnd"};
+  NcclFunction<decltype(&::ncclAllReduce)> all_reduce{library, "ncclAllReduce"};
+  NcclFunction<decltype(&::ncclReduce)> reduce{library, "ncclReduce"};
+  NcclFunction<decltype(&::ncclReduceScatter)> reduce_scatter{library, "ncclReduceScatter"};
+  NcclFunction<decltype(&::ncclAllGather)> all_gather{library, "ncclAllGather"};
+  NcclFunction<decltype(&::ncclBroadcast)> broadcast{library, "ncclBroadcast"};
+  NcclFunction<decltype(&::ncclSend)> send{library, "ncclSend"};
+  NcclFunction<decltype(&::ncclRecv)> recv{library, "ncclRecv"};
+  NcclFunction<decltype(&::ncclRedOpCreatePreMulSum)> redop_create_premulsum{library, "ncclRedOpCreatePreMulSum"};
+  NcclFunction<decltype(&::ncclRedOpDestroy)> redop_destroy{library, "ncclRedOpDestroy"};
   // A flag that needs these functions is refused if the library lacks them (flag_requirements.hpp).
-  NcclFunction<decltype(&::ncclMemAlloc)> mem_alloc;
-  NcclFunction<decltype(&::ncclMemFree)> mem_free;
-  NcclFunction<decltype(&::ncclCommRegister)> comm_register;
-  NcclFunction<decltype(&::ncclCommDeregister)> comm_deregister;
-  NcclFunction<decltype(&::ncclCommInitRankConfig)> comm_init_rank_config;
-  NcclFunction<decltype(&::ncclCommWindowRegister)> comm_window_register;
-  NcclFunction<decltype(&::ncclCommWindowDeregister)> comm_window_deregister;
-  NcclFunction<decltype(&::ncclCommInitRankScalable)> comm_init_rank_scalable;
-  NcclFunction<decltype(&::ncclAlltoAll)> alltoall;
-  NcclFunction<decltype(&::ncclGather)> gather;
-  NcclFunction<decltype(&::ncclScatter)> scatter;
+  NcclFunction<decltype(&::ncclMemAlloc)> mem_alloc{library, "ncclMemAlloc", 21900};
+  NcclFunction<decltype(&::ncclMemFree)> mem_free{library, "ncclMemFree", 21900};
+  NcclFunction<decltype(&::ncclCommRegister)> comm_register{library, "ncclCommRegister", 21900};
+  NcclFunction<decltype(&::ncclCommDeregister)> comm_deregister{library, "ncclCommDeregister", 21900};
+  NcclFunction<decltype(&::ncclCommInitRankConfig)> comm_init_rank_config{library, "ncclCommInitRankConfig"};
+  NcclFunction<decltype(&::ncclCommWindowRegister)> comm_window_register{library, "ncclCommWindowRegister", 22700};
+  NcclFunction<decltype(&::ncclCommWindowDeregister)> comm_window_deregister{library, "ncclCommWindowDeregister",
+                                                                             22700};
+  NcclFunction<decltype(&::ncclCommInitRankScalable)> comm_init_rank_scalable{library, "ncclCommInitRankScalable",
+                                                                              22300};
+  NcclFunction<decltype(&::ncclAlltoAll)> alltoall{library, "ncclAlltoAll", 22800};
+  NcclFunction<decltype(&::ncclGather)> gather{library, "ncclGather", 22800};
+  NcclFunction<decltype(&::ncclScatter)> scatter{library, "ncclScatter", 22800};
   NcclFunction<ncclResult_t (*)(const void* data, std::size_t count, ncclDataType_t, int peer, ncclWindow_t,
                                 std::size_t window_offset_bytes, int signal, int context, unsigned flags, ncclComm_t,
                                 cudaStream_t)>
-      put_signal;
-  NcclFunction<ncclResult_t (*)(int length, AwaitedSignals*, ncclComm_t, cudaStream_t)> wait_signal;
-  NcclFunction<ncclResult_t (*)(ncclComm_t, CommProperties*)> comm_query_properties;
-  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*)> dev_comm_create;
-  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevComm*)> dev_comm_destroy;
-  NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa;
+      put_signal{library, "ncclPutSignal", 22900};
+  NcclFunction<ncclResult_t (*)(int length, AwaitedSignals*, ncclComm_t, cudaStream_t)> wait_signal{
+      library, "ncclWaitSignal", 22900};
+  NcclFunction<ncclResult_t (*)(ncclComm_t, CommProperties*)> comm_query_properties{library, "ncclCommQueryProperties",
+                                                                                    22900};
+  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*)> dev_comm_create{
+      library, "ncclDevCommCreate", 22800};
+  NcclFunction<ncclResult_t (*)(ncclComm_t, const ncclDevComm*)> dev_comm_destroy{library, "ncclDevCommDestroy", 22800};
+  NcclFunction<ncclTeam (*)(ncclComm_t)> team_lsa{library, "ncclTeamLsa", 22800};
   // comm_ops leaves out the calls that the library lacks (lifecycle_functions.hpp). The last two are newer than the
   // oldest supported header.
-  NcclFunction<decltype(&::ncclCommUserRank)> comm_user_rank;
-  NcclFunction<decltype(&::ncclCommFinalize)> comm_finalize;
-  NcclFunction<decltype(&::ncclCommSplit)> comm_split;
-  NcclFunction<decltype(&::ncclCommShrink)> comm_shrink;
-  NcclFunction<ncclResult_t (*)(ncclComm_t, ncclUniqueId*)> comm_get_unique_id;
-  NcclFunction<ncclResult_t (*)(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*)> comm_grow;
+  NcclFunction<decltype(&::ncclCommUserRank)> comm_user_rank{library, "ncclCommUserRank"};
+  NcclFunction<decltype(&::ncclCommFinalize)> comm_finalize{library, "ncclCommFinalize"};
+  NcclFunction<decltype(&::ncclCommSplit)> comm_split{library, "ncclCommSplit", 21800};
+  NcclFunction<decltype(&::ncclCommShrink)> comm_shrink{library, "ncclCommShrink", 22700};
+  NcclFunction<ncclResult_t (*)(ncclComm_t, ncclUniqueId*)> comm_get_unique_id{library, "ncclCommGetUniqueId", 22900};
+  NcclFunction<ncclResult_t (*)(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*)> comm_grow{
+      library, "ncclCommGrow", 22900};
 };
 
 /// The library and its functions. It stays loaded until the process ends.
 struct NcclLibrary : OpenedLibrary {
-  NcclFunctions call;
+  /// Finds and opens the library as open_library.hpp describes. `option`: value of --library, or empty.
+  explicit NcclLibrary(const std::string& option);
+  NcclLibrary(const NcclLibrary&) = delete;
+  NcclLibrary& operator=(const NcclLibrary&) = delete;
+
+  NcclFunctions call{*this};
 
   /// NCCL's text about the last error of this process, or empty.
   std::string last_error() const;
 };
-
-/// Finds and opens the library as open_library.hpp describes, and loads its functions. `option`: value of --library, or
-/// empty.
-NcclLibrary load_nccl(const std::string& option);
 
 }  // namespace busbw

@@ -3,7 +3,6 @@
 #include "backends/nccl/cuda/nccl_survey.hpp"
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

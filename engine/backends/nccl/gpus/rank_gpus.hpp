@@ -1,7 +1,6 @@
 #pragma once
 // Assigns a GPU to each rank of this process.
 #include <map>
-#include <string>
 #include <vector>
 
 #include "backends/nccl/gpus/gpu.hpp"
