@@ -59,6 +59,11 @@ struct Transfer {
   bool is_peer_busy = false;
 };
 
+/// Makes the Transfer of a send, which only reads `data`.
+inline Transfer make_send(int peer, const std::byte* data, std::size_t count, bool is_peer_busy = false) {
+  return {peer, const_cast<std::byte*>(data), count, is_peer_busy};
+}
+
 /// One write of Communicator::put into the receive buffer of a peer.
 struct Put {
   int peer = 0;

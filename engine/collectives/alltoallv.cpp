@@ -110,13 +110,12 @@ class Alltoallv final : public Collective {
     std::vector<Transfer> sends, recvs;
     sends.reserve(ranks);
     recvs.reserve(ranks);
-    // The data is only read; Transfer has one pointer type for both directions.
-    auto* send = const_cast<std::byte*>(call.send);
+    const std::byte* send = call.send;
     std::byte* recv = call.recv;
     for (int peer = 0; peer < ranks; ++peer) {
       const std::size_t sent_count = elements_sent(pattern_call, communicator.rank(), peer);
       const std::size_t received_count = elements_sent(pattern_call, peer, communicator.rank());
-      if (sent_count > 0) sends.push_back({peer, send, sent_count});
+      if (sent_count > 0) sends.push_back(make_send(peer, send, sent_count));
       if (received_count > 0) recvs.push_back({peer, recv, received_count});
       send += sent_count * element_bytes;
       recv += received_count * element_bytes;

@@ -37,9 +37,8 @@ class FlowExchange final : public Collective {
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     std::vector<Transfer> sends;
     std::vector<Transfer> recvs;
-    // The data is only read; Transfer has one pointer type for both directions.
     for (const int receiver : receivers_)
-      sends.push_back({receiver, const_cast<std::byte*>(call.send), call.count, busy_ranks_.contains(receiver)});
+      sends.push_back(make_send(receiver, call.send, call.count, busy_ranks_.contains(receiver)));
     for (const int sender : senders_) {
       std::byte* const region = call.recv + recvs.size() * call.count * size_bytes(call.dtype);
       recvs.push_back({sender, region, call.count, busy_ranks_.contains(sender)});

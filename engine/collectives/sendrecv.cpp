@@ -23,8 +23,7 @@ class Sendrecv : public Collective {
     const int ranks = communicator.size();
     const int next = (communicator.rank() + 1) % ranks;
     const int previous = (communicator.rank() - 1 + ranks) % ranks;
-    // The data is only read; Transfer has one pointer type for both directions.
-    const Transfer send{next, const_cast<std::byte*>(call.send), call.count};
+    const Transfer send = make_send(next, call.send, call.count);
     const Transfer recv{previous, call.recv, call.count};
     communicator.exchange({&send, 1}, {&recv, 1}, call.dtype);
   }
@@ -44,7 +43,7 @@ class PingPong final : public Sendrecv {
   }
   void run(Communicator& communicator, const CollectiveCall& call) const override {
     const int peer = peer_of(communicator.rank());
-    const Transfer send{peer, const_cast<std::byte*>(call.send), call.count};
+    const Transfer send = make_send(peer, call.send, call.count);
     const Transfer recv{peer, call.recv, call.count};
     const bool sends_first = communicator.rank() < peer;
     if (sends_first) communicator.exchange({&send, 1}, {}, call.dtype);

@@ -96,7 +96,7 @@ LaunchGroup::~LaunchGroup() = default;
 LaunchGroup::Member::Member(LaunchGroup& group, int index, OperationIssuer& issuer, const Team& world)
     : group_(group), index_(index), issuer_(issuer), world_(world) {
   if (index_ > 0) {
-    group_.queues_[static_cast<std::size_t>(index_)]->issuer.store(&issuer_, std::memory_order_release);
+    queue().issuer.store(&issuer_, std::memory_order_release);
     return;
   }
   LeaderState expected = LeaderState::absent;
@@ -109,24 +109,24 @@ LaunchGroup::Member::~Member() {
     group_.leader_state_.store(LeaderState::left, std::memory_order_release);
     return;
   }
-  MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
-  queue.is_leaving.store(true, std::memory_order_release);
+  MemberQueue& own_queue = queue();
+  own_queue.is_leaving.store(true, std::memory_order_release);
   // A leader that has not joined yet is refused. A leader that has joined may still use the issuer until it leaves.
   LeaderState expected = LeaderState::absent;
   if (!group_.leader_state_.compare_exchange_strong(expected, LeaderState::refused))
     spin_until([&] { return group_.leader_state_.load(std::memory_order_acquire) != LeaderState::joined; }, [] {});
-  queue.issuer.store(nullptr, std::memory_order_release);
-  for (IssueRequest& request : queue.requests) request.graph.reset();
+  own_queue.issuer.store(nullptr, std::memory_order_release);
+  for (IssueRequest& request : own_queue.requests) request.graph.reset();
 }
 
 IssueRequest& LaunchGroup::Member::next_request() {
   if (index_ == 0) return request_;
-  MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
+  MemberQueue& own_queue = queue();
   if (submitted_ - issued_seen_ >= kQueueSlots) {
     // Wait until half of the slots are free, so that the two threads do not contend for every slot.
     spin_until(
         [&] {
-          issued_seen_ = queue.issued.load(std::memory_order_acquire);
+          issued_seen_ = own_queue.issued.load(std::memory_order_acquire);
           return submitted_ - issued_seen_ <= kQueueSlots / 2;
         },
         [&] {
@@ -136,7 +136,7 @@ IssueRequest& LaunchGroup::Member::next_request() {
                 fmt::format("member {} of a launch group continues after the first member has ended", index_));
         });
   }
-  return queue.request(submitted_);
+  return own_queue.request(submitted_);
 }
 
 void LaunchGroup::Member::submit() {
@@ -145,25 +145,25 @@ void LaunchGroup::Member::submit() {
     request_.graph.reset();
     return;
   }
-  MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
-  queue.submitted.store(++submitted_, std::memory_order_release);
+  ++submitted_;
+  queue().submitted.store(submitted_, std::memory_order_release);
 }
 
 void LaunchGroup::Member::flush() {
   if (index_ == 0) return;
-  MemberQueue& queue = *group_.queues_[static_cast<std::size_t>(index_)];
+  MemberQueue& own_queue = queue();
   spin_until(
       [&] {
-        issued_seen_ = queue.issued.load(std::memory_order_acquire);
+        issued_seen_ = own_queue.issued.load(std::memory_order_acquire);
         return issued_seen_ == submitted_;
       },
       [&] {
         throw_if_aborted(world_);
         if (group_.leader_state_.load(std::memory_order_acquire) == LeaderState::left &&
-            queue.issued.load(std::memory_order_acquire) != submitted_)
+            own_queue.issued.load(std::memory_order_acquire) != submitted_)
           throw std::logic_error(
               fmt::format("member {} of a launch group submitted {} after the first member has ended", index_,
-                          name(queue.request(submitted_ - 1).kind)));
+                          name(own_queue.request(submitted_ - 1).kind)));
       });
 }
 

@@ -77,6 +77,8 @@ class OperationIssuer {
 
 /// The ranks of one -t thread. Create it before the threads of its ranks. It serves one communicator of each rank.
 class LaunchGroup {
+  struct MemberQueue;
+
  public:
   explicit LaunchGroup(int members);
   ~LaunchGroup();
@@ -104,6 +106,9 @@ class LaunchGroup {
     void flush();
 
    private:
+    /// Queue of this member, which must not be the leader.
+    MemberQueue& queue() { return *group_.queues_[static_cast<std::size_t>(index_)]; }
+
     LaunchGroup& group_;
     int index_;
     OperationIssuer& issuer_;
@@ -114,7 +119,6 @@ class LaunchGroup {
   };
 
  private:
-  struct MemberQueue;
   /// refused: a member has left before the leader joined, so the leader must not join any more.
   enum class LeaderState : int { absent, joined, left, refused };
 

@@ -2,6 +2,7 @@
 // RAII types and the error check for CUDA's runtime. In this directory, `rank_text` names a rank for error messages:
 // "rank 3 on GPU 0000:0f:00".
 #include <cuda_runtime_api.h>
+#include <sched.h>
 
 #include <cstddef>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "backends/nccl/gpus/device_errors.hpp"
 #include "common/support/error.hpp"
+#include "rendezvous/team/team.hpp"
 
 namespace busbw {
 
@@ -97,6 +99,18 @@ class CudaStream {
  private:
   cudaStream_t stream_ = nullptr;
 };
+
+/// Waits until all work in the stream has ended. Throws JobAborted if the job is aborted.
+inline void wait_for_stream(const CudaStream& stream, const Team& world, std::string_view rank_text) {
+  constexpr unsigned kPollsPerAbortCheck = 64;
+  for (unsigned poll = 1;; ++poll) {
+    const cudaError_t state = cudaStreamQuery(stream.get());
+    if (state == cudaSuccess) return;
+    if (state != cudaErrorNotReady) check_cuda(state, rank_text, "waiting for the GPU");
+    if (poll % kPollsPerAbortCheck == 0 && world.aborted()) throw JobAborted();
+    sched_yield();
+  }
+}
 
 /// An event with a timestamp: the time at which the stream reaches it.
 class CudaEvent {

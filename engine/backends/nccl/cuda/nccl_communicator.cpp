@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "backends/nccl/kernels/compute_kernels.hpp"
@@ -17,7 +16,6 @@ namespace {
 
 constexpr std::size_t kMaxTiles = 256;  // cached tiles (docs/explanation/correctness.md), of up to 128 KiB each
 constexpr std::size_t kMaxCopyBytes = std::size_t{64} << 20;  // size of one copy when a wrong result is read
-constexpr unsigned kPollsPerAbortCheck = 64;
 constexpr double kJoinLimits = 2;  // time limit of `reconnect`, in limits of give_up_peers_after; shorter than -T
 
 // Operations that a rank may issue behind a closed gate without blocking. Two queues limit this number:
@@ -233,21 +231,11 @@ std::size_t NcclCommunicator::capacity() const {
   return is_single_machine_ ? kCapacityOnOneMachine : kCapacityOverNetwork;
 }
 
-void NcclCommunicator::wait_for_own_stream() {
-  for (unsigned poll = 1;; ++poll) {
-    const cudaError_t state = cudaStreamQuery(stream_.get());
-    if (state == cudaSuccess) return;
-    if (state != cudaErrorNotReady) check_cuda(state, rank_text_, "waiting for the GPU");
-    if (poll % kPollsPerAbortCheck == 0 && world_.aborted()) throw JobAborted();
-    std::this_thread::yield();
-  }
-}
-
 const unsigned char* NcclCommunicator::copy_tile_to_device(const Tile& tile) {
   const auto cached = tiles_.find(tile);
   if (cached == tiles_.end()) {
     if (tiles_.size() >= kMaxTiles) {
-      wait_for_own_stream();
+      wait_for_stream(stream_, world_, rank_text_);
       tiles_.clear();
     }
     DeviceMemory copy(tile->size() + kTilePaddingBytes, rank_text_, "a tile of data");
@@ -294,7 +282,7 @@ std::uint64_t NcclCommunicator::count_differing_words(const std::byte* address, 
   check_cuda(launch_compare(range, counter, stream_.get()), rank_text_, "comparing a buffer");
   check_cuda(cudaMemcpyAsync(&count, counter, sizeof(count), cudaMemcpyDeviceToHost, stream_.get()), rank_text_,
              "reading a counter");
-  wait_for_own_stream();
+  wait_for_stream(stream_, world_, rank_text_);
   return count;
 }
 

@@ -136,8 +136,6 @@ class NcclCommunicator final : public Communicator, private Timestamps, private 
   void submit(IssueRequest::Kind kind, std::size_t number = 0);
   void submit(IssueRequest::Kind kind, const std::byte* send, std::byte* recv, std::size_t count, Dtype dtype,
               Redop redop = Redop::sum, int root = 0);
-  /// Waits for the work that this rank's own thread has put into its stream.
-  void wait_for_own_stream();
   // Steps of joining, in this order.
   NcclComm join(const NcclLibrary& library, const NcclRankConfig& rank_config);
   std::unique_ptr<NcclRegistration> register_buffers(const NcclLibrary& library, const NcclOptions& flags);

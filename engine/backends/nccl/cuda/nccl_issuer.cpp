@@ -171,14 +171,13 @@ void NcclIssuer::issue_in_group(const Issue& issue) {
 }
 
 // If the library lacks gather, scatter or alltoall, the operation is made of sends and receives, as in nccl-tests.
-// Transfer has a pointer to mutable data, but sends do not write it, so const_cast is safe.
 
 void NcclIssuer::gather(const IssueRequest& request) {
   if (nccl_.gather)
     return comm_.check(nccl_.gather(request.send, request.recv, request.count, nccl_type(request.dtype), request.root,
                                     comm_.get(), resources_.stream),
                        "ncclGather");
-  const Transfer own_transfer{request.root, const_cast<std::byte*>(request.send), request.count};
+  const Transfer own_transfer = make_send(request.root, request.send, request.count);
   const bool is_root = resources_.rank == request.root;
   const int sources = is_root ? resources_.ranks : 0;
   recvs_.clear();
@@ -195,10 +194,9 @@ void NcclIssuer::scatter(const IssueRequest& request) {
   const Transfer own_transfer{request.root, request.recv, request.count};
   const bool is_root = resources_.rank == request.root;
   const int destinations = is_root ? resources_.ranks : 0;
-  auto* const send = const_cast<std::byte*>(request.send);
   sends_.clear();
   for (int peer = 0; peer < destinations; ++peer)
-    sends_.push_back({peer, send + request.count * size_bytes(request.dtype) * peer, request.count});
+    sends_.push_back(make_send(peer, request.send + request.count * size_bytes(request.dtype) * peer, request.count));
   exchange(sends_, {&own_transfer, 1}, request.dtype);
 }
 
@@ -209,11 +207,10 @@ void NcclIssuer::alltoall(const IssueRequest& request) {
                                       resources_.stream),
                        "ncclAlltoAll");
   const std::size_t chunk_bytes = request.count * size_bytes(request.dtype);
-  auto* const send = const_cast<std::byte*>(request.send);
   sends_.clear();
   recvs_.clear();
   for (int peer = 0; peer < resources_.ranks; ++peer) {
-    sends_.push_back({peer, send + chunk_bytes * peer, request.count});
+    sends_.push_back(make_send(peer, request.send + chunk_bytes * peer, request.count));
     recvs_.push_back({peer, request.recv + chunk_bytes * peer, request.count});
   }
   exchange(sends_, recvs_, request.dtype);

@@ -1,8 +1,6 @@
 // Creates, uses and ends communicators with NCCL, one call at a time, so that comm_ops can time each call.
 #include "backends/nccl/cuda/nccl_lifecycle.hpp"
 
-#include <sched.h>
-
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -82,7 +80,7 @@ class NcclLifecycle final : public CommunicatorLifecycle {
                   "ncclAllReduce");
     }
     void wait() override {
-      lifecycle_.wait_for_stream();
+      wait_for_stream(lifecycle_.stream_, lifecycle_.world_, lifecycle_.rank_text_);
       comm_.check_async();
     }
     void finalize() override { comm_.check(call().comm_finalize(comm_.get()), "ncclCommFinalize"); }
@@ -126,15 +124,6 @@ class NcclLifecycle final : public CommunicatorLifecycle {
       }
     }
     return ncclInvalidArgument;
-  }
-
-  void wait_for_stream() const {
-    for (cudaError_t state = cudaErrorNotReady; state != cudaSuccess;) {
-      state = cudaStreamQuery(stream_.get());
-      if (state != cudaErrorNotReady) check_cuda(state, rank_text_, "waiting for the GPU");
-      if (world_.aborted()) throw JobAborted();
-      sched_yield();
-    }
   }
 
   const NcclLibrary& library_;

@@ -11,59 +11,50 @@
 namespace busbw {
 namespace {
 
-constexpr const char* kUseHost = "or use --backend host";
-
 /// True if this value of CUDA_VISIBLE_DEVICES hides all GPUs.
 bool hides_all_gpus(const std::string& visible_devices) {
   return visible_devices.empty() || visible_devices == "-1" || visible_devices == "NoDevFiles";
+}
+
+/// Reason why no GPU can be used, and the remedies on the side of the GPUs.
+std::string reason_with_remedy(const GpuProbe& probe) {
+  if (probe.driver_version == 0)
+    return "no NVIDIA driver found (libcuda.so.1 cannot be loaded): install it, start the container with the GPUs "
+           "(--gpus all)";
+  if (probe.error_name == "cudaErrorInsufficientDriver")
+    return fmt::format(
+        "the driver supports CUDA {}, this program was built with CUDA {}: install a newer driver, or a build "
+        "with an older CUDA",
+        cuda_version_text(probe.driver_version), cuda_version_text(probe.runtime_version));
+  if (probe.error_name == "cudaErrorNoDevice" && probe.visible_devices) {
+    if (hides_all_gpus(*probe.visible_devices))
+      return fmt::format("CUDA_VISIBLE_DEVICES={} hides all GPUs: unset it or name GPUs of nvidia-smi -L",
+                         printable_value(*probe.visible_devices));
+    return fmt::format(
+        "CUDA_VISIBLE_DEVICES={} shows no GPU: its first entry does not exist, or an entry is repeated; use entries of "
+        "nvidia-smi -L",
+        printable_value(*probe.visible_devices));
+  }
+  if (probe.error_name == "cudaErrorNoDevice")
+    return "the driver sees no GPU: check nvidia-smi -L, and check that a container was started with the GPUs "
+           "(/dev/nvidia0)";
+  if (probe.error_name == "cudaErrorSystemDriverMismatch")
+    return "the driver's library (libcuda.so.1) and its kernel module have different versions: reload the module or "
+           "restart the machine, and in a container remove libcuda of CUDA's compat package from LD_LIBRARY_PATH";
+  if (probe.error_name == "cudaErrorMemoryAllocation")
+    return "CUDA cannot start, because memory is short: raise the limits on host memory (ulimit -v, the job's memory), "
+           "or stop other programs on the GPUs (nvidia-smi)";
+  if (probe.error_name == "cudaErrorUnknown")
+    return "CUDA cannot start and gives no reason: check nvidia-smi and the kernel log (dmesg | grep -i nvrm), and "
+           "reload the driver's modules (nvidia_uvm first)";
+  return device_error_message("looking for GPUs", "CUDA's start", probe.error_name, probe.error_text);
 }
 
 }  // namespace
 
 std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version / 10 % 100); }
 
-std::string no_gpu_message(const GpuProbe& probe) {
-  if (probe.driver_version == 0)
-    return fmt::format(
-        "no NVIDIA driver found (libcuda.so.1 cannot be loaded): install it, start the container with the GPUs "
-        "(--gpus all), {}",
-        kUseHost);
-  if (probe.error_name == "cudaErrorInsufficientDriver")
-    return fmt::format(
-        "the driver supports CUDA {}, this program was built with CUDA {}: install a newer driver, or a build "
-        "with an older CUDA, {}",
-        cuda_version_text(probe.driver_version), cuda_version_text(probe.runtime_version), kUseHost);
-  if (probe.error_name == "cudaErrorNoDevice" && probe.visible_devices) {
-    if (hides_all_gpus(*probe.visible_devices))
-      return fmt::format("CUDA_VISIBLE_DEVICES={} hides all GPUs: unset it or name GPUs of nvidia-smi -L, {}",
-                         printable_value(*probe.visible_devices), kUseHost);
-    return fmt::format(
-        "CUDA_VISIBLE_DEVICES={} shows no GPU: its first entry does not exist, or an entry is repeated; use entries of "
-        "nvidia-smi -L, {}",
-        printable_value(*probe.visible_devices), kUseHost);
-  }
-  if (probe.error_name == "cudaErrorNoDevice")
-    return fmt::format(
-        "the driver sees no GPU: check nvidia-smi -L, and check that a container was started with the GPUs "
-        "(/dev/nvidia0), {}",
-        kUseHost);
-  if (probe.error_name == "cudaErrorSystemDriverMismatch")
-    return fmt::format(
-        "the driver's library (libcuda.so.1) and its kernel module have different versions: reload the module or "
-        "restart the machine, and in a container remove libcuda of CUDA's compat package from LD_LIBRARY_PATH, {}",
-        kUseHost);
-  if (probe.error_name == "cudaErrorMemoryAllocation")
-    return fmt::format(
-        "CUDA cannot start, because memory is short: raise the limits on host memory (ulimit -v, the job's memory), "
-        "or stop other programs on the GPUs (nvidia-smi), {}",
-        kUseHost);
-  if (probe.error_name == "cudaErrorUnknown")
-    return fmt::format(
-        "CUDA cannot start and gives no reason: check nvidia-smi and the kernel log (dmesg | grep -i nvrm), and "
-        "reload the driver's modules (nvidia_uvm first), {}",
-        kUseHost);
-  return device_error_message("looking for GPUs", "CUDA's start", probe.error_name, probe.error_text) + ", " + kUseHost;
-}
+std::string no_gpu_message(const GpuProbe& probe) { return reason_with_remedy(probe) + ", or use --backend host"; }
 
 std::string visible_devices_hint(const std::optional<std::string>& visible_devices, int visible_count) {
   if (!visible_devices || visible_devices->empty()) return {};
