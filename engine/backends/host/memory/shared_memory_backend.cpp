@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "backends/host/host_hardware.hpp"
 #include "backends/host/memory/shared_memory_communicator.hpp"
 #include "common/os/processors.hpp"
 
@@ -20,14 +19,6 @@ SharedMemoryBackend::SharedMemoryBackend(int processes, int threads_per_process,
       cpu_name_(busbw::cpu_name()),
       cache_bytes_(last_cache_bytes()) {}
 
-Device SharedMemoryBackend::device(int local_rank) const { return {local_rank, "cpu", cpu_name_}; }
-
-std::size_t SharedMemoryBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
-
-std::size_t SharedMemoryBackend::work_bytes(int ranks) const {
-  return Workspace::control_bytes(ranks, layers_, concurrent_layers_);
-}
-
 std::vector<std::string> SharedMemoryBackend::warnings() const {
   const auto warning = oversubscription_warning(ranks_, static_cast<int>(allowed_processors().size()));
   return warning ? std::vector{*warning} : std::vector<std::string>{};
@@ -39,15 +30,6 @@ void SharedMemoryBackend::reserve(int ranks, std::size_t buffer_bytes) {
     throw std::logic_error("SharedMemoryBackend::reserve: the rank count differs from the constructor's");
   workspace_ = std::make_unique<Workspace>(ranks, buffer_bytes, processes_ > 1 ? Sharing::processes : Sharing::threads,
                                            layers_, concurrent_layers_);
-}
-
-std::unique_ptr<Communicator> SharedMemoryBackend::connect(Team& world, Team& group) {
-  return connect_layer(world, group, 0);
-}
-
-std::unique_ptr<Communicator> SharedMemoryBackend::connect_further(Team& world, Team& group, Communicator& /*first*/,
-                                                                   int layer) {
-  return connect_layer(world, group, layer);
 }
 
 std::unique_ptr<CommunicatorLifecycle> SharedMemoryBackend::make_lifecycle(Team& world) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/backend.hpp"
+#include "backends/host/host_hardware.hpp"
 #include "backends/host/host_lifecycle.hpp"
 #include "backends/host/host_traits.hpp"
 #include "backends/host/memory/workspace.hpp"
@@ -20,15 +21,19 @@ class SharedMemoryBackend final : public Backend {
 
   const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
-  Device device(int local_rank) const override;
-  std::size_t available_bytes(int ranks) const override;
-  std::size_t work_bytes(int ranks) const override;
+  Device device(int local_rank) const override { return {local_rank, "cpu", cpu_name_}; }
+  std::size_t available_bytes(int /*ranks*/) const override { return available_memory_bytes(); }
+  std::size_t work_bytes(int ranks) const override {
+    return Workspace::control_bytes(ranks, layers_, concurrent_layers_);
+  }
   /// Warns about fewer processors than ranks.
   std::vector<std::string> warnings() const override;
   void reserve(int ranks, std::size_t buffer_bytes) override;
   /// Each rank can have one communicator of each layer at a time. `world` and this backend must outlive it.
-  std::unique_ptr<Communicator> connect(Team& world, Team& group) override;
-  std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& first, int layer) override;
+  std::unique_ptr<Communicator> connect(Team& world, Team& group) override { return connect_layer(world, group, 0); }
+  std::unique_ptr<Communicator> connect_further(Team& world, Team& group, Communicator& /*first*/, int layer) override {
+    return connect_layer(world, group, layer);
+  }
   /// A communicator with a parent is in layer 1, because its ranks keep the parent in layer 0.
   std::unique_ptr<CommunicatorLifecycle> make_lifecycle(Team& world) override;
   std::string missing_lifecycle_call(CreationKind /*kind*/, LifecycleCall call) const override {

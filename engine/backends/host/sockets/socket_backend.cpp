@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "backends/host/host_hardware.hpp"
 #include "backends/host/sockets/socket_addresses.hpp"
 #include "backends/host/sockets/socket_communicator.hpp"
 #include "backends/host/sockets/socket_mesh.hpp"
@@ -35,16 +34,12 @@ SocketBackend::SocketBackend(int first_rank, int ranks, std::string version, std
       interfaces_(select_interfaces(interfaces(), interface_prefixes(), kInterfacesVariable)),
       cpu_name_(busbw::cpu_name()) {}
 
-Device SocketBackend::device(int index) const { return {index, "cpu", cpu_name_}; }
-
 std::optional<NetworkPort> SocketBackend::network_port(int index) const {
   const std::vector<std::string> names = port_names(interfaces_);
   if (!first_on_host_ || names.empty()) return std::nullopt;
   const auto position = static_cast<std::size_t>(*first_on_host_ + index) % names.size();
   return NetworkPort{names[position], static_cast<int>(position)};
 }
-
-std::size_t SocketBackend::available_bytes(int /*ranks*/) const { return available_memory_bytes(); }
 
 std::size_t SocketBackend::work_bytes(int ranks) const {
   return static_cast<std::size_t>(ranks) * SocketCommunicator::kWorkBytes;

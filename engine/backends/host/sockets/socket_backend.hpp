@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "backends/host/host_hardware.hpp"
 #include "backends/host/host_lifecycle.hpp"
 #include "backends/host/host_traits.hpp"
 #include "backends/host/rank_buffers.hpp"
@@ -26,8 +27,8 @@ class SocketBackend final : public Backend {
 
   const BackendTraits& traits() const override { return kHostTraits; }
   std::string version() const override { return version_; }
-  Device device(int index) const override;
-  std::size_t available_bytes(int ranks) const override;
+  Device device(int index) const override { return {index, "cpu", cpu_name_}; }
+  std::size_t available_bytes(int /*ranks*/) const override { return available_memory_bytes(); }
   std::size_t work_bytes(int ranks) const override;
   std::optional<NetworkPort> network_port(int index) const override;
   /// The transport and, after ranks are connected, the local addresses that they use.

@@ -27,51 +27,49 @@ struct Remedy {
 
 // Error names from the documentation of the CUDA runtime API, section "CUDA error types". After the device is lost, all
 // later calls of the process fail.
-constexpr std::array kRemedies{
-    Remedy{
-        "cudaErrorECCUncorrectable", true,
-        "its memory failed: drain the machine and reset the GPU (nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg | grep Xid)"},
-    Remedy{
-        "cudaErrorContained", true,
-        "its memory failed and the error was contained: restart the job and check nvidia-smi -q -d ECC,ROW_REMAPPER"},
-    Remedy{"cudaErrorNvlinkUncorrectable", true,
-           "an NVLink failed: check nvidia-smi nvlink -e, the fabric manager and the kernel log (dmesg | grep Xid)"},
-    Remedy{"cudaErrorHardwareStackError", true, kXidRemedy},
-    Remedy{"cudaErrorIllegalInstruction", true, kXidRemedy},
-    Remedy{"cudaErrorMisalignedAddress", true, kXidRemedy},
-    Remedy{"cudaErrorInvalidAddressSpace", true, kXidRemedy},
-    Remedy{"cudaErrorInvalidPc", true, kXidRemedy},
-    Remedy{"cudaErrorLaunchFailure", true, kXidRemedy},
-    Remedy{"cudaErrorIllegalAddress", true, kXidRemedy},
-    Remedy{"cudaErrorLaunchTimeout", true, "a kernel exceeded the system's time limit: use a GPU without display"},
-    Remedy{"cudaErrorTensorMemoryLeak", true, kXidRemedy},
-    Remedy{"cudaErrorExternalDevice", true, kXidRemedy},
-    Remedy{"cudaErrorMpsRpcFailure", true, "the MPS server has ended: restart it (nvidia-cuda-mps-control)"},
-    Remedy{"cudaErrorMpsServerNotReady", false, "wait for the MPS server, or stop it (nvidia-cuda-mps-control)"},
-    Remedy{"cudaErrorMpsConnectionFailed", false, "restart the MPS server (nvidia-cuda-mps-control)"},
-    Remedy{"cudaErrorDevicesUnavailable", false,
-           "another process holds it: check the processes and the compute mode in nvidia-smi"},
-    Remedy{"cudaErrorDeviceUninitialized", true, kXidRemedy},
-    Remedy{"cudaErrorUnknown", true, kXidRemedy},
-    Remedy{"cudaErrorNoDevice", true, "no GPU is left: check nvidia-smi and the kernel log (dmesg | grep Xid)"},
-    Remedy{"cudaErrorSystemNotReady", false, "start the fabric manager (systemctl status nvidia-fabricmanager)"},
-    Remedy{"cudaErrorInsufficientDriver", false, "install a newer driver, or an older build of this program"},
-    Remedy{"cudaErrorNoKernelImageForDevice", false,
-           "this build has no code for this GPU: build with its architecture in CMAKE_CUDA_ARCHITECTURES"},
-    Remedy{"cudaErrorUnsupportedPtxVersion", false, "install a newer driver"},
-    Remedy{"cudaErrorMemoryAllocation", false,
-           "the GPU has too little memory: lower -e, or stop other programs on it (nvidia-smi)"},
-    Remedy{"cudaErrorStreamCaptureUnsupported", false, "a CUDA graph cannot contain this operation: leave -G out"},
-    Remedy{"cudaErrorStreamCaptureInvalidated", false, "the CUDA graph could not be captured: leave -G out"},
-    Remedy{"cudaErrorPeerAccessUnsupported", false,
-           "the GPUs cannot reach each other: check nvidia-smi topo -p2p r, or set NCCL_P2P_DISABLE=1"},
-    Remedy{"cudaErrorTooManyPeers", false, "set NCCL_P2P_LEVEL or NCCL_P2P_DISABLE=1, so that fewer peers are mapped"},
+constexpr Remedy kRemedies[]{
+    {"cudaErrorECCUncorrectable", true,
+     "its memory failed: drain the machine and reset the GPU (nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg | grep Xid)"},
+    {"cudaErrorContained", true,
+     "its memory failed and the error was contained: restart the job and check nvidia-smi -q -d ECC,ROW_REMAPPER"},
+    {"cudaErrorNvlinkUncorrectable", true,
+     "an NVLink failed: check nvidia-smi nvlink -e, the fabric manager and the kernel log (dmesg | grep Xid)"},
+    {"cudaErrorHardwareStackError", true, kXidRemedy},
+    {"cudaErrorIllegalInstruction", true, kXidRemedy},
+    {"cudaErrorMisalignedAddress", true, kXidRemedy},
+    {"cudaErrorInvalidAddressSpace", true, kXidRemedy},
+    {"cudaErrorInvalidPc", true, kXidRemedy},
+    {"cudaErrorLaunchFailure", true, kXidRemedy},
+    {"cudaErrorIllegalAddress", true, kXidRemedy},
+    {"cudaErrorLaunchTimeout", true, "a kernel exceeded the system's time limit: use a GPU without display"},
+    {"cudaErrorTensorMemoryLeak", true, kXidRemedy},
+    {"cudaErrorExternalDevice", true, kXidRemedy},
+    {"cudaErrorMpsRpcFailure", true, "the MPS server has ended: restart it (nvidia-cuda-mps-control)"},
+    {"cudaErrorMpsServerNotReady", false, "wait for the MPS server, or stop it (nvidia-cuda-mps-control)"},
+    {"cudaErrorMpsConnectionFailed", false, "restart the MPS server (nvidia-cuda-mps-control)"},
+    {"cudaErrorDevicesUnavailable", false,
+     "another process holds it: check the processes and the compute mode in nvidia-smi"},
+    {"cudaErrorDeviceUninitialized", true, kXidRemedy},
+    {"cudaErrorUnknown", true, kXidRemedy},
+    {"cudaErrorNoDevice", true, "no GPU is left: check nvidia-smi and the kernel log (dmesg | grep Xid)"},
+    {"cudaErrorSystemNotReady", false, "start the fabric manager (systemctl status nvidia-fabricmanager)"},
+    {"cudaErrorInsufficientDriver", false, "install a newer driver, or an older build of this program"},
+    {"cudaErrorNoKernelImageForDevice", false,
+     "this build has no code for this GPU: build with its architecture in CMAKE_CUDA_ARCHITECTURES"},
+    {"cudaErrorUnsupportedPtxVersion", false, "install a newer driver"},
+    {"cudaErrorMemoryAllocation", false,
+     "the GPU has too little memory: lower -e, or stop other programs on it (nvidia-smi)"},
+    {"cudaErrorStreamCaptureUnsupported", false, "a CUDA graph cannot contain this operation: leave -G out"},
+    {"cudaErrorStreamCaptureInvalidated", false, "the CUDA graph could not be captured: leave -G out"},
+    {"cudaErrorPeerAccessUnsupported", false,
+     "the GPUs cannot reach each other: check nvidia-smi topo -p2p r, or set NCCL_P2P_DISABLE=1"},
+    {"cudaErrorTooManyPeers", false, "set NCCL_P2P_LEVEL or NCCL_P2P_DISABLE=1, so that fewer peers are mapped"},
 };
 
 /// Null if the table has no such error.
 const Remedy* find_remedy(std::string_view error_name) {
   const auto remedy = std::ranges::find(kRemedies, error_name, &Remedy::error_name);
-  return remedy == kRemedies.end() ? nullptr : &*remedy;
+  return remedy == std::end(kRemedies) ? nullptr : remedy;
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // All-to-all kernel -D 1: stores to the peers' memory, one element at a time. Each rank stores its chunk for a peer
-// into the peer's receive buffer.
-// Requires that all ranks reach each other's memory (NCCL: LSA, load-store accessible). Supports every type and any
-// alignment, because it computes nothing. Buffers must not be in place.
+// into the peer's receive buffer. Requires that all ranks reach each other's memory (NCCL: LSA, load-store accessible).
+// Supports every type and any alignment, because it computes nothing. Buffers must not be in place.
 #include <nccl_device.h>
 
 #include "backends/nccl/kernels/alltoall_chunks.cuh"

@@ -14,7 +14,8 @@ __device__ unsigned long long global_timer_ns() {
 }
 
 __global__ void wait_for_time(unsigned long long ns, unsigned long long* end_ns, bool overlapped) {
-  const unsigned long long end = (overlapped ? *end_ns : global_timer_ns()) + ns;
+  const unsigned long long start = overlapped ? *end_ns : global_timer_ns();
+  const unsigned long long end = start + ns;
   while (global_timer_ns() < end) {
   }
   *end_ns = end;

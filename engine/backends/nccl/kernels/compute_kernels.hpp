@@ -5,7 +5,7 @@
 namespace busbw {
 
 /// Later work in `stream` starts `ns` nanoseconds after the earlier work has ended, or, if `overlapped`, after the
-/// previous delay with the same `end_ns`. That is device memory with the end of the last delay by the global timer.
+/// previous delay with the same `end_ns`. `end_ns`: device memory for the end of the last delay, by the global timer.
 cudaError_t launch_delay(unsigned long long ns, unsigned long long* end_ns, bool overlapped, cudaStream_t stream);
 
 /// Multiplies the matrix of `order` x `order` floats, row by row in device memory, with itself, without tensor cores.

@@ -73,7 +73,8 @@ template <class E>
 struct SumReduction {
   using Element = E;
   using Accumulator = typename E::Accumulator;
-  static constexpr unsigned kValuesPerThread = sizeof(Accumulator) == 8 || sizeof(typename E::Stored) == 1 ? 16 : 32;
+  static constexpr bool kHasFewValues = sizeof(Accumulator) == 8 || sizeof(typename E::Stored) == 1;
+  static constexpr unsigned kValuesPerThread = kHasFewValues ? 16 : 32;
   static constexpr int kPeerUnroll = 4;
   __device__ Accumulator combine(Accumulator a, Accumulator b) const { return E::sum(a, b); }
   __device__ Accumulator finish(Accumulator value, int) const { return value; }

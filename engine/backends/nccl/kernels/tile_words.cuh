@@ -55,17 +55,28 @@ class TileLocator {
 /// branch depends on the offset, so all lanes of a warp run the same instructions.
 __device__ inline uint4 tile_word(const unsigned char* tile, unsigned offset) {
   const uint4* const words = reinterpret_cast<const uint4*>(tile) + offset / kWordBytes;
-  const uint4 low = words[0], high = words[1];
-  const bool skips_two_parts = offset & 8, skips_one_part = offset & 4;
-  const unsigned a0 = skips_two_parts ? low.z : low.x, a1 = skips_two_parts ? low.w : low.y,
-                 a2 = skips_two_parts ? high.x : low.z, a3 = skips_two_parts ? high.y : low.w,
-                 a4 = skips_two_parts ? high.z : high.x, a5 = skips_two_parts ? high.w : high.y;
-  const unsigned b0 = skips_one_part ? a1 : a0, b1 = skips_one_part ? a2 : a1, b2 = skips_one_part ? a3 : a2,
-                 b3 = skips_one_part ? a4 : a3, b4 = skips_one_part ? a5 : a4;
+  const uint4 low = words[0];
+  const uint4 high = words[1];
+  const bool skips_two_parts = offset & 8;
+  const unsigned a0 = skips_two_parts ? low.z : low.x;
+  const unsigned a1 = skips_two_parts ? low.w : low.y;
+  const unsigned a2 = skips_two_parts ? high.x : low.z;
+  const unsigned a3 = skips_two_parts ? high.y : low.w;
+  const unsigned a4 = skips_two_parts ? high.z : high.x;
+  const unsigned a5 = skips_two_parts ? high.w : high.y;
+  const bool skips_one_part = offset & 4;
+  const unsigned b0 = skips_one_part ? a1 : a0;
+  const unsigned b1 = skips_one_part ? a2 : a1;
+  const unsigned b2 = skips_one_part ? a3 : a2;
+  const unsigned b3 = skips_one_part ? a4 : a3;
+  const unsigned b4 = skips_one_part ? a5 : a4;
   const unsigned shift_bits = (offset & 3) * 8;
   return make_uint4(__funnelshift_r(b0, b1, shift_bits), __funnelshift_r(b1, b2, shift_bits),
                     __funnelshift_r(b2, b3, shift_bits), __funnelshift_r(b3, b4, shift_bits));
 }
+
+/// True if the words differ in any bit.
+__device__ inline bool differ(uint4 a, uint4 b) { return ((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) != 0; }
 
 /// Expected word that begins with byte number `byte` of the range. Its end may lie in the next block.
 __device__ inline uint4 expected_word(const DeviceRange& range, TileLocator& locator, std::uint64_t byte) {
@@ -74,8 +85,8 @@ __device__ inline uint4 expected_word(const DeviceRange& range, TileLocator& loc
   const TilePosition next = locator.locate(byte + position.contiguous_bytes);
   unsigned parts[4] = {};
   for (unsigned i = 0; i < kWordBytes; ++i) {
-    const unsigned offset =
-        i < position.contiguous_bytes ? position.offset + i : next.offset + i - position.contiguous_bytes;
+    const bool is_in_first_block = i < position.contiguous_bytes;
+    const unsigned offset = is_in_first_block ? position.offset + i : next.offset + (i - position.contiguous_bytes);
     parts[i / 4] |= static_cast<unsigned>(range.tile[offset]) << (i % 4 * 8);
   }
   return make_uint4(parts[0], parts[1], parts[2], parts[3]);
@@ -139,9 +150,7 @@ __device__ inline unsigned count_differing(const DeviceRange& range, std::size_t
         differing += differs;
       },
       [](const uint4* address) { return *address; },
-      [&](const uint4*, uint4 got, uint4 expected) {
-        differing += ((got.x ^ expected.x) | (got.y ^ expected.y) | (got.z ^ expected.z) | (got.w ^ expected.w)) != 0;
-      });
+      [&](const uint4*, uint4 got, uint4 expected) { differing += differ(got, expected); });
   return differing;
 }
 
