@@ -34,8 +34,8 @@ struct RankControl {
 };
 
 /// Shared memory of a job. A `rank` is a world rank. In each layer, a rank belongs to one communicator at a time, so
-/// one control block per rank and layer is enough. GroupControl number r is that of the communicator whose first rank
-/// is world rank r.
+/// one control block per rank and layer is enough. A communicator with first rank r in the world has GroupControl
+/// number r.
 class Workspace {
  public:
   /// Bytes that `ranks` ranks need in addition to their buffers.
