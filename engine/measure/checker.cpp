@@ -93,14 +93,6 @@ void Checker::verify_untouched(const RankCase& rank_case, Placement placement, R
   }
 }
 
-Segments Checker::send_segments(const RankCase& rank_case) const {
-  return rank_case.collective.send_segments(rank_case.shape, rank_case.position_in(communicator_));
-}
-
-Segments Checker::expected_segments(const RankCase& rank_case) const {
-  return rank_case.collective.expected_segments(rank_case.shape, rank_case.position_in(communicator_));
-}
-
 std::size_t Checker::result_start(const RankCase& rank_case, Placement placement) const {
   const std::ptrdiff_t offset_bytes = buffers_.recv_data(placement) - buffers_.recv_region(placement).data();
   return static_cast<std::size_t>(offset_bytes) / size_bytes(rank_case.dtype);

@@ -58,8 +58,12 @@ class Checker {
   void verify_untouched(const RankCase& rank_case, Placement placement, RankCheckResult& check_result);
 
  private:
-  Segments send_segments(const RankCase& rank_case) const;
-  Segments expected_segments(const RankCase& rank_case) const;
+  Segments send_segments(const RankCase& rank_case) const {
+    return rank_case.collective.send_segments(rank_case.shape, rank_case.position_in(communicator_));
+  }
+  Segments expected_segments(const RankCase& rank_case) const {
+    return rank_case.collective.expected_segments(rank_case.shape, rank_case.position_in(communicator_));
+  }
   /// Returns the data stream of the segment's source.
   DataStream stream_of(const RankCase& rank_case, const Segment& segment);
   DataStream poison_stream(const RankCase& rank_case) const;

@@ -141,10 +141,9 @@ GpuSurvey survey_gpus(bool forks_follow) {
     survey.gpus.push_back({i, gpu.name, printed_bus_id(gpu.bus_id),
                            gpu.free_known ? std::optional<std::size_t>(gpu.free_bytes) : std::nullopt,
                            gpu.compute_capability ? std::optional<int>(gpu.compute_capability) : std::nullopt});
-  }
-  for (int i = 0; i < packed->count; ++i)
     for (int other = 0; other < i; ++other)
       if (packed->lacks_access[other][i]) survey.pairs_without_access.emplace_back(other, i);
+  }
   if (survey.gpus.empty())
     survey.no_gpu_reason = no_gpu_message({"cudaErrorNoDevice", "", /*driver_version=*/1, /*runtime_version=*/1,
                                            process_environment("CUDA_VISIBLE_DEVICES")});
