@@ -13,11 +13,11 @@
 #include "backends/nccl/cuda/cuda.hpp"
 #include "backends/nccl/cuda/cuda_gate.hpp"
 #include "backends/nccl/cuda/device_comm.hpp"
+#include "backends/nccl/cuda/memory_tracker.hpp"
 #include "backends/nccl/cuda/nccl_buffers.hpp"
 #include "backends/nccl/cuda/nccl_comm.hpp"
 #include "backends/nccl/cuda/nccl_issuer.hpp"
 #include "backends/nccl/launch_group.hpp"
-#include "backends/nccl/memory_tracker.hpp"
 #include "backends/nccl/profiler/algorithm_observer.hpp"
 #include "common/libraries/nvml.hpp"
 

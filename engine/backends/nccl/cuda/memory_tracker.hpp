@@ -1,12 +1,11 @@
 #pragma once
 // GPU memory used by each start step of a rank (-M): the decrease of the free memory that CUDA reports. The memory of
 // CUDA's context is NVML's figure for this process before the first step.
-#include <cuda_runtime_api.h>
-
 #include <cstdint>
 #include <optional>
 
 #include "backends/backend.hpp"
+#include "backends/nccl/cuda/cuda.hpp"
 #include "common/libraries/nvml.hpp"
 
 namespace busbw {
@@ -34,10 +33,8 @@ class MemoryTracker {
 
  private:
   std::optional<std::int64_t> free_bytes() const {
-    std::size_t free = 0;
-    std::size_t total = 0;
-    if (!enabled_ || cudaMemGetInfo(&free, &total) != cudaSuccess) return std::nullopt;
-    return static_cast<std::int64_t>(free);
+    const auto bytes = enabled_ ? free_memory_bytes() : std::nullopt;
+    return bytes ? std::optional(static_cast<std::int64_t>(*bytes)) : std::nullopt;
   }
   void add_step(std::optional<std::int64_t>& bytes) {
     const auto free_now = free_bytes();
