@@ -12,8 +12,9 @@ namespace busbw {
 /// Sets NCCL's variables for flows in the environment, except those that the user set. Call before NCCL is opened.
 void set_flow_environment();
 
-/// Sets NCCL_COMM_BLOCKING=0, also if the user set it: it overrides the configuration of a communicator, and a blocking
-/// one would wait forever for a lost rank. Only for a library that reads this configuration.
+/// Sets NCCL_COMM_BLOCKING=0, even if the user set another value. The variable overrides the configuration of a
+/// communicator, and a blocking communicator would wait forever for a lost rank. Only for a library that reads this
+/// configuration.
 void forbid_blocking_communicators();
 
 /// Returns the variables of these functions that are set now, with their values.

@@ -19,7 +19,7 @@ struct PeerInfo {
   std::vector<Interface> interfaces;
 
   Bytes encoded() const;
-  /// True if both ranks reach each other over loopback.
+  /// True if both ranks are known to reach each other over loopback.
   bool same_host(const PeerInfo& other) const {
     return !loopback_namespace.empty() && loopback_namespace == other.loopback_namespace;
   }

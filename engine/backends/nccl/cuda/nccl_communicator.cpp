@@ -84,8 +84,8 @@ NcclCommunicator::NcclCommunicator(const NcclLibrary& library, Team& world, Team
       member_(rank_config.launch_group ? *rank_config.launch_group : *own_launch_group_, rank_config.group_index,
               issuer_, world) {}
 
-// Each `record_` call charges the memory that was allocated since the call before, to the buffers or to the library. So
-// the first one, before NCCL joins, is for the send and receive buffers.
+// Each `record_` call charges the memory that was allocated since the previous call, to the buffers or to the library.
+// The first call, before NCCL joins, charges the send and receive buffers.
 
 NcclComm NcclCommunicator::join(const NcclLibrary& library, const NcclRankConfig& rank_config) {
   memory_.record_buffer_step();

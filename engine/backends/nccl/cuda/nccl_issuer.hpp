@@ -84,7 +84,9 @@ class NcclIssuer final : public OperationIssuer {
   void leave_if_stalled();
   /// Leaves the communicator if `state` is an error that a peer may have caused. Throws if it is another error.
   void handle_state(ncclResult_t state);
+  /// Aborts the communicator, which ends its operations, and gives up their peers.
   void leave(const std::string& reason);
+  /// Adds the awaited peers to the failed peers, with the reason of the last `leave`.
   void give_up_awaited_peers();
   void leave_after_timeout();
   /// Throws like NcclComm::check_call. In a communicator that survives losses, keeps an error that a peer may have
@@ -106,16 +108,16 @@ class NcclIssuer final : public OperationIssuer {
   std::vector<AwaitedSignals> awaited_signals_;  // reused by `put`
   unsigned poll_count_ = 0;
   // For communicators that survive losses.
-  std::optional<TickLimit> stall_limit_;  // set if the communicator survives losses
-  double limit_s_ = 0;
+  std::optional<TickLimit> stall_limit_;    // set by `leave_after`
+  double limit_s_ = 0;                      // of stall_limit_
   std::size_t last_closing_ = 0;            // number of the gate's last closing
   bool is_waiting_ = false;                 // no request since the last call of `has_finished`
   ncclResult_t call_error_ = ncclSuccess;   // for `finish_calls`
-  std::set<int> awaited_peers_;             // of the operations since the stream was last empty
+  std::set<int> awaited_peers_;             // peers of exchanges since the stream was last empty
   std::deque<std::size_t> pending_stamps_;  // timestamps that the stream has not reached
   std::string leave_reason_;  // of the last time that this rank left its communicator
   std::map<int, std::string> failed_peers_;
-  std::map<int, int> comm_ranks_;  // by the numbers of requests; empty: these numbers are those of the communicator
+  std::map<int, int> comm_ranks_;  // rank in the communicator, by the peer's number in requests; empty: both are equal
 };
 
 }  // namespace busbw

@@ -23,9 +23,9 @@ SharedUniqueIds share_unique_ids(const NcclLibrary& library, Team& group, int ro
 /// True if the library creates communicators with the members of `NcclOptions` that NCCL reads from a configuration.
 bool reads_config(const NcclLibrary& library);
 
-/// Joins the communicator of these ids as `rank` of `ranks`, on the current device. All ranks must call this function,
-/// and it returns after all have called it; with `survives_losses`, it returns ncclInProgress before. Stores the handle
-/// in `*comm` and returns NCCL's result.
+/// Joins the communicator of these ids as `rank` of `ranks`, on the current device. All ranks must call this function.
+/// It returns after all ranks have called it. With `survives_losses`, it may return ncclInProgress earlier. Stores the
+/// handle in `*comm` and returns NCCL's result.
 ncclResult_t join_communicator(const NcclLibrary& library, const NcclOptions& options, std::span<ncclUniqueId> ids,
                                int rank, int ranks, ncclComm_t* comm);
 
