@@ -16,9 +16,8 @@
 
 namespace busbw {
 
-/// A wait prints its first status message at this tick, and the next ones at this distance.
-inline constexpr int kFirstStatusTicks = 3 * kTicksPerS;
-inline constexpr int kStatusTicks = 10 * kTicksPerS;
+inline constexpr int kFirstStatusTicks = 3 * kTicksPerS;  // time until a wait prints its first status message
+inline constexpr int kStatusTicks = 10 * kTicksPerS;      // interval of the later status messages
 
 /// Position of one process in a launched job, with its limits.
 struct Membership {
@@ -79,17 +78,24 @@ class RendezvousPoint {
   const std::string& process_0_host() const { return process_0_host_; }
 
  private:
-  /// Problems of one call of `join`, for its messages.
+  /// Elapsed time and problems of one call of `join`.
   struct JoinAttempt {
-    std::string error;      // last problem
-    std::string rejection;  // token or version mismatch in the current round over all candidates; not authenticated
+    int limit_ticks = 0;
+    Ticker ticker = {};
+    int tick = 0;
+    std::string error = {};  // last problem
+    /// Token or version mismatch in the current round over all candidates. The sender may not belong to the job.
+    std::string rejection = {};
+
+    /// Updates `tick`. Returns the time left, or 0.
+    int take_ticks_left();
   };
   /// One address at which process 0 may listen.
   struct CandidateAddress {
     Endpoint endpoint;
     std::string name;  // for messages: "node1 at " if the address was resolved from a name, else empty
   };
-  /// Result of looking for process 0.
+  /// Result of a search for process 0.
   struct CandidateLookup {
     std::vector<CandidateAddress> candidates;
     std::string problem;  // reason why an address is missing; empty if none is
@@ -98,6 +104,7 @@ class RendezvousPoint {
   std::optional<PublishedAddress> read_published();
   std::string share_through_launcher(const std::string& text) const;
   CandidateLookup find_candidates();
+  std::optional<TcpChannel> try_candidates(bool is_control, int max_connect_ticks, JoinAttempt& attempt);
   bool run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_control, int limit_ticks,
                      JoinAttempt& attempt);
 

@@ -45,8 +45,8 @@ class ProcessTracker {
   /// Returns a message about a client that claims the number of a missing process and has another token. Empty if there
   /// was no such client. The client is not authenticated, so use the message only as a hint.
   std::string token_mismatch_message() const;
-  /// Returns a message about a client of another protocol version. Empty if there was no such client. This client is
-  /// not authenticated either, so this message is only a hint too.
+  /// Returns a message about a client of another protocol version. Empty if there was no such client. Also only a hint,
+  /// because the client is not authenticated.
   std::string version_mismatch_message() const;
   /// Returns the failure sent to the first client that has the job's token but other settings, for example another
   /// number of processes. Nothing if there was no such client. The refusal of a process that joins after its loss is
@@ -79,7 +79,8 @@ class ProcessTracker {
 
  private:
   struct Process {
-    /// absent: has not joined yet; left: ended and said so; lost: ended or went silent without a message.
+    /// absent: has not joined yet; left: ended with a leave frame; lost: ended otherwise, went silent, withdrew or did
+    /// not join in time.
     enum class State { absent, joined, left, lost };
     State state = State::absent;
     bool is_refused = false;  // the process received a refusal

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/support/printable.hpp"
+#include "common/values/quantity.hpp"
 
 namespace busbw {
 namespace {
@@ -22,7 +23,7 @@ bool names_gpus(std::string_view text) {
     const std::string_view entry = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), entry.size() + 1));
     const std::string_view count = entry.substr(entry.rfind(':') + 1);  // npos + 1 is 0
-    if (count.find_first_not_of("0123456789") == count.npos && count.find_first_not_of('0') != count.npos) return true;
+    if (parse_digits(count).value_or(0) > 0) return true;
   }
   return false;
 }

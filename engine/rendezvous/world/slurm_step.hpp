@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// True if srun started this process, or an ancestor of it, as a task. False in a batch script, in salloc's shell and
+/// True if srun started this process or one of its ancestors as a task. False in a batch script, in salloc's shell and
 /// in an interactive step. There, Slurm's variables contain the task count for an srun that may be started later.
 bool is_slurm_task(Environment environment);
 
