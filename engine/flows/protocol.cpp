@@ -18,6 +18,7 @@ using nlohmann::json;
 
 constexpr int kProtocol = 1;
 constexpr std::int64_t kMaxIterations = 100'000;  // the samples of a round are kept in memory
+constexpr std::size_t kMaxQuotedBytes = 60;       // of an invalid request in an error
 
 const json& member(const json& object, const char* name) {
   const auto entry = object.is_object() ? object.find(name) : object.end();
@@ -28,9 +29,12 @@ const json& member(const json& object, const char* name) {
 std::int64_t whole_number(const json& object, const char* name, std::int64_t min,
                           std::int64_t max = std::numeric_limits<std::int64_t>::max()) {
   const json& value = member(object, name);
-  const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max)
-                                               : value.is_number_integer();
-  if (fits && value.get<std::int64_t>() >= min && value.get<std::int64_t>() <= max) return value.get<std::int64_t>();
+  // get<std::int64_t>() would return a negative number for a number from 2^63 on.
+  const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(max);
+  if (value.is_number_integer() && !is_too_large) {
+    const auto number = value.get<std::int64_t>();
+    if (number >= min && number <= max) return number;
+  }
   throw UsageError(fmt::format("\"{}\": {} is not a whole number from {} to {}; correct it", name,
                                printable_value(value.dump(-1, ' ', true, json::error_handler_t::replace)), min, max));
 }
@@ -62,8 +66,8 @@ void add_lost(JsonBuilder& json, const std::vector<LostGpu>& lost) {
 Request parse_request(std::string_view line) {
   const json request = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!request.is_object())
-    throw UsageError(
-        fmt::format("\"{}\" is not a JSON object; send one per line", printable_value(line.substr(0, 60))));
+    throw UsageError(fmt::format("\"{}\" is not a JSON object; send one per line",
+                                 printable_value(line.substr(0, kMaxQuotedBytes))));
   const std::string kind = text(request, "ask");
   if (kind == "end") return EndRequest{};
   if (kind == "cluster") {

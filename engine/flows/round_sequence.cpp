@@ -32,6 +32,21 @@ std::vector<std::vector<Flow>> one_peer_rounds(const std::vector<Flow>& flows) {
   return rounds;
 }
 
+/// Returns the failures of pairs in which neither rank has another failure.
+FailedPairs isolated_failures(const FailedPairs& failures) {
+  std::map<int, int> failure_counts;  // by rank
+  for (const auto& [pair, reason] : failures) {
+    ++failure_counts[pair.first];
+    ++failure_counts[pair.second];
+  }
+  FailedPairs isolated = failures;
+  std::erase_if(isolated, [&](const auto& failure) {
+    const auto& [first, second] = failure.first;
+    return failure_counts[first] > 1 || failure_counts[second] > 1;
+  });
+  return isolated;
+}
+
 }  // namespace
 
 std::pair<int, int> pair_of(const Flow& flow) { return std::minmax(flow.sender, flow.receiver); }
@@ -47,20 +62,12 @@ FailedPairs RoundSequence::failures_of_round(const FailedPairs& failures) const 
 FailedPairs RoundSequence::finish_round(const FailedPairs& failures) {
   const std::vector<Flow> round = next_round();
   const bool has_all_flows = rounds_.size() == 1;
-  if (failures.empty() || !has_all_flows) rounds_.erase(rounds_.begin());
-  std::map<int, int> failure_counts;  // by rank
-  for (const auto& [pair, reason] : failures) {
-    ++failure_counts[pair.first];
-    ++failure_counts[pair.second];
-  }
-  FailedPairs failed;
-  FailedPairs undecided;
-  for (const auto& failure : failures) {
-    const auto& [pair, reason] = failure;
-    const bool is_alone = failure_counts[pair.first] == 1 && failure_counts[pair.second] == 1;
-    (is_alone ? failed : undecided).insert(failure);
-  }
+  const bool runs_again = has_all_flows && !failures.empty();
+  if (!runs_again) rounds_.erase(rounds_.begin());
+  FailedPairs failed = isolated_failures(failures);
   if (!failed.empty()) has_separated_ = false;
+  FailedPairs undecided = failures;
+  std::erase_if(undecided, [&](const auto& failure) { return failed.contains(failure.first); });
   if (!undecided.empty() && has_separated_) {
     for (const auto& [pair, reason] : undecided)
       joint_failures_.emplace(pair, reason + "; only together with other flows of the round");

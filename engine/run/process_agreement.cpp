@@ -1,4 +1,4 @@
-// Compares the facts of all processes.
+// Compares the facts of all processes, and refuses a job with incompatible ones.
 #include "run/process_agreement.hpp"
 
 #include <fmt/format.h>
@@ -45,9 +45,8 @@ std::string library_text(const ProcessInfo& process) {
 void require_same_library(const std::vector<ProcessInfo>& processes) {
   for (std::size_t i = 1; i < processes.size(); ++i) {
     const bool both_known = !processes[i].library_sha256.empty() && !processes[0].library_sha256.empty();
-    if (processes[i].library_version == processes[0].library_version &&
-        (!both_known || processes[i].library_sha256 == processes[0].library_sha256))
-      continue;
+    const bool is_same_file = !both_known || processes[i].library_sha256 == processes[0].library_sha256;
+    if (processes[i].library_version == processes[0].library_version && is_same_file) continue;
     throw UsageError(
         fmt::format("{} measures a different library than {}: {} and {}; name the same one with --library, or install "
                     "it on all hosts",
@@ -140,8 +139,8 @@ std::vector<UnsupportedType> unsupported_by_any(const std::vector<ProcessInfo>& 
   std::map<Dtype, UnsupportedType> unsupported;
   for (std::size_t i = 0; i < processes.size(); ++i) {
     for (UnsupportedType type : processes[i].unsupported) {
-      const auto has_it = [&](const ProcessInfo& process) { return has_same_limitation(process, type); };
-      const bool is_common_reason = std::ranges::all_of(processes, has_it);
+      const auto has_limitation = [&](const ProcessInfo& process) { return has_same_limitation(process, type); };
+      const bool is_common_reason = std::ranges::all_of(processes, has_limitation);
       if (!is_common_reason)
         type.limitation.reason = fmt::format("{}: {}", process_name(processes[i]), type.limitation.reason);
       unsupported.try_emplace(type.dtype, type);

@@ -1,4 +1,4 @@
-// Steps before the ranks start: options become a plan, header and sinks.
+// Makes the plan, the header and the sinks of a run from its options.
 #include "run/run_setup.hpp"
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ namespace busbw {
 namespace {
 
 constexpr double kMaxFlowLimitS = 30;
-// Share of -T. A sender may notice a dead flow after its receiver, each after 1.5 times the limit, all within -T.
+// Share of -T. A receiver may notice a dead flow only after 1.5 times the limit, and its sender as much later. Both
+// must happen within -T: 2 x 1.5 x 0.3 = 0.9.
 constexpr double kFlowLimitShare = 0.3;
 
 std::vector<std::string> header_notes(const Options& options, const MemoryPlan& memory) {
@@ -46,8 +47,7 @@ std::vector<std::string> header_notes(const Options& options, const MemoryPlan& 
   return notes;
 }
 
-/// Adds a note about each flag that has no effect on the backend, and about each call of the tests that the backend
-/// cannot make.
+/// Adds a note about each flag that has no effect on the backend, and about each call that the backend cannot make.
 void add_lifecycle_notes(const CommOpsSettings& settings, const Backend& backend, RunInfo& info) {
   if (!backend.traits().uses_nccl_library) {
     const std::string_view name = backend.traits().name;
@@ -109,7 +109,8 @@ void require_replayable(const Options& options, const Backend& backend) {
   if (!options.replay) return;
   for (const DistinctCall& call : options.replay->distinct_calls()) {
     const Collective* const collective = find_collective(call.function);
-    if (const auto limitation = backend.limitation_of(call.dtype, collective && collective->reduces()))
+    const bool reduces = collective && collective->reduces();
+    if (const auto limitation = backend.limitation_of(call.dtype, reduces))
       throw EnvironmentError(fmt::format("{} in {}: {}; {}, or replay another trace", name(call.dtype),
                                          name(call.function), limitation->reason, limitation->remedy));
   }
@@ -170,15 +171,16 @@ RunInfo make_run_info(const Options& options, const RunPlan& plan, const Backend
   info.start_time_iso = now.iso;
   info.args = options.args;
   info.environment = tuning_environment(environ);
-  // Set by the engine itself, and different between installations.
+  // The engine itself sets this variable, to a path that differs between installations.
   std::erase(info.environment, std::pair<std::string, std::string>(kProfilerVariable, find_profiler_plugin()));
   info.machine = machine_facts();
   info.settings = plan.settings;
   info.notes = header_notes(options, memory);
+  // Number of passes over the sizes. 0 for an endless sweep (-N 0).
+  const std::size_t passes = plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles);
   if (plan.comm_ops) {
     add_lifecycle_notes(*plan.comm_ops, backend, info);
-  } else if (const std::size_t passes =
-                 plan.sweep.configurations.size() * static_cast<std::size_t>(plan.sweep.cycles)) {
+  } else if (passes > 0) {
     const auto& sizes_bytes = plan.sweep.sizes_bytes;
     info.rows_planned = passes * sizes_bytes.size();
     info.bytes_planned = static_cast<double>(passes) * std::accumulate(sizes_bytes.begin(), sizes_bytes.end(), 0.0);
