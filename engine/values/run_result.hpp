@@ -81,7 +81,7 @@ struct RunSettings {
   int device_implementation = 0;        // -D; 0: the library's own operation
   std::optional<int> device_cta_count;  // CTAs of -D's kernel; none without a kernel
   bool report_memory = false;           // -M
-  int rma_contexts = 0;                 // -H: puts in so many contexts; 0: the library's own operation
+  int rma_contexts = 0;                 // -H: number of contexts for puts; 0: the library's own operation
   std::string skew;                     // --skew; empty if absent
   std::string neighbor;                 // --with; empty if absent
   std::optional<LifecycleSettings> lifecycle;  // only of comm_ops
@@ -189,11 +189,11 @@ struct SkewComparison {
 struct TogetherResult {
   std::optional<double> time_s = {};         // ranks combined as for time_s of the measurement
   std::optional<double> ratio_to_alone = {};  // time_s relative to that of the measurement
-  std::optional<double> device_time_s = {};  // none also without a device clock
+  std::optional<double> device_time_s = {};  // also missing without a device clock
   std::vector<std::vector<double>> rank_samples_s = {};  // [rank in group][iteration]
   double active_share = 0;  // part of the measured time with an unfinished operation of the neighbor, on the worst rank
   std::uint64_t neighbor_operations = 0;  // of each rank
-  std::optional<double> neighbor_time_s = {};  // of one of its operations, on the slowest rank; none if none ended
+  std::optional<double> neighbor_time_s = {};  // of one neighbor operation, on the slowest rank; none if none has ended
 };
 
 /// One placement of one row. Three times, per operation and combined over ranks by -a:
@@ -231,8 +231,8 @@ struct Measurement {
   std::vector<std::string> warnings;
 };
 
-/// Calls that one timer of nccl-tests' comm_ops_perf counts. They differ from those of a row: an all-reduce ends when
-/// the function returns, and calls on the parent communicator count too.
+/// Calls that one timer of nccl-tests' comm_ops_perf counts. A timer differs from a row: it ends an all-reduce when the
+/// function returns, and it also counts calls on the parent communicator.
 struct TimerCalls {
   std::string timer;  // "NCCL ncclCommSplit"; without a library the test and the call
   bool is_optional = false;  // shown only with -A
@@ -287,7 +287,7 @@ struct RunEnd {
   /// "Out of bounds values".
   std::uint64_t wrong_result_count = 0;
   std::uint64_t wrong_elements = 0;  // over all rows
-  bool timed_out = false;  // -T ended it
+  bool timed_out = false;  // -T ended the run
   bool output_failed = false;  // an output could not be completed, so the exit code is not 0
   std::optional<double> average_busbw_bytes_per_s;  // none without rows with a busbw
   std::optional<double> min_busbw_bytes_per_s;  // NCCL_TESTS_MIN_BW

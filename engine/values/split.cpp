@@ -93,10 +93,12 @@ Split parse_split(const std::optional<std::string>& mask, const std::optional<st
     if (!starts_with_ignoring_case(*split, spelling.text)) continue;
     const auto operand =
         parse_prefixed_number(without_blanks_around(std::string_view(*split).substr(spelling.text.size())));
-    if (operand && spelling.op == Split::Op::bit_and) return {spelling.op, mask_of(*operand)};
+    if (!operand) break;
+    if (spelling.op == Split::Op::bit_and) return {spelling.op, mask_of(*operand)};
     const bool divides = spelling.op == Split::Op::modulo || spelling.op == Split::Op::divide;
-    if (operand && *operand <= kMaxOperand && !(divides && *operand == 0))
-      return {spelling.op, static_cast<int>(*operand)};
+    const bool divides_by_zero = divides && *operand == 0;
+    if (*operand > kMaxOperand || divides_by_zero) break;
+    return {spelling.op, static_cast<int>(*operand)};
   }
   throw UsageError(
       fmt::format("NCCL_TESTS_SPLIT={}: allowed: AND, OR, MOD or DIV (or & | % /) followed by a number, "

@@ -14,8 +14,8 @@ namespace busbw {
 struct JobSettings {
   int processes = 1;
   int ranks_per_process = 1;
-  double limit_s = 0;  // maximum time without progress, see Watchdog
-  std::string collective = {};  // collective that the ranks run
+  double limit_s = 0;           // maximum time without progress, see Watchdog
+  std::string collective = {};  // collective that the ranks run, for messages
 };
 
 /// Work of the ranks and the end of the run.

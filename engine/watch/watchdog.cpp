@@ -25,7 +25,7 @@ std::string ranks_text(const Job& job, const std::vector<int>& ranks) {
 /// Returns the ranks that the others may wait for: all except those that the job has lost and continues without.
 std::vector<int> awaited_ranks(const Job& job) {
   std::map<int, Loss> lost_ranks;
-  if (!job.failure()) lost_ranks = job.lost_ranks();  // otherwise a loss may have ended the job
+  if (!job.failure()) lost_ranks = job.lost_ranks();  // in a failed job, the others may have waited for a lost rank
   std::vector<int> ranks;
   for (int rank = 0; rank < job.ranks(); ++rank)
     if (rank == 0 || !lost_ranks.contains(rank)) ranks.push_back(rank);  // no job continues without rank 0
