@@ -37,8 +37,8 @@ struct CommOpsCase {
 
 /// Additions of the caller.
 struct CommOpsHooks {
-  std::function<void()> before_call;  // fault injection
-  std::function<void(std::span<std::int32_t>)> change_result;
+  std::function<void()> before_call;                           // fault injection: delays the call
+  std::function<void(std::span<std::int32_t>)> change_result;  // fault injection: corrupts a result before its check
   /// Takes the calls that each rank of a case made, by rank; called on rank 0.
   std::function<void(const CommOpsCase&, const std::vector<std::vector<CallTimes>>&)> report;
 };

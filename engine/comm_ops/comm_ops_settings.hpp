@@ -19,7 +19,7 @@ struct RankStep {
   double number = 2;  // above 0; a factor is at least 1
 };
 
-/// Returns nothing if the text is no such rule.
+/// Parses "factor-N", "step-N" or "fixed". Nothing for another text.
 std::optional<RankStep> parse_rank_step(std::string_view text);
 
 /// Values of the command line.

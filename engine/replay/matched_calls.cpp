@@ -1,3 +1,4 @@
+// Groups the operations of each rank into calls, and finds for each call the calls of other ranks that wait for it.
 #include "replay/matched_calls.hpp"
 
 #include <fmt/format.h>
@@ -20,20 +21,23 @@ UsageError problem(const ReplayProgram& program, int rank, std::size_t operation
       fmt::format("{}: {}: {}", printable_value(program.file), operation_text(program, rank, operation), message));
 }
 
-/// Adds the calls of the operations from `first` to `end`, which form a group.
+/// Adds the calls of the operations from `first` to before `end`, which form a group or are a single operation.
 void add_group(const std::vector<ReplayOperation>& operations, std::size_t first, std::size_t end,
                std::vector<ReplayCall>& calls) {
   const std::size_t first_call = calls.size();
   std::map<std::pair<int, std::size_t>, ReplayCall> exchanges;           // by communicator and repetition
-  std::map<std::tuple<int, trace::Function, int>, std::size_t> repeats;  // of transfers with the same peer
+  // Number of transfers so far, by communicator, function and peer. An exchange has only one of each, so a repeated
+  // transfer belongs to a further exchange.
+  std::map<std::tuple<int, trace::Function, int>, std::size_t> transfer_counts;
   for (std::size_t i = first; i < end; ++i) {
     const ReplayOperation& operation = operations[i];
     if (!operation.is_transfer()) {
       calls.push_back({.communicator = operation.communicator, .operations = {i}});
       continue;
     }
-    const std::size_t repeat = repeats[{operation.communicator, operation.function, operation.peer}]++;
-    auto& exchange = exchanges[{operation.communicator, repeat}];
+    std::size_t& transfer_count = transfer_counts[{operation.communicator, operation.function, operation.peer}];
+    auto& exchange = exchanges[{operation.communicator, transfer_count}];
+    ++transfer_count;
     exchange.communicator = operation.communicator;
     exchange.is_exchange = true;
     exchange.operations.push_back(i);
@@ -50,16 +54,17 @@ void add_group(const std::vector<ReplayOperation>& operations, std::size_t first
 std::vector<ReplayCall> make_calls(const std::vector<ReplayOperation>& operations) {
   std::vector<ReplayCall> calls;
   for (std::size_t first = 0; first < operations.size();) {
+    const std::uint32_t group = operations[first].group;
     std::size_t end = first + 1;
-    while (operations[first].group != 0 && end < operations.size() && operations[end].group == operations[first].group)
-      ++end;
+    if (group != 0)
+      while (end < operations.size() && operations[end].group == group) ++end;
     add_group(operations, first, end, calls);
     first = end;
   }
   return calls;
 }
 
-/// Sets of calls that wait for each other. A call is a pair of rank and index.
+/// Sets of calls that wait for each other, as a union-find structure. A call is a pair of rank and index.
 class CallSets {
  public:
   explicit CallSets(const std::vector<std::vector<ReplayCall>>& calls) {
@@ -71,9 +76,13 @@ class CallSets {
     parents_.resize(count);
     std::iota(parents_.begin(), parents_.end(), std::size_t{0});
   }
+  /// Returns the number of the set that contains the call.
   std::size_t find(int rank, std::size_t call) {
     std::size_t element = first_of_rank_[static_cast<std::size_t>(rank)] + call;
-    while (parents_[element] != element) element = parents_[element] = parents_[parents_[element]];
+    while (parents_[element] != element) {
+      parents_[element] = parents_[parents_[element]];  // shortens the path for later searches
+      element = parents_[element];
+    }
     return element;
   }
   void join(int rank_a, std::size_t call_a, int rank_b, std::size_t call_b) {
@@ -81,8 +90,8 @@ class CallSets {
   }
 
  private:
-  std::vector<std::size_t> first_of_rank_;
-  std::vector<std::size_t> parents_;
+  std::vector<std::size_t> first_of_rank_;  // element of the first call of each rank
+  std::vector<std::size_t> parents_;  // [element]: another element of its set; the set's number is its own parent
 };
 
 /// Position of an operation in the program.
@@ -105,14 +114,18 @@ MatchedCalls::MatchedCalls(ReplayProgram program) : program_(std::move(program))
 }
 
 void MatchedCalls::match_collectives() {
-  // [communicator][rank in it]: its collectives, in the order of the calls of the program
+  // [communicator][rank of the job]: collectives in the order of the calls. A member without a collective has an empty
+  // list.
   std::vector<std::map<int, std::vector<OperationPlace>>> collectives(program_.communicators.size());
   for (std::size_t i = 0; i < program_.communicators.size(); ++i)
-    for (const int rank : program_.communicators[i]) collectives[i][rank];
-  for (int rank = 0; rank < program_.ranks(); ++rank)
-    for (std::size_t call = 0; call < of_rank(rank).size(); ++call)
-      if (const ReplayCall& one = of_rank(rank)[call]; !one.is_exchange)
-        collectives[static_cast<std::size_t>(one.communicator)][rank].push_back({rank, call, one.operations.front()});
+    for (const int rank : program_.communicators[i]) collectives[i].try_emplace(rank);
+  for (int rank = 0; rank < program_.ranks(); ++rank) {
+    for (std::size_t index = 0; index < of_rank(rank).size(); ++index) {
+      const ReplayCall& call = of_rank(rank)[index];
+      if (call.is_exchange) continue;
+      collectives[static_cast<std::size_t>(call.communicator)][rank].push_back({rank, index, call.operations.front()});
+    }
+  }
 
   const auto operation_at = [&](const OperationPlace& place) -> const ReplayOperation& {
     return program_.operations[static_cast<std::size_t>(place.rank)][place.operation];
@@ -139,8 +152,13 @@ void MatchedCalls::match_collectives() {
     }
     for (std::size_t i = 0; i < reference.size(); ++i) {
       const ReplayOperation& operation = operation_at(reference[i]);
-      kinds_.emplace_back(DistinctCall{operation.communicator, operation.function, operation.dtype, operation.redop,
-                                       operation.count, operation.peer, operation.in_place},
+      kinds_.emplace_back(DistinctCall{.communicator = operation.communicator,
+                                       .function = operation.function,
+                                       .dtype = operation.dtype,
+                                       .redop = operation.redop,
+                                       .count = operation.count,
+                                       .root = operation.peer,
+                                       .in_place = operation.in_place},
                           match + i);
     }
     match += reference.size();
@@ -193,19 +211,23 @@ void MatchedCalls::match_transfers() {
     }
   }
   const std::size_t first_match = kinds_.size();
-  for (int rank = 0; rank < program_.ranks(); ++rank)
-    for (std::size_t call = 0; call < of_rank(rank).size(); ++call)
-      if (ReplayCall& one = calls_[static_cast<std::size_t>(rank)][call]; one.is_exchange)
-        one.match = first_match + sets.find(rank, call);
+  for (int rank = 0; rank < program_.ranks(); ++rank) {
+    std::vector<ReplayCall>& rank_calls = calls_[static_cast<std::size_t>(rank)];
+    for (std::size_t index = 0; index < rank_calls.size(); ++index)
+      if (rank_calls[index].is_exchange) rank_calls[index].match = first_match + sets.find(rank, index);
+  }
   for (auto& [kind, send] : transfers) kinds_.emplace_back(std::move(kind), of_rank(send.rank)[send.call].match);
 }
 
+// Simulates ranks that issue one call at a time. A call ends when all calls of its match have been issued. The ranks
+// must then reach the ends of their lists.
 void MatchedCalls::require_blocking_order() const {
-  std::map<std::size_t, std::vector<int>> ranks_of_match;  // with repetitions
+  std::map<std::size_t, std::vector<int>>
+      ranks_of_match;  // a rank with several calls of the match occurs several times
   for (int rank = 0; rank < program_.ranks(); ++rank)
     for (const ReplayCall& call : of_rank(rank)) ranks_of_match[call.match].push_back(rank);
-  std::vector<std::size_t> next(calls_.size());
-  std::map<std::size_t, std::size_t> arrived;  // ranks that wait in a match
+  std::vector<std::size_t> next(calls_.size());  // [rank]: index of its next call
+  std::map<std::size_t, std::size_t> arrived;  // number of ranks that wait in a match
   std::vector<int> runnable(calls_.size());
   std::iota(runnable.begin(), runnable.end(), 0);
   while (!runnable.empty()) {
@@ -214,9 +236,10 @@ void MatchedCalls::require_blocking_order() const {
     const std::size_t position = next[static_cast<std::size_t>(rank)];
     if (position == of_rank(rank).size()) continue;
     const std::size_t match = of_rank(rank)[position].match;
-    const auto& waiting = ranks_of_match[match];
-    if (++arrived[match] < waiting.size()) continue;
-    for (const int member : waiting) {
+    ++arrived[match];
+    const auto& members = ranks_of_match[match];
+    if (arrived[match] < members.size()) continue;
+    for (const int member : members) {
       ++next[static_cast<std::size_t>(member)];
       runnable.push_back(member);
     }
@@ -233,16 +256,17 @@ void MatchedCalls::require_blocking_order() const {
 std::vector<DistinctCall> MatchedCalls::distinct_calls() const {
   std::set<DistinctCall> distinct;
   // Transfers of one match run together, but only once for each pair of ranks.
-  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;         // by match and repetition
-  std::map<std::tuple<std::size_t, int, int>, std::size_t> repeats;  // of transfers between two ranks
+  std::map<std::pair<std::size_t, std::size_t>, DistinctCall> exchanges;  // by match and repetition
+  std::map<std::tuple<std::size_t, int, int>, std::size_t> transfer_counts;  // by match, sender and receiver
   for (const auto& [kind, match] : kinds_) {
     if (kind.transfers.empty()) {
       distinct.insert(kind);
       continue;
     }
     const MatchedTransfer& transfer = kind.transfers.front();
-    const std::size_t repeat = repeats[{match, transfer.from, transfer.to}]++;
-    DistinctCall& exchange = exchanges[{match, repeat}];
+    std::size_t& transfer_count = transfer_counts[{match, transfer.from, transfer.to}];
+    DistinctCall& exchange = exchanges[{match, transfer_count}];
+    ++transfer_count;
     exchange.communicator = kind.communicator;
     exchange.transfers.push_back(transfer);
   }

@@ -14,7 +14,7 @@ std::vector<int> communicator_layers(const ReplayProgram& program);
 /// Number of layers.
 int layer_count(const ReplayProgram& program);
 
-/// This rank's handles. A further communicator has the ranks of the program in ascending order.
+/// This rank's handles to its communicators. A communicator of the program has its ranks in ascending order.
 class ReplayCommunicators {
  public:
   /// Connects layer by layer, so that no rank waits for a communicator that others join later. All ranks of `world`
@@ -36,7 +36,7 @@ class ReplayCommunicators {
 
  private:
   Communicator& first_;
-  std::vector<std::unique_ptr<Team>> teams_;
+  std::vector<std::unique_ptr<Team>> teams_;  // teams of `communicators_`, which are destroyed first
   std::map<int, std::unique_ptr<Communicator>> communicators_;
 };
 
