@@ -1,3 +1,4 @@
+// Writes keys, values and brackets, and the commas between them.
 #include "output/json_builder.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Creates, locks, appends to and replaces output files.
 #include "output/new_file.hpp"
 
 #include <fcntl.h>

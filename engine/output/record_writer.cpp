@@ -1,3 +1,4 @@
+// Writes the fields of each record line. Only this file knows the names of the fields.
 #include "output/record_writer.hpp"
 
 #include <array>
@@ -88,14 +89,12 @@ void write_settings(JsonBuilder& line, const RunSettings& settings) {
     line.field("rma_contexts", settings.rma_contexts > 0 ? std::optional(settings.rma_contexts) : std::nullopt);
     line.field("skew", text_or_null(settings.skew));
     line.field("neighbor", text_or_null(settings.neighbor));
-    const auto of_comm_ops = [&](auto LifecycleSettings::* member) {
-      return settings.lifecycle ? std::optional((*settings.lifecycle).*member) : std::nullopt;
-    };
-    line.field("share", of_comm_ops(&LifecycleSettings::share));
-    line.field("abort", of_comm_ops(&LifecycleSettings::abort));
-    line.field("root_every", of_comm_ops(&LifecycleSettings::root_every));
-    line.field("work_iterations", of_comm_ops(&LifecycleSettings::work_iterations));
-    line.field("resize", of_comm_ops(&LifecycleSettings::resize));
+    const auto& lifecycle = settings.lifecycle;
+    line.field("share", lifecycle ? std::optional(lifecycle->share) : std::nullopt);
+    line.field("abort", lifecycle ? std::optional(lifecycle->abort) : std::nullopt);
+    line.field("root_every", lifecycle ? std::optional(lifecycle->root_every) : std::nullopt);
+    line.field("work_iterations", lifecycle ? std::optional(lifecycle->work_iterations) : std::nullopt);
+    line.field("resize", lifecycle ? std::optional(lifecycle->resize) : std::nullopt);
   });
 }
 
