@@ -2,7 +2,6 @@
 // Messages of protocol 1 between `busbw find` and this program: one JSON object per line. src/busbw/find/protocol.py
 // is the other side. Unknown fields are ignored.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

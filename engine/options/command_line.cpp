@@ -1,4 +1,4 @@
-// The only user of CLI11.
+// Splits a command line with CLI11, which no other file uses.
 #include "options/command_line.hpp"
 
 #include <fmt/format.h>

@@ -50,7 +50,7 @@ struct Options {
   CollectiveSettings collective_settings;
   std::vector<std::string> notes;  // '#' lines on how the command line was interpreted
 
-  /// Called in rank 0's process with the exit code of the job. Returns that of the process.
+  /// Called in rank 0's process with the exit code of the job. Returns the exit code of the process.
   std::function<int(int)> at_end = [](int code) { return code; };
 
   /// Ranks of each group, by color.
@@ -59,7 +59,8 @@ struct Options {
   }
   /// Number of ranks in the smallest group.
   int smallest_group() const;
-  /// Bytes of a buffer that the largest size needs. More than that size if a rank receives more than it sends (--skew).
+  /// Size of a buffer for the largest size of the sweep. It exceeds this size if a rank receives more than it sends
+  /// (--skew).
   std::uint64_t largest_rank_bytes() const;
   /// True for the program `flows`, which measures on request and has no sweep.
   bool serves_flows() const { return collective == kFlowsName; }

@@ -1,6 +1,5 @@
 #pragma once
 // One step of a replay program as a collective, which the timing loop runs like any other.
-#include <memory>
 #include <string_view>
 #include <vector>
 

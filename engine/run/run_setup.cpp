@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "backends/nccl/flow_paths.hpp"

@@ -1,8 +1,6 @@
 #pragma once
 // Steps before the ranks start that local_run and launched_run share: time limits, the plan, and the outputs.
-#include <memory>
 #include <string>
-#include <utility>
 
 #include "backends/backend.hpp"
 #include "options/options.hpp"

@@ -2,8 +2,6 @@
 // Contents and waiting clients of the rendezvous store, without threads, sockets or clocks. TcpStoreServer passes
 // requests to it and delivers its replies.
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>

@@ -1,8 +1,6 @@
 // One entry for each launcher: its variables, its daemons, and how its processes find process 0.
 #include "rendezvous/world/launcher_table.hpp"
 
-#include <fmt/format.h>
-
 #include "common/support/error.hpp"
 #include "rendezvous/world/slurm_step.hpp"
 #include "rendezvous/world/store_address.hpp"
