@@ -52,12 +52,23 @@ FlowEnd parse_end(const json& flow, const char* name) {
 
 void add_lost(JsonBuilder& json, const std::vector<LostGpu>& lost) {
   if (lost.empty()) return;
-  json.values("lost", lost, [&](const LostGpu& gpu) {
-    json.open_object();
+  json.objects("lost", lost, [&](const LostGpu& gpu) {
     json.field("node", gpu.end.node);
     json.field("gpu", gpu.end.gpu);
     json.field("error", gpu.reason);
-    json.close_object();
+  });
+}
+
+/// Adds the network ports of a node. The first port is rail 0, the next one rail 1.
+void add_nics(JsonBuilder& json, const FlowNode& node) {
+  int rail = 0;
+  json.objects("nics", node.nics, [&](const auto& entry) {
+    const FlowNic& nic = entry.second;
+    json.field("name", nic.name);
+    json.field("rail", rail);
+    json.values("gpus", nic.gpus);
+    if (nic.numa_node) json.field("numa", *nic.numa_node);
+    ++rail;
   });
 }
 
@@ -91,35 +102,17 @@ std::string cluster_answer(const FlowCluster& cluster, const std::vector<LostGpu
   JsonBuilder json;
   json.open_object();
   json.field("protocol", kProtocol);
-  json.values("nodes", cluster.nodes(), [&](const FlowNode& node) {
-    json.open_object();
+  json.objects("nodes", cluster.nodes(), [&](const FlowNode& node) {
     json.field("name", node.name);
     json.field("gpus", node.ranks.size());
     const bool has_network = cluster.nodes().size() > 1 && !node.nics.empty();
-    int rail = 0;
-    if (has_network)
-      json.values("nics", node.nics, [&](const auto& entry) {
-        const FlowNic& nic = entry.second;
-        json.open_object();
-        json.field("name", nic.name);
-        json.field("rail", rail++);
-        json.values("gpus", nic.gpus);
-        if (nic.numa_node) json.field("numa", *nic.numa_node);
-        json.close_object();
-      });
+    if (has_network) add_nics(json, node);
     if (cluster.has_unlike_gpus()) json.values("gpu_types", node.gpu_types);
     if (std::ranges::any_of(node.gpu_numa_nodes, [](const auto& numa_node) { return numa_node.has_value(); }))
       json.values("gpu_numa", node.gpu_numa_nodes);
-    json.close_object();
   });
   add_lost(json, lost);
-  json.key("environment");
-  json.open_object();
-  for (const auto& [name, value] : settings) {
-    json.quoted_key(name);
-    json.value(value);
-  }
-  json.close_object();
+  json.text_object("environment", settings);
   json.close_object();
   json.end_line();
   return json.text();
@@ -130,14 +123,11 @@ std::string measure_answer(std::int64_t id, const std::vector<FlowResult>& flows
   JsonBuilder json;
   json.open_object();
   json.field("id", id);
-  json.values("flows", flows, [&](const FlowResult& flow) {
-    json.open_object();
-    if (flow.error.empty()) {
+  json.objects("flows", flows, [&](const FlowResult& flow) {
+    if (flow.error.empty())
       json.values("times_us", flow.times_s, [&](double time_s) { json.value(time_s * 1e6); });
-    } else {
+    else
       json.field("error", flow.error);
-    }
-    json.close_object();
   });
   add_lost(json, lost);
   json.field("took_s", took_s);

@@ -23,7 +23,6 @@ struct MeasureRequest {
   std::vector<std::pair<FlowEnd, FlowEnd>> flows;  // sender and receiver
 };
 
-/// Ends the program.
 struct EndRequest {};
 
 using Request = std::variant<ClusterRequest, MeasureRequest, EndRequest>;

@@ -56,6 +56,15 @@ void JsonBuilder::fixed(double number, int decimals) {
   fmt::format_to(std::back_inserter(text_), "{:.{}f}", number, decimals);
 }
 
+void JsonBuilder::text_object(std::string_view name, const std::vector<std::pair<std::string, std::string>>& pairs) {
+  object(name, [&] {
+    for (const auto& [member, text] : pairs) {
+      quoted_key(member);
+      value(text);
+    }
+  });
+}
+
 void JsonBuilder::clear() {
   text_.clear();
   needs_comma_ = false;

@@ -28,17 +28,6 @@ std::string_view check_state_text(CheckResult::State state) {
   return texts[static_cast<std::size_t>(state)];
 }
 
-/// Writes an object with a text member for each pair.
-void write_pairs(JsonBuilder& line, std::string_view key,
-                 const std::vector<std::pair<std::string, std::string>>& pairs) {
-  line.object(key, [&] {
-    for (const auto& [pair_name, value] : pairs) {
-      line.quoted_key(pair_name);
-      line.value(value);
-    }
-  });
-}
-
 std::optional<std::string_view> text_or_null(std::string_view text) {
   if (text.empty()) return std::nullopt;
   return text;
@@ -242,8 +231,8 @@ void RecordWriter::begin(const RunInfo& run) {
   line_.field("collective", run.collective);
   line_.values("args", run.args);
   line_.field("start_time", run.start_time_iso);
-  write_pairs(line_, "environment", run.environment);
-  write_pairs(line_, "machine", run.machine);
+  line_.text_object("environment", run.environment);
+  line_.text_object("machine", run.machine);
   write_settings(line_, run.settings);
   line_.field("rows_planned", run.rows_planned);
   line_.field("bytes_planned", run.bytes_planned);
