@@ -54,9 +54,7 @@ struct Options {
   std::function<int(int)> at_end = [](int code) { return code; };
 
   /// Ranks of each group, by color.
-  std::map<int, std::vector<int>> groups() const {
-    return split.groups(settings.processes, settings.threads * settings.gpus_per_thread);
-  }
+  std::map<int, std::vector<int>> groups() const { return split.groups(settings.processes, ranks_per_process()); }
   /// Number of ranks in the smallest group.
   int smallest_group() const;
   /// Size of a buffer for the largest size of the sweep. It exceeds this size if a rank receives more than it sends
@@ -66,8 +64,9 @@ struct Options {
   bool serves_flows() const { return collective == kFlowsName; }
   /// Makes the measured collective, or a description of the replayed step.
   std::unique_ptr<Collective> make_collective() const;
+  int ranks_per_process() const { return settings.threads * settings.gpus_per_thread; }
   /// Number of ranks of the job.
-  int ranks() const { return settings.processes * settings.threads * settings.gpus_per_thread; }
+  int ranks() const { return settings.processes * ranks_per_process(); }
 };
 
 /// Information to print instead of measuring.

@@ -137,15 +137,7 @@ void LaunchedJob::wait_until_all_joined() {
     // A process with the job's token but other settings was refused. It is one of the missing processes and does not
     // try again, so waiting is useless.
     if (const auto refusal = server_->tracker().first_refusal()) throw Error(refusal->exit, refusal->message);
-    if (tick >= limit_ticks && membership_.tolerates_losses) {
-      callbacks_.on_status(
-          fmt::format("{}; the job continues without {}", missing_text(missing), missing.size() == 1 ? "it" : "them"));
-      return server_->lose_absent_processes(
-          membership_.hosts,
-          fmt::format("did not join the job within {:g} s{}; check that it runs and reaches {} on {}",
-                      membership_.join_limit_s, mismatch_text(), rendezvous_.listen_address_text(), host_name()));
-    }
-    if (tick >= limit_ticks) throw Error(ExitCode::rank_lost, join_timeout_message(missing));
+    if (tick >= limit_ticks) return give_up(missing);
     const bool is_mismatch_new = !has_reported_mismatch && !mismatch_text().empty();
     has_reported_mismatch = has_reported_mismatch || is_mismatch_new;
     if (is_mismatch_new || tick >= next_status_tick) {
@@ -155,6 +147,17 @@ void LaunchedJob::wait_until_all_joined() {
     }
     sleep_tick();
   }
+}
+
+/// Continues without the missing processes if the job tolerates losses, otherwise throws Error.
+void LaunchedJob::give_up(const std::vector<int>& missing) {
+  if (!membership_.tolerates_losses) throw Error(ExitCode::rank_lost, join_timeout_message(missing));
+  callbacks_.on_status(
+      fmt::format("{}; the job continues without {}", missing_text(missing), missing.size() == 1 ? "it" : "them"));
+  server_->lose_absent_processes(
+      membership_.hosts,
+      fmt::format("did not join the job within {:g} s{}; check that it runs and reaches {} on {}",
+                  membership_.join_limit_s, mismatch_text(), rendezvous_.listen_address_text(), host_name()));
 }
 
 std::string LaunchedJob::missing_text(const std::vector<int>& missing) const {

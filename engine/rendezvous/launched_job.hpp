@@ -60,6 +60,7 @@ class LaunchedJob final : public Job {
   void make_process_team();
   void tick_while_joining();
   void wait_until_all_joined();
+  void give_up(const std::vector<int>& missing);
   std::string missing_text(const std::vector<int>& missing) const;
   std::string join_timeout_message(const std::vector<int>& missing) const;
   std::string mismatch_text() const;

@@ -11,7 +11,6 @@ namespace busbw {
 
 /// Layer of each communicator, from 1. Communicators of one layer have no ranks in common.
 std::vector<int> communicator_layers(const ReplayProgram& program);
-/// Number of layers.
 int layer_count(const ReplayProgram& program);
 
 /// This rank's handles to its communicators. A communicator of the program has its ranks in ascending order.

@@ -70,7 +70,6 @@ std::size_t data_bytes(const ReplayProgram& program, const ReplayOperation& oper
   return operation.count * size_bytes(operation.dtype) * shares;
 }
 
-/// Parses one document.
 class ProgramParser {
  public:
   explicit ProgramParser(const std::string& file) { program_.file = file; }

@@ -115,9 +115,17 @@ ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const Rep
     issue.call.recv = first.in_place ? recv + shape.recv_inplace_offset * rank_bytes : recv;
     return issue;
   }
-  // Communicator::exchange has one type for all transfers.
+  set_transfers(operations, call, send, recv, issue);
+  return issue;
+}
+
+/// Sets the sends and receives of an exchange, with their data one after the other from `send` and `recv` on.
+void ReplayStep::set_transfers(const std::vector<ReplayOperation>& operations, const ReplayCall& call, std::byte* send,
+                               std::byte* recv, Issue& issue) {
+  // Communicator::exchange has one type for all transfers. With several types, the transfers count bytes.
+  const Dtype first_dtype = issue.call.dtype;
   const bool has_one_type =
-      std::ranges::all_of(call.operations, [&](std::size_t index) { return operations[index].dtype == first.dtype; });
+      std::ranges::all_of(call.operations, [&](std::size_t index) { return operations[index].dtype == first_dtype; });
   if (!has_one_type) issue.call.dtype = Dtype::uint8;
   for (const std::size_t index : call.operations) {
     const ReplayOperation& operation = operations[index];
@@ -128,7 +136,6 @@ ReplayStep::Issue ReplayStep::make_issue(const ReplayProgram& program, const Rep
     transfers.push_back({.peer = operation.peer, .data = next_data, .count = has_one_type ? operation.count : bytes});
     next_data += bytes;
   }
-  return issue;
 }
 
 void ReplayStep::fill_buffers() const {

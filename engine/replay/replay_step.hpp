@@ -49,6 +49,8 @@ class ReplayStep final : public ReplayDescription {
   struct Issue;
 
   Issue make_issue(const ReplayProgram& program, const ReplayCall& call, std::size_t slice) const;
+  static void set_transfers(const std::vector<ReplayOperation>& operations, const ReplayCall& call, std::byte* send,
+                            std::byte* recv, Issue& issue);
   /// Ends of the last operation and of the last gap of a communicator, by the host clock.
   struct Ends {
     double operation_end_s = 0;

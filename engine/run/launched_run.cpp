@@ -30,13 +30,11 @@ namespace {
 /// A process that is silent for this long is lost, even if -T is longer.
 constexpr double kMaxSilenceS = 30;
 
-int ranks_per_process(const Options& options) { return options.settings.threads * options.settings.gpus_per_thread; }
-
 Membership make_membership(const Options& options, const World& world) {
   const double limit_s = no_progress_limit_s(options);
   return {.process = world.rank,
           .processes = world.size,
-          .ranks_per_process = ranks_per_process(options),
+          .ranks_per_process = options.ranks_per_process(),
           .store = world.store,
           .token = world.token,
           .join_limit_s = std::min(world.join_limit_s, limit_s),
@@ -87,7 +85,7 @@ ProcessInfo describe_process(const Options& options, const Backend& backend, con
   if (backend.traits().memory == BackendTraits::Memory::host)
     process.processors = allowed_processors();
   else
-    for (int i = 0; i < ranks_per_process(options); ++i) process.gpus.push_back(backend.device(i).bus_id);
+    for (int i = 0; i < options.ranks_per_process(); ++i) process.gpus.push_back(backend.device(i).bus_id);
   return process;
 }
 
@@ -106,7 +104,7 @@ class LaunchedProcess {
   JobResult run() {
     require_replayable(options_, *backend_);
     const auto unsupported = unsupported_types(options_.data, *collective_, *backend_);
-    const int ranks_on_host = world_.local_size * ranks_per_process(options_);
+    const int ranks_on_host = world_.local_size * options_.ranks_per_process();
     MemoryPlan memory = plan_run_memory(options_, *backend_, ranks_on_host);
     require_sample_memory(options_.settings, options_.ranks(), available_memory_bytes());
     const DataChoice data = agree_on_memory_and_types(memory, unsupported);
@@ -154,7 +152,7 @@ class LaunchedProcess {
       job_.withdraw(call_failure.message);
       _exit(0);
     }
-    const int first_rank = world_.rank * ranks_per_process(options_);
+    const int first_rank = world_.rank * options_.ranks_per_process();
     job_.abort(call_failure.exit, job_.with_rank_name(first_rank, call_failure.message));
     const Failure first_failure = *job_.failure();
     print_stderr(options_.program, first_failure.message);
@@ -172,7 +170,7 @@ class LaunchedProcess {
         processes.push_back(MessageReader(messages[i]).take<ProcessInfo>());
         processes.back().number = static_cast<int>(i);
       }
-      agreement_ = compare_processes(processes, ranks_per_process(options_));
+      agreement_ = compare_processes(processes, options_.ranks_per_process());
       return MessageWriter().add(agreement_.max_bytes).add(dtypes_of(agreement_.unsupported)).bytes();
     };
     const ProcessInfo own = describe_process(options_, *backend_, job_, memory, unsupported);
@@ -232,7 +230,7 @@ JobResult run_launched(const Options& options, const World& world) {
       job.withdraw(error.what());
       return {};
     }
-    job.fail_with(error, job.with_rank_name(world.rank * ranks_per_process(options), error.what()));
+    job.fail_with(error, job.with_rank_name(world.rank * options.ranks_per_process(), error.what()));
   }
 }
 

@@ -40,7 +40,6 @@ void warn_late_ranks(const Measurement& measurement, std::vector<std::string>& w
   for (const LateRank& late : measurement.late_ranks) warnings.push_back(late.message);
 }
 
-/// Ranks as text: "rank 1" or "ranks 0 1 2".
 std::string ranks_text(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, " "));
 }

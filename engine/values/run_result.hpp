@@ -275,7 +275,6 @@ struct Row {
 /// Rows of all groups for one case (a size of a configuration), in group order; one row without NCCL_TESTS_SPLIT.
 using CaseRows = std::vector<Row>;
 
-/// Outcome of a run.
 struct RunEnd {
   int exit_code = 0;
   std::string reason;  // "completed", "interrupted", "wrong data", "rank lost or timed out", ...

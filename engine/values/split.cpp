@@ -32,7 +32,6 @@ constexpr std::array<OperatorSpelling, 8> kSpellings{{
     {"/", Split::Op::divide},
 }};
 
-/// `upper_case_start` is in upper case.
 bool starts_with_ignoring_case(std::string_view text, std::string_view upper_case_start) {
   return text.size() >= upper_case_start.size() &&
          std::ranges::equal(text.substr(0, upper_case_start.size()), upper_case_start,

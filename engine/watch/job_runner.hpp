@@ -33,7 +33,6 @@ struct JobCallbacks {
 /// Reports the current exception as the job's failure. Call from a catch block; the first failure is kept.
 void report_failure(Job& job, int rank);
 
-/// Result of a job.
 struct JobResult {
   int exit_code = 0;
   std::string message = {};  // for stderr; empty if the job has no message

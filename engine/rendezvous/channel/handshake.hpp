@@ -47,7 +47,6 @@ class ClientHandshake {
   /// second one.
   Bytes greeting(std::span<const std::byte> challenge, const ClientInfo& client);
 
-  /// Result of a handshake.
   struct HandshakeResult {
     enum class Kind {
       welcome,

@@ -12,7 +12,6 @@
 
 namespace busbw {
 
-/// Version of the wire format.
 inline constexpr char kWireVersion = '4';
 
 /// First byte of a frame's body.

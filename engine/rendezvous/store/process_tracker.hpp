@@ -35,7 +35,6 @@ class ProcessTracker {
   /// unknown. The messages name the hosts of the absent processes only if `hosts` and the joined processes determine
   /// these hosts.
   void lose_absent_processes(const std::vector<std::string>& hosts, const std::string& event);
-  /// Returns the lost processes.
   std::map<int, Loss> lost_processes() const;
   /// Returns the job's first failure, or nothing.
   std::optional<Failure> failure() const;
@@ -67,7 +66,6 @@ class ProcessTracker {
   void record_heartbeat(int process, MessageReader& reader);
   /// Records the phase of one rank of a process. Throws BrokenMessage if the message is invalid.
   void record_phase(int process, MessageReader& reader);
-  /// Records that a process has left the job.
   void mark_left(int process);
   /// Marks a process, which left the job before its ranks started, as lost. `reason`: why the process cannot start.
   void mark_withdrawn(int process, const std::string& reason);

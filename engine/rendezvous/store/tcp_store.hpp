@@ -38,7 +38,6 @@ class TcpStore {
   /// Returns when `members` members have called `barrier` with this key. `member` is the index of the caller, from 0
   /// on. A key is usable once.
   void barrier(const std::string& key, int member, int members);
-  /// Returns true if the job is aborted.
   bool aborted() const { return callbacks_.aborted(); }
   /// Sets the longest wait of later calls.
   void set_limit_s(double limit_s) { limit_s_ = limit_s; }

@@ -189,7 +189,6 @@ void TcpStoreServer::broadcast_failure() {
   }
 }
 
-/// Receives the available bytes of a connection and handles the complete frames in them.
 void TcpStoreServer::read(std::uint64_t id) {
   for (;;) {
     const auto entry = connections_.find(id);

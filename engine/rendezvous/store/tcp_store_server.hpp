@@ -38,7 +38,6 @@ class TcpStoreServer {
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
-  /// Returns the states of all processes.
   const ProcessTracker& tracker() const { return tracker_; }
   /// Aborts the job and informs all clients.
   void abort(const Failure& failure) noexcept;
