@@ -9,7 +9,7 @@
 
 namespace busbw {
 
-/// Name of the program. It is not in collectives.toml, because it measures calls of the library and moves no data.
+/// Name of the program. The program is not in collectives.toml, because it measures calls of the library.
 inline constexpr std::string_view kCommOpsName = "comm_ops";
 
 /// Rule from one number of ranks to another: "factor-2", "step-4" or "fixed".

@@ -27,10 +27,10 @@ struct EndRequest {};
 
 using Request = std::variant<ClusterRequest, MeasureRequest, EndRequest>;
 
-/// Parses a line. Throws UsageError if it is not a request of protocol 1.
+/// Parses a line. Throws UsageError if the line is not a request of protocol 1.
 Request parse_request(std::string_view line);
 
-/// Times of one flow, or the reason why it has none.
+/// Times of one flow, or the reason why the flow has no times.
 struct FlowResult {
   std::vector<double> times_s;
   std::string error;

@@ -72,9 +72,9 @@ struct Options {
 /// Information to print instead of measuring.
 enum class InfoRequest { help, version, devices, world };
 
-/// Parses `arguments`, which exclude the program's own name. For `replay` they name the file of the program, which is
-/// read. For `comm_ops` they name the tests. Throws UsageError. `launched_processes` returns the number of processes in
-/// this process's launched job. It is called once, and only if the program will measure.
+/// Parses `arguments`, which exclude the program's own name. The arguments of `replay` name the file of the program,
+/// which is read. The arguments of `comm_ops` name the tests. Throws UsageError. `launched_processes` returns the
+/// number of processes in this process's launched job. It is called once, and only if the program will measure.
 std::variant<Options, InfoRequest> parse_options(
     const std::string& program, const std::string& collective, const std::vector<std::string>& arguments,
     Environment environment, const std::function<int()>& launched_processes = [] { return 1; });

@@ -1,5 +1,5 @@
 #pragma once
-// Builds JSON text from left to right in one buffer. RecordWriter and NcclTestsJson use it, so that commas, escapes and
+// Builds JSON text from left to right in one buffer. All JSON outputs use it, so that commas, escapes and
 // numbers that JSON cannot represent are handled in one place.
 #include <concepts>
 #include <cstddef>

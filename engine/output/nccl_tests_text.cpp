@@ -127,7 +127,7 @@ void append_column_lines(std::string& out, const RunSettings& settings) {
 }
 
 /// Returns the placement without hyphens: parsers take the last line with "out-of-place" as the table's heading, so no
-/// later line may contain it.
+/// later line may contain this text.
 std::string_view placement_text(Placement placement) {
   return placement == Placement::in_place ? "in place" : "out of place";
 }

@@ -20,8 +20,8 @@ constexpr int kClosedDescriptor = -1;
 
 int open_new(const std::string& path) { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
 
-/// Locks an open file until it is closed. Returns false if another run has locked it. A file system may have no locks;
-/// `open_abandoned` then takes no file.
+/// Locks an open file until it is closed. Returns false if another run has locked the file. Returns true on a file
+/// system without locks, on which open_abandoned() takes no file.
 bool lock(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 /// Opens an existing empty file that no run has open. A run that was killed during its start left this file, which must

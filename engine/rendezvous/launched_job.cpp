@@ -31,7 +31,7 @@ ExitCode exit_code_of(const std::exception& error) {
   return error_with_code ? error_with_code->exit() : ExitCode::environment;
 }
 
-/// Call it from a catch block. Throws the job's first failure, so that all processes end with the same one.
+/// Call it from a catch block. Throws the job's first failure, so that all processes end with the same failure.
 /// `own_message`: message of the current exception.
 [[noreturn]] void throw_first_failure(const Failure& first_failure, const std::string& own_message) {
   const bool is_current_exception = first_failure.message == own_message;
@@ -372,7 +372,7 @@ void LaunchedJob::send_leave() {
     control_->send(FrameKind::withdraw, MessageWriter().add(withdrawal_reason_).bytes());
 }
 
-/// Aborts the job, unless this process is leaving it.
+/// Aborts the job, unless this process is leaving the job.
 void LaunchedJob::on_control_lost(const std::string& cause) noexcept {
   is_control_lost_ = true;
   on_store_lost(cause);

@@ -93,7 +93,7 @@ class LaunchedJob final : public Job {
   std::atomic<bool> is_agreeing_{true};            // true until the ranks start
 
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> is_control_lost_{false};  // process 0 closed the control connection or is silent on it
+  std::atomic<bool> is_control_lost_{false};  // process 0 closed the control connection, or is silent
   mutable std::mutex mutex_;  // guards the following members up to is_control_open_
   mutable std::condition_variable failure_changed_;
   std::optional<Failure> failure_;

@@ -157,7 +157,7 @@ std::string RendezvousPoint::share_through_launcher(const std::string& text) con
   return share_text(std::get<LauncherStoreChoice>(membership_.store).store, membership_.process, text, wait);
 }
 
-/// Returns the address that process 0 published, or nothing if it is not in the folder yet.
+/// Returns the address that process 0 published, or nothing if the folder has no address yet.
 std::optional<PublishedAddress> RendezvousPoint::read_published() {
   if (address_file_) {
     const auto bytes = address_file_->read();

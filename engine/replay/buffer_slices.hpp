@@ -27,8 +27,8 @@ SliceBytes slice_bytes(const MatchedCalls& calls);
 /// Offset of each communicator's slice in the buffers of a rank. All are 0 if the slices exceed `available_bytes`.
 std::map<int, std::size_t> slice_offsets(const MatchedCalls& calls, int rank, std::uint64_t available_bytes);
 
-/// Bytes that a rank handles in a step: for each operation the larger of the bytes that it sends and receives. Maximum
-/// over the ranks.
+/// Bytes that a rank handles in a step, as the maximum over the ranks. Each operation counts with the larger of its
+/// sent and received bytes.
 std::uint64_t step_bytes(const ReplayProgram& program);
 
 }  // namespace busbw

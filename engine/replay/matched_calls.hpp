@@ -13,7 +13,7 @@ namespace busbw {
 struct ReplayCall {
   int communicator = 0;
   bool is_exchange = false;
-  std::vector<std::size_t> operations = {};  // of the rank; one if it is a collective
+  std::vector<std::size_t> operations = {};  // of the rank; one for a collective
   bool begins_group = false;                 // the first call of a group
   bool ends_group = false;                   // the last call of a group
   std::size_t match = 0;                     // equal for calls that wait for each other

@@ -16,8 +16,8 @@ int layer_count(const ReplayProgram& program);
 /// This rank's handles to its communicators. A communicator of the program has its ranks in ascending order.
 class ReplayCommunicators {
  public:
-  /// Connects layer by layer, so that no rank waits for a communicator that others join later. All ranks of `world`
-  /// call it. All arguments must outlive this.
+  /// Connects layer by layer, so that no rank waits for a communicator that other ranks join later. All ranks of
+  /// `world` must call this constructor. All arguments must outlive this object.
   ReplayCommunicators(const ReplayProgram& program, Backend& backend, Team& world, Communicator& first);
 
   /// The communicator that the rank has from Backend::connect.

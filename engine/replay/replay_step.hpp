@@ -37,7 +37,7 @@ class ReplayDescription : public Collective {
 /// a time.
 class ReplayStep final : public ReplayDescription {
  public:
-  /// `max_bytes`: size of the rank's buffers without guards. All arguments must outlive this.
+  /// `max_bytes`: size of the rank's buffers without guards. All arguments must outlive this object.
   ReplayStep(const MatchedCalls& calls, const ReplayCommunicators& communicators, const Team& world,
              std::uint64_t max_bytes);
   ~ReplayStep() override;
@@ -56,7 +56,8 @@ class ReplayStep final : public ReplayDescription {
     double operation_end_s = 0;
     double gap_end_s = 0;
   };
-  /// Delays a call by its gap: the computation that preceded it in the job. `ends` is used only without a device clock.
+  /// Delays a call by its gap, which is the computation before the call in the recorded job. `ends` is used only
+  /// without a device clock.
   void wait_for_gap(const Issue& issue, std::map<const Communicator*, Ends>& ends) const;
 
   const ReplayCommunicators& communicators_;

@@ -78,7 +78,7 @@ class StderrNotes final : public Sink {
   void end(const RunEnd&) override {}
 };
 
-/// Opens the output of --records. Null if it is absent.
+/// Opens the output of --records. Null without this flag.
 std::unique_ptr<RecordWriter> open_records(const Options& options, const std::function<bool()>& should_drop) {
   if (options.records_path.empty()) return nullptr;
   if (options.records_path != "-") return RecordWriter::open(options.records_path);
@@ -238,7 +238,7 @@ void open_sinks(const Options& options, const Job& job, Reporter& reporter) {
     if (records) records->discard();
     throw;
   }
-  // Records come first, so that a reader that closes stdout does not cost them a row.
+  // Records come first, so that the records get a row even if a reader then closes stdout.
   if (records) reporter.add(std::move(records));
   if (json) reporter.add(std::move(json));
   reporter.add(std::move(text));

@@ -36,8 +36,8 @@ RunPlan make_plan(const Options& options, const DataChoice& data, const Collecti
 /// Opens the outputs of the run. Removes created files if a later one cannot be created.
 void open_sinks(const Options& options, const Job& job, Reporter& reporter);
 
-/// Prints `message`, the reason for an early end, on stderr. Prints nothing if it is empty, or if the reader of stdout
-/// has closed it.
+/// Prints `message`, the reason for an early end, on stderr. Prints nothing for an empty message, or if the reader has
+/// closed stdout.
 void print_early_end(const Options& options, const std::string& message, int exit_code);
 
 }  // namespace busbw

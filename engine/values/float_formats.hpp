@@ -43,13 +43,13 @@ struct SmallFloat {
     const std::uint32_t magnitude = value_bits & kFloatMagnitudeMask;
     const std::uint32_t last_kept_bit = (magnitude >> kDroppedBits) & 1u;
     // Before the low bits are dropped, adds half of the last kept bit's value if that bit is 1, and just under half if
-    // it is 0. So ties round to even.
+    // that bit is 0. So ties round to even.
     constexpr std::uint32_t kJustUnderHalf = (1u << (kDroppedBits - 1)) - 1;
     std::uint32_t rounded = (magnitude + kJustUnderHalf + last_kept_bit) >> kDroppedBits;
     if constexpr (kBias != kFloatBias) {
       rounded -= static_cast<std::uint32_t>(kFloatBias - kBias) << FractionBits;
-      // Subnormal results are multiples of the smallest one. kSpacer is so large that neighboring floats around it have
-      // this distance. So the processor rounds the sum with kSpacer as needed, and its low bits are the result.
+      // Subnormal results are multiples of the smallest one. Around kSpacer, neighboring floats have this distance. So
+      // the processor rounds the sum with kSpacer to such a multiple, and the low bits of the sum are the result.
       constexpr float kSpacer = power_of_two(1 - kBias - FractionBits + kFloatFractionBits);
       constexpr auto kFirstNormal = static_cast<std::uint32_t>(kFloatBias - kBias + 1) << kFloatFractionBits;
       const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kSpacer) -

@@ -125,7 +125,7 @@ struct Statistics {
 struct WrongElement {
   int rank = 0;
   std::string place;  // "receive buffer", "guard after the send buffer", ...
-  std::int64_t index = 0;  // element counted from the start of that rank's result; negative before it
+  std::int64_t index = 0;  // element counted from the start of the rank's result; negative before the start
   std::string expected;  // value and bits: "3 (0x40400000)"
   std::string got;
 
@@ -211,9 +211,9 @@ struct Measurement {
   std::vector<double> rank_times_s;  // [rank in group], per operation; `time_s` combines them
   std::vector<double> rank_device_times_s;  // [rank in group]; empty without device time
   std::vector<double> rank_launch_times_s;  // [rank in group]; empty if a call returns only after its operation
-  /// [rank in group]: start, in seconds after the start of the first rank. With the host clock it is the median over
-  /// iterations, with a device clock the value of the first iteration. Empty if unknown. With a device clock it is
-  /// known only if all ranks wait for each other.
+  /// [rank in group]: start, in seconds after the start of the first rank. With the host clock, the median over
+  /// iterations. With a device clock, the value of the first iteration, known only if all ranks wait for each other.
+  /// Empty if unknown.
   std::vector<double> rank_arrivals_s;
   std::vector<std::pair<double, double>> rank_arrival_bounds_s;  // [rank in group]: 95 % interval; empty if unknown
   std::vector<LateRank> late_ranks;  // usually empty

@@ -56,7 +56,7 @@ std::optional<std::uint64_t> parse_prefixed_number(std::string_view text) {
 
 constexpr std::uint64_t kMaxOperand = std::numeric_limits<int>::max();
 
-/// Operand of AND. Process numbers are ints, so higher bits have no effect. With other operators, they are an error.
+/// Operand of AND. Process numbers are ints, so higher bits have no effect. Other operators refuse such bits.
 int mask_of(std::uint64_t bits) { return static_cast<int>(bits & kMaxOperand); }
 
 }  // namespace

@@ -119,7 +119,7 @@ class JobMonitor {
   std::optional<Failure> failure() {
     auto failure = job_.failure();
     if (failure && failure->exit == ExitCode::rank_lost) {
-      if (!has_diagnosed_) diagnose();  // the ranks may end before check() sees that one was lost
+      if (!has_diagnosed_) diagnose();  // the ranks may end before check() sees that a rank was lost
       failure->details = details_;
       // Another failure may have been recorded first. A long message is recorded in part, so compare the beginning.
       failure->timed_out = !stall_message_.empty() && stall_message_.starts_with(failure->message);
@@ -223,7 +223,7 @@ class ChildProcesses {
   }
 
   bool is_running() const { return ended_count_ < pids_.size(); }
-  /// Exit code of process 0, which has finished the output. rank_lost if it died.
+  /// Exit code of process 0, which has finished the output. rank_lost if process 0 died.
   int process0_exit_code() const { return process0_exit_code_; }
 
   /// True while process 0 is stopped, as by SIGSTOP.

@@ -1,6 +1,6 @@
 #pragma once
-// Detects a stalled job: no rank makes a step (RankProgress::steps) for a time limit. Names the ranks that are behind
-// the others.
+// Detects a stalled job: no rank makes a step (RankProgress::steps) for a time limit. Names the ranks that the other
+// ranks wait for.
 #include <optional>
 #include <string>
 #include <vector>

@@ -61,8 +61,8 @@ void refresh_cached_folder(const std::string& folder) {
   if (has_parent) refresh_cached_folder(folder.substr(0, slash));
 }
 
-/// Reads a whole file. Nothing if it does not exist. Throws EnvironmentError if it belongs to another user, because
-/// anyone with access to the folder could have created it.
+/// Reads a whole file. Nothing if the file does not exist. Throws EnvironmentError if the file belongs to another user,
+/// because anyone with access to the folder could have created it.
 std::optional<Bytes> read_file(const std::string& folder, const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file.is_open()) {

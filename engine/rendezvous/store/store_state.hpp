@@ -44,7 +44,7 @@ class StoreState {
  public:
   static constexpr std::size_t kMaxKeyBytes = 256;
   static constexpr std::size_t kMaxValueBytes = std::size_t{1} << 20;
-  /// Bound for the estimated memory of all keys, values and waits. Requests beyond it are refused.
+  /// Bound for the estimated memory of all keys, values and waits. Requests beyond this bound are refused.
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
   /// Far above the number of ranks of any job, so that counts do not overflow.
@@ -56,8 +56,9 @@ class StoreState {
   /// Executes a request. Returns the replies that can be sent now: none if `client` must wait, the reply to `client`,
   /// or also replies to clients that waited for this request. `client` is any number that identifies a connection.
   std::vector<StoreReply> handle_request(std::uint64_t client, StoreRequest request);
-  /// Continues without the `count` members from `first` on. Requests for keys that they have not set get an empty
-  /// value, and barriers of the whole job do not wait for them. Returns the replies to clients that waited for them.
+  /// Continues without the `count` members from `first` on. Requests for keys that a lost member has not set get an
+  /// empty value, and barriers of the whole job do not wait for lost members. Returns the replies to clients that
+  /// waited for these members.
   std::vector<StoreReply> lose_members(std::int32_t first, std::int32_t count);
   /// Drops the waits of a client that has disconnected.
   void drop_client(std::uint64_t client);

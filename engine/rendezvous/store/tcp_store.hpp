@@ -13,13 +13,13 @@ struct StoreCallbacks {
   std::function<bool()> aborted;
   /// Receives the job's failure when the store reports it.
   std::function<void(const Failure&)> on_failure;
-  /// Receives the cause when the connection to the store is lost. Must abort the job before it returns.
+  /// Receives the cause when the connection to the store is lost. This callback must abort the job before it returns.
   std::function<void(const std::string&)> on_lost_store;
 };
 
 /// Keys and values shared by all members of a job; a member is a process or a rank. Each call except report_phase()
 /// waits for the store's reply. After the longest wait, the call throws Error (ExitCode::rank_lost), which names the
-/// missing key or members. After an abort, it throws JobAborted. Not thread-safe.
+/// missing key or members. After an abort, the call throws JobAborted. Not thread-safe.
 class TcpStore {
  public:
   /// `channel` has completed the handshake. `limit_s`: longest wait in seconds.

@@ -1,5 +1,5 @@
 // Event loop of the rendezvous store: accepts and authenticates connections, carries out their requests (StoreState),
-// tells the ProcessTracker which processes live, and sends the job's failure to all of them.
+// tells the ProcessTracker which processes live, and sends the job's failure to all clients.
 #include "rendezvous/store/tcp_store_server.hpp"
 
 #include <fmt/format.h>
@@ -21,9 +21,9 @@ namespace {
 constexpr int kMaxGreetingTicks = 10 * kTicksPerS;
 /// Connections beyond those of processes and ranks, for clients that are not authenticated yet or that reconnect.
 constexpr std::size_t kSpareConnections = 256;
-/// Bound for unread replies. A client beyond it is disconnected.
+/// Bound for unread replies to a client. A client with more unread bytes is disconnected.
 constexpr std::size_t kMaxUnsentBytes = StoreState::kMaxBytes + (std::size_t{16} << 20);
-/// Connections accepted before other clients are served again, so that a flood of connections cannot block them.
+/// Connections accepted before other clients are served again, so that a flood of connections cannot block these.
 constexpr int kMaxAcceptedAtOnce = 64;
 constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 // epoll ids: the timer, the wake-up event, the listeners, then the connections.
@@ -309,7 +309,7 @@ void TcpStoreServer::reject_version(std::uint64_t id, char version) {
   send(id, FrameKind::hello, version_mismatch_hello());
 }
 
-/// Authenticates a client and lets it join, or sends it the reason why it cannot join.
+/// Authenticates a client. Lets the client join, or sends the reason why it cannot join.
 void TcpStoreServer::handle_greeting(std::uint64_t id, const ServerHandshake& handshake,
                                      std::span<const std::byte> body) {
   const auto [client, knows_token] = handshake.read_greeting(settings_.token, body);

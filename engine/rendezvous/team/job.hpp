@@ -18,7 +18,7 @@ namespace busbw {
 struct Failure {
   ExitCode exit = ExitCode::good;
   std::string message;
-  std::vector<std::string> details = {};  // diagnosis of the ranks, only in the process that made it
+  std::vector<std::string> details = {};  // diagnosis of the ranks, only in the process that diagnosed
   bool timed_out = false;                 // -T ended the job; known only in the process that detected the stall
 };
 

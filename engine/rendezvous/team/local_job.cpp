@@ -33,7 +33,7 @@ constexpr std::size_t kTeamLevels = 4;
 struct LocalJob::RankBlock {
   alignas(kCacheLine) std::atomic<int> phase;
   std::atomic<std::uint64_t> steps;
-  std::atomic<pid_t> pid;  // of the rank's process; 0 before it has a team
+  std::atomic<pid_t> pid;  // of the rank's process; 0 before the rank has a team
   IssuedOperations issued;
   std::array<Barrier, kTeamLevels> barriers;  // by level
   int color;                                  // argument of `split`
@@ -62,7 +62,7 @@ struct LocalJob::SharedState {
   std::array<char, kFailureMessageBytes> message;
 };
 
-/// Team of some or all ranks of the job, for use by one of them.
+/// One member's handle to a team of some or all ranks of the job.
 class LocalJob::LocalTeam final : public Team {
  public:
   LocalTeam(LocalJob& job, std::vector<int> members, int own_index, std::size_t level)

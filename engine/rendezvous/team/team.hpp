@@ -11,8 +11,9 @@
 
 namespace busbw {
 
-/// One member's handle to a team. A team is the ranks of a job, or of one group of it. All members must call `barrier`,
-/// `gather`, `broadcast` and `split` in the same order. Waits throw JobAborted after any rank has aborted the job.
+/// One member's handle to a team. A team is the ranks of a job, or of one group of the job. All members must call
+/// `barrier`, `gather`, `broadcast` and `split` in the same order. Waits throw JobAborted after any rank has aborted
+/// the job.
 class Team {
  public:
   virtual ~Team() = default;
@@ -20,7 +21,7 @@ class Team {
   virtual int rank() const = 0;
   /// Returns the number of members.
   virtual int size() const = 0;
-  /// Returns when all members have called it.
+  /// Returns when all members have called `barrier`.
   virtual void barrier() = 0;
   /// At member 0, returns every member's bytes in rank order. The bytes of a lost member are empty, if the job
   /// tolerates the loss. At other members, returns an empty list.

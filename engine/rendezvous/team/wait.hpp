@@ -26,7 +26,7 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Polls `is_ready` and returns when it returns true. Throws JobAborted if the team is aborted first.
+/// Polls `is_ready` until it returns true. Throws JobAborted if the team is aborted first.
 template <class Condition>
 void wait_until(const Team& team, Condition is_ready) {
   for (int poll = 0; poll < kPollsBeforeYield; ++poll) {

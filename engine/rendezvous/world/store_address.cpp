@@ -69,7 +69,7 @@ StoreAddress parse_store_address(std::string_view text) {
   std::string_view host = host_and_port.substr(0, colon);
   const bool has_brackets = host.starts_with('[') && host.ends_with(']') && host.size() >= 2;
   if (has_brackets) host = host.substr(1, host.size() - 2);
-  // Brackets must enclose an IPv6 address, because its end is ambiguous without them, and nothing else.
+  // Only IPv6 addresses have brackets. They need them, because the end of the address is ambiguous otherwise.
   const bool is_ipv6 = host.find(':') != host.npos;
   if (has_brackets != is_ipv6) throw invalid_address_error(text);
   const std::string setting = fmt::format("{}={}", kVariable, printable_value(text));

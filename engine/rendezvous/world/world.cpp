@@ -1,5 +1,5 @@
-// Reads from a launcher's variables which process of which job this is, and how it reaches process 0. If several
-// launchers are nested, selects the one that started this process.
+// Reads from a launcher's variables which process of which job this is, and the address of process 0. If several
+// launchers are nested, selects the launcher that started this process.
 #include "rendezvous/world/world.hpp"
 
 #include <fmt/format.h>
@@ -94,7 +94,7 @@ LauncherClaim read_claim(Environment environment, const LauncherEntry& launcher)
   return claim;
 }
 
-/// Returns the launcher with the name in BUSBW_LAUNCHER. Throws UsageError if it is unknown.
+/// Returns the launcher with the name in BUSBW_LAUNCHER. Throws UsageError if the name is unknown.
 const LauncherEntry* find_launcher(std::string_view name) {
   const auto& table = launcher_table();
   const auto launcher = std::ranges::find(table, name, &LauncherEntry::name);
@@ -241,7 +241,7 @@ std::optional<LauncherClaim> select_claim(Environment environment, Ancestors (*a
   return candidates.front();
 }
 
-/// Returns a text that identifies the job among the launcher's jobs. Empty if the launcher has no name for it.
+/// Returns a text that identifies the job among the launcher's jobs. Empty if the launcher gives the job no name.
 std::string job_identity(Environment environment, const LauncherEntry& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity)
@@ -305,7 +305,7 @@ JobAddress find_job_address(Environment environment, const LauncherClaim& claim,
                                to_text(*claim.size), claim.size->value, launcher.start_remedy));
 }
 
-/// Returns the number of processes on this node, if the launcher gives it.
+/// Returns the number of processes on this node, or nothing if the launcher does not state the number.
 std::optional<int> find_local_size(Environment environment, const LauncherEntry& launcher) {
   if (launcher.local_size_from) return launcher.local_size_from(environment);
   const auto size = read_number(environment, launcher.local_size, 1);
@@ -322,8 +322,7 @@ std::vector<std::string> known_hosts(std::string_view list) {
   }
 }
 
-/// Sets rank, size, node and hosts of this process. Returns the number of processes on this node, if the launcher gives
-/// it.
+/// Sets rank, size, node and hosts of this process. Returns the number of processes on this node as find_local_size().
 std::optional<int> read_process(Environment environment, const LauncherClaim& claim, World& world) {
   const LauncherEntry& launcher = *claim.launcher;
   world.launcher = launcher.name;

@@ -17,7 +17,7 @@ struct World {
   int size = 1;
   int local_rank = 0;                // index among the job's processes on this node; 0 if unknown
   int local_size = 1;                // processes on this node; if unknown, the least possible: local_rank + 1
-  std::optional<int> node;           // index of the node; nothing if the launcher does not give it
+  std::optional<int> node;           // index of the node; nothing if unknown
   std::string launcher = "none";     // LauncherEntry::name, or "none" if `size` is 1 without a launcher
   StoreAddress store;                // NoStore if `size` is 1
   std::string token;                 // empty: the store accepts every connection
