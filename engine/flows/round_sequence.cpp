@@ -12,15 +12,18 @@ bool has_other_peer(const std::map<int, int>& peer_of, int rank, int peer) {
   return entry != peer_of.end() && entry->second != peer;
 }
 
+/// True if each rank of a round still has one peer with the flow. `peer_of`: peer of each rank in the round.
+bool fits_into_round(const std::map<int, int>& peer_of, const Flow& flow) {
+  return !has_other_peer(peer_of, flow.sender, flow.receiver) && !has_other_peer(peer_of, flow.receiver, flow.sender);
+}
+
 /// Divides flows into rounds in which each rank has only one peer.
 std::vector<std::vector<Flow>> one_peer_rounds(const std::vector<Flow>& flows) {
   std::vector<std::vector<Flow>> rounds;
-  std::vector<std::map<int, int>> peers;  // of each rank, by round
+  std::vector<std::map<int, int>> peers;  // [round]: peer of each rank
   for (const Flow& flow : flows) {
     std::size_t round = 0;
-    while (round < rounds.size() && (has_other_peer(peers[round], flow.sender, flow.receiver) ||
-                                     has_other_peer(peers[round], flow.receiver, flow.sender)))
-      ++round;
+    while (round < rounds.size() && !fits_into_round(peers[round], flow)) ++round;
     if (round == rounds.size()) {
       rounds.emplace_back();
       peers.emplace_back();

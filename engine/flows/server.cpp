@@ -132,8 +132,8 @@ class FlowServer {
     for (const std::string& problem : problems)
       if (!problem.empty()) throw EnvironmentError(problem);
   }
-  /// Answers the last request to measure after its last round. Each time is the receiver's. `failed_peers`: the peers
-  /// that each rank has given up.
+  /// Decides from the failures of a round which rounds follow. After the last round, answers the request with the times
+  /// of the receivers. `failed_peers`: the peers that each rank has given up.
   void finish_round(const std::vector<RankReport>& reports, const std::vector<FailedPeers>& failed_peers) {
     FailedPairs reported;
     for (std::size_t rank = 0; rank < failed_peers.size(); ++rank)

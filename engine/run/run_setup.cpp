@@ -91,6 +91,16 @@ std::unique_ptr<Sink> make_comm_ops_text(const CommOpsSettings& settings, int de
                                        CommOpsTextOptions{settings.verbose, settings.all_timers, settings.root_every});
 }
 
+/// Error for a replay of which the largest operation does not fit into the free memory.
+UsageError replay_memory_error(const MatchedCalls& calls, int ranks, const std::string& free_text) {
+  const SliceBytes bytes = slice_bytes(calls);
+  return UsageError(fmt::format(
+      "{}: {}: 2 buffers of {} for each of {} ranks do not fit into {} of free memory; use fewer ranks on this machine",
+      printable_value(calls.program().file),
+      operation_text(calls.program(), bytes.largest_call_rank, bytes.largest_call_operation),
+      size_text(bytes.min_bytes), ranks, free_text));
+}
+
 }  // namespace
 
 double no_progress_limit_s(const Options& options) {
@@ -129,28 +139,21 @@ MemoryPlan plan_run_memory(const Options& options, const Backend& backend, int r
   try {
     return plan_with(neighbor_bytes);
   } catch (const EnvironmentError&) {
+    const std::string free_text = size_text(backend.available_bytes(ranks));
     if (!settings.skew.empty())
       throw EnvironmentError(
           fmt::format("--skew {}: the busiest rank needs 2 buffers of {}; on {} ranks they do not fit into {} of free "
                       "memory; use smaller sizes (-e, --sizes, the counts of a file) or fewer ranks",
-                      printable_value(settings.skew), size_text(settings.max_bytes), ranks,
-                      size_text(backend.available_bytes(ranks))));
+                      printable_value(settings.skew), size_text(settings.max_bytes), ranks, free_text));
     if (options.neighbor) {
       plan_with(0);  // throws if the measured operation does not fit even without the neighbor
       throw EnvironmentError(fmt::format(
           "--with {}: its buffers on {} ranks need {}; with those of the measured operation they do not fit into {} of "
           "free memory; use a smaller neighbor, smaller sizes (-e, --sizes) or fewer ranks",
-          printable_value(settings.neighbor), ranks, size_text(neighbor_bytes),
-          size_text(backend.available_bytes(ranks))));
+          printable_value(settings.neighbor), ranks, size_text(neighbor_bytes), free_text));
     }
-    if (!options.replay) throw;
-    const SliceBytes bytes = slice_bytes(*options.replay);
-    const ReplayProgram& program = options.replay->program();
-    throw UsageError(fmt::format(
-        "{}: {}: 2 buffers of {} for each of {} ranks do not fit into {} of free memory; use "
-        "fewer ranks on this machine",
-        printable_value(program.file), operation_text(program, bytes.largest_call_rank, bytes.largest_call_operation),
-        size_text(bytes.min_bytes), ranks, size_text(backend.available_bytes(ranks))));
+    if (options.replay) throw replay_memory_error(*options.replay, ranks, free_text);
+    throw;
   }
 }
 
