@@ -86,7 +86,7 @@ class LineReader {
   }
 
   int descriptor_;
-  std::string text_;  // has arrived and is not returned yet
+  std::string text_;  // received and not returned yet
   bool has_ended_ = false;
 };
 
@@ -103,8 +103,8 @@ class FlowServer {
         max_bytes_(max_bytes),
         known_losses_(job.lost_ranks().size()) {}
 
-  /// Returns the instruction of a round that continues the last request, if there is one, otherwise waits for a request
-  /// and returns its instruction. Answers requests that need no measurement.
+  /// Returns the instruction to reconnect if a peer was lost, or the next round of the last request. Without these,
+  /// waits for a request and returns its instruction. Answers requests that need no measurement.
   Instruction next_instruction() {
     const std::size_t losses = job_.lost_ranks().size();
     if (needs_reconnection_ || losses != known_losses_) {
@@ -125,8 +125,8 @@ class FlowServer {
     }
     return {Instruction::Kind::wait};
   }
-  /// Throws EnvironmentError if a rank could not reconnect and no further loss explains it. `problems`: the reason of
-  /// each rank, or an empty string.
+  /// Throws EnvironmentError if a rank could not reconnect and no further loss explains the problem. `problems`: the
+  /// reason of each rank, or an empty string.
   void finish_reconnection(const std::vector<std::string>& problems) const {
     if (job_.lost_ranks().size() > known_losses_) return;  // the next instruction is to reconnect again
     for (const std::string& problem : problems)

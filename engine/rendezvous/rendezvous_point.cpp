@@ -208,8 +208,12 @@ RendezvousPoint::CandidateLookup RendezvousPoint::find_candidates() {
 bool RendezvousPoint::run_handshake(TcpChannel& channel, const Endpoint& endpoint, bool is_control, int limit_ticks,
                                     JoinAttempt& attempt) {
   using Kind = ClientHandshake::HandshakeResult::Kind;
-  const ClientInfo client{is_control, membership_.process, membership_.processes, membership_.ranks_per_process,
-                          getpid(),   host_name()};
+  const ClientInfo client{.is_control = is_control,
+                          .process = membership_.process,
+                          .processes = membership_.processes,
+                          .ranks_per_process = membership_.ranks_per_process,
+                          .pid = getpid(),
+                          .host = host_name()};
   // Use the member itself: the last find_candidates() may have set the token.
   const ClientHandshake::HandshakeResult result =
       exchange_handshake(channel, membership_.token, client, limit_ticks, callbacks_.on_tick);
