@@ -40,7 +40,7 @@ double lower_median(std::vector<double> values) {
 }
 
 struct LastArrival {
-  std::size_t index;      // of the last rank
+  std::size_t index;     // of the last rank
   double second_last_s;  // arrival of the rank before the last one
 };
 

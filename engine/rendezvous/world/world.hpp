@@ -22,8 +22,8 @@ struct World {
   StoreAddress store;                // NoStore if `size` is 1
   std::string token;                 // empty: the store accepts every connection
   double join_limit_s = 60;          // time limit for all processes to join
-  std::vector<std::string>
-      hosts;  // hosts with equally many processes each, in the order of the nodes; empty if unknown
+  /// Hosts with equally many processes each, in the order of the nodes. Empty if unknown.
+  std::vector<std::string> hosts;
   std::vector<std::string> notes;  // for the output header
 };
 
