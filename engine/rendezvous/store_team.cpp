@@ -52,8 +52,8 @@ void StoreTeam::barrier() {
   store_.barrier(next_key("barrier"), own_index_, size());
 }
 
-// The first part of each member starts with the size of its whole message. Member 0 collects all parts of a round, then
-// starts the next round with a key that the members with more data wait for.
+// The first part of each member starts with the size of the whole message. Member 0 collects all parts of a round. Then
+// it sets the key of the next round, for which the members with more data wait.
 std::vector<Bytes> StoreTeam::gather(std::span<const std::byte> own_bytes) {
   count_step();
   const std::string key = next_key("gather");
@@ -82,8 +82,8 @@ std::vector<Bytes> StoreTeam::collect_messages(const std::string& key, std::span
   const std::size_t part_bytes = gather_part_bytes(members_.size());
   std::vector<Bytes> messages(members_.size());
   messages[0].assign(own_message.begin(), own_message.end());
-  std::vector<std::size_t> sizes(members_.size());
-  std::vector<std::size_t> pending;  // members with an incomplete message
+  std::vector<std::size_t> sizes(members_.size());  // of the whole messages, known from their first parts
+  std::vector<std::size_t> pending;                 // members with an incomplete message
   for (std::size_t member = 1; member < members_.size(); ++member) pending.push_back(member);
   for (std::size_t offset = 0; !pending.empty(); offset += part_bytes) {
     if (offset > 0) store_.set(round_key(key, offset), {}, static_cast<int>(pending.size()));
