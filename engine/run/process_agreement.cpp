@@ -2,6 +2,7 @@
 #include "run/process_agreement.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -62,7 +63,7 @@ bool allows_shared_gpus(const ProcessInfo& process) {
   });
 }
 
-/// Throws EnvironmentError if two ranks would use the same GPU, unless all processes allow that.
+/// Throws EnvironmentError if two ranks would use the same GPU, unless all processes allow shared GPUs.
 void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_process) {
   if (std::ranges::all_of(processes, allows_shared_gpus)) return;
   std::map<std::pair<std::string, std::string>, int> owners;  // rank by (host, bus id)
@@ -81,19 +82,17 @@ void require_own_gpus(const std::vector<ProcessInfo>& processes, int ranks_per_p
   }
 }
 
-/// Names of the variables in which two processes differ: "NCCL_ALGO, NCCL_PROTO".
+/// Names of the variables in which two processes differ: "NCCL_ALGO, NCCL_PROTO". Both lists are sorted.
 std::string differing_variables(const NamedValues& first, const NamedValues& second) {
   std::set<std::pair<std::string, std::string>> differences;
   std::ranges::set_symmetric_difference(first, second, std::inserter(differences, differences.end()));
   std::set<std::string> names;
   for (const auto& [variable, value] : differences) names.insert(variable);
-  std::string text;
-  for (const std::string& variable : names) text += (text.empty() ? "" : ", ") + variable;
-  return text;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Addresses at which the processes reached the store of process 0: "10.0.0.1:4711" alone, or with process numbers if
-/// they differ.
+/// Addresses at which the other processes reached the store of process 0: "10.0.0.1:4711". With process numbers if the
+/// addresses differ.
 std::string store_text(const std::vector<ProcessInfo>& processes) {
   std::map<std::string, std::vector<int>> by_address;
   for (std::size_t i = 1; i < processes.size(); ++i)
